@@ -28,7 +28,8 @@ void BorrowedBuffers::AwaitReturn(grpc::CompletionQueue& queue) const {
   while (out_ > 0) {
     void* tag = nullptr;
     bool ok = false;
-    // Nothing comes any more, but who waits here also writes to sockets.
+    // No more events will arrive, but gRPC does its socket writes on the thread
+    // that polls this queue, so keep polling.
     queue.AsyncNext(
         &tag, &ok,
         std::chrono::system_clock::now() + std::chrono::milliseconds(1));

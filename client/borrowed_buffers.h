@@ -1,4 +1,4 @@
-// Memory of the caller that gRPC sends without a copy.
+// Lets gRPC send the caller's memory without copying it.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -12,7 +12,7 @@
 
 namespace topk {
 
-/// Whether gRPC sends from the caller's memory, or from a copy of it.
+/// Whether gRPC sends the caller's memory or a copy of it.
 enum class Memory { kBorrowed, kCopied };
 
 /// Tracks the buffers that gRPC has borrowed from the caller. A cancelled call

@@ -19,14 +19,14 @@ void* TagOf(Event event) {
   return reinterpret_cast<void*>(static_cast<intptr_t>(event));
 }
 
-// Waits for the next event of a call that is owed one.
+// Waits for the next event of a call. REQUIRES: an operation is in flight.
 Event Next(grpc::CompletionQueue& queue, bool& ok) {
   void* tag = nullptr;
   queue.Next(&tag, &ok);
   return static_cast<Event>(reinterpret_cast<intptr_t>(tag));
 }
 
-// One stream: at most one write and one read are in flight.
+// Runs one stream. At most one write and one read are in flight.
 class Stream {
  public:
   Stream(grpc::GenericStub& stub, const std::string& method,

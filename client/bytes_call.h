@@ -1,4 +1,4 @@
-// Calls of bytes, by the thread that calls.
+// Blocking RPCs on raw bytes.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -17,37 +17,37 @@
 
 namespace topk {
 
-/// Produces the messages that a stream sends and consumes those it receives.
+/// Produces the messages that a stream sends and consumes those that it
+/// receives.
 struct StreamHandlers {
-  /// A message of the client's.
   struct Message {
     std::vector<MessagePiece> pieces;
-    /// Another one follows at once: this one may wait for it.
+    /// Another message follows at once, so this one may be buffered.
     bool more = false;
   };
   /// Returns the next message, or nothing after the last.
   std::function<std::optional<Message>()> next;
-  /// Takes a message of the server's. An error ends the call.
+  /// Consumes a message from the server. An error ends the call.
   std::function<Status(grpc::ByteBuffer&)> receive;
 };
 
-/// Sends one message and receives one, in place, and returns the call's status.
-/// Memory borrowed by the pieces is no longer used after the return. `prepare`
-/// sets the call's deadline; `stop` cancels it.
+/// Sends one message in place, receives one, and returns the call's status. The
+/// pieces' memory is no longer used after the return. `prepare` sets the call's
+/// deadline, and `stop` cancels the call.
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,
                  const std::stop_token& stop, grpc::ByteBuffer& answer);
 
-/// Sends and receives at the same time until the server ends the call; the same
-/// otherwise.
+/// Like CallUnary(), but sends and receives streams of messages concurrently
+/// until the server ends the call.
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
                   Memory memory, const StreamHandlers& handlers,
                   const std::function<void(grpc::ClientContext&)>& prepare,
                   const std::stop_token& stop);
 
-/// Reads a message of the server's. BAD_ANSWER if it is not one, or has more
-/// than `max_bytes` bytes.
+/// Parses a message from the server. Returns BAD_ANSWER if it is malformed or
+/// has more than `max_bytes` bytes.
 Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,
                   google::protobuf::MessageLite& message);
 

@@ -10,25 +10,26 @@
 namespace topk {
 namespace {
 
-// A connection that accepts no bytes for this time is closed. Otherwise a
-// stopped server would hold the caller's buffers and the call indefinitely.
+// A connection that accepts no bytes for this long is closed. Otherwise a
+// stalled server would hold the caller's buffers and the call indefinitely.
 constexpr int kStuckMilliseconds = 10'000;
-// Pings between calls' messages are not wanted: servers refuse them below 5
-// minutes. But gRPC sets the kernel's limit, TCP_USER_TIMEOUT, with them alone.
+// The pings themselves are not needed, and servers reject intervals below 5
+// minutes. But gRPC sets TCP_USER_TIMEOUT only if pings are enabled.
 constexpr int kPingMilliseconds = 600'000;
-// The maximum backoff between connection attempts; gRPC's default is two
+// The maximum backoff between connection attempts. gRPC's default is two
 // minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
-// No retry policy of gRPC's: it would wait for the server's retry delay
-// although that ends after the deadline, and then lose the status; and where a
-// connection breaks while a stream's message is in flight, gRPC 1.51 may leave
-// a message out of what it sends again. Attempts (retry.h) has the one policy.
+// No gRPC retry policy: gRPC would wait for a retry delay even beyond the
+// deadline, and then lose the status. Also, if a connection breaks while a
+// message of a stream is in flight, gRPC 1.51 may omit a message when it
+// resends. Attempts (retry.h) is the only retry policy.
 constexpr char kServiceConfig[] =
     R"({"loadBalancingConfig": [{"round_robin": {}}],)"
     R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";
 
-// A list of addresses is gRPC's ipv4 scheme, or ipv6 where they have brackets.
+// A list of addresses needs gRPC's ipv4 scheme, or ipv6 if the addresses are in
+// brackets.
 std::string Target(const std::string& target) {
   const bool list = target.find(',') != std::string::npos &&
                     target.find('/') == std::string::npos &&
@@ -48,7 +49,7 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetResourceQuota(limit.quota());
   arguments.SetMaxSendMessageSize(-1);
-  // Only uncompressed messages, none of which gRPC expands.
+  // Accept only uncompressed messages, and expand none.
   arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);

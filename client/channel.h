@@ -1,4 +1,4 @@
-// How the client's gRPC channels are set up.
+// Creates the client's gRPC channels.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -11,14 +11,14 @@
 
 namespace topk {
 
-/// Whether a channel sends calls to servers whose health check says
+/// Whether a channel sends calls to servers whose health check reports
 /// NOT_SERVING.
 enum class ToUnhealthy { kNo, kYes };
 
-/// Returns a channel to the options' target that connects at its first call:
-/// round robin; no retries of calls that a server has seen (Attempts retries
-/// them); messages of any size, as far as `limit` allows. Compressed ones
-/// are rejected: a small one may expand to any size.
+/// Returns a channel to the options' target. The channel connects at its first
+/// call, uses round robin, and does not retry calls that a server has seen
+/// (Attempts does). Only `limit` bounds the size of messages. Compressed
+/// messages are rejected, because a small one may expand to any size.
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

@@ -34,23 +34,23 @@ namespace {
 
 using std::chrono::system_clock;
 
-// Larger tensors are streamed. One caller waits for 64 KiB 176 us in a message
-// and 190 in a stream, for 1 MiB 608 and 418, for 64 MiB 27 ms and 16.
+// Larger tensors are streamed. Measured latency with one caller, in a message
+// and in a stream: 64 KiB 176 and 190 us, 1 MiB 608 and 418 us, 64 MiB 27 and
+// 16 ms.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
-// Measured: 1 MiB messages move bytes fastest.
+// Measured: 1 MiB messages have the highest throughput.
 constexpr size_t kChunkBytes = size_t{1} << 20;
-// Requests up to this size are sent without asking for the server's limit of
-// messages: none that is useful is below.
+// Requests up to this size are sent without querying the server's message
+// limit: no useful limit is lower.
 constexpr size_t kLargeBytes = size_t{48} << 10;
-// The least limit that a server may have.
+// The lowest message limit that a server may have.
 constexpr int64_t kMinLimit = 1024;
-// Upper bound on the bytes around the data in a message.
+// Upper bound on the bytes that a message adds to its data.
 constexpr size_t kFieldBytes = 32;
-// As good as no deadline; the clock's own range is not much longer.
+// Effectively no deadline. The clock's own range is not much longer.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
-// Upper bound on the bytes of capabilities.
 constexpr int64_t kMaxCapabilities = int64_t{1} << 20;
-// protobuf has no larger messages, and gRPC 1.51 aborts on one.
+// protobuf supports no larger messages, and gRPC 1.51 aborts on one.
 constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
 Status CheckSize(size_t bytes, int64_t limit) {
@@ -62,7 +62,7 @@ Status CheckSize(size_t bytes, int64_t limit) {
              " (--max-message-bytes); StreamTopK has no limit"));
 }
 
-// A request of many: its header, and its tensor if that is not in the header.
+// A request, and its tensor if the request does not contain it.
 struct Item {
   const v1::TopKRequest& header;
   std::optional<std::span<const std::byte>> tensor;
@@ -81,13 +81,13 @@ Result<Response> Wrap(Result<v1::TopKResponse> result) {
   return Response(*std::move(result));
 }
 
-// When a call must end, and the options of its caller.
 struct Call {
   system_clock::time_point deadline;
   const CallOptions& options;
 };
 
-// gRPC may send a request although its deadline has passed.
+// gRPC may send a request even after its deadline, so check before each
+// attempt.
 Status CheckTime(const Call& call) {
   if (call.options.stop.stop_requested()) return Cancelled();
   if (system_clock::now() < call.deadline) return {};
@@ -95,7 +95,7 @@ Status CheckTime(const Call& call) {
           "the deadline passed before the request was sent"};
 }
 
-// Whether gRPC reset a stream because of ReceiveLimit.
+// Returns whether gRPC reset a stream because of ReceiveLimit.
 bool IsTooLong(const Status& status) {
   return status.reason.empty() &&
          status.message.find("Buffers full") != std::string::npos;
@@ -109,7 +109,7 @@ struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
         setup(Client::Check(client_options)),
-        // One object for both channels, which then share a connection.
+        // Both channels use the same object, so that they share a connection.
         credentials(setup.ok() ? MakeCredentials(client_options)
                                : grpc::InsecureChannelCredentials()),
         token(client_options.token_file),
@@ -117,11 +117,12 @@ struct Client::Impl {
         channel(Connect(client_options, credentials, *receive_limit,
                         ToUnhealthy::kNo)),
         calls(channel),
-        // The health check also reaches a server that does not serve.
+        // Health checks must also reach servers that are not serving.
         health(grpc::health::v1::Health::NewStub(Connect(
             client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
 
-  // gRPC must not destroy a channel on the thread of a callback.
+  // Waits for all calls: gRPC must not destroy a channel on a callback's
+  // thread.
   ~Impl() {
     closing.request_stop();
     std::unique_lock lock(calls_mutex);
@@ -137,15 +138,15 @@ struct Client::Impl {
             call};
   }
 
-  // Returns the server's limit of messages, in bytes, as far as a request of
-  // `bytes` bytes must heed it. Asks once for all calls.
+  // Returns the server's message limit, or kMaxMessageBytes if it is unknown.
+  // Queries the server if `bytes` is large, and caches the limit.
   int64_t LimitFor(size_t bytes, const Call& call) {
     const int64_t known = limit.load(std::memory_order_relaxed);
     if (known != 0) return known;
     if (bytes <= kLargeBytes) return kMaxMessageBytes;
     const Result<v1::Capabilities> capabilities = AskCapabilities(call);
     if (!capabilities.ok()) {
-      // The caller's own call succeeds, or reports its error.
+      // The caller's own call succeeds, or reports its own error.
       if (capabilities.status().code == Code::kUnimplemented) {
         limit = kMaxMessageBytes;
       }
@@ -156,13 +157,12 @@ struct Client::Impl {
                              : std::clamp(told, kMinLimit, kMaxMessageBytes);
   }
 
-  // RESOURCE_EXHAUSTED if a message of `bytes` bytes exceeds the limit.
   Status CheckMessage(size_t bytes, const Call& call) {
     if (Status s = CheckSize(bytes, kMaxMessageBytes); !s.ok()) return s;
     return CheckSize(bytes, LimitFor(bytes, call));
   }
 
-  // Returns what prepares all attempts of a call.
+  // Returns a function that sets the metadata and the deadline of each attempt.
   auto Prepares(const Call& call) {
     return [this, call](grpc::ClientContext& context) {
       if (std::string header = token.Header(); !header.empty()) {
@@ -199,7 +199,7 @@ struct Client::Impl {
                                  kMaxCapabilities, call);
   }
 
-  // Sends one tensor's request, which has these pieces.
+  // Sends a TopK request, given as pieces, and checks the response.
   Result<v1::TopKResponse> AskTopK(const v1::TopKRequest& header,
                                    const std::vector<MessagePiece>& request,
                                    const Call& call) {
@@ -211,9 +211,9 @@ struct Client::Impl {
     return answer;
   }
 
-  // Makes a call of a stream. `rewind` goes back to the first request without
-  // a response, and returns whether a part of some response had arrived.
-  // `max_bytes` bounds each received message.
+  // Runs a streaming call. `rewind` goes back to the first unanswered request,
+  // and returns whether part of a response had arrived. `max_bytes` bounds each
+  // received message.
   Status Stream(Method method, const StreamHandlers& handlers,
                 const std::function<bool()>& rewind, int64_t max_bytes,
                 const Call& call) {
@@ -226,13 +226,12 @@ struct Client::Impl {
         rewind);
   }
 
-  // Streams a tensor in chunks that the server takes.
   Result<v1::TopKResponse> StreamTensor(const v1::TopKRequest& header,
                                         std::span<const std::byte> tensor,
                                         const Call& call);
 
-  // Calls `done` with the result of each request, in order. `too_many` becomes
-  // true if the server sent more results than there are requests.
+  // Calls `done` with each result, in order. Sets `*too_many` if the server
+  // sent more results than there are requests.
   Status ComputeMany(size_t count, const std::function<Item(size_t)>& item,
                      const std::function<void(Result<v1::TopKResponse>)>& done,
                      const Call& call, bool* too_many);
@@ -250,8 +249,8 @@ struct Client::Impl {
       Status status = make();
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
-      // gRPC connects again only while a caller waits for it. The rest of the
-      // pause heeds no change of the machine's time.
+      // gRPC reconnects only while a caller waits for a connection. The rest of
+      // the pause does not depend on changes to the system time.
       const auto wake =
           std::chrono::steady_clock::now() + (*then - system_clock::now());
       WaitForConnected(*then, call.options.stop);
@@ -263,7 +262,7 @@ struct Client::Impl {
   }
 
   // Returns when to make the next attempt after one that ended with `status`,
-  // or nothing if the call ends with it.
+  // or nothing if the call ends with `status`.
   static std::optional<system_clock::time_point> RetryTime(
       Attempts& attempts, const Call& call, Status& status,
       const std::function<bool()>& rewind) {
@@ -292,17 +291,17 @@ struct Client::Impl {
   }
 
   ClientOptions options;
-  const Status setup;  // an error: nothing is sent
+  const Status setup;  // if not OK, nothing is sent
   const std::shared_ptr<grpc::ChannelCredentials> credentials;
   TokenFile token;
-  // A Unix socket whose server stands still cannot be given up: nobody would
-  // know when the caller's memory is its own again.
+  // A Unix socket to a stalled server is never closed, so gRPC might never
+  // release borrowed memory.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
   const std::shared_ptr<ReceiveLimit> receive_limit;
   const std::shared_ptr<grpc::ChannelInterface> channel;
   grpc::GenericStub calls;
-  std::atomic<int64_t> limit = 0;  // of messages, in bytes; 0 = not known
+  std::atomic<int64_t> limit = 0;  // of a message, in bytes; 0 = unknown
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
   // Asynchronous calls.
   std::stop_source closing;
@@ -358,7 +357,7 @@ Result<v1::TopKResponse> Client::Impl::StreamTensor(
     const Call& call) {
   const auto room =
       static_cast<size_t>(LimitFor(tensor.size(), call)) - kFieldBytes;
-  // Chunks begin at multiples of 64 bytes, so that none divides an element.
+  // Chunks begin at multiples of 64 bytes so that no element is split.
   const size_t chunk_bytes = std::min(kChunkBytes, room / 64 * 64);
   using Message = StreamHandlers::Message;
   v1::TopKRequestChunk first;
@@ -404,12 +403,12 @@ Status Client::Impl::ComputeMany(
     const std::function<void(Result<v1::TopKResponse>)>& done, const Call& call,
     bool* too_many) {
   using Message = StreamHandlers::Message;
-  // The number of requests that are sent together.
+  // The number of requests that are buffered and sent together.
   constexpr size_t kTogether = 32;
   std::vector<Status> unsent(count);
   int64_t max_bytes = 0;
   int64_t max_request = LimitFor(0, call);
-  bool asked = false;  // once: a server that does not answer costs seconds
+  bool asked = false;  // ask once: an unresponsive server costs seconds
   for (size_t i = 0; i < count; ++i) {
     const size_t bytes = item(i).bytes();
     if (bytes > kLargeBytes && !std::exchange(asked, true)) {
@@ -432,7 +431,8 @@ Status Client::Impl::ComputeMany(
     ++answered;
     done(std::move(result));
   };
-  // Moves on to the next request that has an answer to wait for.
+  // Finishes requests that were not sent, up to the next one that awaits a
+  // response. Returns whether there is one.
   const auto has_next = [&] {
     while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
     return answered < next;
@@ -462,7 +462,7 @@ Status Client::Impl::ComputeMany(
     }
     return {};
   };
-  size_t before = 0;  // answers of earlier streams
+  size_t before = 0;  // number of responses on earlier streams
   const auto rewind = [&] {
     next = answered;
     return std::exchange(before, next) < next;
@@ -490,7 +490,7 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
       },
       [&](auto result) { results.push_back(std::move(result)); },
       impl_->Begin(options), &too_many);
-  // No result can be attributed to a request.
+  // With extra results, none can be attributed to a request.
   if (too_many) results.assign(requests.size(), end);
   return results;
 }
@@ -518,7 +518,7 @@ Result<Response> Client::ComputeTopK(const Request& request,
                   : ComputeTopK(request.message(), options));
 }
 
-// One asynchronous call. gRPC's callbacks and the alarm hold it.
+// One asynchronous call, kept alive by gRPC's callbacks and the alarm.
 class Client::Impl::AsyncCall
     : public std::enable_shared_from_this<Client::Impl::AsyncCall> {
  public:
@@ -543,7 +543,7 @@ class Client::Impl::AsyncCall
     impl_->Prepares(call())(*context);
     {
       const std::lock_guard lock(mutex_);
-      pause_ = nullptr;  // it holds this
+      pause_ = nullptr;  // the alarm holds a reference to this call
       context_ = std::move(context);
     }
     Status status = stopped() ? Cancelled() : CheckTime(call());
@@ -604,7 +604,7 @@ class Client::Impl::AsyncCall
     return Response(std::move(response));
   }
 
-  // First: leaves when all else is gone.
+  // First, so that Leave() runs after all other members are destroyed.
   const std::unique_ptr<Impl, void (*)(Impl*)> impl_;
   const CallOptions options_;
   const system_clock::time_point deadline_;
@@ -614,11 +614,11 @@ class Client::Impl::AsyncCall
   const grpc::ByteBuffer request_;
   grpc::ByteBuffer answer_;
   const Done done_;
-  std::mutex mutex_;  // context_ and pause_, which another thread may cancel
+  std::mutex mutex_;  // guards context_, pause_ and stopped_
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::Alarm> pause_;
   bool stopped_ = false;
-  // Last: their destructors wait until no other thread cancels.
+  // Last, because their destructors wait while another thread runs Cancel().
   const std::stop_callback<std::function<void()>> on_stop_, on_close_;
 };
 

@@ -1,4 +1,4 @@
-// Credentials of a client, and its requirements for those of the servers.
+// A client's credentials, and checks of its security options.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
@@ -15,24 +15,24 @@
 
 namespace topk {
 
-/// Whether all of a target's addresses are of this machine: unix:, localhost,
-/// 127.0.0.0/8 or ::1.
+/// Returns whether all addresses of a target are on this machine: unix:,
+/// localhost, 127.0.0.0/8 or ::1.
 bool IsLocalTarget(const std::string& target);
 
-/// Spells the name of an option such as "tls_ca" for a message.
+/// Returns an option's name, such as "tls_ca", as messages spell it.
 using OptionName = std::string (*)(std::string_view name);
 
-/// Returns the first error in the options: an invalid target, a file that
-/// cannot be used, a token without TLS.
+/// Returns the first error in the options: an invalid target, an unusable file,
+/// or a token without TLS.
 Status CheckOptions(const ClientOptions& options, OptionName name);
 
-/// Returns the credentials of options that are good. Certificates are read
-/// again, within a second or so, when their files change.
+/// Returns the credentials for valid options. Certificate files are reloaded
+/// within about a second of a change.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const ClientOptions& options);
 
-/// The token of a file, which is read again every second at most: tokens that a
-/// cluster hands out live for an hour. Thread-safe.
+/// The token in a file. Reads the file again at most once a second: tokens that
+/// a cluster issues live for an hour. Thread-safe.
 class TokenFile {
  public:
   /// "" = no token.
@@ -40,11 +40,11 @@ class TokenFile {
     if (!path_.empty()) Read();
   }
 
-  /// Returns the header's value "Bearer ...", "" if there is no file. The last
-  /// good token stays if the file goes bad.
+  /// Returns the authorization header "Bearer ...", or "" if there is no file.
+  /// Keeps the last valid token if the file becomes invalid.
   std::string Header();
 
-  /// Returns the same after reading the file, however recently it was read.
+  /// Like Header(), but always reads the file again.
   std::string ReadAgain();
 
  private:

@@ -14,10 +14,10 @@
 namespace topk {
 namespace {
 
-// Upper bound on the bytes around the outputs' data in a response: its fields'
-// beginnings and the names in ExecutionInfo.
+// Upper bound on the bytes of a response other than the outputs' data: field
+// tags, and the names in ExecutionInfo.
 constexpr int64_t kAroundData = 16 << 10;
-// Upper bound on the bytes of a size or a stride in a message.
+// Upper bound on the encoded bytes of a size or a stride.
 constexpr int64_t kVarintBytes = 10;
 
 Status Reject(std::string message) {
@@ -52,7 +52,7 @@ Result<int64_t> ReadK(const Outline& outline) {
   return ReadInteger(*type, std::as_bytes(std::span(data)).data());
 }
 
-// Whether the indices at every position of a layout lie on the axis.
+// Checks that the indices at all positions of a layout are in range.
 template <class Index>
 class RangeCheck {
  public:
@@ -61,7 +61,8 @@ class RangeCheck {
         begin_(static_cast<uint64_t>(begin)),
         length_(static_cast<uint64_t>(length)) {}
 
-  // The first `count` elements. Returns the index that is outside, if any.
+  // Checks the first `count` elements. Returns an index that is out of range,
+  // if any.
   std::optional<Index> Packed(int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
       if (!Has(i)) return Load<Index>(data_, i);
@@ -86,7 +87,7 @@ class RangeCheck {
 
  private:
   bool Has(int64_t position) const {
-    // A negative difference is a large unsigned one.
+    // A negative difference wraps to a large unsigned number.
     return static_cast<uint64_t>(Load<Index>(data_, position)) - begin_ <
            length_;
   }

@@ -1,4 +1,4 @@
-// The rules for the response to a request, checked before it is used.
+// Checks responses before they are used.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 
 namespace topk {
 
-/// Returns INTERNAL with the reason BAD_ANSWER: a response that cannot belong
-/// to its request. `field` is the response's, or "".
+/// Returns INTERNAL with the reason BAD_ANSWER, for a response that cannot
+/// belong to its request. `field` is the response's field, or "".
 Status BadAnswer(std::string_view field, std::string_view message);
 
-/// The response that a request implies: its outputs' types, shapes and lengths,
-/// and the range of its indices. A server may be wrong, or not a topkd: nothing
-/// of a response is a position in memory until Check() has accepted it. Whether
-/// the elements are the right ones is not checked.
+/// The response that a request implies: the types, shapes and sizes of its
+/// outputs, and the range of its indices. Servers may be faulty, or not be
+/// topkd: use nothing of a response as a memory offset until Check() has
+/// accepted it. Does not check whether the right elements were selected.
 class ExpectedAnswer {
  public:
-  /// Takes the request, whose tensor need not have a source.
+  /// The request's tensor need not have a source.
   explicit ExpectedAnswer(const v1::TopKRequest& request);
 
   /// Returns OK, or BAD_ANSWER with the response's field, its value and the
-  /// expected one. Any response to a request that a server must reject is
+  /// expected value. If a server must reject the request, every response is
   /// wrong. Indices in shared memory are not read.
   Status Check(const v1::TopKResponse& response) const;
 
   /// Upper bound on the bytes of one response message.
   int64_t max_message_bytes() const;
-  /// The bytes that the response itself carries of the values and the indices;
-  /// 0 of an output that is not wanted or lies in shared memory.
+  /// The bytes of the values and of the indices in the response itself. 0 for
+  /// an output that was not requested or is in shared memory.
   int64_t value_bytes() const { return CarriedBytes(values_); }
   int64_t index_bytes() const { return CarriedBytes(indices_); }
 
@@ -44,7 +44,8 @@ class ExpectedAnswer {
     /// In elements; empty = packed.
     std::vector<int64_t> strides;
     int64_t bytes = 0;
-    /// Where the request wants it; without a name in the response itself.
+    /// The shared-memory region for the output. If its name is empty, the
+    /// output is returned in the response.
     v1::SharedMemoryRegion region;
   };
 
@@ -55,10 +56,10 @@ class ExpectedAnswer {
                      const v1::Tensor& tensor) const;
   Status CheckRange(const v1::Tensor& indices) const;
 
-  /// Why a server must reject the request.
+  /// Why a server must reject the request, or OK.
   Status rejection_;
   std::string request_id_;
-  /// The input's, with k along the axis.
+  /// The shape of the outputs: the input's, with k along the axis.
   std::vector<int64_t> shape_;
   Output values_;
   Output indices_;

@@ -18,10 +18,10 @@ std::shared_ptr<ReceiveLimit> ReceiveLimit::Of(const std::string& target) {
 }
 
 void ReceiveLimit::Add(int64_t bytes) {
-  // Connections' buffers, and messages that no call expects.
+  // For connection buffers and unexpected messages.
   constexpr int64_t kBaseBytes = int64_t{64} << 20;
-  // A message, what is received ahead of it, and room, so that no call is
-  // slowed down, as gRPC does where more than half of a quota is in use.
+  // For a message, read-ahead and headroom: gRPC slows down calls when more
+  // than half of a quota is in use.
   constexpr int64_t kFactor = 4;
   const std::lock_guard lock(mutex_);
   expected_ += bytes;

@@ -1,4 +1,4 @@
-// The memory that the clients of one target may receive into.
+// Bounds the memory for received messages.
 #pragma once
 
 #include <grpcpp/resource_quota.h>
@@ -10,24 +10,25 @@
 
 namespace topk {
 
-/// Bounds what gRPC holds of a target's responses by what the calls in flight
-/// expect. gRPC allocates a whole message before it compares its length with a
-/// channel's limit of messages, which therefore bounds no memory: a server that
-/// announces 2 GiB is received as far as it sends. Beyond this bound gRPC
-/// resets the target's streams, those of other calls too. Thread-safe.
+/// Bounds the memory for a target's responses by what the calls in flight
+/// expect. A channel's message size limit bounds no memory: gRPC allocates a
+/// whole message before it checks the length, and receives up to 2 GiB if the
+/// server sends them. If this limit is exceeded, gRPC resets the target's
+/// streams, including those of other calls. Thread-safe.
 class ReceiveLimit {
  public:
-  /// Returns the one of a target in this process: clients that are alike share
-  /// connections, and other targets' calls are not concerned.
+  /// Returns the limit that all clients of a target in this process share,
+  /// because clients with equal options share connections. Calls to other
+  /// targets are not affected.
   static std::shared_ptr<ReceiveLimit> Of(const std::string& target);
 
   ReceiveLimit() { Add(0); }
 
-  /// The quota of connections that count towards the limit.
+  /// The quota for the connections that the limit applies to.
   const grpc::ResourceQuota& quota() const { return quota_; }
 
-  /// Allows a call, while it lives, response messages of up to `max_bytes`
-  /// bytes.
+  /// Raises the limit while this object exists, so that a call can receive
+  /// messages of up to `max_bytes` bytes.
   class Call {
    public:
     Call(ReceiveLimit& limit, int64_t max_bytes)

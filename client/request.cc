@@ -13,8 +13,8 @@ Request Make(const Elements& tensor, const std::vector<int64_t>& shape,
   return Request(std::move(message), tensor.bytes);
 }
 
-// Puts the data of a small output where all element types are aligned: on the
-// heap rather than in the string.
+// Moves the data of a small output from the string's inline buffer to the heap,
+// where it is aligned for all element types.
 void Align(v1::Tensor& tensor) { tensor.mutable_data()->reserve(64); }
 
 }  // namespace

@@ -8,13 +8,13 @@
 namespace topk {
 namespace {
 
-// Three pauses are longer than gRPC's own, 1 s, before it connects again to a
-// server that it has lost.
+// Three pauses together exceed 1 s, the time that gRPC waits before it
+// reconnects to a lost server.
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
-// A TopK is idempotent. A proxy that has passed on a part of a response has no
-// status for a server that went away: gRPC makes CANCELLED or INTERNAL of how
-// it ends the stream. Those of a topkd have a reason.
+// TopK is idempotent. If a server goes away after a proxy has forwarded part of
+// its response, the proxy has no status to send, and gRPC turns the end of the
+// stream into CANCELLED or INTERNAL. The same errors from topkd have a reason.
 bool IsRetried(const Status& status, bool begun) {
   if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {

@@ -8,9 +8,9 @@
 
 namespace topk {
 
-/// The attempts of one call, of any method. gRPC itself retries nothing that a
-/// server has seen: it would wait beyond the deadline for a server's delay and
-/// then lose the server's status.
+/// Decides when to retry one call, of any method. gRPC itself must not retry
+/// calls that a server has seen: it would wait for a retry delay even beyond
+/// the deadline, and then lose the server's status.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;
@@ -18,10 +18,10 @@ class Attempts {
   Attempts(int max_attempts, Time deadline)
       : left_(max_attempts), deadline_(deadline) {}
 
-  /// Takes how an attempt ended, and whether a part of its response had
-  /// arrived. Returns when to make the next one, always before the deadline, or
-  /// nothing if the call ends with this status. A server's delay that ends
-  /// after the deadline is then in the message.
+  /// Returns when to retry, always before the deadline, or nothing if the call
+  /// ends with `status`. `begun` tells whether part of the response had
+  /// arrived. If the server's retry delay ends after the deadline, adds this to
+  /// the message.
   std::optional<Time> Next(Status& status, bool begun);
 
  private:

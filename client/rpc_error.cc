@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A server may send any number of seconds. No topkd has a longer delay than
-// this, and every clock can add it.
+// A server may send any number of seconds. topkd never sends a longer delay
+// than this, and adding a day overflows no clock.
 constexpr milliseconds kMaxDelay = std::chrono::hours(24);
 
 milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
@@ -28,8 +28,8 @@ milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
                                   milliseconds(0), kMaxDelay);
 }
 
-// Reads the trailer that gRPC's own retries obey: what is not a number >= 0
-// forbids a retry.
+// Reads the trailer that gRPC's own retries obey. Anything other than a number
+// >= 0 forbids a retry.
 milliseconds PushbackOf(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
@@ -47,7 +47,8 @@ milliseconds PushbackOf(const grpc::ClientContext& context) {
   return milliseconds(std::min(number, kMaxDelay.count()));
 }
 
-// Fills in what google.rpc details say. Returns whether there is a RetryInfo.
+// Copies the google.rpc details to `status`. Returns whether there is a
+// RetryInfo.
 bool ReadDetails(const google::rpc::Status& rpc, Status& status) {
   bool has_delay = false;
   for (const google::protobuf::Any& detail : rpc.details()) {
@@ -100,8 +101,8 @@ Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   if (!has_delay || pushback == kDoNotRetry) status.retry_after = pushback;
   if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
       grpc.error_details().empty()) {
-    // Servers always send a message with this code. Without one, a proxy ended
-    // the call because its server died during the response.
+    // topkd always sends details with an error. Without them, a proxy ended the
+    // call because its server died during the response.
     status.code = Code::kUnavailable;
     status.reason = kBrokeOff;
     status.message = StrCat("the answer broke off: ", grpc.error_message());

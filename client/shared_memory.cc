@@ -34,13 +34,13 @@ Status CannotCreate(const std::string& name, size_t bytes, int error) {
 Result<SharedMemory> SharedMemory::Create(const std::string& name,
                                           size_t bytes) {
   const std::string used = name.empty() ? UniqueName() : name;
-  if (used.find('\0') != std::string::npos) {  // it would be another name
+  if (used.find('\0') != std::string::npos) {  // ends the name for shm_open()
     return CannotCreate(used, bytes, EINVAL);
   }
   const int fd = shm_open(used.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
   if (fd < 0) return CannotCreate(used, bytes, errno);
-  SharedMemory memory(used, {});  // unlinks it from now on
-  // Memory that is promised and not there would be SIGBUS when it is touched.
+  SharedMemory memory(used, {});  // unlinks the object on failure
+  // Allocate now: touching memory that cannot be allocated raises SIGBUS.
   int error = 0;
   do {
     if (bytes > 0) error = posix_fallocate(fd, 0, static_cast<off_t>(bytes));

@@ -1,4 +1,4 @@
-// Puts a streamed response together.
+// Assembles a streamed response.
 #pragma once
 
 #include "client/expected_answer.h"
@@ -7,22 +7,22 @@
 
 namespace topk {
 
-/// Collects StreamTopK's messages into one response, which never exceeds the
-/// bytes that the request implies.
+/// Assembles StreamTopK's messages into one response, which never exceeds the
+/// size that the request implies.
 class StreamedAnswer {
  public:
-  /// `expected` must outlive this.
+  /// `expected` must outlive this object.
   explicit StreamedAnswer(const ExpectedAnswer& expected)
       : expected_(expected) {}
 
-  /// Takes the next message. BAD_ANSWER if it is out of order, empty, or
-  /// exceeds the bytes that its output has left.
+  /// Adds the next message. Returns BAD_ANSWER if it is out of order, empty, or
+  /// larger than the rest of its output.
   Status Add(v1::TopKResponseChunk& chunk);
 
-  /// Drops what has arrived. Returns whether there was something.
+  /// Discards what has arrived. Returns whether there was anything.
   bool Clear();
 
-  /// Returns the whole. BAD_ANSWER if it is incomplete or wrong.
+  /// Returns the whole response, or BAD_ANSWER if it is incomplete or wrong.
   Result<v1::TopKResponse> Take();
 
  private:

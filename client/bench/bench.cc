@@ -22,7 +22,7 @@
 namespace topk::cli {
 namespace {
 
-// Makes the kinds, or returns what went wrong, said.
+// Makes the kinds of requests, or prints the error and returns its exit status.
 ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
                        std::vector<RequestTemplate>& kinds) {
   std::vector<RequestSpec> specs = {flags.kind};
@@ -51,7 +51,7 @@ ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
   return kOk;
 }
 
-// Shows how far a load is on a line of stderr that overwrites itself.
+// Shows the progress of a load on a line of stderr that overwrites itself.
 class Watch {
  public:
   ~Watch() {
@@ -64,7 +64,7 @@ class Watch {
     if (!lock || now - shown_ < std::chrono::milliseconds(100)) return;
     shown_ = now;
     const double seconds = std::chrono::duration<double>(now - start_).count();
-    // Clears what a longer line left.
+    // \033[K clears the rest of a longer previous line.
     std::cerr << "\r" << static_cast<int64_t>(seconds) << " s, " << requests
               << " requests, "
               << static_cast<int64_t>(static_cast<double>(requests) / seconds)
@@ -121,7 +121,7 @@ ExitCode Bench(const BenchFlags& flags) {
               << " differs from the one computed here\n";
     return kWrongAnswer;
   }
-  // With no answer at all there is nothing to report but what ended it.
+  // Without any response, there is only the error to report.
   const bool answered =
       std::any_of(result.stats.begin(), result.stats.end(),
                   [](const LoadStats& stats) { return stats.answered > 0; });

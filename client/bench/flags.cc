@@ -120,7 +120,7 @@ void AddResultFlags(CLI::App& command, BenchFlags& flags) {
   command.add_flag("--json", flags.json, "Print JSON");
 }
 
-// Sets what depends on other flags; throws where they contradict each other.
+// Derives defaults from other flags. Throws if flags contradict each other.
 void Settle(const CLI::App& command, BenchFlags& flags) {
   const auto given = [&command](const char* name) {
     return command.get_option(name)->count() > 0;

@@ -13,7 +13,7 @@ namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The one kind of request, or what the mix's lines leave out.
+  /// The kind of request or, with a mix, the defaults of its lines.
   RequestSpec kind;
   /// A file; "" = no mix.
   std::string mix;
@@ -26,8 +26,9 @@ struct BenchFlags {
   ClientOptions client;
 };
 
-/// Adds the flags to the sub-command. Parsing sets those that were not given by
-/// what was, and throws CLI::ValidationError for what contradicts itself.
+/// Adds the flags to the subcommand. Parsing derives the defaults of some flags
+/// from other flags, and throws CLI::ValidationError if flags contradict each
+/// other.
 void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 
 }  // namespace topk::cli

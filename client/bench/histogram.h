@@ -1,4 +1,4 @@
-// How often each value came up, in little memory.
+// Counts how often values occur, in little memory.
 #pragma once
 
 #include <array>
@@ -8,47 +8,48 @@
 
 namespace topk::cli {
 
-/// A log-linear histogram of whole numbers >= 0, e.g. nanoseconds: 64 steps for
-/// each power of two, so that a value is known to less than 1 %, in 22 KB
-/// whatever was recorded. Not thread-safe: one for each thread, then merged.
-// Debian 12 has no package of HdrHistogram's C library.
+/// A log-linear histogram of whole numbers >= 0, e.g. nanoseconds. Has 64 steps
+/// for each power of two, so values are accurate to less than 1 %, and uses 22
+/// KB regardless of the number of values. Not thread-safe: use one per thread
+/// and merge them.
+// Written here because Debian 12 does not package HdrHistogram's C library.
 class Histogram {
  public:
-  /// One step: how many values lay in [low, high).
+  /// The number of values in [low, high).
   struct Step {
     int64_t low;
     int64_t high;
     int64_t count;
   };
 
-  /// Counts a value. One below 0 counts as 0, one of 2^48 or more (78 hours of
-  /// nanoseconds) as just below that, in all but max() and mean().
+  /// Counts a value. Except in max() and mean(), values below 0 count as 0, and
+  /// values of 2^48 (78 hours in nanoseconds) or more count as just below 2^48.
   void Record(int64_t value);
 
-  /// Adds all that another one counted.
   void Merge(const Histogram& other);
 
   /// Returns the smallest recorded value that the fraction `share` (0 .. 1) of
   /// all values does not exceed, accurate to 0.8 %; 0 if nothing was recorded.
   int64_t Percentile(double share) const;
 
-  /// How many values were recorded.
+  /// The number of recorded values.
   int64_t count() const { return count_; }
   /// The exact maximum and mean; 0 if nothing was recorded.
   int64_t max() const { return max_; }
   double mean() const;
 
-  /// Returns the steps that have values, ascending.
+  /// Returns the non-empty steps in ascending order.
   std::vector<Step> Steps() const;
 
  private:
   static constexpr int kBits = 6;
   static constexpr int kMaxBits = 48;
-  // Values below 2 * 2^kBits are exact; each power of two above has 2^kBits.
+  // Values below 2 * 2^kBits are exact. Each power of two above has 2^kBits
+  // steps.
   static constexpr size_t kSteps = size_t{kMaxBits - kBits + 1} << kBits;
 
   static size_t IndexOf(int64_t value);
-  // Of a step, without its count.
+  // Returns a step without its count.
   static Step StepAt(size_t index);
 
   std::array<int64_t, kSteps> counts_{};

@@ -7,7 +7,7 @@
 namespace topk::cli {
 namespace {
 
-// A handler can reach nothing else.
+// Global, because a signal handler gets no other state.
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -21,7 +21,7 @@ void SetHandler(void (*handler)(int)) {
 }
 
 void Note(int) {
-  // Of both: the second signal may be the other one.
+  // Reset both: the second signal may be the other one.
   SetHandler(SIG_DFL);
   interrupted = true;
 }

@@ -1,17 +1,18 @@
-// Whether somebody wants a load to end.
+// Lets SIGINT and SIGTERM end a load early.
 #pragma once
 
 namespace topk::cli {
 
-/// While one lives, a SIGINT or SIGTERM does not end the process but is noted.
-/// The next one does end it: whoever waits for a server that stands still can.
+/// While a guard exists, the first SIGINT or SIGTERM is only recorded. The next
+/// one ends the process, in case a stalled server keeps the load from ending.
 class InterruptGuard {
  public:
   InterruptGuard();
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
 
-  /// Whether a signal has come since it was made. From any thread.
+  /// Returns whether a signal has arrived since the guard was created.
+  /// Thread-safe.
   static bool Interrupted();
 };
 

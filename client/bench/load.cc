@@ -24,10 +24,10 @@ class MachineClock final : public LoadClock {
   }
 };
 
-// How soon a caller that waits for its next arrival notices the end.
+// How soon a caller that waits for its next call notices that the load has
+// ended.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
-// State shared by all callers.
 struct Shared {
   const LoadOptions& options;
   const std::vector<RequestTemplate>& kinds;
@@ -35,17 +35,17 @@ struct Shared {
   const Time start;
   Schedule schedule;
   std::atomic<int64_t> requests = 0;
-  std::mutex mutex{};  // of what follows
+  std::mutex mutex{};  // guards the members below
   LoadResult result{};
   Time last_sent{0};
   Time last_lag{0};
   Time last_answer{0};
-  Time stopped_at = Time::max();  // where it ended early
+  Time stopped_at = Time::max();  // when the load ended early
 
   Time Now() const { return clock.Now() - start; }
 };
 
-// Ends the load if somebody wants so. Returns whether it has ended.
+// Ends the load if it was interrupted. Returns whether it has ended.
 bool Stopped(Shared& shared) {
   if (shared.options.interrupted && shared.options.interrupted()) {
     const std::lock_guard lock(shared.mutex);
@@ -59,7 +59,7 @@ bool Stopped(Shared& shared) {
   return shared.schedule.stopped();
 }
 
-// Returns whether the load still goes on at that time.
+// Waits until `at`. Returns false if the load ends first.
 bool Await(Time at, Shared& shared) {
   for (Time now = shared.Now(); now < at; now = shared.Now()) {
     if (Stopped(shared)) return false;
@@ -73,7 +73,7 @@ bool IsRight(const v1::TopKResponse& answer, const v1::TopKResponse& expected) {
          answer.indices().data() == expected.indices().data();
 }
 
-// Adds a call's answers to the stats. Returns whether the load may go on.
+// Adds a call's responses to the stats. Returns whether the load may go on.
 bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
            LoadStats& stats, Shared& shared) {
   const Status* error = nullptr;
@@ -83,7 +83,7 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
       stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
-      // A server that returns this code itself has a reason.
+      // If topkd itself returns this code, it also returns a reason.
       if (error->code == Code::kUnavailable && error->reason.empty()) {
         ++(IsConnectFailure(*error) ? stats.not_connected : stats.lost);
       }
@@ -103,7 +103,7 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
   return !wrong && shared.options.keep_going;
 }
 
-// Runs one caller: sends calls until the schedule ends or the load is stopped.
+// Sends one caller's calls until the schedule ends or the load is stopped.
 void MakeCalls(const Send& send, Shared& shared) {
   // The default timer slack lets the kernel wake a sleeper 50 us late.
   prctl(PR_SET_TIMERSLACK, 1);

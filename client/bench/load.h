@@ -1,4 +1,4 @@
-// The load generator: sends calls by a schedule, and times, counts and verifies
+// The load generator: sends calls on a schedule, and times, counts and verifies
 // them.
 #pragma once
 
@@ -21,41 +21,39 @@ namespace topk::cli {
 using Answers = std::vector<Result<v1::TopKResponse>>;
 
 /// Sends one call of a kind and waits for its responses. Each caller has its
-/// own.
+/// own Send.
 using Send = std::function<Answers(const RequestTemplate& kind)>;
 
-/// The time by which a load runs. Thread-safe.
+/// The clock of a load. Thread-safe.
 class LoadClock {
  public:
   virtual ~LoadClock() = default;
-  /// The time since some moment.
+  /// The time since an arbitrary start.
   virtual std::chrono::nanoseconds Now() = 0;
   /// Returns once Now() has reached `time`.
   virtual void SleepUntil(std::chrono::nanoseconds time) = 0;
 };
 
-/// Returns the machine's steady clock.
 LoadClock& SteadyClock();
 
-/// The profile of a load and how it is run.
 struct LoadOptions {
   LoadProfile profile;
-  /// Whether a failed request is counted and the load goes on; otherwise the
-  /// first one ends it. A wrong answer always does.
+  /// Whether to count failed requests and go on. Otherwise the first failure
+  /// ends the load. A wrong response always does.
   bool keep_going = false;
-  /// If set, called by any caller after each call with the number of requests
-  /// sent so far, including those of the warm-up.
+  /// If set, called by every caller after each call with the number of requests
+  /// sent so far, including the warm-up.
   std::function<void(int64_t requests)> progress;
-  /// If set, polled by any caller before each call and while waiting for one to
-  /// become due; the load ends early when it returns true.
+  /// If set, polled by every caller before each call and while waiting for a
+  /// call to become due. The load ends early when it returns true.
   std::function<bool()> interrupted;
 };
 
 /// The results of one kind of request, excluding the warm-up.
 struct LoadStats {
-  /// Latencies, in nanoseconds, of the calls whose requests all succeeded: from
-  /// the time a call was due (closed loop: sent) until its last response
-  /// arrived.
+  /// Latencies, in nanoseconds, of the calls whose requests all succeeded.
+  /// Measured from when a call was due (closed loop: sent) until its last
+  /// response arrived.
   Histogram latency;
   int64_t answered = 0;
   int64_t verified = 0;
@@ -63,21 +61,19 @@ struct LoadStats {
   std::map<std::string, int64_t> errors;
   /// The number of failed requests that received a retry delay.
   int64_t retry_hints = 0;
-  /// The number of failed requests that were not sent, because there was no
-  /// connection, and of those whose connection broke before the response.
+  /// The number of failed requests that found no connection, and of those whose
+  /// connection broke before the response.
   int64_t not_connected = 0;
   int64_t lost = 0;
 
-  /// Adds another one.
   void Add(const LoadStats& other);
 };
 
-/// The results of a load.
 struct LoadResult {
-  /// For each kind.
+  /// One per kind.
   std::vector<LoadStats> stats;
-  /// From the end of the warm-up to the last response. An open loop limited by
-  /// time counts at least to the end of that time, or to where it ended early.
+  /// From the end of the warm-up to the last response. In an open loop with a
+  /// time limit, at least until the limit, or until the load ended early.
   double seconds = 0;
   /// Open loop: the number of requests that were due but not sent when the load
   /// ended, the delay of the last request sent, in seconds, and whether that
@@ -85,16 +81,15 @@ struct LoadResult {
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;
-  /// Whether LoadOptions::interrupted ended it early.
+  /// Whether LoadOptions::interrupted ended the load early.
   bool interrupted = false;
-  /// The first failure.
   Status error;
   /// The name of a kind of request that had a wrong response, or "".
   std::string wrong;
 };
 
-/// Makes calls from as many threads as there are callers, until the
-/// profile's requests or seconds are used up. REQUIRES: a kind, a caller.
+/// Makes calls on one thread per caller until the profile's requests or seconds
+/// are used up. REQUIRES: at least one kind and one caller.
 LoadResult RunLoad(const LoadOptions& options,
                    const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers,

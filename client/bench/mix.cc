@@ -13,11 +13,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// So that no sum of them overflows.
+// Bounds weights so that their sum does not overflow.
 constexpr double kMaxWeight = 1e9;
 constexpr char kWeight[] = "must be a number above 0, at most 1e9";
 
-// JSON's integers include unsigned ones that int64_t has no room for.
+// JSON integers may be unsigned and exceed int64_t.
 bool GetInteger(const Json& value, int64_t* integer) {
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)) {
@@ -38,7 +38,7 @@ bool GetShape(const Json& value, std::vector<int64_t>* shape) {
   return true;
 }
 
-// Sets what a key stands for. Returns what it has to be if it is not, or "".
+// Sets the field for a key. Returns the rule that the value breaks, or "".
 std::string_view SetKey(std::string_view key, const Json& value,
                         RequestSpec& kind) {
   if (key == "weight") {

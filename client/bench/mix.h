@@ -1,4 +1,4 @@
-// The kinds of requests that a load is mixed from.
+// The mix of request kinds in a load.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace topk::cli {
 
-/// A kind of request, as flags or a line of a mix describe it.
+/// A kind of request, from flags or from a line of a mix.
 struct RequestSpec {
   /// The relative frequency of this kind; > 0.
   double weight = 1;
   std::vector<int64_t> shape = {1, 1000};
   std::string dtype = "f32";
   OperatorFlags operation;
-  /// Where errors say that the shape came from.
+  /// The source of the shape, for error messages.
   std::string origin = "--shape";
 
-  /// Returns what a report calls it, e.g. "8x1000 f32 k 5 axis 0 smallest".
+  /// Returns the name for reports, e.g. "8x1000 f32 k 5 axis 0 smallest".
   std::string Name() const;
 };
 
-/// Reads a mix: a JSON object a line, e.g.
+/// Reads a mix: one JSON object per line, e.g.
 ///   {"weight": 3, "shape": [8, 1000], "dtype": "f32", "k": 5, "axis": -1,
 ///    "smallest": false}
-/// Missing keys take the value of `defaults`; blank lines are passed over.
+/// Missing keys have the values of `defaults`. Blank lines are skipped. Returns
 /// INVALID_ARGUMENT, naming `name`, the line and the key, for anything else.
 Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
                                           const std::string& name,

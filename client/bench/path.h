@@ -1,4 +1,4 @@
-// The ways in which a load's calls reach a server.
+// The ways to send a load's calls to a server.
 #pragma once
 
 #include <span>
@@ -9,19 +9,17 @@
 
 namespace topk::cli {
 
-/// A way to a server: one row of a table.
 struct BenchPath {
-  /// As --path has it.
+  /// The value of --path.
   std::string_view name;
-  /// Whether the tensor is sent outside of the request; see TransportOptions.
+  /// Whether the tensor is separate from the request; see TransportOptions.
   bool separate_tensor;
-  /// Whether a call has several requests.
   bool batched;
-  /// Returns what makes one caller's calls. The client outlives it.
+  /// Returns a Send for one caller. `client` must outlive the result.
   Send (*make_caller)(const Client& client);
 };
 
-/// Returns the whole table; the first one is the default.
+/// Returns all paths; the first is the default.
 std::span<const BenchPath> BenchPaths();
 
 }  // namespace topk::cli

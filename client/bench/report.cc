@@ -24,7 +24,7 @@ constexpr Column kPercentiles[] = {
     {"p95", "p95_us", 0.95},      {"p99", "p99_us", 0.99},
     {"p99.9", "p99_9_us", 0.999}, {"max", "max_us", 1}};
 
-// Returns a time in nanoseconds in three digits, e.g. "1.25ms".
+// Formats a time with three digits, e.g. "1.25ms".
 std::string TimeText(double nanoseconds) {
   const char* unit = "us";
   double value = nanoseconds / 1e3;
@@ -87,7 +87,6 @@ void PrintRow(const LoadStats& stats, const std::string& name, int columns,
   out << (fits ? "  " : "\n  ") << name << "\n";
 }
 
-// One line: how the load was made.
 void PrintLoad(const BenchFlags& flags, std::ostream& out) {
   const LoadProfile& profile = flags.profile;
   out << flags.path;

@@ -19,10 +19,11 @@ struct BenchReport {
   const LoadResult& result;
 };
 
-/// Prints the rate, and percentiles for each kind, at most `columns` wide.
+/// Prints the rate, and the percentiles of each kind, at most `columns` wide.
 void PrintText(const BenchReport& report, int columns, std::ostream& out);
 
-/// Returns all of it; times are in microseconds where their names say "us".
+/// Returns the whole report. Times are in microseconds if their names contain
+/// "us".
 nlohmann::ordered_json ToJson(const BenchReport& report);
 
 }  // namespace topk::cli

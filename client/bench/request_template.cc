@@ -13,12 +13,12 @@
 namespace topk::cli {
 namespace {
 
-// A message is below 2 GiB and has a few fields besides its tensor.
+// A message is smaller than 2 GiB and has a few fields besides its tensor.
 constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
 // Each kind of request keeps one batch in memory.
 constexpr int64_t kMaxBatchBytes = int64_t{4} << 30;
 
-// Random numbers of the type: floats from 0 to 1, integers of any bits.
+// Returns random elements: floats from 0 to 1, integers with random bits.
 std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto width = static_cast<size_t>(type.bytes);
@@ -40,7 +40,7 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
         case DType::kBF16:
           bits = single_bits >> 16;
           break;
-        default:  // any finite value >= 0; of less than a byte any at all
+        default:  // any finite value >= 0; any bits if packed
           if (!type.packed()) bits %= type.infinity;
       }
     }

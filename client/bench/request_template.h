@@ -40,15 +40,15 @@ struct TransportOptions {
   int64_t batch = 1;
 };
 
-/// Fills a template with random elements: floats in 0 .. 1, integers of any
-/// bits. INVALID_ARGUMENT, naming the flag or the mix's line, for a tensor that
-/// is too large for a message, a batch larger than 4 GiB, or flags that the
-/// dialect does not support.
+/// Returns a template with random elements: floats from 0 to 1, integers with
+/// random bits. Returns INVALID_ARGUMENT, naming the flag or the mix's line, if
+/// the tensor is too large for a message, the batch exceeds 4 GiB, or the
+/// dialect does not support the flags.
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
                                             const TransportOptions& transport,
                                             uint64_t seed);
 
-/// Computes the expected response. Errors: see Engine::Compute().
+/// Computes and sets the expected response. Errors: see Engine::Compute().
 Status SetExpected(const Engine& engine, RequestTemplate& kind);
 
 }  // namespace topk::cli

@@ -27,9 +27,9 @@ namespace topk::cli {
 
 namespace {
 
-constexpr size_t kIndent = 30;  // CLI11's own
+constexpr size_t kIndent = 30;  // CLI11's default
 
-// CLI11's own look of --help, in lines that fit the terminal.
+// Formats --help like CLI11, but wraps lines to fit the terminal.
 class Fitting final : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option,
@@ -49,7 +49,8 @@ class Fitting final : public CLI::Formatter {
   }
 
  private:
-  // A long list of values has a place to break after each.
+  // Inserts a space after each comma of a long list, so that the list can be
+  // wrapped.
   std::string Breakable(const std::string& head) const {
     if (head.size() + 2 <= static_cast<size_t>(columns_)) return head;
     std::string text;
@@ -160,15 +161,15 @@ CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& timeout) {
   return bench;
 }
 
-// A full disk or a closed pipe is a failure, not an answer.
+// Fails if stdout cannot be written, e.g. on a full disk or a closed pipe.
 int AtEnd(int exit_code) {
   if (std::cout.flush() || exit_code != kOk) return exit_code;
   std::cerr << "topk: cannot write to stdout\n";
   return kFailed;
 }
 
-// Returns the option of a name, preferably one of the command that is used:
-// CLI11 reads the variables of all of them. Null if there is no such option.
+// Returns the option with a name, preferably that of the command in use: CLI11
+// reads the environment variables of all commands. Null if there is none.
 const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   std::vector<const CLI::App*> commands = app.get_subcommands({});
   std::stable_partition(
@@ -180,7 +181,7 @@ const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Returns a flag and whether a variable set it.
+// Returns a flag. Its source is the environment variable, if one set it.
 UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
                    char** argv) {
   const CLI::Option* option = FindOption(app, name);
@@ -196,14 +197,13 @@ UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
   return found;
 }
 
-// Returns the flag of an option of the client library.
+// Returns the flag for an option of the client library.
 std::string FlagOf(std::string_view option) {
   std::string flag = StrCat("--", option);
   std::ranges::replace(flag, '_', '-');
   return flag;
 }
 
-// Returns the first unknown flag of the command line, or "".
 std::string UnknownFlag(const CLI::App& app) {
   for (const std::string& word : app.remaining(/*recurse=*/true)) {
     if (word.starts_with('-')) return word;
@@ -212,7 +212,7 @@ std::string UnknownFlag(const CLI::App& app) {
 }
 
 // Returns the error text for an unknown command or flag, which CLI11 may report
-// as a missing one. "" if all are known.
+// as a missing one, or "" if all are known.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
@@ -262,8 +262,8 @@ int Main(int argc, char** argv) {
   CLI::App* merge_command = app.add_subcommand(
       "merge", "Merges the results of the shards of an axis");
   AddMergeFlags(*merge_command, merge);
-  // Each command has its own: CLI11 reads the variables of them all, and those
-  // of another one would take the place of this one's flags.
+  // One per command: CLI11 reads the environment variables of all commands, and
+  // a variable must not override another command's flag.
   ClientOptions health_client = {.use_http_proxy = false};
   ClientOptions info_client;
   std::string service;
@@ -323,7 +323,7 @@ int RunCommand(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::cerr << "topk: not enough memory\n";
     return kFailed;
-  } catch (const std::exception& error) {  // no threads
+  } catch (const std::exception& error) {  // e.g. a thread cannot start
     std::cerr << "topk: " << error.what() << "\n";
     return kFailed;
   }

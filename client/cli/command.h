@@ -1,10 +1,9 @@
-// The command topk without its main().
+// The `topk` command, without its main().
 #pragma once
 
 namespace topk::cli {
 
-/// Runs the command `topk` with the arguments of main() and returns the
-/// process's exit code.
+/// Runs `topk` with the arguments of main() and returns the exit code.
 int RunCommand(int argc, char** argv);
 
 }  // namespace topk::cli

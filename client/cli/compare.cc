@@ -11,7 +11,6 @@
 namespace topk::cli {
 namespace {
 
-// One element of two outputs.
 struct Element {
   DType dtype;
   const std::string& data;
@@ -21,7 +20,7 @@ struct Element {
     return ReadBits(InfoOf(dtype), std::as_bytes(std::span(data)).data(), i);
   }
   std::string Text() const { return ElementText(dtype, data, i); }
-  // As a number has it: the most significant byte first.
+  // The bits as a hexadecimal number, the most significant byte first.
   std::string Hex() const {
     std::string hex = "0x";
     for (int byte = InfoOf(dtype).bytes; byte-- > 0;) {
@@ -35,7 +34,8 @@ Element At(const v1::Tensor& tensor, int64_t i) {
   return {static_cast<DType>(tensor.data_type()), tensor.data(), i};
 }
 
-// "0.5 @7"; where the texts are the same, NaNs, the value's bits too.
+// Returns e.g. "0.5 @7". If the texts are the same but the bits differ (NaNs),
+// adds the bits.
 std::string Pair(const v1::TopKResponse& answer, const v1::TopKResponse& other,
                  int64_t i) {
   const Element value = At(answer.values(), i);

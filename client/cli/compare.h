@@ -1,4 +1,4 @@
-// topk run --compare: whether two answers are the same, by bytes.
+// topk run --compare: compares two responses byte by byte.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace topk::cli {
 
-/// Returns "" if the server's answer has the bytes of the one computed here;
-/// otherwise how many elements differ and the first of them, e.g.
+/// Returns "" if both responses have the same bytes. Otherwise returns the
+/// number of elements that differ, and the first of them, e.g.
 ///   3 of 20 elements differ, first [2, :] number 1: 0.5 @7, here 0.6 @9
-/// REQUIRES: an answer that ExpectedAnswer accepts, its axis, and ours to the
-/// same request.
+/// REQUIRES: ExpectedAnswer accepts the server's response, `axis` is its axis,
+/// and `ours` is the local response to the same request.
 std::string Difference(const v1::TopKResponse& server,
                        const v1::TopKResponse& ours, int axis);
 

@@ -12,11 +12,11 @@
 namespace topk::cli {
 namespace {
 
-// The connections that a piece of advice applies to.
+// The connections that a hint applies to.
 enum class Over { kAny, kPlainText, kTls };
 
 // gRPC reports the cause of a failed connection as text only. This table maps
-// that text to advice in terms of the command's flags.
+// the text to hints that name the command's flags.
 struct Row {
   std::string_view words;
   Over over;
@@ -26,7 +26,7 @@ constexpr std::string_view kOtherName =
     "the server's certificate has another name: --tls-server-name NAME";
 constexpr std::string_view kUnresolved =
     "the host name cannot be resolved; --target or TOPK_TARGET is HOST:PORT";
-// A server also closes connections above a limit before the handshake.
+// Servers also close excess connections before the handshake.
 constexpr std::string_view kUseTls =
     "the server may require TLS (--tls, or --tls-ca FILE), or have too many "
     "connections (topkd's --max-connections and --max-connections-per-client)";
@@ -46,13 +46,13 @@ constexpr Row kUnreachable[] = {
     {"No such file or directory", Over::kAny,
      "the socket does not exist: start a server with topkd --listen "
      "unix:PATH"},
-    // Before gRPC 1.83, and since.
+    // The texts before gRPC 1.83, and since.
     {"DNS resolution failed", Over::kAny, kUnresolved},
     {"address lookup failed", Over::kAny, kUnresolved},
     {"Failed parsing HTTP/2", Over::kAny,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"},
-    // OpenSSL's words, and BoringSSL's.
+    // The texts of OpenSSL, and of BoringSSL.
     {"wrong version number", Over::kTls, kNoTls},
     {"WRONG_VERSION_NUMBER", Over::kTls, kNoTls},
     {"certificate verify failed", Over::kTls, kPassAuthority},
@@ -77,7 +77,7 @@ std::string_view Unreachable(std::string_view message,
   return "";
 }
 
-// gRPC's words for a call that found no connection.
+// gRPC's messages for calls that found no connection.
 constexpr std::string_view kNotConnected[] = {
     "failed to connect to all addresses",
     "connections to all backends failing",

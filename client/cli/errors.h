@@ -1,4 +1,4 @@
-// Error messages on stderr, with advice.
+// Prints errors to stderr, with hints.
 #pragma once
 
 #include <string>
@@ -10,25 +10,24 @@
 
 namespace topk::cli {
 
-/// Returns what a user can do about the failure of a call that was made with
-/// these options, e.g. which flag to give, or "".
+/// Returns a hint, e.g. which flag to give, for the failure of a call with
+/// these options, or "".
 std::string Advice(const Status& status, const ClientOptions& client);
 
-/// Returns whether a call was not sent because there was no connection; its
-/// connection broke otherwise. REQUIRES: UNAVAILABLE, without a reason.
+/// Returns whether a call was not sent because there was no connection. If
+/// false, its connection broke. REQUIRES: UNAVAILABLE without a reason.
 bool IsConnectFailure(const Status& status);
 
-/// Prints the error of a call, or of a local computation if `client` is null,
-/// with advice on a second line, and returns the exit status for it.
+/// Prints the error of a call, or of a local computation if `client` is null.
+/// Prints a hint on a second line. Returns the exit status for the error.
 /// `request_id` identifies the request in the server's log.
 ExitCode Report(const Status& status, const ClientOptions* client,
                 std::string_view request_id = "");
 
-/// Prints why an input cannot be used; for a file that does not exist, also the
-/// folder in which it was searched.
+/// Prints why an input cannot be used. If the file does not exist, also prints
+/// the folder that was searched.
 ExitCode ReportInput(const std::string& path, const Status& status);
 
-/// Prints an error of the command line.
 ExitCode ReportUsage(const Status& status);
 
 }  // namespace topk::cli

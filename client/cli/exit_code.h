@@ -1,22 +1,21 @@
-// The exit statuses of the command.
+// The exit statuses of the `topk` command.
 #pragma once
 
 namespace topk::cli {
 
-/// The exit statuses of `topk`.
 enum ExitCode : int {
   kOk = 0,
-  kFailed = 1,         // anything else, e.g. a file that cannot be written
-  kUsage = 2,          // the command line
-  kInputFile = 3,      // the input cannot be read or is no tensor
-  kRejected = 4,       // the server refused the request
-  kUnavailable = 5,    // unavailable, or the deadline was exceeded
-  kWrongAnswer = 6,    // an answer differs from the one computed here
+  kFailed = 1,         // any other failure, e.g. a file cannot be written
+  kUsage = 2,          // invalid command line
+  kInputFile = 3,      // the input cannot be read or is not a tensor
+  kRejected = 4,       // the server rejected the request
+  kUnavailable = 5,    // server unavailable, or deadline exceeded
+  kWrongAnswer = 6,    // the response differs from the local result
   kRateMissed = 7,     // bench: the callers could not keep up with --rate
-  kInterrupted = 130,  // bench: SIGINT or SIGTERM; the report is of until then
+  kInterrupted = 130,  // bench: SIGINT or SIGTERM; the report is partial
 };
 
-/// The same in words, for --help and the manual page.
+/// Describes the exit statuses, for --help and the manual page.
 inline constexpr char kExitStatusText[] =
     "Data is written to stdout, messages to stderr. Exit status: 0 success, 1 "
     "failure, 2 invalid command line, 3 unusable input file, 4 rejected by the "

@@ -1,5 +1,5 @@
-// topk merge: what `topk run --out` wrote of the shards of a longer axis, into
-// the answer over all of it.
+// topk merge: merges the files that `topk run --out` wrote for the shards of a
+// long axis.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,17 +16,16 @@
 
 namespace topk::cli {
 
-/// The flags of `topk merge`.
 struct MergeFlags {
   std::vector<std::string> folders;
-  /// Of the whole axis; the files do not say.
+  /// The k of the whole axis, which the files do not contain.
   int64_t k = 0;
   int64_t axis = -1;
   bool smallest = false;
   std::string order = "value";
-  /// One for each folder, or none.
+  /// One per folder, or empty.
   std::vector<int64_t> index_offsets;
-  /// Of values whose type .npy has no name for.
+  /// The type of the values, if .npy has no name for it.
   std::optional<DType> dtype;
   ShowFlags show;
 };
@@ -35,11 +34,10 @@ struct MergeFlags {
 Status ReadTensor(const std::string& path, std::optional<DType> as,
                   v1::Tensor& tensor);
 
-/// Adds the flags to the sub-command.
 void AddMergeFlags(CLI::App& command, MergeFlags& flags);
 
-/// Reads the folders, merges their answers, shows what comes of it, and returns
-/// the exit status. No server is asked.
+/// Merges the responses in the folders, shows the result, and returns the exit
+/// status. Calls no server.
 ExitCode MergeFolders(const MergeFlags& flags);
 
 }  // namespace topk::cli

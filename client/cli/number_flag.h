@@ -1,4 +1,4 @@
-// Flags that are numbers.
+// Validators for numeric flags.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,10 +7,10 @@
 
 namespace topk::cli {
 
-/// A finite number in [min, max]. CLI11's own Range lets NaN through.
+/// Accepts a finite number in [min, max]. CLI11's own Range accepts NaN.
 CLI::Validator Number(double min, double max);
 
-/// A whole number, as CheckWhole() reads it; use as transform().
+/// Accepts a whole number, see CheckWhole(). Use with transform().
 CLI::Validator Whole(int64_t min = std::numeric_limits<int64_t>::min(),
                      int64_t max = std::numeric_limits<int64_t>::max());
 

@@ -15,7 +15,8 @@
 namespace topk::cli {
 namespace {
 
-// The value of a float of up to 32 bits: exact, and needs no compiler's type.
+// Converts a float of up to 32 bits exactly, without compiler support for its
+// type.
 float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const int exponent_bits = type.bits - 1 - type.mantissa_bits;
   const uint64_t sign = uint64_t{1} << (type.bits - 1);
@@ -23,7 +24,8 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // Types without infinity have a largest number instead, with a mantissa.
+  // Without an infinity, type.infinity is the largest number, with a non-zero
+  // mantissa.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
@@ -36,8 +38,8 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   return bits & sign ? -value : value;
 }
 
-// The values of NF4: "QLoRA: Efficient Finetuning of Quantized LLMs", appendix
-// E.
+// The values of NF4, from "QLoRA: Efficient Finetuning of Quantized LLMs",
+// appendix E.
 constexpr std::array<float, 16> kNormalFloat4 = {-1.0f,
                                                  -0.6961928009986877f,
                                                  -0.5250730514526367f,
@@ -65,7 +67,7 @@ std::string Number(T value) {
   return error == std::errc() ? std::string(text, end) : "?";
 }
 
-// Calls fn with element i as a number that holds it exactly.
+// Calls `fn` with element `i` as a number type that represents it exactly.
 template <class Fn>
 auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
   const DTypeInfo& type = InfoOf(dtype);
@@ -91,7 +93,8 @@ void Pad(std::string& text, size_t width) {
   if (text.size() < width) text.insert(0, width - text.size(), ' ');
 }
 
-// A line of cells, which goes on below its name where the terminal ends.
+// Prints a name and a line of cells, wrapped at the terminal's width and
+// indented below the name.
 class Line {
  public:
   Line(const std::string& name, int columns, std::ostream& out)
@@ -179,7 +182,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   const auto dtype = static_cast<DType>(values.data_type());
   const auto index_type = static_cast<DType>(indices.data_type());
 
-  // All cells first: columns as wide as their widest cell.
+  // First format all cells, to find the column widths.
   struct Row {
     std::string name;
     std::vector<std::string> found, values, indices;
@@ -219,7 +222,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     out << "\n";
   }
   if (slices == 0) {
-    // An answer all the same; silence would look like a failure.
+    // An empty result is valid, but silence would look like a failure.
     out << "no slices: the input has no elements\n";
   }
   if (slices > shown) {

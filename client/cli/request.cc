@@ -49,7 +49,7 @@ void SetOpenVino(const OperatorFlags& flags, v1::OpenVinoTopK& openvino) {
 }
 
 Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
-  constexpr int kTopK = 0;  // the version without axis_direction
+  constexpr int kTopK = 0;  // this version has no axis_direction
   v1::DirectMLTopK& directml = *request.mutable_directml();
   // DirectML has no negative axes.
   directml.set_axis(flags.axis.value_or(request.tensor().shape_size() - 1));
@@ -79,8 +79,6 @@ Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
   return {};
 }
 
-// Sets only the attributes whose flags were given, so that the operator's own
-// defaults and rules apply.
 Status SetAttributes(const OperatorFlags& flags, v1::Dialect dialect,
                      v1::TopKRequest& request) {
   switch (dialect) {

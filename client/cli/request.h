@@ -1,4 +1,4 @@
-// From flags to a request.
+// Makes a request from flags.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace topk::cli {
 
-/// The operator that the flags of the same names choose.
+/// The operator, as chosen by the flags of the same names.
 struct OperatorFlags {
   int64_t k = 0;
   std::optional<int64_t> axis;
@@ -27,14 +27,13 @@ struct OperatorFlags {
   std::string request_id;
 };
 
-/// Adds the flags to a sub-command.
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 
 /// Returns the request for a tensor of this type and shape, without its data.
-/// Only flags that were given are sent, so that the operator's own defaults and
-/// rules apply; the last axis and the newest version are this command's.
-/// INVALID_ARGUMENT for a flag that the dialect lacks.
-/// REQUIRES: flags.dialect names a dialect.
+/// Sets only attributes whose flags were given, so that the operator's own
+/// defaults and rules apply; but the axis defaults to the last and the version
+/// to the newest. INVALID_ARGUMENT for a flag that the dialect lacks. REQUIRES:
+/// flags.dialect names a dialect.
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
                                     v1::DataType data_type,
                                     const std::vector<int64_t>& shape);

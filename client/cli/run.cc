@@ -19,14 +19,15 @@
 namespace topk::cli {
 namespace {
 
-// Without devices, which take longer to open than one tensor is worth.
+// Uses only the CPU: opening a device takes longer than one tensor is worth.
 Engine LocalEngine() {
   EngineOptions options;
   options.backends.choice = "cpu";
   return Engine(options);
 }
 
-// Takes an output out of the shared memory, where the client found it to be.
+// Copies an output from shared memory. The client has already validated the
+// region.
 void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
   const v1::SharedMemoryRegion& region = tensor.shared_memory();
   const auto bytes =
@@ -35,7 +36,6 @@ void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
   tensor.set_data(bytes.data(), bytes.size());
 }
 
-// Computes with the tensor and the answer in shared memory.
 Result<v1::TopKResponse> ComputeShared(const Client& client,
                                        v1::TopKRequest request,
                                        const NpyArray& array,
@@ -80,7 +80,7 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
   return client.ComputeTopK(request, array.data, options);
 }
 
-// Reads one label for each of `count` positions.
+// Reads `count` labels, one per position.
 Result<std::vector<std::string>> ReadLabels(const std::string& path,
                                             int64_t count) {
   v1::Tensor tensor;
@@ -93,7 +93,6 @@ Result<std::vector<std::string>> ReadLabels(const std::string& path,
   return AllElements(tensor);
 }
 
-// Reports whether the server's response equals the result computed locally.
 ExitCode Compare(const v1::TopKRequest& request,
                  std::span<const std::byte> tensor,
                  const v1::TopKResponse& answer, int axis) {

@@ -1,4 +1,4 @@
-// topk run: a file in, the answer out.
+// topk run: runs TopK on a file.
 #pragma once
 
 #include "client/cli/exit_code.h"
@@ -6,9 +6,9 @@
 
 namespace topk::cli {
 
-/// Reads the file, asks the server (or computes here), writes the answer to
-/// stdout or to files, or compares it with one computed here, and returns the
-/// exit status.
+/// Reads the file, computes the result on the server or locally, and returns
+/// the exit status. Writes the result to stdout or to files, or compares it
+/// with one computed locally.
 ExitCode Run(const RunFlags& flags);
 
 }  // namespace topk::cli

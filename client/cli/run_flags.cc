@@ -14,7 +14,6 @@ namespace topk::cli {
 
 namespace {
 
-// Returns random bytes in lower-case hex.
 std::string RandomHex(int bytes) {
   std::random_device random;
   std::string text;

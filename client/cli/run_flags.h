@@ -17,17 +17,17 @@ namespace topk::cli {
 /// The flags of `topk run`, except those of AddClientFlags().
 struct RunFlags {
   std::string file;
-  /// Of a .npz archive; "" = its only one.
+  /// The member of a .npz archive; "" = its only one.
   std::string member;
   OperatorFlags operation;
-  /// A file; "" = the operation's k.
+  /// A file with k; "" = the operation's k.
   std::string k_tensor;
   /// Empty = packed.
   std::vector<int64_t> strides;
-  /// Of a file whose elements have a type that .npy has no name for.
+  /// The element type, if .npy has no name for it.
   std::optional<DType> dtype;
   bool local = false;
-  /// Whether to compare the server's answer, not to show it.
+  /// Whether to compare the server's response instead of showing it.
   bool compare = false;
   std::string stream = "auto";
   bool shared_memory = false;
@@ -40,10 +40,9 @@ struct RunFlags {
   ClientOptions client;
 };
 
-/// Adds --dtype, for files whose elements have a type without a name in .npy.
+/// Adds --dtype, for files whose element type has no name in .npy.
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 
-/// Adds the flags to the sub-command.
 void AddRunFlags(CLI::App& command, RunFlags& flags);
 
 }  // namespace topk::cli

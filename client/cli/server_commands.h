@@ -1,4 +1,4 @@
-// topk health and topk info: questions about a server.
+// topk health and topk info: query a server.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace topk::cli {
 
-/// Prints SERVING or NOT_SERVING; the latter is kUnavailable.
+/// Prints SERVING or NOT_SERVING. Returns kUnavailable for the latter.
 ExitCode Health(const ClientOptions& client, const std::string& service);
 
-/// Prints what the server serves, as a table or as JSON.
+/// Prints the server's capabilities as a table or as JSON.
 ExitCode Info(const ClientOptions& client, bool json);
 
 }  // namespace topk::cli

@@ -1,4 +1,4 @@
-// An answer on stdout or in files, as the flags have it.
+// Shows a response on stdout, or writes it to files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace topk::cli {
 
-/// How an answer is shown: in a table unless these say otherwise.
+/// How a response is shown; by default, as a table.
 struct ShowFlags {
   /// A folder, or a file if it ends with .npz.
   std::string out;
@@ -25,10 +25,10 @@ struct ShowFlags {
 inline constexpr char kValuesFile[] = "values.npy";
 inline constexpr char kIndicesFile[] = "indices.npy";
 
-/// Adds the flags to a sub-command. Returns those that leave no table.
+/// Adds the flags to a subcommand. Returns the flags that replace the table.
 std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags);
 
-/// Shows the answer. REQUIRES: as PrintTable().
+/// Shows the response. REQUIRES: as PrintTable().
 ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
               const ShowFlags& flags);
 

@@ -1,4 +1,4 @@
-// How wide a terminal is, and texts that fit it. There are no colours.
+// The terminal's width, and text wrapping. There are no colors.
 #pragma once
 
 #include <string>
@@ -6,17 +6,16 @@
 
 namespace topk::cli {
 
-/// The width of text if stdout is not a terminal.
+/// The text width if stdout is not a terminal.
 inline constexpr int kDefaultColumns = 80;
 
 /// Returns the number of columns of the terminal on stdout; 0 if stdout is not
 /// a terminal.
 int TerminalColumns();
 
-/// Wraps the text at spaces, so that no line is longer than `columns`, unless a
-/// single word is. Every line except the first begins with `indent` spaces; the
-/// first is assumed to begin after `indent` columns. Returns the text unchanged
-/// for 0 columns.
+/// Wraps the text at spaces. No line is longer than `columns`, unless it is a
+/// single word. Indents every line except the first, which is assumed to start
+/// at column `indent`. Returns the text unchanged if `columns` is 0.
 std::string Wrapped(std::string_view text, int columns, int indent);
 
 }  // namespace topk::cli

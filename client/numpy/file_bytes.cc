@@ -20,14 +20,14 @@ Status CannotRead() {
           StrCat("cannot be read: ", ErrnoText(errno))};
 }
 
-// Whether the content can be an array or an archive.
 bool CanBeArray(const std::vector<std::byte>& content, size_t size) {
   return size < 2 || IsText({content.data(), size}) ||
          (content[0] == std::byte{0x93} && content[1] == std::byte{'N'}) ||
          (content[0] == std::byte{'P'} && content[1] == std::byte{'K'});
 }
 
-// Reads to the end: for pipes. Other content may have no end, e.g. /dev/zero.
+// Reads to the end, for pipes. Stops early if the content is not an array,
+// because it may be endless, e.g. /dev/zero.
 Result<FileBytes> ReadAll(int fd) {
   auto content = std::make_shared<std::vector<std::byte>>();
   size_t size = 0;
@@ -48,7 +48,7 @@ Result<FileBytes> ReadAll(int fd) {
 Result<FileBytes> ReadDescriptor(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return CannotRead();
-  // A regular file that is read from its start, also as "topk run - <file".
+  // Maps a regular file that is read from its start, as in "topk run - <file".
   if (!S_ISREG(info.st_mode) || info.st_size == 0 ||
       lseek(fd, 0, SEEK_CUR) != 0) {
     return ReadAll(fd);
@@ -69,7 +69,7 @@ Result<FileBytes> ReadFileBytes(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return CannotRead();
   Result<FileBytes> bytes = ReadDescriptor(fd);
-  close(fd);  // a mapping outlives it
+  close(fd);  // the mapping stays valid
   return bytes;
 }
 

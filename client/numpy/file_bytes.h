@@ -1,4 +1,4 @@
-// A file's content where it lies.
+// Reads files, mapped if possible.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace topk {
 
-/// The content of a file, and what keeps it there.
+/// The content of a file, and its owner.
 struct FileBytes {
   std::span<const std::byte> data;
   /// Owns the mapping or the memory.
   std::shared_ptr<const void> owner;
 };
 
-/// Maps a file, or reads what cannot be mapped (a pipe) to its end; "-" is
-/// standard input. NOT_FOUND if it cannot be read.
+/// Maps a file, or reads to the end what cannot be mapped, e.g. a pipe. "-" is
+/// standard input. NOT_FOUND if the file cannot be read.
 Result<FileBytes> ReadFileBytes(const std::string& path);
 
 }  // namespace topk

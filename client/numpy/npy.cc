@@ -16,7 +16,7 @@
 namespace topk {
 namespace {
 
-// Returns our name of NumPy's type, e.g. "f32" of "f4".
+// Returns the DType for a NumPy type, e.g. f32 for "f4".
 Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
   if (as) {
     const DTypeInfo& type = InfoOf(*as);
@@ -44,7 +44,6 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
                                    : "save it converted, e.g. x.astype('f4')"));
 }
 
-// Returns the size of the data that follows a header, in bytes.
 Result<int64_t> DataBytes(const NpyHeader& header, DType dtype) {
   int64_t bytes = InfoOf(dtype).bytes;
   for (const int64_t size : header.shape) {
@@ -55,8 +54,8 @@ Result<int64_t> DataBytes(const NpyHeader& header, DType dtype) {
   return bytes;
 }
 
-// Packs elements that have a byte each, in its lowest bits; those above are
-// zero or repeat a sign.
+// Packs elements that are stored one per byte, in the lowest bits. The upper
+// bits must be zero or a sign extension.
 Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
                                             std::span<const std::byte> data) {
   const int spare = 8 - type.bits;
@@ -81,7 +80,6 @@ Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
   return packed;
 }
 
-// The reverse.
 std::string UnpackElements(const DTypeInfo& type, int64_t count,
                            std::string_view data) {
   std::string bytes(static_cast<size_t>(count), '\0');

@@ -1,4 +1,4 @@
-// NumPy's .npy files: read in place, written whole.
+// Reads and writes NumPy's .npy files.
 #pragma once
 
 #include <cstddef>
@@ -16,41 +16,41 @@
 
 namespace topk {
 
-/// An array from a file.
 struct NpyArray {
   DType dtype;
   std::vector<int64_t> shape;
-  /// Little-endian, row-major, as long as shape and type imply. Lies in the
-  /// mapped file, or in memory where the file had another order.
+  /// Little-endian and row-major, with the size that shape and type imply.
+  /// Points to the mapped file, or to memory if the file had another byte or
+  /// element order.
   std::span<const std::byte> data;
   /// Owns the mapping or the memory.
   std::shared_ptr<const void> owner;
 };
 
-/// Whether .npy files have a name for a type. The others lie in them as
-/// ml_dtypes has them: the bits of bf16 in V2, u2 or i2, those of the types of
-/// a byte or less in V1, u1 or i1, a byte an element, the lowest bits its own.
+/// Returns whether .npy has a name for a type. Other types are stored as in
+/// ml_dtypes: bf16 as V2, u2 or i2, and types of a byte or less as V1, u1 or
+/// i1, one element in the lowest bits of each byte.
 bool HasNpyName(const DTypeInfo& type);
 
-/// Returns the size in bytes of the file that begins with `start`, which may be
-/// all of it: what its header, shape and type imply. `as` is as for ParseNpy().
-/// INVALID_ARGUMENT for what ParseNpy() would reject by the header.
+/// Returns the size in bytes that a file's header, shape and type imply.
+/// `start` is the start of the file or all of it, and `as` is as for
+/// ParseNpy(). INVALID_ARGUMENT if ParseNpy() would reject the header.
 Result<size_t> NpyFileSize(std::span<const std::byte> start,
                            std::optional<DType> as);
 
-/// Reads a file's content: byte-swaps big-endian data and transposes Fortran
-/// order. `as` is what its elements are if their type has no name, and packs
-/// those of less than a byte. The owner keeps `file` valid.
+/// Parses the content of a file. Byte-swaps big-endian data, transposes Fortran
+/// order, and packs elements of less than a byte. `as` is the element type, if
+/// .npy has no name for it. `owner` keeps `file` valid.
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner,
                           std::optional<DType> as);
 
-/// Parses a file, mapped if it can be: see ReadFileBytes().
+/// Reads and parses a file; see ReadFileBytes().
 Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as);
 
-/// Returns a packed little-endian array as a file that np.load reads. Types
-/// without a NumPy name are V1 or V2, as in ml_dtypes; elements of less than a
-/// byte take one byte.
+/// Returns the file for a packed little-endian array, which np.load can read.
+/// Types without a NumPy name are V1 or V2, as in ml_dtypes; elements of less
+/// than a byte take one byte.
 std::string NpyBytes(DType dtype, std::span<const int64_t> shape,
                      std::string_view data);
 

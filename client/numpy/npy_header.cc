@@ -13,9 +13,8 @@ namespace {
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kMaxHeaderBytes = kMaxNpyStart - 12;
 
-// Reads the header's Python dictionary: a strict reader of exactly what NumPy
-// writes and documents, {'descr': '<f4', 'fortran_order': False, 'shape': (3,
-// 4), }.
+// Parses the header's Python dictionary. Accepts exactly what NumPy writes and
+// documents, e.g. {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
 class HeaderReader {
  public:
   explicit HeaderReader(std::string_view text) : text_(text) {}
@@ -94,7 +93,7 @@ class HeaderReader {
     if (!TakeString(descr) || descr.size() < 2) return false;
     const char order = descr.front();
     header.big_endian = order == '>';
-    // '=' would be the writing machine's order; NumPy never writes it.
+    // '=' means the writing machine's order; NumPy never writes it.
     if (order != '<' && order != '>' && order != '|') return false;
     header.type = descr.substr(1);
     return true;
@@ -117,7 +116,7 @@ class HeaderReader {
       comma = Take(',');
       if (!comma && !Peek(')')) return false;
     }
-    // "(3)" is a number to Python; a tuple of one has a comma.
+    // In Python, "(3)" is a number; a tuple with one element has a comma.
     return shape.size() != 1 || comma;
   }
 

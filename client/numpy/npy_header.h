@@ -12,18 +12,17 @@
 
 namespace topk {
 
-/// The longest start of a file in which a header that is accepted ends, in
-/// bytes: NumPy itself rejects longer headers of untrusted files.
+/// The maximum bytes from the start of a file to the end of its header. NumPy
+/// itself rejects longer headers of untrusted files.
 inline constexpr size_t kMaxNpyStart = 12 + 10000;
 
-/// The header of a .npy file.
 struct NpyHeader {
-  /// NumPy's name of the type without the byte order, e.g. "f4".
+  /// NumPy's name of the type, without the byte order, e.g. "f4".
   std::string type;
   bool big_endian = false;
   bool fortran_order = false;
   std::vector<int64_t> shape;
-  /// Where the data begins, in bytes from the file's start.
+  /// The offset of the data in the file, in bytes.
   size_t data_offset = 0;
 };
 
@@ -31,14 +30,13 @@ struct NpyHeader {
 /// INVALID_ARGUMENT if the header is malformed.
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file);
 
-/// Returns an INVALID_ARGUMENT status: the file is not a .npy file,
-/// because `what`.
+/// Returns INVALID_ARGUMENT: the file is not a .npy file, because `what`.
 Status MalformedNpy(std::string_view what);
 
-/// Returns the whole start of a file with this header, magic and padding
-/// included: format 1.0, little-endian, row-major, so long that the data begins
-/// at a multiple of 64 bytes and can be mapped.
-/// REQUIRES: fewer than 64 KiB of it; any shape that was read from one fits.
+/// Returns the start of a file with this header, including magic and padding.
+/// Format 1.0, little-endian, row-major. The data begins at a multiple of 64
+/// bytes, so it can be mapped. REQUIRES: the result is smaller than 64 KiB, as
+/// it is for any shape that was read from a file.
 std::string NpyFileStart(std::string_view descr,
                          std::span<const int64_t> shape);
 

@@ -18,9 +18,9 @@
 namespace topk {
 namespace {
 
-// np.savez and np.savez_compressed name "x" so.
+// np.savez and np.savez_compressed append this to names.
 constexpr std::string_view kSuffix = ".npy";
-// How many names an error lists.
+// The maximum number of names that an error lists.
 constexpr size_t kListed = 20;
 
 struct CloseArchive {
@@ -36,7 +36,8 @@ Status Broken(std::string_view what) {
                          StrCat("not a .npz file: ", what));
 }
 
-// A zip file begins with its first entry, or with its end record if empty.
+// A zip file begins with the header of its first entry, or with its end record
+// if it is empty.
 bool IsZip(std::span<const std::byte> file) {
   const auto begins = [file](std::string_view magic) {
     return file.size() >= magic.size() &&
@@ -63,7 +64,7 @@ Result<Archive> Open(std::span<const std::byte> file) {
   return archive;
 }
 
-// The members' names as NumPy has them.
+// Returns the members' names as in NumPy.
 std::vector<std::string> Names(zip_t* archive) {
   std::vector<std::string> names;
   const zip_int64_t count = zip_get_num_entries(archive, 0);
@@ -77,7 +78,6 @@ std::vector<std::string> Names(zip_t* archive) {
   return names;
 }
 
-// Returns the position of the member in the archive.
 Result<size_t> Find(const std::vector<std::string>& names,
                     const std::string& member) {
   if (names.empty()) return Broken("it has no arrays");
@@ -99,11 +99,11 @@ Result<size_t> Find(const std::vector<std::string>& names,
           : StrCat("it has no array ", Quote(member), ", only ", list));
 }
 
-// Inflates a member on to `content`, until that has `size` bytes or the member
+// Appends inflated bytes to `content` until it has `size` bytes or the member
 // ends.
 Status Inflate(zip_file_t* member, size_t size,
                std::vector<std::byte>& content) {
-  // Memory grows with what has been inflated, not with what a header claims.
+  // Memory grows with the data, not with the size that a header claims.
   constexpr size_t kStep = size_t{1} << 20;
   size_t filled = content.size();
   while (filled < size) {
@@ -120,8 +120,8 @@ Status Inflate(zip_file_t* member, size_t size,
   return {};
 }
 
-// Inflates a member as far as its own header says. libzip checks its CRC at the
-// end.
+// Inflates a member up to the size that its own header implies. libzip checks
+// the CRC at the end.
 Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
                                       std::optional<DType> as) {
   const std::unique_ptr<zip_file_t, CloseMember> member(
@@ -139,7 +139,7 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
     return MalformedNpy(StrCat("the archive says that it has ", stat.size,
                                " bytes; its shape and type imply ", *size));
   }
-  // One byte more, which reaches the end or shows that the member is longer.
+  // Read one more byte, to reach the end or find that the member is too long.
   if (Status s = Inflate(member.get(), *size + 1, content); !s.ok()) return s;
   if (content.size() > *size) {
     return MalformedNpy(StrCat("it has more than the ", *size,

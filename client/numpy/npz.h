@@ -1,4 +1,4 @@
-// NumPy's .npz archives: .npy files in a zip.
+// Reads and writes NumPy's .npz archives: .npy files in a zip.
 #pragma once
 
 #include <optional>
@@ -10,22 +10,21 @@
 
 namespace topk {
 
-/// Reads an array from a .npy file, from text (see ParseText()), or from the
-/// member of a .npz archive that NumPy calls `member`, as the file's first
-/// bytes say. "" is the only member; of several, one must be named. "-" is
-/// standard input, `as` as for ParseNpy(). NOT_FOUND if it cannot be read,
-/// INVALID_ARGUMENT, with the members' names, if it has no such member.
+/// Reads an array from a .npy file, text (see ParseText()) or a .npz archive,
+/// depending on the file's first bytes. `member` is NumPy's name of the array
+/// in the archive; "" requires that there is only one. `as` is as for
+/// ParseNpy(). "-" is standard input. NOT_FOUND if the file cannot be read.
+/// INVALID_ARGUMENT, listing the members, if there is no such member.
 Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
                            std::optional<DType> as);
 
-/// An array of an archive to write.
 struct NpyMember {
   std::string name;
-  /// See NpyBytes().
+  /// The .npy file; see NpyBytes().
   std::string content;
 };
 
-/// Writes an archive as numpy.savez does.
+/// Writes an archive like numpy.savez.
 Status WriteNpz(const std::string& path, std::span<const NpyMember> members);
 
 }  // namespace topk

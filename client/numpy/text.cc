@@ -16,7 +16,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
-// Removes the first cell, of a line that is trimmed, and returns it.
+// Removes the first cell from a trimmed line and returns it.
 std::string_view TakeCell(std::string_view& line) {
   const size_t end = std::min(line.find_first_of(",; \t"), line.size());
   const std::string_view cell = line.substr(0, end);
@@ -26,7 +26,7 @@ std::string_view TakeCell(std::string_view& line) {
   return cell;
 }
 
-// The numbers so far, as integers while all of them are.
+// The numbers so far. `integers` is complete only if all numbers are integers.
 struct Numbers {
   std::vector<double> reals;
   std::vector<int64_t> integers;

@@ -1,4 +1,4 @@
-// Arrays as text: CSV and JSON lines.
+// Parses arrays from text: CSV and JSON lines.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace topk {
 
-/// Whether a file's content, or its start, is text.
+/// Returns whether a file's content, or its start, is text.
 bool IsText(std::span<const std::byte> file);
 
-/// Parses lines of numbers separated by commas, semicolons, tabs or spaces,
-/// each line in brackets or not. The shape is [lines, numbers of a line], or
-/// has one dimension if there is one line or one number a line. The elements
-/// are i64 if all numbers are integers, otherwise f64. A first line without
-/// numbers is a header and is skipped. INVALID_ARGUMENT, naming the line, for
-/// anything else.
+/// Parses lines of numbers separated by commas, semicolons, tabs or spaces. A
+/// line may be in brackets. The shape is [lines, numbers per line], or has one
+/// dimension if there is only one line or one number per line. The elements are
+/// i64 if all numbers are integers, otherwise f64. A first line without numbers
+/// is a header and is skipped. INVALID_ARGUMENT, naming the line, for anything
+/// else.
 Result<NpyArray> ParseText(std::span<const std::byte> file);
 
 }  // namespace topk

@@ -37,13 +37,14 @@ struct [[nodiscard]] Status {
   Code code = Code::kOk;
   /// A stable UPPER_SNAKE name for programs, e.g. K_EXCEEDS_DIMENSION.
   std::string reason;
-  /// The path of the offending request field, e.g. "tensor.shape[1]", or "".
-  /// For a quota, its owner: "server", or "client:" and the caller's key.
+  /// The path of the offending request field, e.g. "tensor.shape[1]", or "". If
+  /// a quota is exceeded, its owner: "server", or "client:" and the caller's
+  /// key.
   std::string field;
   /// A message for people. Names the value and the rule.
   std::string message;
-  /// RESOURCE_EXHAUSTED: when to retry the same request; 0 if waiting is
-  /// useless.
+  /// RESOURCE_EXHAUSTED: the delay before retrying the same request; 0 if
+  /// waiting does not help.
   std::chrono::milliseconds retry_after{0};
 
   bool ok() const { return code == Code::kOk; }

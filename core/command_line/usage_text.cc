@@ -10,7 +10,7 @@
 namespace topk {
 namespace {
 
-// The rule that a value breaks if CLI11 cannot convert it.
+// Returns the rule that a value breaks if CLI11 cannot convert it.
 std::string ConversionRule(const std::string& type) {
   if (type.empty()) return "is not true or false";
   if (type.starts_with("UINT")) {
@@ -22,8 +22,8 @@ std::string ConversionRule(const std::string& type) {
   return "is not a number, or is out of range";
 }
 
-// Returns what each "*" of the pattern stands for, as little as possible, or
-// nothing if the text has another form.
+// Returns the shortest texts that the pattern's "*"s match, or nothing if the
+// text does not match the pattern.
 std::optional<std::vector<std::string>> Match(std::string_view pattern,
                                               std::string_view text) {
   std::vector<std::string> found;
@@ -35,7 +35,7 @@ std::optional<std::vector<std::string>> Match(std::string_view pattern,
     if (star == pattern.npos) break;
     pattern.remove_prefix(star + 1);
     const std::string_view next = pattern.substr(0, pattern.find('*'));
-    // The last one takes all up to the pattern's end.
+    // The last "*" matches up to the pattern's end.
     const size_t end = next.size() == pattern.size()
                            ? text.size() - std::min(next.size(), text.size())
                            : text.find(next);
@@ -47,7 +47,7 @@ std::optional<std::vector<std::string>> Match(std::string_view pattern,
   return found;
 }
 
-// "[1 - 5]" as "1 to 5".
+// Rewrites "[1 - 5]" as "1 to 5".
 std::string RangeText(std::string_view range) {
   for (const std::string_view pattern : {"[* - *]", "[* to *]", "* to *"}) {
     if (const auto ends = Match(pattern, range)) {
@@ -57,7 +57,7 @@ std::string RangeText(std::string_view range) {
   return std::string(range);
 }
 
-// "{a,b}" as "a, b".
+// Rewrites "{a,b}" as "a, b".
 std::string SetText(std::string_view set) {
   std::string text;
   for (const char c : set) text += c == ',' ? ", " : std::string(1, c);

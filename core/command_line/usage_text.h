@@ -8,7 +8,6 @@
 
 namespace topk {
 
-/// A flag of a command line.
 struct UsageFlag {
   /// CLI11's name for the type of the value, e.g. "INT"; "" for a switch.
   std::string type;
@@ -19,13 +18,13 @@ struct UsageFlag {
 
 /// Rewrites the message of a CLI11 error to name the source of the value, the
 /// value and the rule. `find` returns the flag with a name such as "--threads".
-/// Keeps the messages of the project's own validators.
+/// Messages of the project's own validators are kept.
 std::string UsageText(const std::string& message,
                       const std::function<UsageFlag(const std::string&)>& find);
 
-/// Rewrites a whole number in its canonical form. Returns the rule that the
-/// text breaks, or "". CLI11 itself clamps numbers beyond int64_t, reads "" as
-/// 0 and reads 010 as octal.
+/// Rewrites a whole number in canonical form. Returns the rule that the text
+/// breaks, or "". CLI11 itself clamps numbers beyond int64_t, reads "" as 0,
+/// and reads 010 as octal.
 std::string CheckWhole(std::string& text, int64_t least, int64_t most);
 
 /// Returns whether the arguments set a flag, as `--flag value` or

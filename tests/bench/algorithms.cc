@@ -1,4 +1,4 @@
-// The measurements behind the chooser's constants: the time of every algorithm
+// Measures the data for the chooser's constants: the time of every algorithm
 // that can run a shape, compared with the chosen one.
 #include <algorithm>
 #include <chrono>
@@ -23,7 +23,7 @@ constexpr Algorithm kAlgorithms[] = {
     Algorithm::kColumns,
 };
 
-// The least of several runs of at least a few milliseconds, in microseconds.
+// Returns the minimum time of at least 5 runs and 20 ms, in microseconds.
 double Microseconds(const Plan& plan, const cpu::Schedule& schedule,
                     const cpu::InstructionSet& set,
                     const std::vector<std::byte>& data, Answer& answer) {

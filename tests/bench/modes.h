@@ -9,11 +9,11 @@
 namespace topk::bench {
 
 /// Measures every algorithm that can run, over a grid of shapes, and prints a
-/// table that compares each with the chosen one. Returns the exit status.
+/// table that compares them with the chosen one. Returns the exit status.
 int MeasureAlgorithms(int threads);
 
-/// Runs commands of peers.py: reads lines of JSON from stdin and answers each
-/// with a line on stdout. Returns the exit status.
+/// Runs commands from peers.py: reads lines of JSON from stdin and writes a
+/// line to stdout for each. Returns the exit status.
 int Work(int threads);
 
 /// The output buffers of a plan.

@@ -1,4 +1,5 @@
-// Measures how fast this machine reads memory. No selection can be faster.
+// Measures how fast this machine reads memory, which bounds the speed of any
+// selection.
 #pragma once
 
 #include <tbb/parallel_for.h>
@@ -15,7 +16,7 @@ namespace topk::bench {
 /// Reads every byte, four vectors at a time. The caller must use the result, or
 /// the compiler removes the loop.
 inline uint64_t ReadAll(std::span<const std::byte> data) {
-  // GCC and Clang compile this type to the vectors of the baseline target.
+  // GCC and Clang compile this type to vectors of the baseline target.
   typedef uint64_t Vector
       __attribute__((vector_size(16), aligned(1), may_alias));
   const auto* const begin = reinterpret_cast<const Vector*>(data.data());
@@ -31,7 +32,7 @@ inline uint64_t ReadAll(std::span<const std::byte> data) {
   return all[0] | all[1];
 }
 
-/// Reads the data once on the arena's threads and returns the nanoseconds.
+/// Reads the data once on the arena's threads. Returns the time in nanoseconds.
 inline int64_t TimeToRead(std::span<const std::byte> data,
                           tbb::task_arena& arena) {
   [[maybe_unused]] static volatile uint64_t sink = 0;

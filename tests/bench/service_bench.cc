@@ -1,6 +1,6 @@
-// service_bench: plain gRPC, with which service.py compares topkd.
+// service_bench: plain gRPC, which service.py compares with topkd.
 //
-// --mode null serves responses of the size of topkd's and computes nothing.
+// --mode null serves responses of the same size as topkd's without computing.
 // --mode call calls such a server through generated stubs and prints the keys
 // of `topk bench --json` that service.py reads.
 #include <grpcpp/grpcpp.h>
@@ -78,8 +78,8 @@ class NullService final : public v1::TopKService::Service {
   }
 };
 
-// Serves until a signal ends the process. Writes the address into the ready
-// file once the server accepts connections.
+// Serves until a signal ends the process. Writes the address to the ready file
+// once the server accepts connections.
 void Serve(const Flags& flags) {
   NullService service;
   grpc::ServerBuilder builder;
@@ -96,8 +96,8 @@ void Serve(const Flags& flags) {
   server->Wait();
 }
 
-// One connection. The messages are filled beforehand, so that filling them is
-// not measured.
+// A caller with its own connection. Fills the messages in advance, so that
+// filling them is not measured.
 class Caller {
  public:
   explicit Caller(const Flags& flags) : stream_(flags.stream) {
@@ -123,7 +123,8 @@ class Caller {
     }
   }
 
-  // Calls for `seconds`, at least once. Returns the microseconds of each call.
+  // Makes calls for `seconds`, at least one. Returns the microseconds of each
+  // call.
   std::vector<double> Run(double seconds) {
     using Clock = std::chrono::steady_clock;
     using Microseconds = std::chrono::duration<double, std::micro>;

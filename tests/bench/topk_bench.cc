@@ -1,4 +1,4 @@
-// topk_bench: the CPU kernels, in process, without a server.
+// topk_bench: measures the CPU kernels in process, without a server.
 #include <benchmark/benchmark.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   Answer answer(plan);
   tbb::task_arena arena(threads);
   Execution execution;
-  // Reading and running take turns, so that both see the same machine load.
+  // Alternate reading and running, so that both see the same machine load.
   int64_t best_read = INT64_MAX;
   int64_t best_run = INT64_MAX;
   for (auto _ : state) {

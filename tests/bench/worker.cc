@@ -1,11 +1,13 @@
-// Runs our kernels for peers.py. Commands and answers are lines of JSON.
+// Runs our kernels for peers.py. Commands and responses are lines of JSON:
 //
 //   {"do": "load", "workload": LINE OF workloads.cases, "data": FILE}
 //       -> {"kernel": ..., "instruction_set": ...}
 //   {"do": "time", "seconds": S, "runs": N}
 //       -> {"min_us": ..., "median_us": ..., "runs": ...}
-//   {"do": "read", the same}  -> the same, of reading the tensor
-//   {"do": "answer", "values": FILE, "indices": FILE}  -> {}
+//   {"do": "read", "seconds": S, "runs": N}
+//       -> the same, for reading the tensor
+//   {"do": "answer", "values": FILE, "indices": FILE}
+//       -> {}
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -92,9 +94,9 @@ class Worker {
 
   const std::vector<std::unique_ptr<Backend>> backends_;
   tbb::task_arena arena_;
-  std::vector<Plan> plan_;                        // one, once loaded
-  std::unique_ptr<const PreparedPlan> prepared_;  // of it
-  std::vector<Answer> answer_;                    // its
+  std::vector<Plan> plan_;  // has one element once loaded
+  std::unique_ptr<const PreparedPlan> prepared_;
+  std::vector<Answer> answer_;
   std::vector<std::byte> data_;
 };
 

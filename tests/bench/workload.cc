@@ -56,7 +56,7 @@ Workload ParseWorkload(const std::string& line) {
 
 namespace {
 
-// The number of one element, about normal.
+// Returns the value of element `i`. Random values are normally distributed.
 double Number(const std::string& data, int64_t i, std::mt19937_64& random,
               std::normal_distribution<double>& normal) {
   if (data == "normal") return normal(random);
@@ -66,12 +66,12 @@ double Number(const std::string& data, int64_t i, std::mt19937_64& random,
   throw std::runtime_error("no such data: " + data);
 }
 
-// The upper half of an f32, which is a bf16; toward zero.
+// Rounds toward zero: a bf16 is the upper half of an f32.
 uint16_t ToBFloat16(float x) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
 }
 
-// Toward zero; what is too small becomes zero.
+// Rounds toward zero. Subnormal results become zero.
 uint16_t ToHalf(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = bits >> 16 & 0x8000;
@@ -96,12 +96,13 @@ uint64_t Bits(const DTypeInfo& type, double x) {
     default:
       break;
   }
-  // Integers: eight deviations fill the type, around the middle of its range.
+  // Integers: eight standard deviations on each side of the middle fill the
+  // type.
   const double scale = std::ldexp(1.0, 8 * type.bytes - 4);
   const double limit = std::ldexp(1.0, 8 * type.bytes - 1) * 0.999;
   const auto value =
       static_cast<int64_t>(std::max(-limit, std::min(limit, x * scale)));
-  // 0 is in the middle for signed types; the sign bit turned is for unsigned.
+  // Zero is the middle of signed types. For unsigned types, flip the sign bit.
   const uint64_t middle =
       type.sign == 0 ? uint64_t{1} << (8 * type.bytes - 1) : 0;
   return static_cast<uint64_t>(value) ^ middle;

@@ -1,4 +1,4 @@
-// The lines of workloads.cases.
+// Reads workloads from workloads.cases and makes their data.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ Workload ParseWorkload(const std::string& line);
 /// or the file has no workloads.
 std::vector<Workload> ReadWorkloads(const std::string& path);
 
-/// Returns the tensor of a workload, which depends only on `seed`.
+/// Returns the tensor of a workload. The same seed yields the same tensor.
 std::vector<std::byte> MakeData(const Workload& workload, uint64_t seed);
 
 }  // namespace topk::bench

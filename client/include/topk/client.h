@@ -27,53 +27,59 @@ class ChannelInterface;
 
 namespace topk {
 
-/// How a client reaches its servers.
+/// Configures a Client.
 struct ClientOptions {
-  /// host:port, unix:path, dns:///name:port (all of whose addresses are used in
-  /// turn), a list of IP addresses with ports, separated by commas, or
-  /// xds:///name, where retries and health are the control plane's to say.
+  /// The address of the servers: host:port, unix:path, dns:///name:port (round
+  /// robin over all addresses of the name), a comma-separated list of IP
+  /// addresses with ports, or xds:///name. With xds, the control plane
+  /// configures retries and health checks.
   std::string target = "localhost:50051";
-  /// How long a call may take, unless its own options say otherwise. With 0 or
-  /// less, a call ends with DEADLINE_EXCEEDED without being sent.
+  /// The timeout of calls, unless CallOptions sets another. If it is 0 or less,
+  /// calls fail with DEADLINE_EXCEEDED without being sent.
   std::chrono::milliseconds timeout = std::chrono::minutes(1);
-  /// Attempts of a call, except IsServing(), that ends with UNAVAILABLE, or
-  /// with RESOURCE_EXHAUSTED and a retry delay that ends before the deadline: 1
-  /// .. 5; 1 = no retry. A delay that ends later returns the server's error at
-  /// once. A TopK is idempotent: a stream whose server goes away starts again
-  /// at another one, or continues with the requests that have no answer. An
-  /// answer that breaks off, as a proxy's whose server went away, is
-  /// UNAVAILABLE with the reason ANSWER_BROKE_OFF.
+  /// Maximum attempts per call, 1 to 5; 1 disables retries. A call is retried
+  /// if it fails with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay
+  /// that ends before the deadline. If the delay ends later, the error is
+  /// returned at once. IsServing() is never retried.
+  ///
+  /// Retries are safe because TopK is idempotent. If a server goes away,
+  /// StreamTopK() starts again on another server, and ComputeTopKMany()
+  /// continues with the unanswered requests. If a response breaks off, e.g.
+  /// because a proxy lost its server, the error is UNAVAILABLE with the reason
+  /// ANSWER_BROKE_OFF.
   int max_attempts = 4;
-  /// The prefix of the user-agent header, before gRPC's own name.
+  /// Prefix of the user-agent header, before gRPC's own name.
   std::string user_agent = {};
-  /// Whether this client has its own connection; otherwise the clients of a
-  /// process that have equal options share one.
+  /// Whether this client has its own connection. Otherwise, clients in this
+  /// process with equal options share one.
   bool own_connection = false;
-  /// Whether connections go through the proxy that a variable such as
-  /// http_proxy names.
+  /// Whether to connect through the HTTP proxy set by environment variables
+  /// such as http_proxy.
   bool use_http_proxy = true;
 
-  /// TLS 1.2 or later, if this or any of the next four is set. The server is
-  /// believed if an authority of `tls_ca`, or of this machine without it, has
-  /// signed its certificate for the target's name, or `tls_server_name`.
+  /// Uses TLS 1.2 or later. Any of the next four options implies it. The
+  /// server's certificate must be signed by an authority in `tls_ca` (default:
+  /// those of this machine) for the name `tls_server_name` (default: the
+  /// target's).
   bool tls = false;
-  /// PEM files of authorities, and of the client's own certificate and key.
-  /// Read again when they change; a certificate and its key are to be replaced
+  /// PEM files: the certificate authorities, and the client's own certificate
+  /// and key. Changed files are reloaded. Replace a certificate and its key
   /// together (a directory, a symbolic link), or connections fail in between.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
   std::string tls_server_name = {};
-  /// A file with a token that each call carries, "authorization: Bearer ...";
-  /// read again when it changes. Without TLS it is for targets on this machine
-  /// alone, unless the flag says otherwise.
+  /// A file with a token to send with each call as "authorization: Bearer ...".
+  /// The file is reloaded when it changes. Without TLS, the target must be on
+  /// this machine, unless `token_over_plaintext` is set.
   std::string token_file = {};
   bool token_over_plaintext = false;
 
-  /// Credentials of the caller's own, in place of the TLS options above.
+  /// Custom credentials. They replace the TLS options above, which must then be
+  /// unset.
   std::shared_ptr<grpc::ChannelCredentials> credentials = {};
-  /// Creates the client's two channels, for calls and for health checks; null:
-  /// grpc::CreateCustomChannel. Set it to change the arguments, to add
+  /// Creates the client's two channels, for calls and for health checks.
+  /// Default: grpc::CreateCustomChannel. Set it to change the arguments, to add
   /// interceptors, or to return a channel to a fake server.
   std::function<std::shared_ptr<grpc::ChannelInterface>(
       const std::string& target,
@@ -82,41 +88,43 @@ struct ClientOptions {
       make_channel = {};
 };
 
-/// Whether a client's calls go over TLS.
+/// Returns whether the options enable TLS.
 bool UsesTls(const ClientOptions& options);
 
-/// How one call is made.
+/// Configures one call.
 struct CallOptions {
-  /// Unset: the client's.
+  /// The timeout of the call. If unset, ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// ComputeTopK with a separate tensor: whether to stream it. Unset: it is
-  /// streamed if it has more than 512 KiB, from where on streaming is faster,
-  /// or if it exceeds the server's message limit.
+  /// Whether ComputeTopK() streams a separate tensor. If unset, a tensor is
+  /// streamed if it is larger than 512 KiB, where streaming is faster, or if
+  /// the request exceeds the server's message limit.
   std::optional<bool> stream = {};
-  /// Headers of the call, e.g. {"traceparent", "00-..."}; names in lower case.
+  /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};
-  /// Cancels the call, also between attempts: it ends with CANCELLED.
+  /// Cancels the call, even between attempts. The call ends with CANCELLED.
   std::stop_token stop = {};
 };
 
-/// A connection to one or several servers. Thread-safe; make one and keep it.
-/// Calls go to the servers in turn (round robin), past those whose health check
-/// says NOT_SERVING. Connects at the first call.
+/// A client of one or several servers. Thread-safe: create one and reuse it.
+/// Connects at the first call. Distributes calls round-robin and skips servers
+/// whose health check reports NOT_SERVING.
 ///
-/// Every call returns the server's answer, or its error with the code, the
-/// reason and field of its google.rpc details, and the message. A response that
+/// Each call returns the server's response, or its error with the code, the
+/// message, and the reason and field of the google.rpc details. A response that
 /// cannot belong to its request is INTERNAL with the reason BAD_ANSWER and the
-/// response's field; no more is received than 64 MiB and four times the largest
-/// responses that the calls in flight allow, and nothing that is compressed.
-/// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. A
-/// server that stops reading while it is sent a tensor may delay a call by 10 s
-/// past its deadline; the connection is then closed. Over a Unix socket, which
-/// is never closed, the delay lasts until the server continues or ends.
+/// response's field. The client receives at most 64 MiB plus four times the
+/// largest responses that the calls in flight allow, and rejects compressed
+/// messages.
+///
+/// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. If a
+/// server stops reading a tensor, the call may return up to 10 s after its
+/// deadline; the connection is then closed. A Unix socket is never closed, so
+/// the call may last until the server continues or ends.
 class Client {
  public:
-  /// Returns the first error in the options, e.g. a file that cannot be used or
-  /// a token without TLS. The message names the option. Each call of a client
-  /// with such options ends with this error.
+  /// Returns the first error in the options, e.g. an unusable file or a token
+  /// without TLS. The message names the option. Each call of a client with
+  /// invalid options fails with this error.
   static Status Check(const ClientOptions& options);
 
   explicit Client(const ClientOptions& options);
@@ -124,33 +132,32 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Sends the tensor from where it lies, in one message or, if it is large, as
-  /// a stream.
+  /// Sends a request and reads its tensor in place. Uses one message or, for a
+  /// large tensor, a stream.
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 
-  /// As above, but returns at once and calls `done` exactly once: on a thread
-  /// of gRPC's, or before the function returns if nothing is sent. The tensor
-  /// is copied, so it may be freed after the return, and is sent in one
-  /// message. `done` must neither block nor destroy the client, whose
-  /// destructor cancels such calls and waits for them.
+  /// As above, but returns at once and calls `done` exactly once: on a gRPC
+  /// thread, or before returning if nothing is sent. The tensor is copied, so
+  /// it may be freed after the return, and is sent in one message. `done` must
+  /// neither block nor destroy the client. The client's destructor cancels such
+  /// calls and waits for them.
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 
-  /// As above, but the response is in a future, whose destructor does not
-  /// wait.
+  /// As above, but returns a future. The future's destructor does not block.
   std::future<Result<Response>> ComputeTopKAsync(
       const Request& request, const CallOptions& options = {}) const;
 
-  /// Answers one tensor with one message. RESOURCE_EXHAUSTED, without sending
-  /// it, for a request that exceeds the server's limit of messages, for which a
-  /// client asks once, before the first large one.
+  /// Sends a request in one message. Returns RESOURCE_EXHAUSTED, without
+  /// sending the request, if it exceeds the server's message limit. The client
+  /// queries the limit once, before the first large request.
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
-  /// As above, but reads the tensor in place, and sends it in one message or
-  /// streams it. The header is a request whose tensor has no source. A template
-  /// so that `{}` as the second argument means CallOptions.
+  /// As above, but reads the tensor in place and sends it in one message or as
+  /// a stream. `header` is the request, without a tensor source. A template so
+  /// that `{}` as the second argument means CallOptions.
   template <std::convertible_to<std::span<const std::byte>> Tensor>
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
                                        const Tensor& tensor,
@@ -158,37 +165,37 @@ class Client {
     return ComputeSeparateTensor(header, tensor, options);
   }
 
-  /// Answers a tensor of any size, sent from where it lies in chunks of 1 MiB,
-  /// or less where the server takes no such messages.
-  /// The header is a request whose tensor has no source.
+  /// Streams a tensor of any size, read in place, in chunks of 1 MiB, or less
+  /// if the server's message limit is lower. `header` is the request, without a
+  /// tensor source.
   Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
                                       std::span<const std::byte> tensor,
                                       const CallOptions& options = {}) const;
 
-  /// Sends many tensors, from where they lie, on one stream, which the timeout
-  /// bounds as a whole. Calls `done` on this thread with the index of each
-  /// request, in order, as soon as its response is there. Returns the error
-  /// that broke the stream, if one did; requests without a response are `done`
-  /// with that error.
+  /// Sends many requests on one stream and reads their tensors in place. The
+  /// timeout covers the whole stream. Calls `done` on the calling thread with
+  /// each request's index and result, in order, as soon as the result arrives.
+  /// If the stream fails, returns its error and calls `done` with that error
+  /// for each unanswered request.
   Status ComputeTopKMany(
       std::span<const Request> requests,
       const std::function<void(size_t, Result<Response>)>& done,
       const CallOptions& options = {}) const;
 
-  /// Answers many tensors on one stream, which the timeout bounds as a whole.
-  /// Returns as many results, in order; if the stream breaks, the rest have its
-  /// error.
+  /// Sends many requests on one stream. The timeout covers the whole stream.
+  /// Returns one result per request, in order. If the stream fails, the
+  /// unanswered requests have its error.
   std::vector<Result<v1::TopKResponse>> ComputeTopKMany(
       std::span<const v1::TopKRequest> requests,
       const CallOptions& options = {}) const;
 
-  /// Returns what the server serves.
+  /// Returns what the server supports.
   Result<v1::Capabilities> GetCapabilities(
       const CallOptions& options = {}) const;
 
-  /// Returns whether a service ("" = the whole server) is SERVING, or NOT_FOUND
-  /// for one that the server lacks. Reaches a server also while it does not
-  /// serve; of several, any one.
+  /// Returns whether `service` ("" = the whole server) is SERVING, or NOT_FOUND
+  /// if the server has no such service. Also reaches servers that are not
+  /// serving. If there are several servers, any one of them is asked.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 

@@ -1,4 +1,4 @@
-// Answers over the shards of a longer axis, into the answer over all of it.
+// Merges the responses for the shards of a long axis.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,40 @@
 
 namespace topk {
 
-/// A server's response for one shard, or a merged one, with the parameters of
-/// the whole axis, which no response contains.
+/// A server's response for one shard, or a merged response, with the parameters
+/// of the whole axis, which responses do not contain.
 struct PartialAnswer {
-  /// Both outputs, packed. Each shard is asked for min(k, its length).
+  /// Must have both outputs, packed. Each shard's k is min(k, its length).
   v1::TopKResponse response;
-  /// Of the whole axis.
+  /// The k of the whole axis.
   int64_t k = 0;
-  /// A dimension, or negative to count from the back.
+  /// The dimension. A negative axis counts from the last.
   int64_t axis = -1;
   Direction direction = Direction::kLargest;
-  /// kIndex is OpenVINO's sort = "index"; all else comes by value.
+  /// kIndex for OpenVINO's sort = "index", kValue for all other requests.
   Order order = Order::kValue;
-  /// Added to every index: where the shard begins. 0 if the request said so in
-  /// its own index_offset.
+  /// Where the shard begins, or 0 if the request set index_offset. Added to
+  /// every index.
   int64_t index_offset = 0;
 };
 
-/// Returns the answer over all shards, values and indices byte for byte that of
-/// one request over the whole axis, or with fewer than k elements along it if
-/// there are no more. The result is a partial again: its bytes do not depend on
-/// the grouping or the order of the shards. No server is called.
+/// Merges the responses of all shards, without calling a server. The values and
+/// indices are byte-identical to those of one request for the whole axis. They
+/// have fewer than k elements along the axis if the shards have no more. The
+/// result can be merged again: its bytes do not depend on the grouping or the
+/// order of the shards.
 ///
-/// INVALID_ARGUMENT, naming partial, field, value and rule: partials that
-/// differ in their attributes or in a dimension other than the axis; more than
-/// k elements along the axis; an index that does not fit its type; values not
-/// in order; one index selected from two partials, whose shards overlap or lack
-/// their index_offset (an overlap among elements that were not selected is not
-/// detected); outputs that are missing, of different types, in shared memory or
-/// (DirectML) strided.
+/// Returns INVALID_ARGUMENT, naming the partial, field, value and rule, if
+/// - the partials differ in their attributes or in a dimension other than the
+///   axis;
+/// - a partial has more than k elements along the axis;
+/// - an index does not fit its type;
+/// - values are not in order;
+/// - two partials selected the same index, because their shards overlap or lack
+///   their index_offset (an overlap among elements that were not selected is
+///   not detected);
+/// - outputs are missing, have different types, are in shared memory, or are
+///   strided (DirectML).
 Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials);
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-// Requests and responses as views of the caller's own arrays.
+// Requests that borrow the caller's tensors, and typed views of responses.
 #pragma once
 
 #include <bit>
@@ -16,13 +16,13 @@
 
 namespace topk {
 
-/// A C++ type that is the element type of a tensor: float, double, or an
-/// integer of 8 to 64 bits.
+/// A C++ type for tensor elements: float, double, or an integer of 8 to 64
+/// bits.
 template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> ||
     (std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8);
 
-/// The data type of tensors whose elements are `T`.
+/// The DataType of elements of type `T`.
 template <Element T>
 constexpr v1::DataType kDataTypeOf =
     std::same_as<T, float> ? v1::DATA_TYPE_F32
@@ -35,14 +35,14 @@ static_assert(kDataTypeOf<int8_t> == v1::DATA_TYPE_I8 &&
 
 /// The elements of a tensor, in row-major order, borrowed from the caller.
 struct Elements {
-  /// From a vector, an array or a span. Implicit, so that an array is an
-  /// argument.
+  /// Borrows a vector, an array or a span. Implicit so that arrays can be
+  /// passed as arguments.
   template <std::ranges::contiguous_range Array>
   requires Element<std::ranges::range_value_t<Array>> Elements(
       const Array& array)  // NOLINT
       : type(kDataTypeOf<std::ranges::range_value_t<Array>>),
         bytes(std::as_bytes(std::span(array))) {}
-  /// From little-endian bytes, for types that C++ lacks: bf16, f16, f8e4m3.
+  /// Borrows little-endian bytes, for types that C++ lacks: bf16, f16, f8e4m3.
   Elements(v1::DataType data_type, std::span<const std::byte> data)
       : type(data_type), bytes(data) {}
 
@@ -75,12 +75,12 @@ struct DirectMLAttributes {
   bool largest = true;
 };
 
-/// One TopK of one tensor. The tensor is borrowed: it must outlive the calls
+/// A request for one TopK. Borrows the tensor, which must outlive the calls
 /// that the request is passed to.
 class Request {
  public:
-  /// Selects k elements of each slice along an axis. The server checks the
-  /// shape and the attributes.
+  /// Returns a request for k elements of each slice along an axis. The server
+  /// checks the shape and the attributes.
   static Request Onnx(Elements tensor, const std::vector<int64_t>& shape,
                       int64_t k, const OnnxAttributes& attributes = {});
   static Request OpenVino(Elements tensor, const std::vector<int64_t>& shape,
@@ -88,13 +88,13 @@ class Request {
   static Request DirectML(Elements tensor, const std::vector<int64_t>& shape,
                           int64_t k, const DirectMLAttributes& attributes = {});
 
-  /// A request with anything that the protocol has. `tensor` is its data;
-  /// nothing if the message itself has the data or names shared memory.
+  /// Wraps any message. `tensor` is the tensor's data; empty if the message has
+  /// the data or names shared memory.
   explicit Request(v1::TopKRequest message,
                    std::optional<std::span<const std::byte>> tensor = {})
       : message_(std::move(message)), tensor_(tensor) {}
 
-  /// The request, to change what the builders do not set.
+  /// The message. Use it to set fields that the builders do not.
   v1::TopKRequest& message() { return message_; }
   const v1::TopKRequest& message() const { return message_; }
   std::optional<std::span<const std::byte>> tensor() const { return tensor_; }
@@ -111,18 +111,19 @@ class Response {
 
   /// The shape of values and indices.
   std::span<const int64_t> shape() const;
-  /// The values in row-major order. Empty if they are not of type `T`.
+  /// Returns the values in row-major order, or an empty span if they are not of
+  /// type `T`.
   template <Element T>
   std::span<const T> values() const {
     return View<T>(message_.values());
   }
-  /// The same for the indices: int64_t for ONNX, int32_t for OpenVINO unless
-  /// `index_type` is "i64", uint32_t for DirectML.
+  /// Returns the indices likewise: int64_t for ONNX, int32_t for OpenVINO
+  /// unless `index_type` is "i64", uint32_t for DirectML.
   template <Element T = int64_t>
   std::span<const T> indices() const {
     return View<T>(message_.indices());
   }
-  /// The values of any type, in little-endian bytes.
+  /// Returns the values, of any type, as little-endian bytes.
   std::span<const std::byte> value_bytes() const {
     return std::as_bytes(std::span(message_.values().data()));
   }

@@ -1,5 +1,5 @@
-// POSIX shared memory for tensors and answers, where client and server are on
-// one machine.
+// POSIX shared memory for tensors and results, if client and server are on the
+// same machine.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace topk {
 
-/// A POSIX shared memory object owned by this process: the destructor unmaps
-/// and unlinks it. A server that allows shared memory reads a tensor from it,
-/// or writes a result to it, if it may open the object: it must run as the same
+/// A POSIX shared memory object owned by this process. The destructor unmaps
+/// and unlinks it. A server that allows shared memory can read a tensor from
+/// the object or write a result to it, but only if the server runs as the same
 /// user or as root.
 ///
-/// Do not change a tensor while a request that names it is in flight: the
-/// result is unspecified then.
+/// Do not change a tensor while a request that names it is in flight, or the
+/// result is unspecified.
 class SharedMemory {
  public:
   /// Creates an object of `bytes` zero bytes, all of them allocated, that only
-  /// this user may open. An empty name is replaced by a unique one below
-  /// "/topk", the servers' default prefix. INVALID_ARGUMENT if the name exists
-  /// already or is not valid (it must be a slash followed by no other slash),
+  /// this user may open. If `name` is empty, generates a unique name below
+  /// "/topk", the servers' default prefix. Returns INVALID_ARGUMENT if the name
+  /// exists or is invalid (it must be a slash followed by no other slash), or
   /// RESOURCE_EXHAUSTED if there is not enough shared memory.
   static Result<SharedMemory> Create(const std::string& name, size_t bytes);
 
@@ -32,13 +32,13 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  /// The bytes, to be written and read.
+  /// The object's memory.
   std::span<std::byte> data() const { return data_; }
-  /// The name, with its slash; "" after a move.
+  /// The name, including the slash; "" after a move.
   const std::string& name() const { return name_; }
 
-  /// Returns the part of it that a request is to name. REQUIRES: offset + bytes
-  /// <= data().size().
+  /// Returns a region of the object, for use in a request. REQUIRES: offset +
+  /// bytes <= data().size().
   v1::SharedMemoryRegion Region(size_t offset, size_t bytes) const;
 
  private:

@@ -1,12 +1,12 @@
-// CUB's own selection, as a peer.
+// CUB's TopK, for comparison.
 #pragma once
 
 #include <cstdint>
 
 namespace topk::bench {
 
-/// Puts the k greatest of n floats, in no order, into `keys`, on the default
-/// stream; all on the device. Returns a cudaError_t.
+/// Writes the k largest of n floats to `keys`, unordered, on the default
+/// stream. Both arrays are on the device. Returns a cudaError_t.
 int CubTopK(const void* elements, int64_t n, int64_t k, void* keys);
 
 }  // namespace topk::bench

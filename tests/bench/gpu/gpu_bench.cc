@@ -1,14 +1,14 @@
-// The CUDA backend on a device: a line of JSON for each workload and way.
+// Measures the CUDA backend. Prints a line of JSON for each workload and mode:
 //
-//   resident    the tensor and the answer stay on the device; CUDA events
-//               around the tasks, the second cache cold
-//   end_to_end  from the host's memory to the host's memory; wall clock
-//   cpu         the same on the CPU, with all its threads
-//   cub         cub::DeviceTopK on the keys alone, as CUB means it: neither
-//               sorted nor stable, no indices; resident (one row of f32)
+//   resident    the tensor and the result stay on the device; timed with CUDA
+//               events around the tasks, with a cold L2 cache
+//   end_to_end  from host memory to host memory; wall-clock time
+//   cpu         the same on all threads of the CPU
+//   cub         resident cub::DeviceTopK on the keys only: neither sorted nor
+//               stable, no indices (one row of f32)
 //
-// Each answer is compared with the CPU's, byte for byte. The least of the runs
-// counts.
+// Each result is compared byte for byte with the CPU's. Times are the minimum
+// of several runs.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ namespace {
 
 using cuda::Arrangement;
 
-// More than the second cache of any device.
+// Larger than the L2 cache of any device.
 constexpr size_t kFlushBytes = size_t{256} << 20;
 constexpr int kRuns = 30;
 
@@ -67,7 +67,8 @@ struct Answer {
   std::vector<std::byte> indices;
 };
 
-// The least microseconds of some work on the default stream, the cache cold.
+// Returns the minimum time in microseconds of work on the default stream, with
+// a cold cache.
 double LeastOnDevice(const std::function<void()>& work) {
   static const DeviceBuffer flush(kFlushBytes);
   cudaEvent_t start = nullptr;
@@ -101,7 +102,7 @@ double LeastOnHost(const std::function<void()>& work) {
   return static_cast<double>(least.count()) / 1000;
 }
 
-// The whole tensor as one task.
+// The whole tensor is one task.
 double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const int bytes = InfoOf(plan.dtype).bytes;

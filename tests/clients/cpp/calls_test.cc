@@ -1,4 +1,4 @@
-// Views, asynchronous calls, and what a caller may set for one call.
+// Tests of views, asynchronous calls and CallOptions.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(Views, OnnxHasIndicesOf64Bits) {
   EXPECT_THAT(response->shape(), ElementsAre(2));
   EXPECT_THAT(response->values<float>(), ElementsAre(9, 7));
   EXPECT_THAT(response->indices(), ElementsAre(1, 3));
-  // Another type than the outputs have.
+  // The outputs have other types.
   EXPECT_TRUE(response->values<double>().empty());
   EXPECT_TRUE(response->indices<int32_t>().empty());
 }
@@ -126,8 +126,8 @@ TEST(Async, RetriesAndReportsErrors) {
   EXPECT_EQ(calls, 3);
 }
 
-// Cancels an asynchronous and a blocking call once the server, which counts
-// them in `calls`, has both. Returns the options of the calls.
+// Cancels an asynchronous and a blocking call once the server has received
+// both, according to `calls`. Returns the options of the calls.
 CallOptions CancelBothCalls(const Client& client,
                             const std::atomic<int>& calls) {
   std::stop_source stop;
@@ -173,7 +173,7 @@ TEST(Many, YieldsEachResponseAsItComes) {
       {.many = [&, yielded = first.get_future().share()](auto& stream) {
         v1::TopKRequest request;
         for (bool sent = false; stream.Read(&request); sent = true) {
-          // The second response waits until the first one has been yielded.
+          // Send the second response only after the first has been delivered.
           if (sent && yielded.wait_for(20s) != std::future_status::ready) break;
           v1::TopKResult result;
           *result.mutable_response() = testing::AnswerTo(request);

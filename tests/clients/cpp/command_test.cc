@@ -1,5 +1,5 @@
-// The command topk with servers that are wrong or slow. cli_test.py has all
-// other command lines.
+// Tests of the `topk` command with faulty or slow servers. cli_test.py tests
+// all other command lines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ using ::testing::StartsWith;
 
 grpc::Status Succeed() { return grpc::Status::OK; }
 
-// A server whose `compute` is a function of the number of the call.
+// Returns a server whose `compute` depends only on the number of the call.
 FakeServer ServerOf(std::function<grpc::Status(int call)> compute,
                     std::atomic<int>& calls) {
   return FakeServer({.compute = [compute, &calls](auto&, auto&, auto&) {
@@ -34,7 +34,6 @@ FakeServer ServerOf(std::function<grpc::Status(int call)> compute,
 
 class Command : public ::testing::Test {
  protected:
-  // Runs topk until it ends; returns its exit status.
   int Run(const std::string& arguments, const FakeServer& server,
           const std::vector<std::string>& environment = {}) {
     Subprocess topk(CommandLine(arguments, server), environment);
@@ -100,7 +99,7 @@ TEST_F(Command, BenchReportsAWrongResult) {
   EXPECT_THAT(output_, StartsWith("topk: "));  // no report
 }
 
-// The first call of a bench connects, and does not count.
+// The first call of `topk bench` only connects and is not counted.
 TEST_F(Command, BenchCountsFailures) {
   const grpc::Status full(grpc::StatusCode::INVALID_ARGUMENT, "full");
   const std::string bench =
@@ -168,7 +167,7 @@ TEST_F(Command, SecondSignalEndsAWaitingBench) {
       calls_));
   Subprocess bench(CommandLine("bench --k 2 --verify 0", server));
   EXPECT_TRUE(Eventually([&] { return calls_ >= 2; }));
-  // Signals that arrive while the first signal is handled count as one with it.
+  // Signals that arrive before the first one is handled are merged with it.
   bench.Signal(SIGINT);
   const std::string stat = StrCat("/proc/", bench.pid(), "/stat");
   EXPECT_TRUE(Eventually([&] {

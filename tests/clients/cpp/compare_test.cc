@@ -8,7 +8,7 @@
 namespace topk::cli {
 namespace {
 
-// Two zeros for each row of two.
+// Returns a response with two zeros in each of two rows.
 v1::TopKResponse RightAnswer() {
   v1::TopKResponse answer;
   for (v1::Tensor* tensor :
@@ -39,7 +39,7 @@ TEST(Difference, NamesTheFirstElement) {
   Set(*server.mutable_indices(), 2, int64_t{1});
   EXPECT_EQ(Difference(server, RightAnswer(), 1),
             "2 of 4 elements differ, first [1, :] number 0: 0 @1, here 0 @0");
-  // Along the first axis the same element is the second slice's.
+  // Along the first axis, the same element is in the second slice.
   EXPECT_EQ(Difference(server, RightAnswer(), 0),
             "2 of 4 elements differ, first [:, 0] number 1: 0 @1, here 0 @0");
 }

@@ -1,4 +1,5 @@
-// Errors of a client's certificates and tokens, before it connects.
+// Tests of the errors for bad certificates and tokens, before a client
+// connects.
 #include "client/credentials.h"
 
 #include <gmock/gmock.h>

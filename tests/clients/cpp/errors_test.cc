@@ -1,4 +1,4 @@
-// The command's hints for errors, as gRPC reports the errors.
+// Tests of the command's hints for errors as gRPC reports them.
 #include "client/cli/errors.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// The rules of a response, of retries and of merging, on the cases that the
-// Python client is tested on.
+// Tests the checks of responses, retries and merging with the same cases as the
+// Python client.
 #include "client/expected_answer.h"
 
 #include <google/protobuf/util/json_util.h>
@@ -71,7 +71,6 @@ TEST(ExpectedAnswer, RejectsOtherResponses) {
 }
 
 TEST(ExpectedAnswer, BoundsTheResponseOfEveryRequest) {
-  // The bound of a response is that of its outputs, whatever their shape.
   v1::TopKRequest request = RequestOf(Cases()["requests"]["onnx"]);
   EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 1 << 20);
   request.mutable_tensor()->set_shape(0, int64_t{1} << 20);

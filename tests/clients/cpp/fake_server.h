@@ -1,4 +1,4 @@
-// A server with the handlers of a test.
+// A server with handlers defined by a test.
 #pragma once
 
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
@@ -13,7 +13,7 @@
 namespace topk::testing {
 
 /// Returns a response that a client accepts for an ONNX request over the last
-/// axis of an f32 tensor. Its elements are zeros, whatever the tensor has.
+/// axis of an f32 tensor. All its elements are zero.
 inline v1::TopKResponse AnswerTo(const v1::TopKRequest& request) {
   v1::TopKResponse answer;
   v1::Tensor& values = *answer.mutable_values();
@@ -33,8 +33,8 @@ inline v1::TopKResponse AnswerTo(const v1::TopKRequest& request) {
 }
 
 /// The handlers of the fake server. A method without a handler is
-/// UNIMPLEMENTED. The response of `compute` is AnswerTo() unless `compute`
-/// changes the response.
+/// UNIMPLEMENTED. `compute` receives the response from AnswerTo() and may
+/// change it.
 struct Fake {
   std::function<grpc::Status(grpc::ServerContext&, const v1::TopKRequest&,
                              v1::TopKResponse&)>

@@ -11,7 +11,7 @@
 namespace topk::cli {
 namespace {
 
-// Values of every magnitude that a latency may have.
+// Returns values of every magnitude that a latency may have.
 std::vector<int64_t> Values(size_t count) {
   std::mt19937_64 random(7);
   std::lognormal_distribution<double> value(13, 4);

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// A clock for one caller, whose time passes only during waits and work.
+// A clock for one caller. Time passes only while the caller waits or works.
 class FakeClock final : public LoadClock {
  public:
   nanoseconds Now() override { return now_; }
@@ -35,7 +35,6 @@ std::vector<RequestTemplate> OneTemplate() {
   return kinds;
 }
 
-// Runs a load of one kind on one caller.
 LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
                   const std::function<Answers()>& send) {
   return RunLoad(options, OneTemplate(),
@@ -44,9 +43,9 @@ LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
 
 constexpr double kAny = -1;
 
-// Checks the result of a load of one kind on one caller. `durations` are those
-// of the calls in ms; later calls take the last one. The load is interrupted
-// after `interrupt` ms, and each `fails`-th call fails. 0 means never.
+// Checks the result of a load of one kind on one caller. `durations` of calls
+// are in ms; later calls take as long as the last one. The load is interrupted
+// after `interrupt` ms, and every `fails`-th call fails. 0 means never.
 LoadResult Check(const char* name, const LoadOptions& load,
                  const std::vector<int>& durations, size_t calls,
                  int64_t answered, double seconds, int64_t missed = 0,
@@ -94,7 +93,6 @@ void ExpectMilliseconds(const LoadResult& result, double share, double expect) {
       << share;
 }
 
-// A load that is limited by requests, or by time.
 LoadOptions Counted(int64_t requests, double rate = 0, double warmup = 0) {
   LoadOptions options;
   options.profile.requests = requests;
@@ -110,7 +108,7 @@ LoadOptions Timed(double seconds, double rate, double warmup) {
 }
 
 TEST(Load, MeasuresLatencies) {
-  // Due at 0, 10, 20, .. ms; finished at 30, 31, 32, 33, 41, 51, .. ms.
+  // Due at 0, 10, 20, ... ms; finished at 30, 31, 32, 33, 41, 51, ... ms.
   const LoadResult open =
       Check("from the schedule", Counted(10, 100), {30, 1}, 10, 10, 0.091);
   for (const auto& [share, expected] :
@@ -134,9 +132,9 @@ TEST(Load, ReportsThatCallersCannotKeepUp) {
 
 TEST(Load, CountsFinishedCallsIfInterrupted) {
   Check("closed loop", Timed(10, 0, 0.1), {10}, 40, 30, 0.3, 0, 400);
-  // Due at 0, 0.25, 0.5 s; the last call is not awaited.
+  // Due at 0, 0.25 and 0.5 s. The load ends before the last call.
   Check("in a pause", Timed(10, 4, 0.1), {10}, 2, 1, kAny, 0, 400);
-  // Only calls that were due by then and not sent are missed.
+  // Only calls that were due before the interrupt and not sent are missed.
   Check("busy", Timed(10, 1000, 0.1), {10}, 40, 30, 0.3, 270, 400);
   Check("in the warm-up", Timed(10, 1000, 1), {10}, 40, 0, kAny, 360, 400);
 }
@@ -157,7 +155,7 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
 
 TEST(Load, CountsLostCallsApartFromMissingConnections) {
   FakeClock clock;
-  // The last failure is the server's own.
+  // The last failure comes from the server itself.
   const Status failures[] = {
       {Code::kUnavailable, "", "", "Socket closed"},
       {Code::kUnavailable, "", "", "recvmsg:Connection reset by peer"},
@@ -243,7 +241,7 @@ TEST(Schedule, DependsOnTheSeedOnly) {
   EXPECT_FALSE(one.Next(nanoseconds(0)));
   EXPECT_TRUE(differs);
   EXPECT_NEAR(verified, 250, 60);
-  // 1000 gaps of 10 ms on average: 10 s, with a deviation of 0.3 s.
+  // 1000 gaps of 10 ms on average: 10 s, with a standard deviation of 0.3 s.
   EXPECT_NEAR(std::chrono::duration<double>(last).count(), 10, 1.5);
 }
 

@@ -23,7 +23,7 @@ TEST(NpyHeader, ReadsShapesLikePython) {
   for (const char* shape : {"()", "(3,)", "(3, )", "(3, 4)", "(3,4,)"}) {
     EXPECT_TRUE(Reparse(WithShape(shape)).ok()) << shape;
   }
-  // Numbers, or nothing that Python reads.
+  // In Python, these are numbers, lists or syntax errors.
   for (const char* shape :
        {"(3)", "(,)", "(3,,)", "(3 4)", "3,", "(3,", "[3]"}) {
     EXPECT_FALSE(Reparse(WithShape(shape)).ok()) << shape;

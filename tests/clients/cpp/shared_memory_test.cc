@@ -1,4 +1,4 @@
-// SharedMemory: made, moved, removed.
+// Tests that SharedMemory is created, moved and removed.
 #include "topk/shared_memory.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A server that stands still, with the caller's memory in the connection.
+// Tests a stalled server while the connection still holds the caller's memory.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -28,9 +28,9 @@ TEST_P(StoppedServer, CallsEndAtTheirDeadline) {
   request.mutable_tensor()->set_shape(
       0, static_cast<int64_t>(tensor.size() / sizeof(float)));
   topkd.process().Signal(SIGSTOP);
-  // Over TCP the client may hold the call for 10 s past its deadline; the other
-  // 10 s are for a loaded machine. No kernel gives up a Unix socket, so the
-  // call may last until the server continues.
+  // Over TCP, the call may return 10 s after its deadline. The other 10 s are
+  // slack for a loaded machine. The kernel never closes a Unix socket to a
+  // stalled server, so the call may last until the server continues.
   constexpr std::chrono::seconds kBound(20);
   const std::chrono::seconds stopped = where == "unix" ? kBound / 10 : kBound;
   std::promise<void> ended;

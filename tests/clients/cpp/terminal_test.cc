@@ -1,4 +1,4 @@
-// Tables and texts that fit a terminal.
+// Tests of tables and texts that fit a terminal.
 #include "client/cli/terminal.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Table, WrapsAtTheTerminalsWidth) {
             "... and 1 more slices;\n"
             "--max-slices shows more,\n"
             "--json and --out all\n");
-  // Narrower than any cell: one a line.
+  // Narrower than any cell: one cell per line.
   EXPECT_EQ(Table(1).substr(0, 36), "[0, :]  0 @0\n        1 @1\n        2 ");
 }
 

@@ -31,8 +31,8 @@ using Many = grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>;
 using Chunks =
     grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>;
 
-// grpc_shutdown() may wait 10 s for a thread that still polls: keep gRPC alive
-// between the tests.
+// Keeps gRPC alive between tests: grpc_shutdown() may wait 10 s for a thread
+// that still polls.
 [[maybe_unused]] const bool kKeepsGrpc = (grpc_init(), true);
 
 Client ClientOf(const std::string& target, int max_attempts = 4) {
@@ -67,7 +67,7 @@ class FailingServer {
   FakeServer& server() { return server_; }
 
   std::atomic<int> calls = 0;
-  std::atomic<size_t> bytes = 0;  // of the last call's tensors
+  std::atomic<size_t> bytes = 0;  // total tensor bytes of the last call
 
  private:
   Fake MakeFake(int failures, const grpc::Status& status,
@@ -113,7 +113,7 @@ class FailingServer {
   FakeServer server_;
 };
 
-// Calls both servers by one client until each has responded.
+// Calls both servers with one client until each has responded.
 void CallUntilBothAnswer(const Client& client, const FailingServer& a,
                          const FailingServer& b) {
   ASSERT_TRUE(testing::Eventually([&] {
@@ -182,7 +182,7 @@ TEST_P(MessageLimit, NoMessageExceedsIt) {
     tensor[size - 2] = std::byte{7};
     v1::TopKRequest request = MaxOfBytes(size);
     for (const auto stream : {std::optional<bool>(), std::optional(true)}) {
-      // Each client asks for the limit itself.
+      // Each client queries the limit itself.
       const auto answer = ClientOf(server.target())
                               .ComputeTopK(request, tensor, {.stream = stream});
       ASSERT_TRUE(answer.ok()) << size << ": " << answer.status().message;
@@ -217,7 +217,7 @@ TEST(Client, RequestsTheLimitOnceAndOnlyForLargeRequests) {
   Fake fake;
   fake.capabilities = [&](v1::Capabilities& capabilities) {
     ++asked;
-    // Below the minimum of any server.
+    // Below the minimum that any server may have.
     capabilities.mutable_limits()->set_max_message_bytes(1);
     return grpc::Status::OK;
   };
@@ -303,8 +303,8 @@ TEST(Client, ManyKeepTheirOrderAndTheirErrors) {
 }
 
 TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
-  // Flow control allows less in either direction: a client that writes all
-  // requests before it reads a response hangs.
+  // Exceeds flow control in both directions: a client that writes all requests
+  // before it reads a response hangs.
   const TestServer server;
   constexpr int64_t kElements = 1 << 18;
   const std::vector<v1::TopKRequest> requests(
@@ -356,7 +356,7 @@ TEST(Client, IsThreadSafe) {
   EXPECT_EQ(right, 400);
 }
 
-// wrong_servers.py has small requests. gRPC's own retries end at 256 KiB.
+// wrong_servers.py tests small requests. gRPC's own retries stop at 256 KiB.
 TEST(Retry, SendsLargeRequestsAgain) {
   const std::vector<std::byte> tensor(size_t{8} << 20);
   v1::TopKRequest header = OnnxRequest({1}, 1);

@@ -1,9 +1,10 @@
-// Calls wrong servers by the C++ library. Reads "name<TAB>method<TAB>target"
+// Calls faulty servers with the C++ client. Reads "name<TAB>method<TAB>target"
 // lines and prints a JSON object for each: {"name", "method", "code", "reason",
 // "message", "delay", "results", "seconds"}. The last object is {"grown"}, the
 // maximum growth of the process in bytes.
 //
-// usage: topk_wrong_servers_probe SECONDS     the deadline of each call
+// usage: topk_wrong_servers_probe SECONDS
+// SECONDS is the timeout of each call.
 #include <algorithm>
 #include <array>
 #include <atomic>
