@@ -86,8 +86,8 @@ class PendingCalls(_Pending):
     def _wait(self, unsent: Deque[Call]) -> bool:
         """Takes the next request unless the stream has an unsent call. Returns
         whether the stream has an unsent call now."""
-        # Do not read ahead of an unsent call: the caller's iterator may wait
-        # for that call's answer.
+        # Check before locking: the thread that holds the lock may be in the
+        # caller's iterator, waiting for the answer of an unsent call.
         if not unsent:
             with self._taking:
                 try:

@@ -467,7 +467,7 @@ class Call:
         once, without protobuf. Otherwise falls back to answer()."""
         arrays: List[Optional[Array]] = []
         end = begin
-        # `data` is None if the message was truncated.
+        # grpcio returns None for a truncated message.
         for before, shape, nbytes, dtype in self._plain if data else ():
             if not data.startswith(before, end):
                 break
