@@ -224,8 +224,7 @@ class Client(Connection):
             raise
 
     def _check_cancelled(self, before: int) -> None:
-        """TopKError if close() has cancelled the call. `before` is how often
-        the task had been cancelled before: if the count has not changed, the
-        cancellation did not come from the task's owner."""
+        """TopKError if close(), and not the task's owner, has cancelled a call.
+        `before` is how often the task had been cancelled before the call."""
         if _cancellations() == before:
             self._check_not_closed()

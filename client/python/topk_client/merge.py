@@ -68,10 +68,9 @@ class Partial:
     @classmethod
     def of(cls, answer: Answer, spec: Spec, *, k: Optional[int] = None,
            data_type: Optional[str] = None) -> "Partial":
-        """Returns a server's answer for a shard as a Partial. If the shard has
-        fewer elements than are to be selected from the whole axis, pass the
-        latter number as `k`. ValueError if the answer lacks the values or the
-        indices."""
+        """Returns a server's answer for a shard as a Partial. `k` is the number
+        of elements to select from the whole axis; pass it if the shard is
+        shorter. ValueError if the answer lacks the values or the indices."""
         if answer.values is None or answer.indices is None:
             raise ValueError("a partial needs both values and indices")
         return cls(answer.values, answer.indices, spec._k if k is None else k,

@@ -392,7 +392,7 @@ class Call:
                   header.tensor.shared_memory)
         for out, named in zip(outs, (header.output.values,
                                      header.output.indices)):
-            if out is not None:  # asarray: the region's own array, not a copy
+            if out is not None:  # a copy would be outside the region
                 _name(out.memory, np.asarray(out.array, order="C"), 0, named)
         self._before = topk_pb2.TopKRequest(
             output=header.output).SerializeToString() + self._before

@@ -150,8 +150,7 @@ class Operator(_Attributes):
 
     @property
     def _k(self) -> int:
-        """K as an int. ValueError if the K tensor has not exactly one element.
-        """
+        """K as an int. ValueError unless the K tensor has one element."""
         return int(np.asarray(self.k).item())
 
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
