@@ -199,8 +199,8 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
     status.code = code.value[0]
     status.message = (details or "").replace(_UNHEALTHY, _DRAINING)
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
-        # The server always sends details, so this status is not its own. A
-        # proxy whose server died during a response ends the call without one.
+        # Not from the server, which always sends details: a proxy whose server
+        # died during a response ends the call without a status.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
                          f"the answer broke off: {details}", reason=BROKE_OFF)
     error = from_status(status)

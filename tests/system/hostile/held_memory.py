@@ -90,9 +90,9 @@ def responses_never_read(attacker):
 
 @attack(processes=1, rounds=1000, flags=("--allow-shared-memory",))
 def region_lists_never_read(attacker):
-    """Registers as many shared memory regions with long names as one client
-    may. Then requests their list with empty requests and windows of zero bytes.
-    """
+    """Lists of shared memory regions, requested by clients whose windows are
+    zero bytes. The regions have long names and are as many as one client may
+    register."""
     object_name = f"/topk-{os.getpid()}-".ljust(250, "y")
     path = pathlib.Path("/dev/shm" + object_name)
     path.write_bytes(bytes(8))

@@ -144,7 +144,7 @@ def peers(scale):
 
 
 def on_ray(scale):
-    """Tests the same with Ray, with the file's chunks in Ray's object store."""
+    """Like on_dask(), for Ray with the file's chunks in its object store."""
     import ray_side
 
     ray_side.start(WORKERS, 4 * scale.options.elements + (512 << 20))
