@@ -2,13 +2,13 @@
 # Builds the Dockerfile and tests the image: its size, label and bill of
 # materials; the server as PID 1, without root rights and capabilities, on a
 # read-only root; its health check, its metrics, a request from outside, SIGTERM
-# and the drain. Uses Docker if its engine runs; otherwise buildah, which needs
-# no engine (as root, with buildah, podman and debootstrap installed), on a base
-# image made by debootstrap. Takes 5 to 15 minutes. tests/run.sh leaves it out
-# because of these requirements.
+# and the drain. Uses Docker if its engine runs. Otherwise uses buildah, which
+# needs no engine, on a base image made by debootstrap. This needs root, buildah,
+# podman and debootstrap. Takes 5 to 15 minutes. Because of these requirements,
+# not part of tests/run.sh.
 #
 # usage: deploy/container_test.sh [OPTION...]
-# after deploy/quickstart.sh, for its topk. Options are those of the engine's
+# Needs the topk of deploy/quickstart.sh. Options are passed to the engine's
 # build, e.g. --build-arg TOPK_WITH_CUDA=ON, or --build-arg GRPC=current
 # --build-arg GRPC_DATE= for the current gRPC of this machine's mirror.
 set -euo pipefail
@@ -24,7 +24,7 @@ topk=build/release/bin/topk
 image=topkd:container-test
 suite=bookworm
 case "$*" in *GRPC=current*) suite=trixie ;; esac
-# The kernels of the CUDA backend are added to it.
+# The CUDA backend's kernels make the image larger.
 megabytes=120
 case "$*" in *TOPK_WITH_CUDA=ON*) megabytes=200 ;; esac
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -66,13 +66,13 @@ not_serving() {
   [ "$answer" = NOT_SERVING ]
 }
 
-# Compares the server's answer with the one computed here.
+# Compares the server's answer with one that topk computes locally.
 ask() {
   $topk run deploy/data/digits_similarity.npy --k 5 --json --target "$1" \
     >"$work/remote.json"
   $topk run deploy/data/digits_similarity.npy --k 5 --json --local \
     >"$work/local.json"
-  # Everything except how it was computed.
+  # Ignore how the answers were computed.
   for side in remote local; do
     sed 's/"execution":{[^}]*},//' "$work/$side.json" >"$work/$side.answer"
   done
@@ -80,7 +80,7 @@ ask() {
   step "an answer of $(wc -c <"$work/remote.answer") bytes is right"
 }
 
-# Reads the metrics at host:port without a tool that may not be installed.
+# Reads the metrics at host:port, without tools that may not be installed.
 scrape() {
   exec 3<>"/dev/tcp/${1%:*}/${1##*:}"
   printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
@@ -90,7 +90,7 @@ scrape() {
   step "$(grep -c '^[a-z]' "$work/metrics") samples of metrics"
 }
 
-# The base image without a registry: a minimal Debian made here.
+# Creates the base image, a minimal Debian, without a registry.
 make_base() {
   if ! "${podman[@]}" image exists debian:$suite-slim; then
     step "making the base image with debootstrap"
@@ -99,11 +99,11 @@ make_base() {
       tail "$work/log" >&2
       return 1
     }
-    # Leaves out what Debian's slim images leave out, so that sizes compare.
+    # Remove what Debian's slim images lack, so that sizes are comparable.
     (cd "$work/root" && rm -rf var/cache/apt/* var/lib/apt/lists/* \
       var/log/* usr/share/{info,man,locale,i18n,lintian}/* &&
       find usr/share/doc ! -type d ! -name copyright -delete)
-    # The build reaches packages as this machine does.
+    # Use this machine's apt settings to reach packages.
     cp /etc/apt/apt.conf.d/* "$work/root/etc/apt/apt.conf.d/" 2>/dev/null ||
       true
     cat >"$work/root/etc/dpkg/dpkg.cfg.d/slim" <<'END'
@@ -123,14 +123,14 @@ END
 # Prints an image's size.
 size() { "${buildah[@]}" images --format '{{.Size}}' "$1" | head -n 1; }
 
-# Prints a field of the image's configuration, a list as one line each.
+# Print a field of the image's configuration; lists with one item per line.
 config() { "${buildah[@]}" inspect --format "{{$1}}" $image; }
 config_list() {
   config "range .Docker.Config.$1}}{{println .}}{{end" | sed '/^$/d'
 }
 
-# The bill of materials names each installed package, once, and topkd; the
-# labels are there; the whole is small. Reads the root folder of the image.
+# Checks the image in a root folder: the bill of materials names topkd and each
+# installed package exactly once, the labels exist, and the size is small.
 inspect() {
   local root=$1 bill=$1/usr/share/sbom/topkd.spdx bytes
   comm -13 <(sed -n 's/^PackageName: //p' "$bill" | sort) \
@@ -145,9 +145,9 @@ inspect() {
   [ "$bytes" -lt $((megabytes * 1000000)) ]
 }
 
-# Runs a command in a root folder as an engine would: a read-only root, a new
-# PID namespace, a user without rights. chroot and setpriv run last because they
-# need the rights that they remove.
+# Runs a command in a root folder as an engine would: with a read-only root, a
+# new PID namespace and an unprivileged user. chroot and setpriv run last,
+# because the other steps need the privileges that they drop.
 contain() {
   local root=$1 user=$2
   shift 2
@@ -183,7 +183,7 @@ if [ $engine = docker ]; then
 else
   make_base
   step "building with buildah"
-  # buildah 1.28 takes the default of GRPC for an image instead of a stage.
+  # buildah 1.28 mistakes the default of GRPC for an image instead of a stage.
   "${buildah[@]}" bud --format docker --isolation chroot -t $image \
     --build-arg REVISION="$revision" --build-arg GRPC=debian12 "$@" .
   label=org.opencontainers.image.revision
@@ -197,7 +197,8 @@ else
   mapfile -t probe < <(config_list Healthcheck.Test | sed 1d)  # after "CMD"
   step "image: $(size $image) on a base of $(size debian:$suite-slim); user" \
     "$user; ${command[*]}; check: ${probe[*]}"
-  # The network is the host's: free ports instead of the image's.
+  # The container shares the host's network, so use free ports instead of the
+  # image's.
   port=$((20000 + RANDOM % 10000))
   contain "$mount" "$user" "${variables[@]}" TOPKD_LISTEN=127.0.0.1:$port \
     TOPKD_METRICS_LISTEN=127.0.0.1:$((port + 1)) \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the path of an nvcc that can build the CUDA backend (13.5 or later, for
-# its CUB): $CUDACXX, an installed one, or else NVIDIA's from PyPI, 370 MB, in
+# its CUB): $CUDACXX, an installed nvcc, or else NVIDIA's from PyPI (370 MB) in
 # build/cuda-toolkit.
 #
 # usage: cmake --preset cuda -DCMAKE_CUDA_COMPILER="$(deploy/cuda_toolkit.sh)"

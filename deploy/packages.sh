@@ -12,8 +12,8 @@ TOPK_BUILD_PACKAGES=(
   dpkg-dev libdebhelper-perl file help2man
 )
 
-# The libraries of the image, by the value of its GRPC argument; of no fixed
-# version: each build has Debian's security updates.
+# The image's libraries for each value of its GRPC argument. Versions are not
+# pinned, so that each build gets Debian's security updates.
 TOPK_IMAGE_PACKAGES_debian12=(
   libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 libzip4
   libspdlog1.10 libssl3 libprometheus-cpp-pull1.0 libsystemd0
@@ -23,10 +23,11 @@ TOPK_IMAGE_PACKAGES_current=(
   libspdlog1.15 libssl3t64 libprometheus-cpp-pull1.0 libsystemd0
 )
 
-# To build and run the tests as well: GoogleTest, what the Python clients need,
-# certificates, git for the pages' tests, HAProxy for deploy/haproxy, curl for
-# the commands of deploy/envoy, tools that install and check the Debian packages,
-# the formatter and the script checker, the compiler of the sanitizers.
+# To build and run the tests as well: GoogleTest, the Python clients'
+# dependencies, openssl for certificates, git for the pages' tests, HAProxy for
+# deploy/haproxy, curl for the commands of deploy/envoy, tools that install and
+# check the Debian packages, clang-format and shellcheck, and Clang for the
+# sanitizers.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
@@ -38,7 +39,7 @@ TOPK_TEST_PACKAGES=(
   clang-14 libclang-rt-14-dev lld llvm-14
 )
 
-# Runs a command as root: apt-get's own, or nothing.
+# Runs a command as root, with sudo if necessary. Fails if there is no sudo.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
@@ -50,8 +51,8 @@ as_root() {
   fi
 }
 
-# Installs the missing ones of the named packages, or prints the command to do
-# so. If no package is missing it needs neither apt nor root.
+# Installs the named packages that are missing, or prints the command to do so.
+# Needs neither apt nor root if no package is missing.
 install_packages() {
   local missing=() package
   for package in "$@"; do
@@ -69,21 +70,21 @@ install_packages() {
     echo "Then: apt-get install --no-install-recommends ${missing[*]}" >&2
     return 1
   }
-  # Hides dpkg's progress; apt's errors are on stderr.
+  # Hide dpkg's progress. Errors of apt are on stderr.
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Prints the address of the mirror that apt has Debian from; fails without one.
+# Prints the address of apt's Debian mirror. Fails if there is none.
 debian_mirror() {
   # shellcheck disable=SC2016  # apt's own variable
   apt-get indextargets --format '$(SITE)' 'Created-By: Packages' |
     grep -m1 '/debian/*$'
 }
 
-# Lets the apt of a Debian 13, whose root is a folder, install a current gRPC,
-# which Debian has in experimental: use_current_grpc FOLDER MIRROR, or the date of
-# a snapshot of Debian's archive instead of a mirror.
+# use_current_grpc FOLDER MIRROR: configures apt in the Debian 13 whose root is
+# FOLDER, so that it can install a current gRPC from Debian experimental. MIRROR
+# may also be the date of a snapshot of Debian's archive.
 use_current_grpc() {
   local folder=$1 mirror=$2 options='' suite
   if [[ $mirror == [0-9]* ]]; then
@@ -98,16 +99,16 @@ use_current_grpc() {
   done >"$folder/etc/apt/sources.list.d/grpc_current.list"
 }
 
-# Unpacks a package into a folder, once: for packages that would start a service
-# if they were installed.
+# Unpacks a package into a folder unless this has been done before. For packages
+# that would start a service if they were installed.
 unpack_package() {
   local package=$1 folder=$2 deb
   if [ -e "$folder/.$package" ]; then return 0; fi
   echo "== unpacking $package into $folder" >&2
   mkdir -p "$folder"
-  # As root apt would drop its rights for a user who may not write there.
+  # As root, apt would switch to a user who may not write to the folder.
   local get=(apt-get download -qq -o APT::Sandbox::User=root "$package")
-  # Without lists, or with old ones, the package is not found at first.
+  # Update the package lists if the package is not found.
   if ! (cd "$folder" && "${get[@]}" 2>/dev/null); then
     as_root apt-get update -qq
     (cd "$folder" && "${get[@]}")

@@ -50,8 +50,8 @@ build/release/bin/topk run deploy/data/digits_similarity.npy --k 5 \
   --labels deploy/data/digits_labels.npy \
   --slice-labels deploy/data/digits_query_labels.npy >"$work/answer.txt"
 awk 'NR % 6 == 1' "$work/answer.txt"
-# "[3, :] 7  -> 7 7 9 7 7  0.98 @12 ...": field 3 is the query's digit, 5 to 9
-# are its neighbours'.
+# In "[3, :] 7  -> 7 7 9 7 7  0.98 @12 ...", field 3 is the query's digit and
+# fields 5 to 9 are its neighbours' digits.
 awk '{ for (i = 5; i <= 9; i++) { n++; same += $i == $3 } }
      END { printf "%d of %d neighbours of %d queries show the same digit\n",
                   same, n, NR }' "$work/answer.txt"

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Prints a bill of materials as SPDX 2.3 from dpkg's database: in the image's
-# build stage the named packages, which topkd contains (headers only), and in
-# the image itself the document with all installed packages. It lacks the CUDA
-# runtime that a build with TOPK_WITH_CUDA links.
-#
+# Prints a bill of materials in SPDX 2.3 from dpkg's database. In the image's
+# build stage, `packages` prints the named header-only packages, which topkd
+# contains. In the image, `document` prints the document with all installed
+# packages. The CUDA runtime of a build with TOPK_WITH_CUDA is not included.
 # usage: sbom.sh packages NAME...
-#        sbom.sh document VERSION REVISION CREATED FILE    FILE: of the former
+#        sbom.sh document VERSION REVISION CREATED FILE
+#        FILE is the output of `packages`.
 set -euo pipefail
 
-# An entry for each package, of those named or of all. An SPDX identifier has
-# letters, digits, dots and dashes; a package URL escapes the rest.
+# Prints an entry for each named package, by default for all. SPDX identifiers
+# allow only letters, digits, dots and dashes, so other characters are replaced.
+# Package URLs escape them.
 packages() {
   local relationship=$1 url release
   shift

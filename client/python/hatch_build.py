@@ -1,7 +1,9 @@
-"""Puts the stubs into the sdist and the wheel. The sdist's are generated when
-it is built, so that its installation needs neither protoc nor a compiler. They
-are generated in a temporary folder, so that nothing is left next to the
-sources."""
+"""Adds the generated stubs to the sdist and the wheel.
+
+The sdist contains its stubs, so that installing it needs neither protoc nor a
+compiler. Stubs are generated in a temporary folder, so that no files are left
+next to the sources.
+"""
 
 import pathlib
 import runpy
@@ -10,18 +12,18 @@ import tempfile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The oldest generator that has wheels for the interpreter: its stubs run with
-# every later protobuf, but a newer generator's not with an older protobuf.
+# The oldest generator that has wheels for the interpreter. Its stubs work with
+# every later protobuf, but stubs of a newer generator fail with an older one.
 GENERATORS = (
     ((3, 13), ("grpcio-tools >=1.62.3,<1.63",
-               "setuptools <81")),  # which that imports
+               "setuptools <81")),  # imported by this grpcio-tools
     ((3, 14), ("grpcio-tools >=1.67.1,<1.68",)),
     ((4, 0), ("grpcio-tools >=1.75.1,<1.76",)),
 )
 
 
 class CustomBuildHook(BuildHookInterface):
-    """The functions that hatchling calls before and after it packs."""
+    """The hooks that hatchling calls before and after it builds a package."""
 
     def dependencies(self):
         if self._has_stubs():
@@ -58,5 +60,5 @@ class CustomBuildHook(BuildHookInterface):
             self.folder.cleanup()
 
     def _has_stubs(self):
-        """Whether this is an unpacked sdist."""
+        """Whether the stubs exist already: this is an unpacked sdist."""
         return pathlib.Path(self.root, "topk_client", "_stubs").exists()

@@ -1,7 +1,7 @@
-"""Makes the package's stubs, topk_client/_stubs, from the contract.
+"""Generates topk_client/_stubs from the .proto files.
 
-They are inside the package, so that they cannot collide with other stubs of the
-same protos.
+The stubs are inside the package, so that they cannot collide with other stubs
+of the same protos.
 """
 
 import pathlib
@@ -11,16 +11,17 @@ import tempfile
 
 
 def make_stubs(protoc, protos, stubs):
-    """Makes them with a protoc of 3.20 or later, the first words of its command
-    line, in a folder that is not there yet. Raises
-    subprocess.CalledProcessError if protoc cannot."""
+    """Generates the stubs in the folder `stubs`, which must not exist yet.
+
+    `protoc` is the beginning of a command line that runs protoc 3.20 or later.
+    Raises subprocess.CalledProcessError if protoc fails."""
     protos, stubs = pathlib.Path(protos), pathlib.Path(stubs)
     names = sorted(p.name for p in (protos / "topk" / "v1").glob("*.proto"))
     stubs.mkdir(parents=True)
     (stubs / "__init__.py").touch()
     with tempfile.TemporaryDirectory() as made:
-        # Renamed, since a process cannot load grpc.health.v1 twice, and
-        # grpcio-health-checking also has it.
+        # Rename the package: grpcio-health-checking also has grpc.health.v1,
+        # and a process cannot load it twice.
         health = pathlib.Path(made, "topk_client", "health.proto")
         health.parent.mkdir()
         text = (protos / "grpc/health/v1/health.proto").read_text("utf-8")

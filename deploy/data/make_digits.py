@@ -1,10 +1,9 @@
-"""Makes the data set of the quickstart: which handwritten digits look alike.
+"""Makes the data set of the quickstart, the similarity of handwritten digits.
 
 usage: make_digits.py DIRECTORY      (needs scikit-learn and NumPy)
 
-Takes the 1797 images of 8 x 8 pixels of sklearn.datasets.load_digits, and 120
-of them as queries: the first 12 of each digit, in the order of the data set.
-Writes
+Uses the 1797 images of 8 x 8 pixels of sklearn.datasets.load_digits. The first
+12 of each digit are the 120 queries, in the order of the data set. Writes
 
   digits_similarity.npy    f32 [120, 1797], the cosine similarity of each query
                            to each image; -1 for the query's own image, which

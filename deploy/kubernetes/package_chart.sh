@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packages the Helm chart with the image of a release as its default.
+# Packages the Helm chart with a release's image as the default.
 #
 # usage: package_chart.sh REGISTRY/REPOSITORY@DIGEST FOLDER
 #        Needs helm. Prints the path of the package in FOLDER.
@@ -11,7 +11,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r "$(dirname "${BASH_SOURCE[0]}")/helm/topkd" "$work"
-# The first occurrences are those of `image`.
+# The first occurrences belong to `image`.
 sed -i -e "0,/^  registry: .*/s//  registry: ${BASH_REMATCH[1]}/" \
   -e "0,/^  repository: .*/s||  repository: ${BASH_REMATCH[2]}|" \
   -e "0,/^  digest: .*/s//  digest: ${BASH_REMATCH[3]}/" \

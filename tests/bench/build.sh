@@ -4,7 +4,7 @@
 
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
-# The Python modules that several folders of tests/ share.
+# The Python modules that the folders of tests/ share.
 export PYTHONPATH=$PWD/tests/support/python
 
 bench_options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON

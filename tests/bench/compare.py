@@ -1,4 +1,4 @@
-"""Measures two builds in turns; see compare.sh, which makes them.
+"""Measures two builds alternately. See compare.sh, which makes the builds.
 
 usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS] [--threads N]
 """
@@ -13,7 +13,7 @@ import sys
 import harness
 
 ALLOWED_LOSS = 0.05
-SECONDS = 0.5  # of a row of the service in a round
+SECONDS = 0.5  # for each row of SERVICE in a round
 # Flags of `topk bench`: shape, way and callers.
 SERVICE = {
     "unary 1 KiB, 1 caller": ("--shape", "1,256"),
@@ -54,13 +54,13 @@ def ask(client, address, flags):
 
 
 def report(rows):
-    """Prints a line for each row. Returns the names of those that lost."""
+    """Prints a line for each row. Returns the names of the slower rows."""
     lost = []
     print(f"{'row':40} {'base/s':>10} {'new/s':>10} {'ratio':>7} {'spread':>7}")
     for name, pairs in rows.items():
         ratios = [new / base for base, new in pairs]
         ratio = statistics.median(ratios)
-        # The median's standard error, from the median absolute deviation.
+        # The standard error of the median, from the median absolute deviation.
         spread = 1.86 * statistics.median(
             abs(one - ratio) for one in ratios) / len(ratios)**0.5
         base, new = (statistics.median(side) for side in zip(*pairs))

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Compares this tree's speed with that of another commit: builds both, lets them
-# take turns, and prints for each row the median ratio of a pair, new to base,
-# with its spread. Exits with 1 if a row lost more than 5 % beyond its spread.
+# Compares this tree's speed with another commit's. Builds both, measures them
+# alternately, and prints for each row the median ratio of new to base, with its
+# spread. Exits with 1 if a row is slower by more than 5 % beyond its spread.
 #
 # usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS] [--threads N]
 #
 # BASE         a commit, for example HEAD~3 or v0.1.0
 # --rounds N   pairs of measurements for each row (7)
 # --only ROWS  kernels, or service
-# --threads N  of the kernels (1)
+# --threads N  threads of the kernels (1)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 usage() { sed -n '2,11s/^# \{0,1\}//p' tests/bench/compare.sh; }

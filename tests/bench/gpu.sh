@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares the CUDA backend with torch.topk and CUB's selection on the device of
-# this machine: lines of JSON on stdout, then a table on stderr with ratios to
-# torch.topk in this run.
+# this machine. Prints lines of JSON to stdout, then a table to stderr with the
+# ratios to torch.topk in this run.
 #
 # usage: tests/bench/gpu.sh [--no-torch]     (PyTorch is 5 GB)
 set -euo pipefail

@@ -3,11 +3,11 @@
 usage: peers.py TOPK_BENCH [--threads N] [--only CASE] [--torch]
                 [--seconds S] [--json FILE]
 
-All use the same tensor and the same number of threads. They take turns, so
-that all run under the same conditions; each has at least 30 runs, or S
-seconds, and the minimum time of a run counts. Our result is verified, byte for
-byte, against a stable sort by NumPy. A peer's result is not, because
-differences do not affect the time.
+All use the same tensor and the same number of threads. They run alternately,
+so that all have the same conditions. Each has at least 30 runs, or S seconds,
+and its minimum time counts. Our result is verified, byte for byte, with a
+stable sort by NumPy. Peers' results are not, because differences do not affect
+the time.
 """
 
 import argparse
@@ -53,7 +53,7 @@ class Workload:
         if self.family == "normal":
             if dtype.itemsize == 1:
                 x = rng.integers(0, 256, count, np.uint8).view(dtype)
-            elif dtype.kind in "iu":  # eight deviations fill the type
+            elif dtype.kind in "iu":  # the type spans 8 standard deviations
                 bits = 8 * dtype.itemsize
                 x = rng.standard_normal(count) * 2.0 ** (bits - 4)
                 limit = 2.0 ** (bits - 1) * 0.999
@@ -74,13 +74,13 @@ class Workload:
         return np.ascontiguousarray(x.astype(dtype).reshape(self.shape))
 
     def answer(self, x):
-        """The right values and indices; there is no NaN here."""
+        """Returns the correct values and indices. The data has no NaN."""
         if self.type == "bf16":
             keys = x.astype(np.float32)
         else:
             keys = x
         if self.largest:
-            # Descending and stable: reversed, ascending and stable, reversed.
+            # Sort descending and stable: reverse, sort ascending, reverse.
             order = np.flip(np.argsort(np.flip(keys, self.axis), self.axis,
                                        kind="stable"), self.axis)
             order = x.shape[self.axis] - 1 - order
@@ -91,7 +91,7 @@ class Workload:
 
 
 class Topk:
-    """Our kernels, in a process of their own: they share no library."""
+    """Our kernels, in a separate process, so that no library is shared."""
 
     name = "topk"
 
@@ -135,7 +135,7 @@ def ort_call(workload, x, threads):
              "f64": onnx.TensorProto.DOUBLE, "u8": onnx.TensorProto.UINT8,
              "i8": onnx.TensorProto.INT8, "i32": onnx.TensorProto.INT32,
              "i64": onnx.TensorProto.INT64}
-    if workload.type == "bf16":  # what its users do
+    if workload.type == "bf16":  # as the library's users do
         x = x.astype(np.float32)
         element = onnx.TensorProto.FLOAT
     else:
@@ -232,17 +232,17 @@ PEERS = {"ort": ort_call, "openvino": openvino_call, "numpy": numpy_call,
 
 
 class Peer:
-    """A call, and the least time that it took so far."""
+    """A call, and its minimum time so far."""
 
     def __init__(self, call):
         self.call = call
         self.best = math.inf
         self.runs = 0
         self.spent = 0.0
-        self.call()  # threads, memory and code are there from now on
+        self.call()  # warm up threads, memory and code
 
     def turn(self, seconds):
-        """Runs for a while, at least once."""
+        """Runs for some seconds, at least once."""
         begin = time.perf_counter_ns()
         while True:
             start = time.perf_counter_ns()

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Compares our kernels with other libraries on the workloads of workloads.cases,
-# and prints a table and a line of JSON for each.
+# Compares our kernels with other libraries on each workload of workloads.cases.
+# Prints a table and lines of JSON.
 #
 # usage: tests/bench/peers.sh [--threads N] [--only CASE] [--torch]
 #                             [--seconds S] [--json FILE]
 #
 # --threads N   for us and for each peer (1)
-# --only CASE   those whose name begins so
-# --torch       PyTorch too (large to install)
+# --only CASE   only workloads whose name begins with CASE
+# --torch       also PyTorch (large to install)
 # --seconds S   min time per workload, with at least 30 runs (2)
-# --json FILE   writes the lines of JSON there too, for plot.py
+# --json FILE   also writes the lines of JSON to FILE, for plot.py
 set -euo pipefail
 
 case "${1:-}" in

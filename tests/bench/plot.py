@@ -1,5 +1,5 @@
-"""Draws the README's picture from the lines of peers.py: the time of each
-library as a multiple of ours for each workload, on a logarithmic axis.
+"""Draws the README's chart from the output of peers.py: for each workload, the
+time of each library as a multiple of ours, on a logarithmic axis.
 
 usage: plot.py ONE_THREAD.jsonl SVG
 """
@@ -38,7 +38,7 @@ LABELS = {"1_router": "router, 8192x256, k 8",
           "T9_channel_f16": "channel axis, f16, k 5",
           "T9_channel_u8": "channel axis, u8, k 5"}
 LEFT, RIGHT, TOP, STEP, WIDTH = 235, 30, 78, 24, 900
-MOST = 10000  # the axis ends here
+MOST = 10000  # the end of the axis
 
 
 def read(path):
@@ -47,7 +47,7 @@ def read(path):
 
 
 def place(ratio):
-    """Where a ratio is on the axis."""
+    """Returns the position of a ratio on the axis."""
     part = math.log10(max(min(ratio, MOST), 0.5) / 0.5) / math.log10(
         MOST / 0.5)
     return LEFT + part * (WIDTH - LEFT - RIGHT)
@@ -106,7 +106,7 @@ def picture(rows, title):
                 f'<circle cx="{place(ratio):.1f}" cy="{y}" r="5.5" '
                 f'fill="{colour}" stroke="#fff"><title>{label} '
                 f'{row[f"{name}_us"]:.1f} us, {ratio:.1f}x</title></circle>')
-    # The grid lies over the stripes, the dots over the grid.
+    # Draw the grid over the stripes, and the dots over the grid.
     stripes = [line for line in out if 'fill="#f6f7f9"' in line]
     rest = [line for line in out if 'fill="#f6f7f9"' not in line]
     out = rest[:2] + stripes + rest[2:]

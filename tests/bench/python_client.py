@@ -1,13 +1,13 @@
-"""Calls per second of the Python client, of a bare stub of grpcio that sends
-prepared bytes and reads nothing, and of Triton's client, against one topkd. All
-take turns in one process, and the median of the rounds counts. Results are
-compared with NumPy's first.
+"""Measures the calls per second of three Python clients with one topkd: ours,
+Triton's, and a bare grpcio stub that sends prepared bytes and does not decode
+the responses. They run alternately in one process, and the median of the rounds
+counts. Results are first compared with NumPy's.
 
 usage: PYTHONPATH=tests/support/python build/oip/bin/python \
            tests/bench/python_client.py TOPKD
            [--rounds N] [--seconds S]
 
-`tests/support/venv.sh oip` makes the interpreter with Triton's client.
+`tests/support/venv.sh oip` creates the environment with Triton's client.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from topk_client import Onnx, Request  # noqa: E402
 from topk_client.messages import Call  # noqa: E402
 
 K = 10
-MANY = 4000  # requests of a stream
+MANY = 4000  # requests per stream
 SIZES = {"1 KiB": 1 << 10, "64 KiB": 1 << 16, "1 MiB": 1 << 20,
          "4 MiB": 4 << 20, "64 MiB": 64 << 20}
 UNLIMITED = [("grpc.max_receive_message_length", -1),
@@ -39,7 +39,7 @@ UNLIMITED = [("grpc.max_receive_message_length", -1),
 
 
 def rate(call, count):
-    """Returns how many of `count` each call makes in a second."""
+    """Returns the requests per second. Each call makes `count` requests."""
     calls, begin = 0, time.perf_counter()
     while True:
         call()

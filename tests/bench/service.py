@@ -1,4 +1,4 @@
-"""Compares topkd with a no-op server of plain gRPC; service.sh describes it.
+"""Compares topkd with a no-op server that uses plain gRPC. See service.sh.
 
 usage: service.py BIN [--seconds S] [--only CALL[,CALL]] [--quick]
                   [--max-bytes N] [--servers FOLDER]
@@ -16,7 +16,7 @@ import harness
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (KIB, 64 * KIB, MIB, 4 * MIB, 64 * MIB, 256 * MIB)
-# By `topk bench --path`: the name, and the sizes.
+# {path of `topk bench --path`: (name, sizes)}
 CALLS = {"unary": ("ComputeTopK", SIZES),
          "stream": ("StreamTopK", SIZES),
          "many": ("ComputeTopKMany", (KIB,)),
@@ -26,7 +26,7 @@ TURNS = 4
 
 
 def runs(command):
-    """Returns the (requests per second, median microseconds) of a load."""
+    """Runs a load. Returns (requests per second, median microseconds)."""
     out = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     report = json.loads(out)
     return report["requests_per_second"], report["p50_us"]
@@ -57,8 +57,8 @@ def measure(programs, targets, path, size, callers, seconds):
 
 
 def program(name, chroot, folder):
-    """Returns a server's program: for a chroot, a script that runs the server
-    with the loader and the libraries of the chroot."""
+    """Returns the program of a server. For a chroot, this is a script that runs
+    the server with the chroot's loader and libraries."""
     if chroot is None:
         return name
     script = pathlib.Path(folder) / name.name

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Builds and tests with a current gRPC: in a chroot of Debian 13 with the gRPC,
-# protobuf and Abseil of Debian experimental (deploy/grpc_current.pins).
-# Runs unit, conformance, integration and hostile tests there, warnings as
-# errors, compiles everything with its Clang too, and measures servers of both
-# versions with the same client, in turn. Needs root and, unless the chroot has
-# them already, packages of trixie, forky and experimental from the machine's
-# own Debian mirror; exits with 77 if it cannot have them.
+# Builds and tests with a current gRPC, in a chroot of Debian 13 with gRPC,
+# protobuf and Abseil of Debian experimental (deploy/grpc_current.pins). Treats
+# warnings as errors, runs the unit, conformance, integration and hostile tests,
+# compiles everything with the chroot's Clang too, and measures servers of both
+# gRPC versions alternately with the same client. Needs root. A new chroot needs
+# packages of trixie, forky and experimental from the machine's Debian mirror.
+# Exits with 77 if they are not available.
 #
 # usage: tests/quality/grpc_current.sh [--only STEP[,STEP]] [--quick] [FOLDER]
 #
 # --only STEP    chroot, build, test, clang, bench
-# --quick        bench: a few calls of each kind, to see that it works
+# --quick        bench: only a few calls of each kind, to see that it works
 # FOLDER         the chroot, which is kept for the next run
 #                (build/grpc_current)
 #
@@ -39,14 +39,14 @@ folder=$(realpath -m "$folder")
 
 wants() { [[ -z $only || ,$only, == *",$1,"* ]]; }
 
-# Reports why there is nothing to test with.
+# Reports why the tests cannot run.
 unavailable() {
   echo "grpc_current.sh: a current gRPC cannot be had here: $*" >&2
   exit 77
 }
 
 # Runs a shell command in the chroot, with the sources at /src and this
-# machine's compiler cache, if it has one. Its mounts end with it.
+# machine's compiler cache, if any. The mounts are gone when the command exits.
 # shellcheck disable=SC2016  # the inner shell expands them
 inside() {
   unshare --mount --propagation private bash -euc '
@@ -87,8 +87,8 @@ make_chroot() {
   touch "$folder/.packages"
 }
 
-# Like TOPK_TEST_PACKAGES, without clang-format-14 and without gRPC's and
-# protobuf's Python, which need a newer one than Debian 13 has.
+# Like TOPK_TEST_PACKAGES, but without clang-format-14, and without the Python
+# packages of gRPC and protobuf, which need a newer Python than Debian 13 has.
 packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy
   python3-venv openssl git pkg-config ca-certificates ccache clang)
 without='^(bench|client|coverage|deploy|docs|oip|python|servers|soak)[.]'
@@ -104,7 +104,7 @@ if wants build || wants test; then
 fi
 if wants test; then
   echo "== running the tests" >&2
-  # Without those of the pages and of what needs Python's gRPC and protobuf.
+  # Skip the tests of pages, and tests that need gRPC and protobuf for Python.
   inside "ctest --test-dir /build/dev --output-on-failure -j 4 \
     -L '^(unit|conformance|integration)$' -E '$without'"
 fi

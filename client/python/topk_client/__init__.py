@@ -3,7 +3,7 @@
     with topk_client.Client("localhost:50051") as client:
         values, indices = client.topk(scores, k=5)
 
-topk_client.aio has the same for asyncio.
+topk_client.aio has the same client for asyncio.
 """
 
 from topk_client._stubs.topk_pb2 import Capabilities

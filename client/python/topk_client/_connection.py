@@ -1,8 +1,8 @@
-"""How a client reaches its servers: all that both clients have in common.
+"""The code shared by the blocking and the asyncio client.
 
-Their logic is written once, as coroutines that call the methods of the client's
-own class. Those of topk_client.Client block and never suspend, so that it runs
-a coroutine by one send().
+Shared logic is written as coroutines, which call methods that each client class
+overrides. The methods of topk_client.Client block and never suspend, so it can
+run a coroutine with a single send().
 """
 
 import bisect
@@ -30,37 +30,36 @@ from topk_client.specs import OpenVINO
 Path = Union[str, "os.PathLike[str]"]
 
 _SERVICE = "topk.v1.TopKService"
-# A connection that accepts no bytes for this time is closed. gRPC sets the
-# kernel's limit only together with keepalive pings, which servers reject if
+# A connection that accepts no bytes for this time is closed. gRPC sets this
+# kernel timeout only together with keepalive pings, which servers reject if
 # they are less than 5 minutes apart.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
-# The pauses before a call is retried, in seconds. Three of them are longer
-# than gRPC's own, 1 s, before it connects again to a server that it has lost.
+# The pauses before retries, in seconds. Three pauses add up to more than 1 s,
+# gRPC's own pause before it reconnects to a lost server.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
-# The maximum backoff between connection attempts; gRPC's default is two
-# minutes.
+# The maximum backoff between connection attempts. gRPC's default is 2 minutes.
 _RECONNECT_MILLISECONDS = 10_000
-# The limits of messages that a server may have, in bytes; protobuf has no
-# larger messages.
+# The range of a server's message size limit, in bytes. Protobuf messages cannot
+# be larger.
 _MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
-# gRPC bounds the messages that it receives per channel, not per call, and
-# allocates a message before a client sees any of it. So each call takes the
-# channel with the smallest of these limits, in bytes, that its largest response
-# fits: a server that sends more is cut off at the length in front of the
-# message. Not round numbers, so that gRPC's error for a message above one
-# differs from that of a server for a request above its own limit.
+# gRPC limits received messages per channel, not per call, and allocates a
+# message before the client sees any of it. So each call uses the channel with
+# the smallest of these limits, in bytes, that its largest possible response
+# fits: gRPC rejects a larger one as soon as it has read the length. The numbers
+# are not round, so that gRPC's error for such a response differs from a
+# server's error for a request above its limit.
 _RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
-# As good as no deadline, and gRPC can count it.
+# Stands for no deadline. gRPC can represent this timeout.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
-# A client keeps its last large message of up to this size until it has made the
-# next one. Otherwise malloc would return the memory of each message to the
-# system, and page faults would take longer than the copies.
+# A client keeps its last large message of up to this size until it has encoded
+# the next one. Otherwise malloc would return the memory of each message to the
+# system, and the page faults would cost more than the copies.
 _KEPT_BYTES = 8 << 20
 
-# Tokens as servers take them, in characters and bytes.
+# The server's limits for tokens: minimum characters, maximum file bytes.
 _MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
 
 
@@ -74,27 +73,27 @@ def _finite(timeout: Optional[float]) -> float:
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
-# No retry policy of gRPC's: it would wait for the server's retry delay although
-# that ends after the deadline, and then lose the status; and where a connection
-# breaks while a stream's message is in flight, gRPC 1.51 may leave a message
-# out of what it sends again. Attempts has the one policy.
+# gRPC's retry policy is not used; see Attempts instead. gRPC would wait for a
+# retry delay that ends after the deadline, and then lose the status. If a
+# connection breaks while a stream's message is in flight, gRPC 1.51 may also
+# omit a message when it resends the stream.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": _SERVICE}})
 
 
 def _grpc_target(target: str) -> str:
-    """A list of addresses is gRPC's ipv4 scheme, or ipv6 where they have
-    brackets."""
+    """Adds the scheme that gRPC needs for a list of addresses: ipv6 if they are
+    in brackets, otherwise ipv4."""
     if "," in target and "/" not in target and not target.startswith("ipv"):
         return ("ipv6:" if target.startswith("[") else "ipv4:") + target
     return target
 
 
 def _check_target(target: str) -> None:
-    """ValueError for a target whose ports are wrong: gRPC takes ports modulo
-    65536 and 0x50 for 0. Targets such as unix: and xds: have no ports.
-    TypeError if it is not a str."""
+    """ValueError if a port of the target is invalid: gRPC would take it modulo
+    65536, and read 0x50 as 0. Targets such as unix: and xds: have no ports.
+    TypeError if the target is not a str."""
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(("unix:", "unix-abstract:", "vsock:", "xds:",
@@ -148,15 +147,15 @@ def _is_local(target: str) -> bool:
 
 
 def _checked_path(argument: str, path: Path) -> str:
-    """Returns a path. TypeError for another object: open() would read and close
-    the file descriptor of an int."""
+    """Returns the path as a string. TypeError if it is not a path: open() would
+    take an int as a file descriptor, read it and close it."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{argument} is {path!r}, not a path")
     return os.fspath(path)
 
 
 def _read(argument: str, path: Optional[Path]) -> Optional[bytes]:
-    """Returns the content of the file that an argument names."""
+    """Returns the content of a file. Errors mention the argument's name."""
     if path is None:
         return None
     name = _checked_path(argument, path)
@@ -169,13 +168,13 @@ def _read(argument: str, path: Optional[Path]) -> Optional[bytes]:
 
 def _read_certificates(argument: str, path: Optional[Path]
                        ) -> Optional[bytes]:
-    """Returns the content of a file of certificates. ValueError if it has none
-    in PEM form."""
+    """Returns the content of a certificate file. ValueError if it has no valid
+    certificate in PEM form."""
     content = _read(argument, path)
     if content is None:
         return None
     try:
-        # Comments between the certificates may have any encoding.
+        # Text between the certificates may have any encoding.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
             cadata=content.decode("ascii", "ignore") or "-")
     except ssl.SSLError as error:
@@ -185,10 +184,10 @@ def _read_certificates(argument: str, path: Optional[Path]
 
 
 def _check_key(key: Path, certificate: Path) -> None:
-    """ValueError for a file that is not the key of a certificate."""
+    """ValueError unless the key belongs to the certificate."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
-            certificate, key, password="")  # never prompts for one
+            certificate, key, password="")  # suppresses the password prompt
     except (OSError, ValueError) as error:
         raise ValueError(
             f"tls_key: {key!s}: not the key of tls_cert, in PEM form without a "
@@ -196,8 +195,8 @@ def _check_key(key: Path, certificate: Path) -> None:
 
 
 def _check_token(token: str) -> str:
-    """Returns the token. ValueError, without a part of the token, for one that
-    no server takes."""
+    """Returns the token. ValueError if no server would accept it. The error
+    never contains a part of the token."""
     if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
         raise ValueError("a token has letters, digits and -._~+/= only")
     if len(token) < _MIN_TOKEN:
@@ -207,7 +206,7 @@ def _check_token(token: str) -> str:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Opens a regular file; does not wait for the other end of a pipe."""
+    """Opens a regular file. Rejects pipes without blocking."""
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -216,8 +215,9 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 class _TokenFile:
-    """The token of a file, which is read for each call. ValueError if the file
-    has no valid token at the start; later the last valid one stays in use."""
+    """A token file, read again for each call. ValueError if the file has no
+    valid token at first. If it becomes invalid later, the last valid token
+    stays in use."""
 
     def __init__(self, path: Path) -> None:
         self._path = _checked_path("token_file", path)
@@ -241,27 +241,28 @@ class _TokenFile:
 
 
 class Attempts:
-    """The attempts of one call, of any method, and until when."""
+    """The remaining attempts of one call and its deadline, for any method."""
 
     def __init__(self, most: int, timeout: float) -> None:
         self._left = most
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
-        # Whether the server has been asked for its limit, even in vain.
+        # Whether the server was asked for its message limit, even if it failed.
         self.asked = False
 
     def seconds(self) -> float:
-        """Returns how long the next one may take."""
+        """Returns the time until the deadline."""
         return max(0.0, self._deadline - time.monotonic())
 
     def pause_after(self, error: TopKError) -> float:
-        """Takes how an attempt ended. Returns how many seconds to wait before
-        the next, always less than are left, or raises the error. A server's
-        delay that ends after the deadline is then in the message."""
+        """Returns the seconds to wait before the next attempt, always less than
+        the time until the deadline. Raises the error if the call must not be
+        retried. If the server's retry delay ends after the deadline, the error
+        message says so."""
         told = error.retry_delay or 0.0
-        # A proxy that has passed on a part of a response has no status for a
-        # server that went away: gRPC makes CANCELLED or INTERNAL of how it ends
-        # the stream. Those of a topkd have a reason.
+        # If a server dies after a proxy has forwarded part of its response, the
+        # proxy ends the stream without a status, which gRPC reports as
+        # CANCELLED or INTERNAL. topkd's own errors have a reason.
         again = error._may_retry and (
             error.code is grpc.StatusCode.UNAVAILABLE
             or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0
@@ -280,8 +281,8 @@ class Attempts:
 
 
 class Route:
-    """A channel and the methods on it. They take and return bytes, so that this
-    package reports responses that do not parse."""
+    """A channel and its methods. The methods take and return bytes, so that
+    this package, not gRPC, reports malformed responses."""
 
     def __init__(self, channel: Any, max_message_bytes: int, *, tls: bool,
                  has_token: bool) -> None:
@@ -298,12 +299,12 @@ class Route:
         self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
 
     def error(self, rpc: Any) -> TopKError:
-        """Converts an error of gRPC."""
+        """Converts an exception of gRPC."""
         return self._with_hint(from_rpc(rpc, self.max_message_bytes))
 
     def error_of_status(self, code: grpc.StatusCode, details: Optional[str],
                         trailers: Any) -> TopKError:
-        """Converts the code, the details and the trailers of a call."""
+        """Converts the code, details and trailers of a call."""
         return self._with_hint(from_trailers(code, details, trailers,
                                              self.max_message_bytes))
 
@@ -313,14 +314,16 @@ class Route:
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
                  sorted: bool) -> Request:
-    """Returns the request of topk(), in the dialect with all element types."""
+    """Returns the request of topk(). It uses OpenVINO, the dialect that has all
+    element types."""
     return Request(tensor, OpenVINO(
         k, axis, "max" if largest else "min", "value" if sorted else "none",
         "i64"))
 
 
 def pair_of(answer: Union[Answer, TopKError]) -> Tuple[Array, Array]:
-    """Returns both arrays of an answer to topk_request(), or raises."""
+    """Returns both arrays of an answer to topk_request(). Raises if it is an
+    error."""
     if isinstance(answer, TopKError):
         raise answer
     assert answer.values is not None and answer.indices is not None
@@ -328,12 +331,13 @@ def pair_of(answer: Union[Answer, TopKError]) -> Tuple[Array, Array]:
 
 
 class Connection:
-    """A connection to one or several servers; see Client.
+    """A connection to one or more servers; see Client.
 
     Attributes:
       _grpc: grpc or grpc.aio.
       _sleep: sleeps for a number of seconds.
-      _prepare: returns function(argument), which may copy a large tensor.
+      _prepare: returns function(argument). The function may copy a large
+        tensor.
     """
 
     _grpc: Any
@@ -342,12 +346,12 @@ class Connection:
 
     async def _unary(self, route: Route, method: Any, message: bytes,
                      seconds: float) -> bytes:
-        """Makes a call with one message. Returns the response."""
+        """Makes a unary call and returns the response."""
         raise NotImplementedError
 
     async def _stream(self, route: Route, chunks: Iterator[bytes],
                       answer: StreamedAnswer, seconds: float) -> None:
-        """Makes a StreamTopK, whose responses the answer takes."""
+        """Makes a StreamTopK call and adds the responses to `answer`."""
         raise NotImplementedError
 
     def __init__(
@@ -379,7 +383,8 @@ class Connection:
                 f"the token would go to {target} without TLS; use TLS, or "
                 "token_over_plaintext if the network is trusted")
         self._timeout = _finite(timeout)
-        # Of messages, in bytes; asked for before the first large one is sent.
+        # The server's message size limit in bytes. Unknown (None) until the
+        # client asks for it, before the first large message.
         self._limit: Optional[int] = None
         self._last_message = b""
         self._max_attempts = max_attempts
@@ -389,7 +394,7 @@ class Connection:
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
             ("grpc.max_send_message_length", -1),
-            # Only uncompressed messages, none of which gRPC expands.
+            # Accept uncompressed messages only, and never decompress.
             ("grpc.compression_enabled_algorithms_bitset", 1),
             ("grpc.per_message_decompression", 0),
             ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
@@ -401,7 +406,7 @@ class Connection:
         if tls_server_name:
             options.append(("grpc.ssl_target_name_override", tls_server_name))
         if has_token and not tls:
-            # A token for this machine is not one for the proxy.
+            # Do not send a token that is meant for this machine to a proxy.
             options.append(("grpc.enable_http_proxy", 0))
         credentials = grpc.ssl_channel_credentials(
             _read_certificates("tls_ca", tls_ca), _read("tls_key", tls_key),
@@ -423,7 +428,7 @@ class Connection:
         self._lock = threading.Lock()
         self._closed = False
         self._routes: Dict[int, Route] = {}
-        # The health check also reaches a server that does not serve.
+        # is_serving() must also reach servers that are NOT_SERVING.
         self._health = connect(_RECEIVED_LIMITS[0],
                                ("grpc.inhibit_health_checking", 1))
 
@@ -435,14 +440,14 @@ class Connection:
                     for route in (self._health, *self._routes.values())]
 
     def _begin(self, timeout: Optional[float]) -> float:
-        """Returns how many seconds a call may take that begins now. ValueError
+        """Returns the timeout in seconds for a call that begins now. ValueError
         after close()."""
         if self._closed:
             raise ValueError("the client is closed")
         return self._timeout if timeout is None else _finite(timeout)
 
     def _check_not_closed(self) -> None:
-        """TopKError after close(), in a call that began before it."""
+        """TopKError after close(). For calls that began before close()."""
         if self._closed:
             raise TopKError(grpc.StatusCode.CANCELLED, "the client was closed")
 
@@ -461,8 +466,8 @@ class Connection:
         return route
 
     def _broken(self, error: TopKError, begun: bool) -> TopKError:
-        """Returns the error of a stream, a part of whose response may have
-        arrived. The CANCELLED of close() is not that of a proxy."""
+        """Marks the error of a stream whose response had begun to arrive. After
+        close() the error is not marked: its CANCELLED is not from a proxy."""
         error._begun = begun and not self._closed
         return error
 
@@ -478,7 +483,8 @@ class Connection:
 
     def _how(self, seconds: float) -> Dict[str, Any]:
         """Returns the keyword arguments of an RPC. TopKError if the client was
-        closed, or if no time is left, for which gRPC may send the request."""
+        closed or no time is left: with a timeout of 0, gRPC might still send
+        the request."""
         self._check_not_closed()
         if seconds == 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -498,7 +504,7 @@ class Connection:
             await self._sleep(pause)
 
     async def _serving(self, service: str, timeout: Optional[float]) -> bool:
-        """Returns whether a service is SERVING."""
+        """See Client.is_serving."""
         request = health_pb2.HealthCheckRequest(service=service)
         response = parse(health_pb2.HealthCheckResponse, (
             await self._unary(self._health, self._health.check_health,
@@ -509,7 +515,7 @@ class Connection:
 
     async def _compute(self, request: Request, stream: Optional[bool],
                        timeout: Optional[float]) -> Answer:
-        """Returns the Answer of one tensor."""
+        """Returns the answer for one tensor."""
         attempts = self._attempts(timeout)
         call = Call(request)
         if self._must_ask(call, attempts):
@@ -536,22 +542,22 @@ class Connection:
             await self._sleep(pause)
 
     def _must_ask(self, call: Call, attempts: Attempts) -> bool:
-        """Whether to ask for the server's limit of messages first."""
+        """Whether to ask for the server's message size limit first."""
         return (self._limit is None and call.is_large()
                 and not attempts.asked)
 
     async def _ask_limit(self, attempts: Attempts) -> None:
-        """Asks the server for its limit of messages."""
+        """Asks the server for its message size limit."""
         attempts.asked = True
         try:
             self._learn_limit(await self._capabilities(
                 Attempts(self._max_attempts, attempts.seconds())))
         except TopKError as error:
-            # The call is sent nevertheless, and reports its own error.
+            # The call itself is sent anyway and reports its own error.
             if error.code == grpc.StatusCode.UNIMPLEMENTED:
                 self._limit = MAX_LIMIT
 
     def _learn_limit(self, capabilities: topk_pb2.Capabilities) -> None:
-        """Keeps the server's limit of messages for all calls."""
+        """Stores the server's message size limit for all calls."""
         told = capabilities.limits.max_message_bytes or MAX_LIMIT
         self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)

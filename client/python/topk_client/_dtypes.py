@@ -1,4 +1,4 @@
-"""The element types of the contract as NumPy has them."""
+"""Maps the service's element types to NumPy's."""
 
 import functools
 import sys
@@ -12,7 +12,7 @@ from topk_client._stubs import tensor_pb2
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
-# NumPy's name of each; those that NumPy itself lacks are ml_dtypes'.
+# The NumPy name of each type. ml_dtypes provides those that NumPy lacks.
 NUMPY_NAMES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
@@ -21,12 +21,13 @@ NUMPY_NAMES = {
     "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
     "f8e8m0": "float8_e8m0fnu",
 }
-# The types of less than a byte, u1, u3, u6 and nf4 without a name: their bits.
+# The bits of each type that is smaller than a byte. NumPy has no name for u1,
+# u3, u6 and nf4.
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
-# The bits of +infinity, or of the largest number if the type has no infinity:
-# greater magnitudes are NaN. All other types are ordered by their bits, or as
-# two's complement; f8e8m0's NaN has the highest bits already.
+# The bits of +infinity, or of the largest number if the type has no infinity.
+# Greater magnitudes are NaN. All other types are ordered by their bits or as
+# two's complement. f8e8m0 needs no entry: its NaN already has the highest bits.
 INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,
@@ -54,7 +55,7 @@ def name_of(number: int) -> str:
     return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
 
 
-# NumPy takes longer to name a type than protobuf to write a request.
+# Cached: NumPy needs longer to name a type than protobuf to encode a request.
 @functools.lru_cache(maxsize=64)
 def short_name_of(dtype: DType) -> str:
     """Returns the short name of a type, e.g. "f32". TypeError for a type that
@@ -68,10 +69,10 @@ def short_name_of(dtype: DType) -> str:
 @functools.lru_cache(maxsize=64)
 def kind_of(dtype: DType, name: Optional[str] = None
             ) -> Tuple[Any, int, Optional[str], DType]:
-    """Returns the DataType of an array's elements, or of the type whose bits
-    they hold, the number of its bits, its name if that is less than a byte, and
-    the elements' type on the wire. TypeError for a type that the service does
-    not support."""
+    """Returns the DataType of an array's elements, its width in bits, its name
+    if it is smaller than a byte (otherwise None), and the NumPy type of the
+    elements on the wire. `name` is the DataType's short name if it differs from
+    the dtype's. TypeError if the service does not support the type."""
     number = number_of(short_name_of(dtype) if name is None else name)
     name = name_of(number)
     wire = _little_endian(dtype)
@@ -93,20 +94,20 @@ def _little_endian(dtype: DType) -> DType:
 
 
 def little_endian(array: Array) -> Array:
-    """Returns the array with little-endian elements, as on the wire; a copy
+    """Returns the array with little-endian elements, as on the wire. Copies
     only if the byte order differs."""
     return array.astype(_little_endian(array.dtype), copy=False)
 
 
 def ordered_keys(array: Array, name: str) -> Array:
-    """Returns a new array of unsigned numbers that are ordered as the elements
-    are: -0 equal to +0, every NaN equal to every other and above +infinity. Of
-    a type of less than a byte each element is one, with its bits."""
+    """Returns a new array of unsigned numbers in the same order as the
+    elements: -0 equals +0, and all NaNs are equal and above +infinity. An array
+    of a type smaller than a byte must have one element per byte."""
     bits: Array = little_endian(array).view(f"<u{array.dtype.itemsize}")
     width = WIDTHS.get(name, 8 * array.dtype.itemsize)
     every, sign = (bits.dtype.type(2**width - 1),
                    bits.dtype.type(1 << width - 1))
-    bits = bits & every  # int4 has its sign above, too
+    bits = bits & every  # int4 is sign-extended
     if name in INFINITIES:
         magnitude = bits & ~sign
         keys = np.where((bits & sign != 0) & (magnitude != 0), ~bits & every,
@@ -119,14 +120,15 @@ def ordered_keys(array: Array, name: str) -> Array:
 
 
 def pack(array: Array, name: str) -> Array:
-    """Returns the bytes of elements of less than a byte, which have one each.
-    TypeError where they have more, ValueError where one is too large."""
+    """Packs elements smaller than a byte, stored one per byte, into bytes.
+    TypeError if they are stored in larger types, ValueError if an element is
+    out of range."""
     if array.dtype.itemsize != 1:
         raise TypeError(f"elements of {name} come in one byte each, not in "
                         f"{array.dtype}")
     width = WIDTHS[name]
     codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    if array.dtype.kind in "ui":  # NumPy's own hold more
+    if array.dtype.kind in "ui":  # int8 and uint8 can hold larger numbers
         fits = codes < 1 << width
         if array.dtype.kind == "i" and name == "i4":
             fits = codes + 8 < 16  # -8 .. 7; uint8 wraps around
@@ -139,12 +141,12 @@ def pack(array: Array, name: str) -> Array:
 
 def unpack(data: Array, count: int, dtype: DType,
            name: str) -> Array:
-    """Returns `count` elements from the output of pack()."""
+    """Reverses pack() for `count` elements."""
     width = WIDTHS[name]
     bits = np.unpackbits(data, count=count * width,
                          bitorder="big" if name == "u1" else "little")
     codes: Array = np.packbits(bits.reshape(count, width), axis=1,
                                bitorder="little").reshape(-1)
     if name == "i4" and dtype != np.uint8:
-        codes = (codes ^ 8) - np.uint8(8)  # the sign in all that is above
+        codes = (codes ^ 8) - np.uint8(8)  # sign-extend
     return codes.view(dtype)

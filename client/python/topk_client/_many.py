@@ -1,8 +1,9 @@
-"""The requests of one ComputeTopKMany, over as many streams as it takes.
+"""Tracks the requests of one compute_topk_many() call, which may need several
+streams.
 
-A stream that fails so that it is retried continues with the requests that have
-no response. A request whose response may be longer than the stream's channel
-receives ends the stream, and begins the next one.
+After a retryable failure, a new stream continues with the requests that have no
+response. If a response may be longer than the stream's channel can receive, the
+stream ends before that request and the next stream begins with it.
 """
 
 import asyncio
@@ -15,24 +16,24 @@ from topk_client.errors import TopKError, bad_answer
 from topk_client.messages import Answer, Call
 
 async def in_thread(function: Any, argument: Any) -> Any:
-    """Returns function(argument), which another thread calls: a large copy
-    would block the event loop."""
+    """Calls function(argument) on another thread, so that a large copy does not
+    block the event loop."""
     return await asyncio.get_running_loop().run_in_executor(
         None, function, argument)
 
 
 class _Pending:
-    """Calls without a response, in order. Thread-safe: gRPC takes requests on
-    a separate thread, also for a while after the end of a stream."""
+    """Calls without a response, in order. Thread-safe: gRPC reads requests on a
+    separate thread, and may continue for a while after a stream has ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: Deque[Call] = collections.deque()
-        # The last of them, which the current stream has not sent yet. Each
-        # stream has its own deque: gRPC may still read an old stream's.
+        # The tail of _calls that the current stream has not sent yet. Each
+        # stream has its own deque, since gRPC may still read an old stream's.
         self._unsent: Deque[Call] = collections.deque()
-        # Of the caller's requests. gRPC must not see it: it would log a
-        # traceback, or wait for requests until the deadline.
+        # What reading the caller's requests has raised. Hidden from gRPC, which
+        # would log a traceback, or wait for requests until the deadline.
         self._mistake: Optional[BaseException] = None
 
     def _renew(self) -> Deque[Call]:
@@ -46,20 +47,21 @@ class _Pending:
             self._unsent.append(call)
 
     def answer(self, data: bytes) -> Union[Answer, TopKError]:
-        """Reads a result of the current stream. BAD_ANSWER if it cannot be that
-        of the first call."""
+        """Reads the next result of the current stream. BAD_ANSWER if it does
+        not match the first call."""
         if len(self._calls) <= len(self._unsent):
             raise bad_answer("more results than requests")
         return self._calls.popleft().read_result(data)
 
     def check_requests(self) -> None:
-        """Raises what the caller's iterator or a request of it has raised."""
+        """Raises the error of the caller's iterator or of an invalid request,
+        if any."""
         if self._mistake is not None:
             raise self._mistake from None
 
     def check_end(self) -> None:
-        """As check_requests(); BAD_ANSWER if the current stream has ended
-        without all results."""
+        """Like check_requests(). Also raises BAD_ANSWER if the current stream
+        has ended without all results."""
         self.check_requests()
         if len(self._calls) > len(self._unsent):
             raise bad_answer("fewer results than requests")
@@ -74,17 +76,18 @@ class PendingCalls(_Pending):
         self._taking = threading.Lock()
 
     def begin(self) -> Deque[Call]:
-        """Begins a stream. Returns its calls, of which there is one at least
-        unless all have been answered."""
+        """Begins a stream. Returns its unsent calls. Empty only if all calls
+        have been answered."""
         unsent = self._renew()
         self._wait(unsent)
         self.check_requests()
         return unsent
 
     def _wait(self, unsent: Deque[Call]) -> bool:
-        """Takes a request unless a stream has an unsent one. Returns whether it
-        has one now."""
-        # The thread that takes one may wait for the answer of an unsent one.
+        """Takes the next request unless the stream has an unsent call. Returns
+        whether the stream has an unsent call now."""
+        # Check before locking: the thread that holds the lock may be in the
+        # caller's iterator, waiting for the answer of an unsent call.
         if not unsent:
             with self._taking:
                 try:
@@ -99,7 +102,8 @@ class PendingCalls(_Pending):
 
     def messages(self, unsent: Deque[Call], route: Route, limit_for: Any
                  ) -> Iterator[bytes]:
-        """Yields the requests of a stream, which ends where they raise."""
+        """Yields the request messages of a stream. Ends the stream if a request
+        raises."""
         most = route.max_message_bytes
         while self._wait(unsent) and unsent[0].max_message_bytes <= most:
             try:
@@ -120,16 +124,16 @@ class AsyncPendingCalls(_Pending):
         self._taking: Optional["asyncio.Task[None]"] = None
 
     async def begin(self) -> Deque[Call]:
-        """As PendingCalls's."""
+        """See PendingCalls.begin."""
         unsent = self._renew()
         await self._wait(unsent)
         self.check_requests()
         return unsent
 
     async def _wait(self, unsent: Deque[Call]) -> bool:
-        """As PendingCalls's. To cancel it leaves the caller's iterator alone,
-        which a cancellation would end: the next stream waits for the same
-        request."""
+        """See PendingCalls._wait. Cancellation does not reach the caller's
+        iterator, since that would end the iterator. The next stream waits for
+        the same request."""
         if not unsent:
             if self._taking is None:
                 self._taking = asyncio.ensure_future(self._take())
@@ -140,7 +144,7 @@ class AsyncPendingCalls(_Pending):
         try:
             self._add(Call(await self._requests.__anext__()))
         except StopAsyncIteration:
-            return  # for good: the task stays
+            return  # keep the finished task: there are no more requests
         except BaseException as mistake:
             self._mistake = mistake
             return
@@ -152,7 +156,7 @@ class AsyncPendingCalls(_Pending):
 
     async def messages(self, unsent: Deque[Call], route: Route, limit_for: Any
                        ) -> AsyncIterator[bytes]:
-        """As PendingCalls's."""
+        """See PendingCalls.messages."""
         most = route.max_message_bytes
         while await self._wait(unsent) and unsent[0].max_message_bytes <= most:
             call = unsent[0]

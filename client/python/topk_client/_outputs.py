@@ -1,4 +1,4 @@
-"""The outputs that a request implies: nothing else of an answer is read."""
+"""The outputs that a request implies. An answer is checked against them."""
 
 import functools
 import math
@@ -14,13 +14,14 @@ _FEW_INDICES = 64
 
 
 def _listed(numbers: Sequence[int]) -> List[int]:
-    """Returns the first few of any number of sizes."""
+    """Returns the first few sizes, for an error message: a server may send any
+    number."""
     return list(numbers[:64])
 
 
 @functools.lru_cache(maxsize=None)
 def _index_type(name: str) -> Tuple[int, DType]:
-    """Returns the contract's number and NumPy's type of a short name."""
+    """Returns the DataType and the NumPy type for a short name."""
     number = _dtypes.number_of(name)
     return number, _dtypes.numpy_of(number)
 
@@ -29,10 +30,10 @@ class Output(NamedTuple):
     """One output as the service must send it.
 
     Attributes:
-      data_type: the contract's number.
-      shape: the input's, with k along the axis.
-      strides: in elements; empty where it is packed.
-      nbytes: the length of its data.
+      data_type: the DataType.
+      shape: the input's shape, with k along the axis.
+      strides: in elements; empty if the output is packed.
+      nbytes: the length of the data.
     """
 
     data_type: Any
@@ -43,8 +44,8 @@ class Output(NamedTuple):
     @classmethod
     def of(cls, data_type: Any, bits: int, shape: List[int],
            desc: Optional[TensorDesc]) -> "Output":
-        """Returns the output of elements of `bits` bits, with DirectML's
-        description if there is one."""
+        """Returns an output with elements of `bits` bits. `desc` is DirectML's
+        description of the output, if any."""
         strides = list(desc.strides) if desc else []
         elements = math.prod(shape)
         if strides:
@@ -57,8 +58,8 @@ class Output(NamedTuple):
         return cls(data_type, shape, strides, nbytes)
 
     def check(self, tensor: Any, nbytes: int, field: str, place: str) -> None:
-        """BAD_ANSWER for a message whose data, in `place`, has `nbytes` bytes
-        if it differs in anything."""
+        """BAD_ANSWER unless the message and its data, `nbytes` bytes in the
+        field `place`, match this output."""
         if (tensor.data_type == self.data_type and nbytes == self.nbytes
                 and tensor.shape == self.shape
                 and tensor.strides == self.strides):
@@ -75,10 +76,10 @@ class Output(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Both outputs of a request, whether they are wanted or not.
+    """Both outputs of a request, whether or not they are requested.
 
     Attributes:
-      index_type: NumPy's type of the indices.
+      index_type: the NumPy type of the indices.
       begin, end: every index is in begin .. end - 1.
     """
 
@@ -108,10 +109,10 @@ class Outputs(NamedTuple):
             index_type, index_offset, index_offset + n)
 
     def check_range(self, indices: Array) -> None:
-        """BAD_ANSWER for an index that does not lie on the axis."""
+        """BAD_ANSWER if an index is not on the axis."""
         if not indices.size:
             return
-        # NumPy's reductions take longer than a small list.
+        # For few elements, a list is faster than NumPy's reductions.
         some = (indices.ravel().tolist() if indices.size <= _FEW_INDICES else
                 [int(indices.min()), int(indices.max())])
         if not self.begin <= min(some) <= max(some) < self.end:

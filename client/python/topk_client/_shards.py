@@ -1,4 +1,4 @@
-"""How a worker of an engine has one shard answered, whichever engine it is."""
+"""Sends one shard to a server, from a worker of Dask or Ray."""
 
 import dataclasses
 import fcntl
@@ -24,20 +24,20 @@ from topk_client.merge import Partial
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
-# The number of retries of all servers, and the first pause before one.
+# How often all servers are tried again, and the first pause before that.
 _ROUNDS = 3
 _FIRST_WAIT_SECONDS = 0.1
-_PREFIX = "/topk-shard-"  # below the servers' default prefix
+_PREFIX = "/topk-shard-"  # extends the server's default prefix
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """The request for the whole axis, which is sent to the workers.
+    """The request for the whole axis, sent to all workers.
 
     Attributes:
       axis: -r .. r-1.
-      servers: targets of Client, any of which may answer any shard.
-      shared_memory: whether workers pass shards to them in shared memory.
+      servers: Client targets. Any server may answer any shard.
+      shared_memory: whether workers pass shards to servers in shared memory.
       client_options: other arguments of Client.
     """
 
@@ -55,8 +55,8 @@ class Question:
            order: str, data_type: Optional[str],
            servers: Union[str, Sequence[str]], shared_memory: bool,
            client_options: Any) -> "Question":
-        """ValueError for what no server could answer; without a rank, the axis
-        is for the workers to check."""
+        """ValueError for arguments that no server could answer. If `rank` is
+        None, the workers check the axis."""
         if rank is not None and not -rank <= axis < rank:
             raise ValueError(f"axis = {axis} is out of range for rank {rank}")
         if k < 1:
@@ -71,12 +71,12 @@ class Question:
                        client_options.items())))
 
     def partial(self, values: Array, indices: Array) -> Partial:
-        """Returns an answer to it over a shard."""
+        """Returns the partial result for a shard."""
         return Partial(values, indices, self.k, self.axis, self.largest,
                        self.order, self.data_type)
 
 
-# A worker begins with any server, so that many share the work evenly.
+# Workers start with a random server, so that the load is spread evenly.
 _turn = itertools.count(random.SystemRandom().randrange(1 << 30))
 _of_thread = threading.local()
 
@@ -84,21 +84,21 @@ _of_thread = threading.local()
 @functools.lru_cache(maxsize=None)
 def _client(_process: int, target: str,
             options: Tuple[Tuple[str, Any], ...]) -> Client:
-    """Returns the process's one client of a server. Not another process's: a
-    connection does not outlive a fork."""
+    """Returns this process's client for a server. The process id is part of the
+    cache key because connections do not survive a fork."""
     arguments: Dict[str, Any] = {"max_attempts": 1, **dict(options)}
     return Client(target, **arguments)
 
 
 class _Buffer:
-    """Shared memory that its process holds the lock of, so that others can tell
-    what one that was killed has left."""
+    """Shared memory that is locked while its process lives, so that other
+    processes can tell which objects a killed process has left behind."""
 
     alive: "weakref.WeakSet[_Buffer]" = weakref.WeakSet()
 
     def __init__(self, nbytes: int) -> None:
         while not self._is_made(nbytes):
-            pass  # it was taken for abandoned before it was locked
+            pass  # removed as abandoned before it was locked: try again
         self.alive.add(self)
 
     def _is_made(self, nbytes: int) -> bool:
@@ -130,12 +130,12 @@ class _Buffer:
 
 
 def _leave_to_parent() -> None:
-    """Drops all buffers in a process that has just been forked: what it would
-    write there the parent would send, and as long as it shared their locks they
-    would not be abandoned when the parent is killed."""
+    """Drops all buffers in a forked child. Otherwise the child would overwrite
+    data that the parent sends, and the child's share of the locks would keep
+    the buffers from being removed if the parent is killed."""
     global _of_thread
     for buffer in list(_Buffer.alive):
-        buffer.close()  # the objects' names are the parent's, and stay
+        buffer.close()  # does not unlink the parent's objects
     _of_thread = threading.local()
 
 
@@ -143,13 +143,14 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def remove_abandoned() -> int:
-    """Removes the shared memory that killed workers of this machine have left,
-    as each worker does before it makes its own. Returns how many objects."""
+    """Removes the shared memory objects that killed workers on this machine
+    have left behind. Returns their number. Each worker calls this before it
+    creates its own object."""
     count = 0
     for path in glob.glob(FOLDER + _PREFIX + "*"):
         try:
             file = os.open(path, os.O_RDONLY)
-        except OSError:  # just gone, or another user's
+        except OSError:  # already removed, or another user's
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,8 +164,8 @@ def remove_abandoned() -> int:
 
 
 def _in_shared_memory(shard: Array) -> Region:
-    """Returns a copy of the shard in the thread's shared memory, which is kept
-    for the next one: fresh pages cost as much as the copy."""
+    """Copies the shard to the thread's shared memory. The memory is kept for
+    the next shard, since fresh pages cost as much as the copy."""
     buffer = getattr(_of_thread, "buffer", None)
     if buffer is None or buffer.nbytes < shard.nbytes:
         if buffer is not None:
@@ -187,10 +188,10 @@ def _delay_of(error: TopKError) -> float:
 
 
 def answer(shard: Array, begin: int, question: Question) -> Partial:
-    """Has a server answer for a shard that begins so far along the axis. The
-    next one is asked where one is not there or has no room. TopKError if none
-    of them answers, or none will before the timeout, which bounds all attempts
-    together, is over."""
+    """Returns a server's result for the shard that starts at `begin` on the
+    axis. Tries the next server if one is unreachable or overloaded. The timeout
+    bounds all attempts together. TopKError if no server answers or can answer
+    before the timeout."""
     size = shard.shape[question.axis]
     if not size:
         return question.partial(np.array(shard),
@@ -208,7 +209,7 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     deadline = time.monotonic() + clients[0]._timeout
     soonest: Optional[TopKError] = None
     for wait in (0.0, *(_FIRST_WAIT_SECONDS * 2**n for n in range(_ROUNDS))):
-        # Until one of them may answer.
+        # Wait at least until the first server accepts a retry.
         wait = max(wait, _delay_of(soonest) if soonest else 0.0)
         if soonest and wait >= deadline - time.monotonic():
             raise soonest

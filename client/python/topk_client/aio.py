@@ -1,4 +1,4 @@
-"""The client for asyncio: topk_client.Client with awaitable calls."""
+"""The asyncio client: topk_client.Client with awaitable calls."""
 
 import asyncio
 from typing import (Any, AsyncGenerator, AsyncIterable, Awaitable, Iterable,
@@ -32,14 +32,14 @@ async def _each(items: Union[Iterable[T], AsyncIterable[T]]
 
 
 def _cancellations() -> int:
-    """Returns how often the current task has been cancelled; 0 before Python
-    3.11, which lacks the count."""
+    """Returns how often the current task has been cancelled. Always 0 before
+    Python 3.11, which does not count."""
     return int(getattr(asyncio.current_task(), "cancelling", lambda: 0)())
 
 
 class _End:
-    """How the server ended a stream. grpcio from 1.62 on forgets that if it
-    fails to write afterwards, and says INTERNAL instead."""
+    """The status with which the server ended a stream. Since 1.62, grpcio
+    replaces this status with INTERNAL if a later write fails."""
 
     def __init__(self, call: Any, route: Route) -> None:
         self._route = route
@@ -51,19 +51,20 @@ class _End:
             return (await call.code(), await call.details(),
                     await call.trailing_metadata())
 
-        # All of it is there, and must be read before gRPC goes on.
+        # The status has arrived, so read() does not suspend. Read it now,
+        # before gRPC can replace it.
         reading = read()
         try:
             reading.send(None)
         except StopIteration as done:
             self._status = self._status or done.value
-        except KeyError:  # a status that there is not
+        except KeyError:  # an undefined status code
             pass
         reading.close()
 
     def error(self, rpc: Exception) -> Optional[TopKError]:
-        """Returns the error that gRPC's stands for; None if the server had
-        ended the stream well."""
+        """Converts an error of gRPC. Returns None if the server had already
+        ended the stream with OK."""
         if self._status is None:
             return self._route.error(rpc)
         if self._status[0] == grpc.StatusCode.OK:
@@ -73,8 +74,9 @@ class _End:
 
 class Client(Connection):
     """topk_client.Client for asyncio, with the same arguments and errors.
-    Create it in the event loop that uses it. Cancelling a call's task cancels
-    the call."""
+
+    Create the client in the event loop that uses it. Cancelling the task of a
+    call cancels the call."""
 
     _grpc = grpc.aio
 
@@ -85,14 +87,14 @@ class Client(Connection):
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections; calls in flight end with CANCELLED."""
+        """Closes the connections. Calls in flight fail with CANCELLED."""
         for channel in self._channels_to_close():
             await channel.close()
 
     async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
                    largest: bool = True, sorted: bool = True, *,
                    timeout: Optional[float] = None) -> Tuple[Array, Array]:
-        """As topk_client.Client's."""
+        """See topk_client.Client.topk."""
         return pair_of(await self._compute(
             topk_request(tensor, k, axis, largest, sorted), None, timeout))
 
@@ -101,7 +103,7 @@ class Client(Connection):
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
             *, timeout: Optional[float] = None
             ) -> AsyncGenerator[Tuple[Array, Array], None]:
-        """As topk_client.Client's; the tensors may come from an asynchronous
+        """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
@@ -120,7 +122,7 @@ class Client(Connection):
                            data_type: Optional[str] = None,
                            stream: Optional[bool] = None,
                            timeout: Optional[float] = None) -> Answer:
-        """As topk_client.Client's."""
+        """See topk_client.Client.compute_topk."""
         return await self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
                     index_offset, data_type), stream, timeout)
@@ -129,8 +131,8 @@ class Client(Connection):
             self, requests: Union[Iterable[Request], AsyncIterable[Request]],
             *, timeout: Optional[float] = None
             ) -> AsyncGenerator[Union[Answer, TopKError], None]:
-        """As topk_client.Client's; the requests may come from an asynchronous
-        iterable."""
+        """See topk_client.Client.compute_topk_many. `requests` may be an
+        asynchronous iterable."""
         attempts = self._attempts(timeout)
         pending = AsyncPendingCalls(_each(requests))
 
@@ -172,12 +174,12 @@ class Client(Connection):
 
     async def get_capabilities(self, *, timeout: Optional[float] = None
                                ) -> topk_pb2.Capabilities:
-        """As topk_client.Client's."""
+        """See topk_client.Client.get_capabilities."""
         return await self._capabilities(self._attempts(timeout))
 
     async def is_serving(self, service: str = "", *,
                          timeout: Optional[float] = None) -> bool:
-        """As topk_client.Client's."""
+        """See topk_client.Client.is_serving."""
         return await self._serving(service, timeout)
 
     async def _sleep(self, seconds: float) -> None:
@@ -213,7 +215,7 @@ class Client(Connection):
             responses.cancel()
 
     async def _checked(self, awaitable: Awaitable[T]) -> T:
-        """Awaits a part of a call, which close() may cancel."""
+        """Awaits a part of a call. TopKError if close() cancels the call."""
         before = _cancellations()
         try:
             return await awaitable
@@ -222,7 +224,7 @@ class Client(Connection):
             raise
 
     def _check_cancelled(self, before: int) -> None:
-        """TopKError if close() has cancelled a call: its task, which had been
-        cancelled `before` times, has not been cancelled again."""
+        """TopKError if close(), and not the task's owner, has cancelled a call.
+        `before` is how often the task had been cancelled before the call."""
         if _cancellations() == before:
             self._check_not_closed()

@@ -1,4 +1,4 @@
-"""The client for threads; topk_client.aio has the one for asyncio."""
+"""The blocking client. topk_client.aio has the asyncio client."""
 
 import time
 from typing import (Any, Coroutine, Iterable, Iterator, Optional, Tuple,
@@ -21,38 +21,40 @@ T = TypeVar("T")
 
 
 class Client(Connection):
-    """A connection to one or several servers. Thread-safe. Create one client
-    in each process and reuse it; close() it, or use it in a with block. It
-    connects at the first call.
+    """A connection to one or more servers. Thread-safe.
 
-    Calls are distributed over the servers by round robin; servers whose health
-    check reports NOT_SERVING are skipped. Every call that fails raises
-    TopKError. TypeError and ValueError report wrong arguments; nothing has been
-    sent then.
+    Create one client per process and reuse it. Call close(), or use the client
+    in a with block. The client connects on the first call.
+
+    Calls are distributed over the servers round-robin. Servers whose health
+    check reports NOT_SERVING are skipped. A failed call raises TopKError. Wrong
+    arguments raise TypeError or ValueError before anything is sent.
 
     Args:
-      target: host:port, unix:path, dns:///name:port (all of whose addresses are
-        used in turn), or a comma-separated list of IP addresses with ports.
-      timeout: the default timeout of a call, in seconds; None = no deadline. A
-        call whose own timeout is None uses this default. A call with the
-        timeout 0 ends with DEADLINE_EXCEEDED without being sent.
-      max_attempts: attempts of a call of any method except is_serving that ends
-        with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay, which is
-        waited for if it ends before the deadline: 1 .. 5; 1 = no retry.
-      user_agent: the prefix of the user-agent header, before gRPC's own name.
-      tls: whether to use TLS 1.2 or later; implied by any of the next four. The
-        server's certificate must be signed for the target's name by an
-        authority of tls_ca, by default by one that this machine trusts.
-      tls_ca, tls_cert, tls_key: PEM files of the authorities, and of the
-        client's certificate and key. They are read once; create a new client
-        after a renewal.
-      tls_server_name: the name that the certificate must have instead.
-      token: the bearer token that each call sends.
-      token_file: a file with the token, read for each call; ValueError if it
-        has no valid token when the client is created. The last valid token
-        stays in use if the file becomes invalid.
-      token_over_plaintext: whether to send the token without TLS to targets
-        that are not on this machine.
+      target: host:port, unix:path, dns:///name:port (all addresses of the name
+        are used in turn), or a comma-separated list of IP addresses with ports.
+      timeout: the default timeout of a call in seconds; None = no deadline.
+        Used by calls whose own timeout is None. A call with timeout 0 fails
+        with DEADLINE_EXCEEDED without being sent.
+      max_attempts: the maximum number of attempts per call, 1 .. 5; 1 = no
+        retries. All methods except is_serving retry on UNAVAILABLE, and on
+        RESOURCE_EXHAUSTED with a retry delay that ends before the deadline.
+      user_agent: a prefix for the user-agent header, before gRPC's own name.
+      tls: whether to use TLS 1.2 or later. Any of the next four arguments
+        implies TLS. The server's certificate must be valid for the target's
+        name and signed by a CA in tls_ca, or if tls_ca is None by a CA that
+        this machine trusts.
+      tls_ca, tls_cert, tls_key: PEM files with the CA certificates, the
+        client's certificate and its key. They are read once: after renewing
+        them, create a new client.
+      tls_server_name: the name expected in the server's certificate, instead of
+        the target's name.
+      token: the bearer token to send with each call.
+      token_file: a file with the token, read again for each call. ValueError if
+        it has no valid token when the client is created. If it becomes invalid
+        later, the last valid token stays in use.
+      token_over_plaintext: whether the token may be sent without TLS to targets
+        on other machines.
     """
 
     _grpc = grpc
@@ -64,7 +66,7 @@ class Client(Connection):
         self.close()
 
     def close(self) -> None:
-        """Closes the connections; calls in flight end with CANCELLED."""
+        """Closes the connections. Calls in flight fail with CANCELLED."""
         for channel in self._channels_to_close():
             channel.close()
 
@@ -72,11 +74,16 @@ class Client(Connection):
              largest: bool = True, sorted: bool = True, *,
              timeout: Optional[float] = None) -> Tuple[Array, Array]:
         """Returns (values, indices) of the k largest or smallest elements along
-        an axis, of any type that the service supports: new arrays of the
-        tensor's type and of int64. Of equal elements, the first ones are
-        selected; NaN is larger than all numbers. Takes arrays, PyTorch tensors
-        on the CPU (of bfloat16 the values are float32, which has them all),
-        buffers, what has __dlpack__, and lists."""
+        an axis.
+
+        The element type may be any type that the service supports. Both results
+        are new arrays: the values have the tensor's type, the indices are
+        int64. Among equal elements, those with the lowest indices are selected.
+        NaN is larger than all numbers.
+
+        The tensor may be an array, a PyTorch tensor on the CPU, a buffer, an
+        object with __dlpack__, or a list. For a bfloat16 PyTorch tensor the
+        values are float32, which represents them exactly."""
         return pair_of(self._run(self._compute(
             topk_request(tensor, k, axis, largest, sorted), None, timeout)))
 
@@ -84,8 +91,8 @@ class Client(Connection):
                   largest: bool = True, sorted: bool = True, *,
                   timeout: Optional[float] = None
                   ) -> Iterator[Tuple[Array, Array]]:
-        """Yields topk()'s result for each tensor, in order, over one stream;
-        raises the first one's error."""
+        """Yields the result of topk() for each tensor, in order, over one
+        stream. Raises the error of the first tensor that fails."""
         return map(pair_of, self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
              for tensor in tensors), timeout=timeout))
@@ -96,10 +103,14 @@ class Client(Connection):
                      index_offset: int = 0, data_type: Optional[str] = None,
                      stream: Optional[bool] = None,
                      timeout: Optional[float] = None) -> Answer:
-        """Answers one tensor with an operator's exact terms. Request documents
-        the arguments. stream: whether to send the tensor in pieces, from where
-        it lies; by default where that is faster, above 8 MiB, or where the
-        server takes no such message, for whose limit a client asks once."""
+        """Applies an operator, with the exact semantics of its specification,
+        to one tensor.
+
+        See Request for the other arguments. `stream` selects whether to send
+        the tensor in chunks, without copying the whole tensor first. The
+        default is to stream above 8 MiB, where streaming is faster, and when
+        the message would exceed the server's size limit. The client asks for
+        the limit once."""
         return self._run(self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
                     index_offset, data_type), stream, timeout))
@@ -108,14 +119,17 @@ class Client(Connection):
             self, requests: Iterable[Request], *,
             timeout: Optional[float] = None
             ) -> Iterator[Union[Answer, TopKError]]:
-        """Answers many tensors on one stream, which the timeout bounds as a
-        whole. Yields for each request, in order, its answer or its error, which
-        ends nothing; raises if the stream breaks and no attempt is left, each
-        of which continues with the requests that have no answer. Requests are
-        taken from a thread of gRPC, ahead of the answers; what their iterator
-        raises is raised here after the answers before it, as is
-        REQUEST_TOO_LARGE for one that exceeds the server's limit of messages.
-        To close the generator cancels what is in flight."""
+        """Computes many requests over one stream. The timeout bounds the whole
+        call.
+
+        Yields the answer or the error of each request, in order. An error of
+        one request does not end the stream. If the stream breaks, a retry
+        continues with the unanswered requests; raises if no attempts are left.
+
+        A gRPC thread reads ahead in `requests`. If the iterator raises, or a
+        request exceeds the server's message size limit (REQUEST_TOO_LARGE), the
+        answers to the requests before it are yielded first. Closing the
+        generator cancels the requests in flight."""
         attempts = self._attempts(timeout)
         pending = PendingCalls(iter(requests))
 
@@ -150,9 +164,9 @@ class Client(Connection):
 
     def is_serving(self, service: str = "", *,
                    timeout: Optional[float] = None) -> bool:
-        """Returns whether a service ("" = the whole server) is SERVING;
-        TopKError NOT_FOUND for one that the server lacks. Reaches a server also
-        while it does not serve; of several, any one."""
+        """Returns whether a service ("" = the whole server) is SERVING.
+        TopKError NOT_FOUND if the server has no such service. Also reaches
+        servers that are NOT_SERVING. With several servers, asks any of them."""
         return self._run(self._serving(service, timeout))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""TopK of a Dask array, whose chunks are answered by topkd and merged by Dask.
+"""TopK of a Dask array: topkd computes each chunk, Dask merges the results.
 
 Needs topk_client[dask] on the client and the workers.
 """
@@ -21,30 +21,35 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
          servers: Union[str, Sequence[str]] = "localhost:50051",
          shared_memory: bool = False, data_type: Optional[str] = None,
          split_every: int = 8, **client_options: Any) -> Tuple[Any, Any]:
-    """Returns (values, indices) of the k first along the axis, as Dask arrays
-    with k along it in one chunk, and the array's chunks along all others: the
-    bytes that one server would have answered over the whole array. Compute both
-    at once, dask.compute(values, indices), for they share the work.
+    """Returns (values, indices) of the k largest or smallest elements along the
+    axis, as Dask arrays.
+
+    The results are byte-identical to those of one server over the whole array.
+    They have one chunk of k along the axis, and the array's chunks along all
+    other axes. Compute both at once with dask.compute(values, indices), since
+    they share the work.
 
     Args:
-      array: a Dask array of any chunks, or what dask.array.asanyarray takes.
+      array: a Dask array with any chunks, or anything that
+        dask.array.asanyarray accepts.
       k: 1 .. the size along the axis.
-      largest: which end of the order.
-      order: "value" or "index", what the selected elements are arranged by.
-      servers: targets of Client as the workers see them. A worker asks them in
-        turn, and the next one where one is not there. With one topkd on each
-        machine: "localhost:50051" or "unix:/run/topk.sock".
-      shared_memory: hands chunks over in shared memory, which is much faster.
-        The servers are then on the workers' machines and have
-        --allow-shared-memory. Each thread of a worker has as much of it as its
-        largest chunk.
-      data_type: what the elements are if not what NumPy says; see Request.
-      split_every: how many partial answers are merged at once.
-      client_options: other arguments of Client, timeout and tls_ca among them.
+      largest: whether to select the largest elements.
+      order: "value" or "index", what to sort the selected elements by.
+      servers: Client targets, as seen from the workers. A worker uses them in
+        turn, and tries the next one if a server is unreachable. With one topkd
+        on each machine, pass "localhost:50051" or "unix:/run/topk.sock".
+      shared_memory: whether to pass chunks to the servers in shared memory,
+        which is much faster. The servers must run on the workers' machines with
+        --allow-shared-memory. Each worker thread uses as much shared memory as
+        its largest chunk.
+      data_type: the element type, if it differs from the dtype; see Request.
+      split_every: how many partial results are merged at once.
+      client_options: other arguments of Client, such as timeout and tls_ca.
 
-    The tasks are named topk_shard and topk_merge. A call that a worker's end
-    takes with it is made again by Dask; one that no server answers raises
-    TopKError, after a second or two, and counts as one of the task's retries.
+    The tasks are named topk_shard and topk_merge. If a worker is lost, Dask
+    repeats its calls. If no server answers a call, the task raises TopKError
+    after a second or two, which counts as one of the task's retries.
+
     ValueError for arguments that no server could answer, and for chunks of
     unknown size along the axis.
     """
@@ -59,7 +64,7 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     if k > array.shape[axis]:
         raise ValueError(f"k = {k} exceeds dimension {array.shape[axis]} along "
                          f"axis {axis}")
-    # Chunks of one object each: a Partial in the place of an array.
+    # Each chunk of the merged array is a Partial instead of an array.
     meta = np.empty((0,) * array.ndim, object)
     merged = da.reduction(
         array.map_blocks(_located, axis=axis, dtype=object, meta=meta),
@@ -73,11 +78,11 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
                               meta=np.empty(meta.shape, np.int64)))
 
 
-# Dask's dashboard has these functions' names.
+# Dask's dashboard shows the names of these functions.
 
 
 def _located(block: Any, axis: int, block_info: Any = None) -> Tuple[Any, int]:
-    """Returns the chunk and where it begins along the axis."""
+    """Returns the chunk and its start on the axis."""
     return block, block_info[0]["array-location"][axis][0]
 
 

@@ -7,20 +7,21 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-# The reason of an answer that broke off, which no server gives.
+# The reason of an incomplete answer. Set by the client only, never by a server.
 BROKE_OFF = "ANSWER_BROKE_OFF"
 CODES = {code.value[0]: code for code in grpc.StatusCode}
-# gRPC's text for a server whose health check reports NOT_SERVING, and ours.
+# gRPC's text for a server whose health check reports NOT_SERVING, and the text
+# that replaces it.
 _UNHEALTHY = "backend unhealthy"
 _DRAINING = "the server is draining: its health check reports NOT_SERVING"
-# No server has more to wait for: what is longer is a mistake, or an attack.
+# Longer delays are a server's mistake, or an attack.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
 _OTHER_NAME = ("the server's certificate has another name: pass "
                "tls_server_name")
 _UNRESOLVED = ("the host name of the target cannot be resolved; the target is "
                "HOST:PORT")
-# A server also closes connections above a limit before the handshake.
+# A server over its connection limit also closes before the handshake.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
 _USE_TLS = ("the server may require TLS (pass tls=True or tls_ca)" +
@@ -30,8 +31,8 @@ _USE_CERTIFICATE = ("the server may require a client certificate (pass "
 _NO_TLS = "the server does not use TLS: leave out the tls arguments"
 _PASS_AUTHORITY = (
     "pass the authority that signed the server's certificate: tls_ca")
-# gRPC reports the cause of a failed connection as text only: a part of that
-# text, whether the client uses TLS (None: either), and advice.
+# gRPC reports the cause of a failed connection as text only. Each entry has a
+# part of that text, whether the client uses TLS (None = either), and a hint.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),
@@ -42,7 +43,7 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Failed parsing HTTP/2", None,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"),
-    # OpenSSL's words, and BoringSSL's.
+    # OpenSSL and BoringSSL word these differently.
     ("wrong version number", True, _NO_TLS),
     ("WRONG_VERSION_NUMBER", True, _NO_TLS),
     ("certificate verify failed", True, _PASS_AUTHORITY),
@@ -57,17 +58,17 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
 
 
 class TopKError(Exception):
-    """A call that failed: the service rejected it, or could not be reached.
+    """A failed call: the service rejected it or could not be reached.
 
     Attributes:
       code: a grpc.StatusCode.
-      message: an English text that names the rule and the value that breaks it.
+      message: an English text with the violated rule and the offending value.
       reason: a stable UPPER_SNAKE identifier for programs, or "".
-      field: the path of the wrong field, e.g. "onnx.k", or the subject whose
-        quota is exhausted; or "".
+      field: the path of the invalid field, e.g. "onnx.k", or the subject whose
+        quota is exhausted, or "".
       retry_delay: the server's retry delay in seconds, at most a day; None if
-        it sent none.
-      hint: how to mend the error, if the client knows; otherwise "".
+        the server sent none.
+      hint: how to fix the error, or "" if the client does not know.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str, *,
@@ -81,9 +82,9 @@ class TopKError(Exception):
         self.retry_delay = retry_delay
         self.hint = ""
 
-        # False where the server forbids a retry.
+        # False if the server forbids a retry.
         self._may_retry = True
-        # Whether a part of the response had arrived.
+        # Whether part of the response had arrived.
         self._begun = False
 
     def __str__(self) -> str:
@@ -96,15 +97,16 @@ class TopKError(Exception):
 
 
 def _printable(text: str) -> str:
-    """Escapes what a terminal would obey: the text may be a server's."""
+    """Escapes control characters: the text may come from a server and be
+    printed to a terminal."""
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode()
         for c in text)
 
 
 def add_hint(error: TopKError, *, tls: bool, has_token: bool) -> TopKError:
-    """Sets the hint for a client with or without TLS and a token. Returns the
-    error."""
+    """Sets the error's hint and returns the error. `tls` and `has_token` say
+    what the client uses."""
     if error.code is grpc.StatusCode.UNAVAILABLE:
         error.hint = next((hint for text, over_tls, hint in _HINTS
                            if text in error.message
@@ -125,7 +127,7 @@ def add_hint(error: TopKError, *, tls: bool, has_token: bool) -> TopKError:
 
 
 def bad_answer(message: str, field: str = "") -> TopKError:
-    """Returns the error of a response that cannot belong to its request."""
+    """Returns the error for a response that does not match its request."""
     return TopKError(grpc.StatusCode.INTERNAL,
                      f"the server's response is wrong: {message}",
                      reason="BAD_ANSWER", field=field)
@@ -137,8 +139,8 @@ def _seconds(retry: error_details_pb2.RetryInfo) -> float:
 
 
 def _add_detail(error: TopKError, detail: Any) -> None:
-    """Adds what one of the google.rpc details says. DecodeError for one that is
-    corrupt."""
+    """Adds the content of one google.rpc detail to the error. DecodeError if
+    the detail is corrupt."""
     info = error_details_pb2.ErrorInfo()
     bad = error_details_pb2.BadRequest()
     quota = error_details_pb2.QuotaFailure()
@@ -155,8 +157,7 @@ def _add_detail(error: TopKError, detail: Any) -> None:
 
 
 def from_status(status: status_pb2.Status) -> TopKError:
-    """Reads a google.rpc.Status with its details, except those that are
-    corrupt."""
+    """Converts a google.rpc.Status. Ignores corrupt details."""
     error = TopKError(CODES.get(status.code, grpc.StatusCode.UNKNOWN),
                       status.message)
     for detail in status.details:
@@ -168,8 +169,8 @@ def from_status(status: status_pb2.Status) -> TopKError:
 
 
 def _add_pushback(error: TopKError, milliseconds: str) -> None:
-    """Adds the trailer that gRPC's own retries obey: anything but a number of
-    milliseconds >= 0 forbids a retry."""
+    """Applies the grpc-retry-pushback-ms trailer as gRPC's own retries do: any
+    value but a number of milliseconds >= 0 forbids a retry."""
     if not re.fullmatch(r"[0-9]+", milliseconds):
         error._may_retry = False
     elif error.retry_delay is None:
@@ -180,9 +181,9 @@ def _add_pushback(error: TopKError, milliseconds: str) -> None:
 
 def from_trailers(code: grpc.StatusCode, details: Optional[str],
                   trailers: Any, max_message_bytes: int) -> TopKError:
-    """Reads how a call ended: its code, its message, and the details in its
-    trailing metadata. The channel receives messages of up to
-    `max_message_bytes` bytes."""
+    """Converts the status of a call: its code, its message, and the details in
+    its trailing metadata. `max_message_bytes` is the channel's limit for
+    received messages."""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and (
             details or "").endswith(f" vs. {max_message_bytes})"):
         return bad_answer("a message longer than any response to the request: "
@@ -192,13 +193,13 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
     encoded = metadata.get("grpc-status-details-bin")
     try:
         status.ParseFromString(encoded or b"")
-    except DecodeError:  # not the service's
+    except DecodeError:  # not from the service
         status.Clear()
-    # The code and message of the call itself: proxies have no details.
+    # Use the code and message of the call: proxies send no details.
     status.code = code.value[0]
     status.message = (details or "").replace(_UNHEALTHY, _DRAINING)
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
-        # Not a server's status, all of which have details: a proxy whose server
+        # Not from the server, which always sends details: a proxy whose server
         # died during a response ends the call without a status.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
                          f"the answer broke off: {details}", reason=BROKE_OFF)
@@ -209,8 +210,8 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
 
 
 def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
-    """Reads what gRPC raises: grpc.RpcError, grpc.aio.AioRpcError, or the
-    KeyError of grpc.aio for a status that there is not."""
+    """Converts an exception of gRPC: grpc.RpcError, grpc.aio.AioRpcError, or
+    the KeyError that grpc.aio raises for an undefined status code."""
     if isinstance(rpc, KeyError):
         return TopKError(grpc.StatusCode.UNKNOWN,
                          f"the server ended the call with status {rpc}, which "

@@ -1,9 +1,9 @@
-"""Merges the results over the shards of a longer axis.
+"""Merges the results for the shards of a longer axis.
 
     merge([Partial.of(client.compute_topk(shard, spec, index_offset=begin),
                       spec) for begin, shard in shards])
 
-returns, byte for byte, the result of one server over the whole axis.
+is byte-identical to the result of one server over the whole axis.
 """
 
 import dataclasses
@@ -19,21 +19,22 @@ from topk_client.specs import Spec
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Partial:
-    """The result over one shard of a longer axis, and its request's attributes.
+    """The result for one shard of a longer axis, with the attributes of its
+    request.
 
     ValueError if the arrays' shapes differ, the axis is out of range, or there
-    are more than k elements along it; TypeError for element types that the
-    service does not support.
+    are more than k elements along the axis. TypeError if the service does not
+    support the element type.
 
     Attributes:
       values: the selected elements, min(k, the shard's size) along the axis.
-      indices: their positions along the axis; of the same shape.
-      k: the requested number of elements; a shard may have fewer.
-      axis: -r .. r-1 for arrays of rank r; stored as 0 .. r-1.
+      indices: the positions of the elements along the axis.
+      k: the requested number of elements. A shard may have fewer.
+      axis: -r .. r-1 for arrays of rank r. Stored as 0 .. r-1.
       largest: whether the largest elements were selected.
-      order: "value" or "index", the order of the elements.
-      data_type: the elements' type as Request has it; that of the values'
-        dtype by default.
+      order: "value" or "index", what the elements are sorted by.
+      data_type: the element type, named as in Request.data_type. By default,
+        the type of the values' dtype.
     """
 
     values: Array
@@ -67,9 +68,9 @@ class Partial:
     @classmethod
     def of(cls, answer: Answer, spec: Spec, *, k: Optional[int] = None,
            data_type: Optional[str] = None) -> "Partial":
-        """Returns a server's answer for a shard as a partial. `k` is the number
-        of elements to select from the whole axis, if the shard is shorter.
-        ValueError if the answer lacks the values or the indices."""
+        """Returns a server's answer for a shard as a Partial. `k` is the number
+        of elements to select from the whole axis; pass it if the shard is
+        shorter. ValueError if the answer lacks the values or the indices."""
         if answer.values is None or answer.indices is None:
             raise ValueError("a partial needs both values and indices")
         return cls(answer.values, answer.indices, spec._k if k is None else k,
@@ -78,16 +79,23 @@ class Partial:
 
 def merge(partials: Iterable[Partial],
           offsets: Optional[Sequence[int]] = None) -> Partial:
-    """Returns the answer over all shards together, min(k, the sum of what each
-    has) along the axis: a partial again. Associative and commutative.
+    """Returns the result for all shards together. Associative and commutative.
 
-    The indices of all are along the whole axis, so that none occurs twice:
-    index_offset has made them so, or the offsets here, one for each partial,
-    which are added to its indices. ValueError without any partial, for partials
-    of different k, type, axis, other sizes, direction, order or type of index,
-    for elements by value that are not in order, or where an index is chosen
-    twice (what is not chosen is not compared);
-    OverflowError where an offset takes an index out of its type.
+    The result is again a Partial, with min(k, the total number of elements in
+    the partials) elements along the axis.
+
+    Indices must be positions on the whole axis. Either the requests had an
+    index_offset, or pass `offsets`: one number for each partial, which is added
+    to the indices of the partial.
+
+    ValueError if
+      there are no partials,
+      partials differ in k, type, axis, sizes along other axes, direction, order
+      or index type,
+      order is "value" and the elements of a partial are not in order, or
+      an index is selected twice (indices that are not selected are not
+      compared).
+    OverflowError if an offset makes an index exceed its type.
     """
     parts = list(partials)
     if not parts:

@@ -1,10 +1,13 @@
-"""Requests and answers: NumPy's arrays and the contract's messages.
+"""Converts between NumPy arrays and the messages of requests and answers.
 
-The bytes of a tensor are not put into a protobuf message, which would copy them
-three times: the fields around them are written here, and the only copy is the
-one that makes the message that gRPC takes. With messages that protobuf writes,
-a stub has 0.95 of the rate that it has with prepared ones at 1 and 64 KiB, and
-0.2 at 1 and 4 MiB; with these 0.98, and 0.7 to 0.9.
+Tensor bytes are not put into a protobuf message, which would copy them three
+times. This module encodes the surrounding fields itself, and copies the bytes
+once, into the message that is passed to gRPC. Call rate, relative to a stub
+that sends prepared messages:
+
+    tensor        protobuf   this module
+    1, 64 KiB       0.95       0.98
+    1, 4 MiB        0.2        0.7 to 0.9
 """
 
 import dataclasses
@@ -28,26 +31,26 @@ from topk_client.errors import TopKError, bad_answer, from_status
 from topk_client.shared_memory import Region
 from topk_client.specs import Operator, Spec, integer
 
-# Larger tensors are streamed; smaller ones are answered sooner in a message.
-# (C++ streams sooner: there is no thread of gRPC's to hand the pieces to.)
+# Larger tensors are streamed; for smaller ones a single message is faster. The
+# C++ client has a lower limit, as it hands no chunks to another gRPC thread.
 _STREAMED_BYTES = 8 << 20
 # Chunks of 1 to 4 MiB are equally fast.
 _CHUNK_BYTES = 2 << 20
 # Upper bound on the bytes around the data in a message.
 _DATA_FIELDS = 32
-# Smaller tensors are sent without asking for the server's limit.
+# Tensors up to this size are sent without asking for the server's limit.
 _LARGE_BYTES = 48 << 10
-# Copying more bytes than this may take a millisecond or more.
+# Copying more bytes may take a millisecond or more.
 _HEAVY_BYTES = 1 << 20
-# No input of DirectML may be longer: 2^32 elements of 8 bytes.
+# The longest input that DirectML allows: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
 # Upper bound on the bytes around the outputs' data in a response.
 _AROUND_DATA = 16 << 10
 # The tag of TopKResult's response.
 _RESPONSE_TAG = topk_pb2.TopKResult.RESPONSE_FIELD_NUMBER << 3 | 2
-# DLPack's numbers of memory that the CPU reads: its own, and pinned.
+# DLPack's device types with memory that the CPU can read: its own, and pinned.
 _CPU_DEVICES = (1, 3, 11)
-# The exceptions that reading a wrong answer raises.
+# The exceptions that reading an invalid answer may raise.
 _BAD = (KeyError, OverflowError, TypeError, ValueError)
 
 _SELECTIONS = {
@@ -68,7 +71,7 @@ class SupportsDLPack(Protocol):
 
 
 M = TypeVar("M", bound=Message)
-# An array, a PyTorch tensor, a buffer, numbers in lists: copied only if needed.
+# An array, PyTorch tensor, buffer or list of numbers. Copied only if needed.
 ArrayLike = Union[npt.ArrayLike, SupportsDLPack]
 
 
@@ -77,22 +80,23 @@ class Request:
     """One tensor and the operator to apply to it.
 
     Attributes:
-      tensor: an array, which is copied once if it is not contiguous (DirectML
-        takes strides, so that a transposed or broadcast one is not), anything
-        that becomes an array (see ArrayLike), or a region of shared memory.
+      tensor: an array, anything that can be converted to one (see ArrayLike),
+        or a region of shared memory. A non-contiguous array is copied once,
+        except that DirectML takes transposed and broadcast arrays as they are,
+        with strides.
       spec: Onnx, OpenVINO or DirectML.
-      output: "both", "values" or "indices"; what is not wanted is neither
-        computed nor sent.
-      values_out, indices_out: regions to put the outputs into; the answer's
-        arrays then lie there.
+      output: "both", "values" or "indices". An output that is not requested is
+        neither computed nor sent.
+      values_out, indices_out: regions to write the outputs to. The answer's
+        arrays are then in these regions.
       request_id: returned with the answer and written to the server's log.
-      index_offset: added to every index: the tensor is a shard of a longer
-        axis, and this is where it begins.
-      data_type: what the array's elements are if not what NumPy says: "bf16"
-        for bits in uint16, "f8e4m3" for bits in uint8. Of the types of less
-        than a byte ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1") each
-        element is a uint8 with its bits, 0 .. 2^width - 1, of "i4" also an
-        int8; they are packed on the way and come back as they went.
+      index_offset: added to every index. For a tensor that is a shard of a
+        longer axis, this is the shard's start on the axis.
+      data_type: the element type, if it differs from the array's dtype: "bf16"
+        for bits in uint16, "f8e4m3" for bits in uint8. For types of less than a
+        byte ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"), pass one
+        element per uint8 with bits 0 .. 2^width - 1; "i4" also takes int8. The
+        elements are packed for transport and unpacked in the answer.
     """
 
     tensor: Union[ArrayLike, Region]
@@ -106,7 +110,7 @@ class Request:
 
 
 class Execution(NamedTuple):
-    """How an answer was computed; the answer itself never depends on it."""
+    """How an answer was computed. The outputs never depend on this."""
 
     backend: str
     kernel: str
@@ -116,18 +120,18 @@ class Execution(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Answer:
-    """The selected elements and their indices, which it unpacks into.
+    """The selected elements and their indices. Unpacks into (values, indices).
 
     Attributes:
-      values: of the tensor's type and shape, with k along the axis; None if
-        they were not requested.
-      indices: along the axis, of the operator's index type; None if they were
-        not requested.
+      values: an array of the tensor's type and shape, but with k elements along
+        the axis; None if not requested.
+      indices: the positions along the axis, of the operator's index type; None
+        if not requested.
       request_id: the request_id of the request.
       execution: how the answer was computed.
 
     The arrays are writable. They are in shared memory if the request asked for
-    that; otherwise the caller owns them.
+    it; otherwise the caller owns them.
     """
 
     values: Optional[Array]
@@ -140,8 +144,9 @@ class Answer:
 
 
 def _array_of(tensor: Any) -> Tuple[Array, bool]:
-    """Returns a tensor as an array, and whether its elements are the bits of
-    bfloat16. TypeError for a tensor of another device and a masked array."""
+    """Converts a tensor to an array. Also returns whether the array holds the
+    bits of bfloat16. TypeError for masked arrays and tensors on other devices.
+    """
     if isinstance(tensor, np.ma.MaskedArray):
         raise TypeError("the tensor is a masked array, and elements cannot be "
                         "left out: pass tensor.filled(value)")
@@ -155,7 +160,7 @@ def _array_of(tensor: Any) -> Tuple[Array, bool]:
             "copy it to the CPU first, in PyTorch with tensor.cpu()")
     if torch is not None and is_torch:
         tensor = tensor.detach()
-        if tensor.dtype is torch.bfloat16:  # which NumPy lacks
+        if tensor.dtype is torch.bfloat16:  # NumPy has no such type
             return tensor.view(torch.int16).numpy().view(np.uint16), True
     elif device is not None and not hasattr(tensor, "__array__"):
         return np.from_dlpack(tensor), False
@@ -183,16 +188,18 @@ def _begin_field(number: int, size: int) -> bytes:
 
 
 def _before_data(number: int, tensor: tensor_pb2.Tensor, nbytes: int) -> bytes:
-    """Returns a field with a tensor, up to its `nbytes` bytes of data."""
+    """Encodes a field with a tensor, up to but excluding its `nbytes` bytes of
+    data."""
     inner = tensor.SerializeToString() + _begin_field(
         tensor_pb2.Tensor.DATA_FIELD_NUMBER, nbytes)
     return _begin_field(number, len(inner) + nbytes) + inner
 
 
 def _in_place(array: Array) -> Tuple[Array, Tuple[int, ...]]:
-    """Returns a view of the memory from the array's first to its last element,
-    and the array's strides in elements. Returns the array itself and no strides
-    if it has other strides, or the view more elements than the array."""
+    """Returns a flat view of the memory from the array's first to its last
+    element, and the array's strides in elements. Returns the array itself and
+    no strides if a stride is negative or not a whole number of elements, or if
+    the view would have more elements than the array."""
     width = array.dtype.itemsize
     steps = [s if n > 1 else 0 for n, s in zip(array.shape, array.strides)]
     span = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps)) // width
@@ -205,16 +212,17 @@ def _in_place(array: Array) -> Tuple[Array, Tuple[int, ...]]:
 
 def _name(memory: Any, array: Array, padding: int, region: Any) -> None:
     """Sets `region` to the part of the shared memory that holds a contiguous
-    array. ValueError if it is not in it."""
+    array. ValueError if the array is not in that memory."""
     region.name = memory.name
     region.offset = memory.offset_of(array)
     region.byte_size = array.nbytes + padding
 
 
 def parse(kind: Type[M], data: Optional[bytes]) -> M:
-    """Parses a message of a type. TopKError BAD_ANSWER if it is malformed."""
+    """Parses a message of type `kind`. TopKError BAD_ANSWER if it is malformed.
+    """
     try:
-        if data is None:  # grpc.aio's, for a call that ended without one
+        if data is None:  # grpc.aio: the call ended without a message
             raise DecodeError
         return kind.FromString(data)
     except DecodeError:
@@ -230,15 +238,15 @@ class _Head(NamedTuple):
     regions.
 
     Attributes:
-      header: the request without them.
-      outputs: what the answer must have; None if the service must reject the
-        request, for the reason in `mistake`.
+      header: the request without elements, id and regions.
+      outputs: the outputs that the answer must have. None if the service must
+        reject the request, for the reason in `mistake`.
       max_message_bytes: an upper bound on the bytes of one response message.
-      plain: of each output in the response, if none has strides: the fields up
-        to its elements, its shape, its length in bytes, and its type; the
-        values have the tensor's.
-      before: the message of ComputeTopK without an id, up to the elements.
-      nbytes: the length of the elements with the padding after them.
+      plain: for each requested output, the encoded fields before its elements,
+        its shape, its length in bytes, and its type (None = the tensor's).
+        Empty if an output has strides.
+      before: the ComputeTopK message without an id, up to the elements.
+      nbytes: the length of the elements and the padding after them.
       padding: the length of the padding.
     """
 
@@ -265,7 +273,7 @@ class _Head(NamedTuple):
         header.output.selection = _SELECTIONS[output]
         nbytes = -(-size * bits // 8)
         padding = max(0, spec._input_bytes - nbytes)
-        if spec._input_bytes > _MAX_INPUT_BYTES:  # for the server to reject
+        if spec._input_bytes > _MAX_INPUT_BYTES:  # the server rejects it
             padding = 0
         nbytes += padding
         before = header.SerializeToString()
@@ -295,22 +303,22 @@ class _Head(NamedTuple):
                    padding)
 
 
-# 1 == True == 1.0, but not all are valid.
+# Typed, since 1 == True == 1.0 but not all of these are valid arguments.
 _recent_head = functools.lru_cache(maxsize=256, typed=True)(_Head.of)
 
 
 def _head_of(kind: Any, attributes: Any, *how: Any) -> _Head:
-    """Returns the head of requests with a kind of operator. It must not be
-    changed."""
+    """Returns the head for requests with an operator of type `kind`. The result
+    is shared and must not be changed."""
     try:
         return _recent_head(kind, *how, **attributes)
-    except TypeError:  # a K tensor or a list, or a wrong argument
+    except TypeError:  # unhashable (a K tensor or a list), or a wrong argument
         return _Head.of(kind, *how, **attributes)
 
 
 def _check_types(request: Any) -> None:
-    """TypeError for an object of a wrong class, which could have any text for
-    an error."""
+    """Raises a clear TypeError for objects of a wrong class, which would fail
+    later with an arbitrary message."""
     if not isinstance(request, Request):
         raise TypeError(f"a request is a {type(request).__name__}, not a "
                         "Request")
@@ -326,21 +334,21 @@ def _check_types(request: Any) -> None:
 
 
 class Call:
-    """One request on its way: its messages, and how to read its answer."""
+    """Encodes the messages of one request and decodes its answer."""
 
     def __init__(self, request: Request) -> None:
-        """TypeError or ValueError for what cannot be put into a message; all
-        else the service checks."""
+        """TypeError or ValueError for arguments that cannot be put into a
+        message. The service checks everything else."""
         _check_types(request)
         region = request.tensor if isinstance(request.tensor, Region) else None
         array, name = region.array if region else request.tensor, None
-        # Whether the values are a bfloat16 tensor's, and returned as float32.
+        # Whether the values are bfloat16 and must be returned as float32.
         self._widens = False
         if type(array) is not np.ndarray:
             array, self._widens = _array_of(array)
             name = "bf16" if self._widens else None
         self._request = request
-        # The values have the tensor's type.
+        # The tensor's type is also that of the values.
         data_type, bits, self._packed, self._dtype = _dtypes.kind_of(
             array.dtype, request.data_type or name)
         if self._packed and (region is not None
@@ -356,7 +364,7 @@ class Call:
         self._head = head = _head_of(
             type(request.spec), vars(request.spec), data_type, bits, shape,
             strides, array.size, request.output, request.index_offset)
-        # The number of bytes to send.
+        # The number of tensor bytes to send.
         self.nbytes = head.nbytes if region is None else 0
         # The outputs that the answer must have. None if the service must reject
         # the request.
@@ -368,8 +376,8 @@ class Call:
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
         # An upper bound on the bytes of one response message.
         self.max_message_bytes = head.max_message_bytes + len(self._id)
-        # With everything but the tensor's elements, and the same up to them.
-        # Most requests need no more than the head has.
+        # The request without the tensor's elements, and the encoded fields
+        # before the elements. Most requests can use those of the head.
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
@@ -384,24 +392,24 @@ class Call:
                   header.tensor.shared_memory)
         for out, named in zip(outs, (header.output.values,
                                      header.output.indices)):
-            if out is not None:  # what is named must not be a copy
+            if out is not None:  # a copy would be outside the region
                 _name(out.memory, np.asarray(out.array, order="C"), 0, named)
         self._before = topk_pb2.TopKRequest(
             output=header.output).SerializeToString() + self._before
 
     def is_large(self) -> bool:
-        """Whether its message may exceed a server's limit of messages."""
+        """Whether the message may exceed a server's message size limit."""
         return self.nbytes > _LARGE_BYTES
 
     def is_heavy(self) -> bool:
-        """Whether making its messages may block for a millisecond or more."""
+        """Whether encoding the messages may take a millisecond or more."""
         return self.nbytes > _HEAVY_BYTES
 
     def _contiguous(self) -> Array:
         return np.asarray(self._array, self._dtype, order="C")
 
     def _data(self) -> Any:
-        """Returns the elements as they are sent. TypeError or ValueError if
+        """Returns the elements in their wire format. TypeError or ValueError if
         they cannot be packed."""
         data = self._contiguous()
         if self._packed:
@@ -412,9 +420,9 @@ class Call:
         return data
 
     def is_streamed(self, wanted: Optional[bool], limit: int) -> bool:
-        """Whether it goes through StreamTopK: as wanted, or if that is faster
-        or its message exceeds the server's limit, in bytes. ValueError for a
-        tensor in shared memory, which is never sent."""
+        """Whether to use StreamTopK: as `wanted`, or if None, when streaming is
+        faster or the message exceeds `limit`, the server's limit in bytes.
+        ValueError if streaming is wanted for a tensor in shared memory."""
         if isinstance(self._request.tensor, Region):
             if wanted:
                 raise ValueError("a tensor in shared memory cannot be streamed")
@@ -425,8 +433,8 @@ class Call:
                 or len(self._before) + self.nbytes > limit)
 
     def message(self, limit: int) -> bytes:
-        """Returns the message of ComputeTopK. TopKError, without sending it, if
-        it exceeds the server's limit, in bytes."""
+        """Returns the ComputeTopK message. TopKError REQUEST_TOO_LARGE if it
+        exceeds `limit`, the server's limit in bytes."""
         if isinstance(self._request.tensor, Region):
             return self._id + self._header.SerializeToString()
         size = len(self._before) + self.nbytes
@@ -439,9 +447,9 @@ class Call:
         return b"".join((self._before, self._data()))
 
     def chunks(self, limit: int) -> Iterator[bytes]:
-        """Returns the messages of StreamTopK, each below `limit`, the server's
-        limit in bytes. Chunks begin at multiples of 64 bytes, so that no
-        element is divided."""
+        """Returns the StreamTopK messages, each below `limit`, the server's
+        limit in bytes. Chunks begin at multiples of 64 bytes, so no element is
+        split."""
         data = self._data().reshape(-1).view(np.uint8)
         size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
         header = self._id + self._header.SerializeToString()
@@ -454,11 +462,12 @@ class Call:
              for begin in range(0, data.size, size)))
 
     def read(self, data: bytes, begin: int = 0) -> Answer:
-        """Reads the TopKResponse in `data` from `begin` on, as answer() does.
-        An output is copied once, and compared with what the service sends."""
+        """Decodes and checks the TopKResponse in `data` that starts at `begin`.
+        Fast path: if the fields are encoded as expected, each output is copied
+        once, without protobuf. Otherwise falls back to answer()."""
         arrays: List[Optional[Array]] = []
         end = begin
-        # grpcio returns None for a message that is cut off.
+        # grpcio returns None for a truncated message.
         for before, shape, nbytes, dtype in self._plain if data else ():
             if not data.startswith(before, end):
                 break
@@ -481,8 +490,9 @@ class Call:
     def answer(self, response: topk_pb2.TopKResponse,
                values: Optional[bytearray] = None,
                indices: Optional[bytearray] = None) -> Answer:
-        """Reads an answer, whose bytes are the message's if they are not given.
-        TopKError BAD_ANSWER for one that cannot be this request's."""
+        """Decodes an answer. `values` and `indices` are the outputs' bytes, by
+        default those in the message. TopKError BAD_ANSWER if the answer does
+        not match this request."""
         request, outputs = self._request, self.outputs
         if outputs is None:
             raise bad_answer("the server must reject the request: "
@@ -507,7 +517,8 @@ class Call:
 
     def _answer_of(self, response: topk_pb2.TopKResponse,
                    values: Optional[Array], indices: Optional[Array]) -> Answer:
-        """Returns the answer with these arrays and the rest of the response."""
+        """Returns an answer with these arrays and the response's other fields.
+        """
         request_id = response.request_id
         self._check_id(request_id, "response.request_id")
         if indices is not None and self.outputs is not None:
@@ -524,11 +535,11 @@ class Call:
                              f"{self._request.request_id!r}", field)
 
     def read_result(self, data: bytes) -> Union[Answer, TopKError]:
-        """Reads a TopKResult of ComputeTopKMany."""
+        """Decodes a TopKResult of ComputeTopKMany."""
         if data and data[0] == _RESPONSE_TAG:
             begin = _end_of_varint(data, 1)
             if data.startswith(_varint(len(data) - begin), 1):
-                return self.read(data, begin)  # there is nothing else
+                return self.read(data, begin)  # no other fields follow
         result = parse(topk_pb2.TopKResult, data)
         if result.request_id:
             self._check_id(result.request_id, "request_id")
@@ -541,8 +552,9 @@ class Call:
     def _read(self, name: str, tensor: tensor_pb2.Tensor, output: Output,
               dtype: DType, data: Optional[bytearray],
               out: Optional[Region]) -> Array:
-        """Returns the array that a message is, or names in the region that it
-        was asked to be in. BAD_ANSWER where it is not the output."""
+        """Returns one output as an array: from `data`, from the tensor message,
+        or from the requested region `out`. BAD_ANSWER if the message does not
+        describe this output."""
         field = "response." + name
         if out is None and not tensor.HasField("shared_memory"):
             buffer: Any = bytearray(tensor.data) if data is None else data
@@ -569,13 +581,13 @@ class Call:
 
 
 class StreamedAnswer:
-    """Collects the messages of StreamTopK's answer."""
+    """Assembles the answer of a StreamTopK call from its messages."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
-        # Nothing if the service must reject the request.
+        # 0 if the service must reject the request.
         self._sizes = {name: getattr(call.outputs, name).nbytes
                        if call.outputs else 0 for name in self._data}
 
@@ -585,8 +597,8 @@ class StreamedAnswer:
         return self._header is not None
 
     def add(self, chunk: topk_pb2.TopKResponseChunk) -> None:
-        """Takes the next message. TopKError BAD_ANSWER if it is out of order,
-        or has more than the outputs have."""
+        """Adds the next message. TopKError BAD_ANSWER if it is out of order, or
+        exceeds the size of an output."""
         kind: Any = chunk.WhichOneof("content")
         if (kind == "header") != (self._header is None):
             raise bad_answer("a chunk arrived before the header, or a second "

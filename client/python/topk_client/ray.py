@@ -1,5 +1,5 @@
-"""TopK of arrays in Ray's object store or of a Ray dataset, whose shards are
-answered by topkd and merged by Ray's tasks.
+"""TopK of arrays in Ray's object store or of a Ray dataset: topkd computes each
+shard, Ray tasks merge the results.
 
 Needs topk_client[ray] on the driver and the workers.
 """
@@ -13,9 +13,9 @@ from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
 
-# A partial whose indices start at 0, and its number of elements along the axis,
-# where the next part begins. So no shard's size must be known before its
-# response arrives.
+# A partial whose indices start at 0, and the size of its shards along the axis,
+# which is the offset of the next part. So a shard's size need not be known
+# before its response arrives.
 _Part = Tuple[Partial, int]
 
 
@@ -25,27 +25,34 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
          shared_memory: bool = False, data_type: Optional[str] = None,
          split_every: int = 8, column: Optional[str] = None,
          **client_options: Any) -> Tuple[Any, Any]:
-    """Returns (values, indices) of the k first along the axis: the bytes that
-    one server would have answered over the whole. Nothing is waited for.
+    """Returns (values, indices) of the k largest or smallest elements along the
+    axis.
+
+    The results are byte-identical to those of one server over the whole array.
+    Returns references without waiting for the results.
 
     Args:
-      shards: references to NumPy arrays. A list is one array that was cut along
-        the axis, in order; an object array, or lists in lists, has one for each
-        chunk of an array of as many dimensions, as it was cut along each. Or a
-        Ray dataset, whose rows are the first axis.
+      shards: one of
+        - a list of references to NumPy arrays: the pieces, in order, of an
+          array that was cut along the axis;
+        - an object array, or nested lists, of references: the chunks of an
+          array with that number of dimensions, cut along each of them;
+        - a Ray dataset, whose rows are the first axis.
       k: 1 .. the size along the axis.
-      order: "value" or "index", what the selected elements are arranged by.
-      servers, shared_memory, data_type, client_options: as topk_client.dask has
-        them.
-      split_every: how many partial answers are merged at once, 2 or more.
-      column: of the dataset; what its arrays are in.
+      order: "value" or "index", what to sort the selected elements by.
+      servers, shared_memory, data_type, client_options: see
+        topk_client.dask.topk.
+      split_every: how many partial results are merged at once, at least 2.
+      column: the column of the dataset that contains the arrays.
 
     Returns:
-      Two object arrays of references, as the shards were given, with one along
-      the axis; of a dataset two datasets, with the column "data". A task whose
-      worker is lost is run again by Ray; one that no server answers raises
-      TopKError, one that has fewer than k elements ValueError, when the
-      reference is got. The tasks are named topk_shard and topk_merge.
+      Two object arrays of references, arranged as the shards, with one
+      reference along the axis. For a dataset, two datasets with the column
+      "data".
+
+    The tasks are named topk_shard and topk_merge. If a worker is lost, Ray runs
+    its task again. Getting a reference raises TopKError if no server answered,
+    and ValueError if there are fewer than k elements.
     """
     if split_every < 2:
         raise ValueError(f"split_every = {split_every} is less than 2")
@@ -61,7 +68,7 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
         grid = grid.reshape((-1,) + (1,) * (rank - 1))
     else:
         rank = grid.ndim
-    # A list of arrays of any rank is cut along the axis, whichever it is.
+    # A list has arrays of any rank, cut along `axis`.
     a_list = rank == 1 and not is_dataset
     question = _shards.Question.of(
         k, axis, None if a_list else rank, largest, order, data_type, servers,

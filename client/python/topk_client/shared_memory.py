@@ -1,5 +1,5 @@
-"""POSIX shared memory for tensors and answers, for a client and a server on one
-machine. Linux only, where the objects are files in /dev/shm."""
+"""POSIX shared memory for tensors and answers, for a client and a server on the
+same machine. Linux only: shared memory objects are files in /dev/shm."""
 
 import dataclasses
 import mmap
@@ -16,7 +16,7 @@ FOLDER = "/dev/shm"
 
 
 def _unlink(path: str, owner: int) -> None:
-    if os.getpid() == owner:  # not a forked child, which did not make it
+    if os.getpid() == owner:  # a forked child must not unlink it
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -24,21 +24,21 @@ def _unlink(path: str, owner: int) -> None:
 
 
 class SharedMemory:
-    """A shared memory object owned by this process until close(), or the end of
-    its with block. Arrays in it stay valid while they are referenced.
+    """A shared memory object, owned by this process until close() or the end of
+    the with block. Arrays in it stay valid while they are referenced.
 
-    A server with --allow-shared-memory reads a tensor from it, or writes an
-    answer to it, if it may open the object: it must run as the same user or as
-    root. Do not change a tensor while a request that names it is in flight: the
-    answer is unspecified then.
+    A server started with --allow-shared-memory can read tensors from the object
+    and write answers to it. The server must be able to open the object, so it
+    must run as the same user or as root. Do not change a tensor while a request
+    that names it is in flight: the answer would be unspecified.
     """
 
     def __init__(self, nbytes: int, name: str = "") -> None:
-        """Creates an object of `nbytes` >= 1 zero bytes, all of them allocated,
-        that only this user may open. An empty name is replaced by a unique one
-        below "/topk", the servers' default prefix. ValueError for an invalid
-        name (it must be a slash followed by no other slash), OSError if the
-        name exists already or there is not enough memory."""
+        """Creates an object of `nbytes` >= 1 zero bytes that only this user may
+        open. All of its memory is allocated. If the name is empty, a unique
+        name is chosen that starts with "/topk", the server's default prefix.
+        ValueError unless the name starts with a slash and contains no other.
+        OSError if the name exists or there is not enough memory."""
         name = name or f"/topk-{os.getpid()}-{secrets.token_hex(8)}"
         if name[0] != "/" or "/" in name[1:]:
             raise ValueError(f"{name!r} is not a slash and a name without one")
@@ -47,7 +47,7 @@ class SharedMemory:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self._close = weakref.finalize(self, _unlink, path, os.getpid())
         try:
-            # Memory that is promised and not there is SIGBUS when touched.
+            # Allocate now: running out of memory later would be a SIGBUS.
             os.posix_fallocate(file, 0, nbytes)
             self.buffer = mmap.mmap(file, nbytes)
         except BaseException:
@@ -63,17 +63,18 @@ class SharedMemory:
         self.close()
 
     def close(self) -> None:
-        """Unlinks the name. The memory is freed with the last array in it."""
+        """Unlinks the name. The memory is freed with the last array that uses
+        it."""
         self._close()
 
     def array(self, shape: Sequence[int], dtype: Any,
               offset: int = 0) -> Array:
-        """Returns an array over a part of it, from the byte `offset` on."""
+        """Returns an array over this memory that starts at byte `offset`."""
         return np.ndarray(shape, dtype, self.buffer, offset)
 
     def offset_of(self, array: Array) -> int:
-        """Returns the offset of a contiguous array, in bytes. ValueError for an
-        array that is not in this object."""
+        """Returns the offset of a contiguous array in bytes. ValueError if the
+        array is not in this object."""
         whole = np.frombuffer(self.buffer, np.uint8)
         begin = int(array.ctypes.data) - int(whole.ctypes.data)
         if not 0 <= begin <= begin + array.nbytes <= whole.nbytes:
@@ -82,14 +83,14 @@ class SharedMemory:
         return begin
 
     def region(self, array: Array) -> "Region":
-        """Returns the array as a tensor, or a place for an output, that a
-        request names instead of carrying it."""
+        """Returns a reference to an array in this memory, for a request to use
+        as its tensor or as the destination of an output."""
         return Region(self, array)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Region:
-    """An array and the shared memory in which it lies."""
+    """An array and the shared memory that contains it."""
 
     memory: SharedMemory
     array: Array

@@ -1,4 +1,5 @@
-"""The operators: their own attributes, with their own names and defaults."""
+"""The operators, with the attribute names and defaults of their
+specifications."""
 
 import dataclasses
 import operator
@@ -10,16 +11,16 @@ from topk_client import _dtypes
 from topk_client._dtypes import Array
 from topk_client._stubs import tensor_pb2, topk_pb2
 
-# How many to select: the number itself, or a K tensor as the operator takes it,
-# whose type and shape the service checks.
+# The number of elements to select: an integer, or the operator's K tensor. The
+# service checks the tensor's type and shape.
 K = Union[int, Array]
 
 
 def integer(name: str, value: Any) -> int:
-    """Returns an argument that is an integer, NumPy's for example. TypeError or
-    ValueError, with the argument's name, for all others."""
+    """Converts an integer of any kind, such as NumPy's, to int. TypeError or
+    ValueError, with the argument's name, for any other value."""
     try:
-        same = value  # of unknown type where `value` has NumPy's
+        same = value  # isinstance does not narrow this variable's type
         number = operator.index(
             bool(same) if isinstance(value, np.bool_) else value)
     except TypeError:
@@ -30,9 +31,10 @@ def integer(name: str, value: Any) -> int:
 
 
 def _converted(name: str, kind: Any, value: Any) -> Any:
-    """Returns an attribute of a type as one of Python's own types. TypeError or
-    ValueError, with the attribute's name, if it is of another type."""
-    same = value  # of unknown type where `value` has NumPy's
+    """Converts an attribute of type `kind` to Python's built-in types.
+    TypeError or ValueError, with the attribute's name, if it has another type.
+    """
+    same = value  # isinstance does not narrow this variable's type
     if get_args(kind)[1:] == (type(None),):  # Optional
         if value is None:
             return None
@@ -63,8 +65,8 @@ def _set_k(k_input: Any, k: K) -> None:
 
 
 def _enum_number(field: Any, name: str) -> int:
-    """Returns the number of an enum's value: AXIS_DIRECTION_INCREASING for
-    "increasing"."""
+    """Returns the number of an enum value by its short name, e.g. that of
+    AXIS_DIRECTION_INCREASING for "increasing"."""
     if field.enum_type is tensor_pb2.DataType.DESCRIPTOR:
         return int(_dtypes.number_of(name))
     unset, *values = field.enum_type.values
@@ -78,19 +80,20 @@ def _enum_number(field: Any, name: str) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class _Attributes:
-    """Attributes with the names of a message's fields."""
+    """Attributes that have the names of a message's fields."""
 
     def _converted(self) -> Any:
-        """Returns the attributes as Python's own types. TypeError or ValueError
-        for one that is of another type."""
+        """Returns a copy with attributes of Python's built-in types. TypeError
+        or ValueError if an attribute has another type."""
         return dataclasses.replace(self, **{
             field.name: _converted(field.name, field.type,
                                    getattr(self, field.name))
             for field in dataclasses.fields(self)})
 
     def _fill(self, message: Any) -> None:
-        """Sets the fields whose attributes differ from their defaults: versions
-        without an attribute reject it. REQUIRES: _converted()."""
+        """Sets the fields whose attributes differ from their defaults, since
+        operator versions without an attribute reject it. REQUIRES:
+        _converted()."""
         defaults = {field.name: field.default
                     for field in dataclasses.fields(self)}
         message.SetInParent()
@@ -108,15 +111,16 @@ class _Attributes:
 
 
 class Operator(_Attributes):
-    """An operator of a dialect; only the operators know the dialects.
+    """An operator of a dialect. All other code is independent of the dialect.
 
     Attributes:
-      _dialect: the name of the attributes' field in TopKRequest.
-      _index_type: that of the answer, as Request names types.
+      _dialect: the name of the dialect's field in TopKRequest.
+      _index_type: the type of the indices, named as in Request.data_type.
       _largest, _order: see merge.Partial.
       _output_descs: descriptions of the values and the indices.
       _takes_strides: whether the tensor may have strides.
-      _input_bytes: the length of the tensor's data; 0 = that of its elements.
+      _input_bytes: the length of the tensor's data; 0 = no padding after the
+        elements.
     """
 
     _dialect: str
@@ -146,7 +150,7 @@ class Operator(_Attributes):
 
     @property
     def _k(self) -> int:
-        """K as a number; ValueError unless it is one."""
+        """K as an int. ValueError unless the K tensor has one element."""
         return int(np.asarray(self.k).item())
 
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
@@ -157,13 +161,14 @@ class Operator(_Attributes):
 
 @dataclasses.dataclass(frozen=True)
 class Onnx(Operator):
-    """ONNX TopK; the version is the opset that it appeared in: 1, 10, 11 or 24.
+    """ONNX TopK. The version is the opset that introduced it: 1, 10, 11 or 24.
 
     Attributes:
-      k: how many to select, 1 .. the size along the axis.
+      k: the number of elements to select, 1 .. the size along the axis.
       axis: -r .. r-1 for a tensor of rank r.
-      largest: 1 = the largest, 0 = the smallest; from opset 11 on.
-      sorted: 1 = by value, 0 = in any order (here by value as well).
+      largest: 1 = the largest, 0 = the smallest. Since opset 11.
+      sorted: 1 = sorted by value, 0 = any order (this service sorts by value
+        anyway).
     """
 
     k: K
@@ -184,12 +189,12 @@ class OpenVINO(Operator):
     """OpenVINO TopK, version 1, 3 or 11.
 
     Attributes:
-      k: how many to select, 1 .. the size along the axis.
+      k: the number of elements to select, 1 .. the size along the axis.
       axis: -r .. r-1 for a tensor of rank r.
       mode: "max" or "min".
       sort: "value", "index" or "none".
-      index_element_type: "i32" or "i64"; from version 3 on.
-      stable: from version 11 on; the answer is the stable one either way.
+      index_element_type: "i32" or "i64". Since version 3.
+      stable: since version 11. Answers are stable either way.
     """
 
     k: K
@@ -217,12 +222,13 @@ class OpenVINO(Operator):
 
 @dataclasses.dataclass(frozen=True)
 class TensorDesc(_Attributes):
-    """DML_BUFFER_TENSOR_DESC of an output; attributes left out are derived.
+    """DML_BUFFER_TENSOR_DESC of an output. Omitted attributes are derived.
 
     Attributes:
-      data_type: "u32" or "u64" of the indices; the input's of the values.
-      sizes: the input's, with k along the axis.
-      strides: in elements, as many as sizes.
+      data_type: for the indices "u32" or "u64"; for the values the input's
+        type.
+      sizes: the input's sizes, with k along the axis.
+      strides: in elements, one for each size.
       total_tensor_size_bytes: the length of the output's data.
     """
 
@@ -237,16 +243,17 @@ class DirectML(Operator):
     """DirectML's DML_OPERATOR_TOP_K1 (version 1) or _TOP_K (version 0).
 
     Attributes:
-      k: how many to select, 1 .. the size along the axis.
+      k: the number of elements to select, 1 .. the size along the axis.
       axis: 0 .. r-1 for a tensor of rank r.
-      axis_direction: "increasing" = the smallest, "decreasing" = the largest;
-        required in version 1, unknown to version 0.
+      axis_direction: "increasing" = the smallest, "decreasing" = the largest.
+        Required in version 1, does not exist in version 0.
       feature_level: "1_0" .. "6_4"; the newest by default.
-      output_value, output_index: as packed as they can be by default, the
-        indices u32.
-      strict: rejects k == size along the axis, as the documentation does.
-      input_total_tensor_size_bytes: the length of a padded input; zeros are
-        added to an array, while a region of shared memory must have them.
+      output_value, output_index: by default, the outputs are packed and the
+        indices are u32.
+      strict: whether to reject k == the size along the axis, as the DirectML
+        documentation demands.
+      input_total_tensor_size_bytes: the length of a padded input. An array is
+        padded with zeros; a region of shared memory must include the padding.
     """
 
     k: int

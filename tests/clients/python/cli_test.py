@@ -1,5 +1,5 @@
-"""The command topk with a real server and NumPy. cli.cases has command lines
-with their output.
+"""Tests the topk command with a real server and NumPy. cli.cases has command
+lines with their expected output.
 
 usage: cli_test.py TOPKD TOPK
 """
@@ -22,7 +22,7 @@ import unittest
 import zipfile
 
 TOPKD, TOPK = map(os.path.abspath, sys.argv[1:3])
-del sys.argv[2]  # the module client_package takes the other
+del sys.argv[2]  # client_package reads the other argument
 
 import harness  # noqa: E402
 import numpy as np  # noqa: E402
@@ -54,7 +54,7 @@ class Command(unittest.TestCase):
 
     def topk(self, *arguments, code=0, or_code=None, target=None, set_name="",
              **options):
-        """Runs the command, which exits with one of the codes. Returns its
+        """Runs the command, which must exit with one of the codes. Returns its
         stdout."""
         environment = dict(os.environ, TOPK_TARGET=target
                            or self.server.target,
@@ -230,7 +230,7 @@ class Command(unittest.TestCase):
                 [TOPKD, *flags], stdout=subprocess.PIPE, check=False,
                 stderr=subprocess.STDOUT, text=True, timeout=60,
                 env=dict(os.environ, TOPK_INSTRUCTION_SET=set_name))
-            if done.returncode != 0 or set_name:  # a machine may have CUDA
+            if done.returncode != 0 or set_name:  # succeeds on CUDA machines
                 self.assertEqual(done.returncode, 2)
                 self.assertRegex(done.stdout, says)
 
@@ -238,7 +238,7 @@ class Command(unittest.TestCase):
         self.assertEqual(len(self.json("info")["operators"]), 9)
 
     def bench(self, *flags, **codes):
-        """Returns the JSON of a short load."""
+        """Runs a short benchmark. Returns its JSON."""
         result = self.json("bench", "--k", 3, *flags, **codes)
         self.assertEqual(result["errors"], {})
         self.assertEqual(sum(row["requests"] for row in result["kinds"]),
@@ -292,7 +292,7 @@ class Command(unittest.TestCase):
 
     def test_bench_open_loop(self):
         for arrivals in ("constant", "poisson"):
-            # A busy machine misses even this rate.
+            # A busy machine may miss even this rate.
             result = self.bench("--rate", 100, "--duration", 0.4, "--warmup",
                                 0.1, "--arrivals", arrivals, or_code=7)
             self.assertEqual(result["kept_up"], self.stderr == "")
@@ -350,8 +350,8 @@ class Command(unittest.TestCase):
             return start.getvalue()
 
         def archive(shape, nbytes, claimed=None):
-            """Returns an archive with a header and `nbytes` bytes of zeros,
-            whose directory claims another size."""
+            """Returns an archive of a header and `nbytes` zero bytes. Its
+            directory claims the size `claimed`, if given."""
             path = self.folder / f"{shape[0]}-{nbytes}-{claimed}.npz"
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
                 with packed.open("x.npy", "w") as member:
@@ -383,7 +383,7 @@ class Command(unittest.TestCase):
         for path, says in (
                 (archive((4,), whole), f"imply {start + 16}"),
                 (archive((4,), whole, start + 16), "not a .np"),
-                # Nothing is allocated for what only the header has.
+                # Must not allocate for data that only the header claims.
                 (archive((1 << 40,), whole >> 4), "its shape and type imply"),
                 (archive((1 << 27,), 16, len(header((1 << 27,))) + whole),
                  "not a .np")):
@@ -406,7 +406,7 @@ class Command(unittest.TestCase):
             while True:
                 try:
                     piece = os.read(ours, 65536)
-                except OSError:  # Linux's end of the file
+                except OSError:  # end of file on Linux
                     break
                 if not piece:
                     break

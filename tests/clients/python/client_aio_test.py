@@ -1,5 +1,5 @@
-"""The Python client for asyncio with a real server. client_calls_test.py tests
-what both clients do.
+"""Tests the asyncio client with a real server. client_calls_test.py tests what
+both Python clients do.
 
 usage: client_aio_test.py TOPKD
 """
@@ -28,7 +28,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         cls.server = client_package.start(cls.addClassCleanup)
 
     async def asyncSetUp(self):
-        # NumPy's sorts block the loop, of which asyncio would warn.
+        # NumPy sorts block the loop. Keep asyncio from warning.
         asyncio.get_running_loop().slow_callback_duration = 60
         self.client = topk_client.aio.Client(self.server.target)
         self.addAsyncCleanup(self.client.close)
@@ -79,7 +79,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
 
             results = self.client.compute_topk_many(requests())
             self.assertEqual((await results.__anext__()).indices[0], 4)
-            # Python 3.9 raises a new CancelledError.
+            # Python 3.9 raises a new CancelledError instance.
             with self.assertRaises(type(exception)):
                 await asyncio.wait_for(results.__anext__(), 30)
 
@@ -102,8 +102,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(count, 5)
 
     async def test_errors(self):
-        # Repeated, because gRPC may or may not be writing when the server
-        # rejects a stream.
+        # Repeat: gRPC may or may not be writing when the server rejects a
+        # stream.
         for number in range(30):
             for size in (5, 1 << 20):
                 with self.assertRaises(topk_client.TopKError) as caught:
@@ -148,7 +148,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             await asyncio.wait_for(task, 30)
 
     def silent_client(self):
-        """Returns a client of a server that never responds."""
+        """Returns a client for a server that never responds."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         return topk_client.aio.Client(
@@ -171,7 +171,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             results.__anext__())]
         cancelled = asyncio.ensure_future(silent.get_capabilities())
         for _ in range(10):
-            await asyncio.sleep(0)  # until each waits for its response
+            await asyncio.sleep(0)  # let each call start waiting
         cancelled.cancel()
         await silent.close()
         await client.close()
@@ -188,7 +188,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         x = np.arange(1 << 18, dtype=np.float64)
         unreachable = "unix:/nowhere/topk.sock"
         for step, target in (("_prepare", self.server.target),
-                             ("_unary", self.server.target),  # for the limits
+                             ("_unary", self.server.target),  # GetCapabilities
                              ("_sleep", unreachable)):
             client = topk_client.aio.Client(target)
 
@@ -227,7 +227,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         await asyncio.sleep(0)
         task.cancel()
         for _ in range(10):
-            await asyncio.sleep(0)  # until it waits for its response
+            await asyncio.sleep(0)  # let the call start waiting
         await silent.close()
         with self.assertRaises(topk_client.TopKError) as caught:
             await task

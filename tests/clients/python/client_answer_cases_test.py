@@ -1,7 +1,7 @@
-"""The Python client's rules of a response, of retries and of merging, on the
-cases that the C++ library is tested on.
+"""Tests how the Python client checks responses, retries and merges, with the
+test cases of the C++ library.
 
-usage: client_answer_cases_test.py TOPKD     which is not called
+usage: client_answer_cases_test.py TOPKD     TOPKD is not used
 """
 
 import unittest
@@ -133,7 +133,7 @@ class Cases(unittest.TestCase):
                     continue
                 self.assertGreater(attempts.pause_after(error), 0)
                 with self.assertRaises(topk_client.TopKError):
-                    attempts.pause_after(error)  # none is left
+                    attempts.pause_after(error)  # no attempts are left
 
     def test_merges(self):
         for case in CASES["merges"]:

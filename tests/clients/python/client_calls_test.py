@@ -1,4 +1,4 @@
-"""The calls of both Python clients to a real server.
+"""Tests the calls of both Python clients with a real server.
 
 usage: client_calls_test.py TOPKD
 """
@@ -29,7 +29,7 @@ RAMP = np.arange(9)
 
 
 class OfBoth(unittest.TestCase):
-    """What both clients do; here the synchronous one."""
+    """Tests of both clients. This class runs them for the blocking one."""
 
     kind = topk_client.Client
 
@@ -40,7 +40,7 @@ class OfBoth(unittest.TestCase):
         cls.addClassCleanup(cls.client.close)
 
     def fails(self, code, call, *arguments, **options):
-        """Returns the error of a call."""
+        """Makes a call that must fail with `code`. Returns the error."""
         with self.assertRaises(topk_client.TopKError) as caught:
             call(*arguments, **options)
         self.assertEqual(caught.exception.code, code)
@@ -79,13 +79,13 @@ class OfBoth(unittest.TestCase):
 
     def test_large_arrays_are_streamed_with_the_same_result(self):
         x = np.random.default_rng(2).standard_normal((2, 1 << 19), np.float32)
-        for spec in (Onnx(10), Onnx(300000, largest=0)):  # a large answer too
+        for spec in (Onnx(10), Onnx(300000, largest=0)):  # small, large answer
             self.assert_right(self.client.compute_topk(x, spec, stream=True),
                               x, spec)
             self.assert_right(self.client.compute_topk(x, spec, stream=False),
                               x, spec)
-        # A tensor above the limit of messages is streamed unless the caller
-        # forbids that.
+        # A tensor above the message size limit is streamed unless the caller
+        # forbids it.
         x = np.zeros(17 << 20, np.float32)
         x[123456] = 1
         answer = self.client.compute_topk(x, Onnx(1))
@@ -117,7 +117,7 @@ class OfBoth(unittest.TestCase):
             self.assertIn("7", error.message)
             self.assertIsNone(error.retry_delay)
             self.assertIn("K_EXCEEDS_DIMENSION", str(error))
-        # The error arrives while the tensor is sent.
+        # The error arrives while the tensor is being sent.
         self.fails(grpc.StatusCode.INVALID_ARGUMENT, self.client.compute_topk,
                    np.zeros(1 << 24), Onnx(1 << 25), stream=True)
 
@@ -153,7 +153,7 @@ class OfBoth(unittest.TestCase):
                  ({"index_offset": 1.0}, TypeError, "^index_offset is 1.0, "),
                  ({"tensor": np.ma.array(X, mask=X > 3)}, TypeError,
                   "masked array.* pass tensor.filled"),
-                 # Elements that a small type does not have.
+                 # Elements that are out of range for a small type.
                  *(({"spec": small, "data_type": name, "tensor": x}, kind, "")
                    for x, name, kind in (
                        (np.array([16], np.uint8), "u4", ValueError),
@@ -161,7 +161,8 @@ class OfBoth(unittest.TestCase):
                        (np.array([8], np.int8), "i4", ValueError),
                        (np.array([2], np.uint8), "u1", ValueError),
                        (np.zeros(3), "u4", TypeError))))
-        # The first of each has valid arguments that are equal.
+        # Make valid calls first, with arguments that compare equal to invalid
+        # ones below: a cache must not confuse them.
         self.client.compute_topk(X, Onnx(1, axis=0), index_offset=1)
         self.client.compute_topk(X, OpenVINO(1, 0, "max", "value", stable=True))
         for arguments, kind, text in wrong:
@@ -291,8 +292,8 @@ class OfAsyncio(OfBoth):
 
 
 class Calls(unittest.TestCase):
-    """What only the synchronous client does: iterators of requests may wait
-    for results. client_aio_test.py has the same for asyncio."""
+    """Tests of the blocking client only: request iterators may wait for
+    results. client_aio_test.py has the asyncio equivalent."""
 
     def setUp(self):
         self.server = client_package.start(self.addCleanup)

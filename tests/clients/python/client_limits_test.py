@@ -1,4 +1,4 @@
-"""Both Python clients and a server's limit of messages.
+"""Tests both Python clients with a server's message size limit.
 
 usage: client_limits_test.py TOPKD
 """
@@ -44,7 +44,7 @@ class Limits(unittest.TestCase):
                 client.compute_topk_many([Request(large, Onnx(1))])))
             many = [Request(large[:limit - 200], Onnx(1))] * 3
             self.assertEqual(len(list(client.compute_topk_many(many))), 3)
-        # The first call of a client.
+        # Also when this is the client's first call.
         for stream in (None, True):
             with kind(target) as client:
                 self.ask(client, 5 << 20, stream=stream)
@@ -58,7 +58,8 @@ class Limits(unittest.TestCase):
                     self.check(kind, server.target, 1 << power)
 
     def count_questions(self, client, error=None):
-        """Returns a list with an item for each request for the limit."""
+        """Returns a list that gets an item each time the client asks for the
+        limit."""
         client = getattr(client, "client", client)
         calls = []
         once = client._capabilities
@@ -101,7 +102,7 @@ class Limits(unittest.TestCase):
                 self.assertEqual(len(calls), 1)
 
     def test_invalid_limits_of_a_server(self):
-        """A server with an invalid limit still receives messages."""
+        """Messages are still sent to a server that reports an invalid limit."""
         for told in (-1 << 63, -1, 0, 1, (1 << 63) - 1):
             client = topk_client.Client("127.0.0.1:1")
             client._learn_limit(topk_pb2.Capabilities(

@@ -1,4 +1,4 @@
-"""Compares the bytes of merged shards with a real server's result over the
+"""Compares merged shards, byte for byte, with a real server's result over the
 whole axis.
 
 usage: client_merge_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
@@ -34,7 +34,7 @@ class Merge(unittest.TestCase):
         cls.addClassCleanup(cls.client.close)
 
     def shards(self, rng, request, whole, offset):
-        """Yields a partial of each shard and its begin; some are empty."""
+        """Yields the partial and the start of each shard. Some are empty."""
         x, spec, data_type = request.tensor, request.spec, request.data_type
         axis = spec.axis % x.ndim
         n = x.shape[axis]
@@ -68,7 +68,7 @@ class Merge(unittest.TestCase):
                     given = None if offset else begins
                     self.assertEqual(bytes_of(merge(parts, given)),
                                      bytes_of(whole))
-                    # First each by itself, which makes its indices absolute.
+                    # Merge each one alone first, to make its indices absolute.
                     pool = [merge([part], None if offset else [begin])
                             for part, begin in zip(parts, begins)]
                     while len(pool) > 1:
@@ -83,7 +83,7 @@ class Merge(unittest.TestCase):
             bits = codes.view(TYPES.get(name, codes.dtype))
             value = numbers(bits, name)
             if value.dtype.kind == "f":
-                with np.errstate(invalid="ignore"):  # NaNs that signal
+                with np.errstate(invalid="ignore"):  # signaling NaNs
                     value = value.astype(np.float64)
                 value = np.where(value == np.inf, 1e300, value)
                 value = np.where(np.isnan(value), np.inf, value)

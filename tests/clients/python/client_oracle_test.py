@@ -1,5 +1,5 @@
-"""Compares a real server with NumPy: random requests of every dialect, version,
-data type and memory layout, by both clients and every method.
+"""Compares a real server with NumPy, with random requests of every dialect,
+version, data type and memory layout, through both clients and every method.
 
 usage: client_oracle_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
 """
@@ -69,7 +69,7 @@ class Oracle(unittest.TestCase):
                  for name, number in tensor_pb2.DataType.items() if number]
         self.assertEqual(set(names), {name.lower()
                                       for name in [*TYPES, *SMALL]})
-        # The others come only as codes in uint8.
+        # NumPy has no name for the other types: they are codes in uint8.
         self.assertEqual(sorted(names), sorted(
             list(_dtypes.NUMPY_NAMES) + ["u1", "u3", "u6", "nf4"]))
         self.assertEqual(_dtypes.WIDTHS, {

@@ -1,5 +1,5 @@
-"""Runs the examples of the Python client's pages with another server address.
-An example that needs a package which is not installed is skipped.
+"""Runs the examples of the Python client's pages, with another server address.
+Skips examples that need a package that is not installed.
 
 usage: client_readme_test.py TOPKD
 """
@@ -15,7 +15,7 @@ import client_package
 import client_security_test
 
 PAGES = ("README.md", "RECIPES.md")
-# The package that an example needs, if it needs one, and the example.
+# Matches an example, and the name of the package that it needs, if any.
 EXAMPLE = re.compile(
     r"(?:^<!-- needs: (\S+) -->\n)?^```python\n(.*?)^```$", re.M | re.S)
 TARGET = "localhost:50051"

@@ -1,5 +1,5 @@
 """Tests the Python client with a real server: TLS, mutual TLS, tokens, Unix
-sockets; and its errors if the server is at its limits.
+sockets, and the errors of a server that is at its limits.
 
 usage: client_security_test.py TOPKD
 """
@@ -29,7 +29,7 @@ def openssl(*arguments):
 
 
 def make_certificates(folder):
-    """Makes an authority and certificates by it: server and client."""
+    """Creates a CA, and a server and a client certificate signed by it."""
     openssl("req", "-x509", "-newkey", "ec", "-pkeyopt",
             "ec_paramgen_curve:P-256", "-nodes", "-days", 2,
             "-subj", "/CN=authority", "-keyout", folder / "ca.key",
@@ -106,7 +106,7 @@ class Security(unittest.TestCase):
             with self.assertRaises(ValueError) as caught:
                 topk_client.Client(self.server.target, **wrong)
             self.assertIn(list(wrong)[-1], str(caught.exception))
-        # open() takes an int for a file descriptor, which it closes.
+        # open() would take an int as a file descriptor and close it.
         for wrong in ({"tls_ca": 2}, {"token_file": True}):
             with self.assertRaisesRegex(TypeError, "not a path"):
                 topk_client.Client(self.server.target, **wrong)
@@ -243,7 +243,7 @@ class Full(unittest.TestCase):
         with topk_client.Client(server.target) as holder, (
                 topk_client.Client(server.target, max_attempts=1)) as client:
             held = holder.compute_topk_many(requests())
-            next(held)  # the one place is taken
+            next(held)  # the server is now at its limit
             with self.assertRaises(topk_client.TopKError) as caught:
                 client.compute_topk(X, Onnx(1))
             error = caught.exception

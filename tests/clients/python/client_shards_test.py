@@ -1,4 +1,4 @@
-"""Tests the shards of Dask and Ray workers, without either.
+"""Tests the code for shards that Dask and Ray workers share, without either.
 
 usage: client_shards_test.py TOPKD
 """
@@ -34,7 +34,7 @@ def objects():
             if name.startswith("topk-shard-")}
 
 
-# A worker that is killed once it has asked.
+# A worker that is killed after its request.
 KILLED = """
 import os, signal, sys
 import numpy as np
@@ -46,7 +46,7 @@ sys.stdin.read()
 """
 
 
-# A thread of a worker that forks between two shards.
+# A worker thread that forks between two shards.
 FORKS = """
 import os, sys, threading
 import numpy as np
@@ -101,7 +101,7 @@ class Shards(unittest.TestCase):
         self.assertEqual(list(got.values), [6])
 
     def test_an_absent_server_is_skipped(self):
-        for _ in range(4):  # it begins with either
+        for _ in range(4):  # the first server varies
             got = _shards.answer(np.arange(9), 0, question(
                 [NOBODY, self.server.target]))
             self.assertEqual(list(got.indices), [8, 7, 6])
@@ -155,7 +155,7 @@ class Shards(unittest.TestCase):
         theirs = {name for name in objects() if f"-{pid}-" in name}
         self.assertEqual(len(theirs), 1)
         _shards.remove_abandoned()
-        self.assertLessEqual(mine | theirs, objects())  # both live
+        self.assertLessEqual(mine | theirs, objects())  # both are alive
         os.kill(pid, signal.SIGKILL)
         worker.wait()
         _shards.remove_abandoned()
@@ -163,8 +163,8 @@ class Shards(unittest.TestCase):
         self.assertLessEqual(mine, objects())
 
     def test_a_forked_process_has_its_own_buffer(self):
-        # The child also drops the lock, so that what the parent leaves when it
-        # is killed is abandoned while the child lives.
+        # The child must also drop its share of the lock. Otherwise the buffers
+        # of a killed parent would not count as abandoned while the child lives.
         forks = subprocess.Popen(
             [sys.executable, "-c", FORKS], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True,
@@ -195,7 +195,7 @@ class Shards(unittest.TestCase):
         self.assertGreaterEqual(len(mine), len(buffers))
         for buffer in buffers:
             buffer.close()
-        self.assertLessEqual(len(objects() & mine), 1)  # the other test's
+        self.assertLessEqual(len(objects() & mine), 1)  # another test's buffer
 
 
 if __name__ == "__main__":

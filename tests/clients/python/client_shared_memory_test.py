@@ -1,4 +1,4 @@
-"""The Python client's shared memory with a real server.
+"""Tests the Python client's shared memory with a real server.
 
 usage: client_shared_memory_test.py TOPKD
 """
@@ -52,7 +52,7 @@ class Shared(unittest.TestCase):
                           input_total_tensor_size_bytes=self.x.nbytes + 64)
         answer = self.client.compute_topk(self.memory.region(self.x.T), padded)
         np.testing.assert_array_equal(answer.values, self.values.T)
-        # ONNX has no strides.
+        # ONNX requests cannot have strides.
         with self.assertRaisesRegex(ValueError, "or is not contiguous or not"):
             self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))
 

@@ -1,5 +1,5 @@
-"""topk() and topk_many() of both Python clients: what they accept as a tensor,
-and the types of what they return. Tests with PyTorch run where it is installed.
+"""Tests topk() and topk_many() of both Python clients: the tensors that they
+accept and the types that they return. PyTorch is tested if it is installed.
 
 usage: client_topk_test.py TOPKD
 """
@@ -19,7 +19,7 @@ except ImportError:
 
 
 class DLPack:
-    """An array of a library without __array__, on a device."""
+    """An array that supports DLPack but not __array__, on a given device."""
 
     def __init__(self, x, device):
         self.x = x

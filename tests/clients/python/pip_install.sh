@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
 # Installs the Python client as a user would, into fresh virtual environments
-# below build/, and runs its tests there. It needs PyPI, and exits with 77 if
-# pip cannot reach it. The tree makes the sdist, the sdist makes the wheel; both
-# are installed with neither protoc nor a compiler within reach.
+# below build/, and runs its tests there. Exits with 77 if PyPI is unreachable.
+# The sdist is built from the tree and the wheel from the sdist. Both are
+# installed without access to protoc or a compiler.
 #
 # usage: tests/clients/python/pip_install.sh TOPKD [--python PYTHON]...
 #          [--oldest-and-newest] [--only PART] [REQUIREMENT...]
-#        PYTHON is an interpreter to install for, python3 by default; the first
-#        one builds. --oldest-and-newest takes those of this machine's
-#        interpreters that the client supports. --only runs one of the tests,
-#        for example calls. The requirements are versions to test with, for
-#        example 'protobuf==3.20.3'.
+#        PYTHON is an interpreter to test, python3 by default; the first one
+#        also builds. --oldest-and-newest tests the oldest and newest supported
+#        interpreters of this machine. --only runs one test, for example calls.
+#        Each REQUIREMENT is a version to test with, for example
+#        'protobuf==3.20.3'.
 set -euo pipefail
 if [ $# -lt 1 ] || [ "$1" = --help ]; then
   sed -n '2,14s/^# \{0,1\}//p' "$0"
   exit 2
 fi
 
-# supported_pythons: prints the version and the path of each, oldest first.
+# supported_pythons: prints their versions and paths, oldest first.
 supported_pythons() {
   local python
   for python in python3 python3.{9..29} \
     "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3; do
-    # Debian puts ensurepip into a separate package.
+    # Debian has ensurepip in a separate package.
     "$python" -c 'if 1:
       import ensurepip, sys, venv
       if sys.version_info >= (3, 9):
@@ -58,14 +58,14 @@ if [ ${#pythons[@]} -eq 0 ]; then pythons=(python3); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 export PYTHONPATH=$PWD/tests/support/python
-# Before 3.10 Python forks to start topkd, and some versions of gRPC abort the
+# Before 3.10, Python forks to start topkd, and some gRPC versions abort the
 # child.
 export GRPC_ENABLE_FORK_SUPPORT=false
 
 folder=$PWD/build/pip_install
 rm -rf "$folder"
-# One pip for all environments: to install it takes seconds. The version that
-# comes with a Python may be too old for a newer Python.
+# Share one pip among all environments, since installing it takes seconds. The
+# pip bundled with a Python may be too old for a newer Python.
 pip() { "$folder/tools/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 "${pythons[0]}" -m venv "$folder/tools"
@@ -80,7 +80,7 @@ then
 fi
 "$folder/tools/bin/python" -m build --outdir "$folder" client/python >&2
 
-# Programs that fail where a compiler or protoc would be found.
+# Put failing programs in the place of compilers and protoc.
 mkdir "$folder/without"
 for program in protoc cc c++ gcc g++ clang clang++; do
   printf '#!/bin/sh\necho "%s was run" >&2\nexit 1\n' "$program" \
@@ -105,7 +105,7 @@ for python in "${pythons[@]}"; do
   echo "== $("$python" --version)" >&2
   install "$folder"/topk_client-*.tar.gz ml_dtypes "$@"
   installed_files >"$folder/of_sdist"
-  # The wheel finds what the client needs, but not the client.
+  # Make the client's dependencies importable, but not the client.
   pip --python "$folder/venv" uninstall -q -y topk_client
   install "$folder"/topk_client-*.whl "$@"
   installed_files | diff "$folder/of_sdist" - >&2
@@ -115,7 +115,7 @@ for python in "${pythons[@]}"; do
     (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
       -W error::DeprecationWarning "../../$test" "$topkd")
   done
-  # Triton's client has stubs of its own, which must not collide with ours.
+  # Triton's client has its own stubs, which must not collide with ours.
   install --no-deps tritonclient==2.47.0 python-rapidjson packaging
   "$folder/venv/bin/python" -c 'import topk_client, tritonclient.grpc'
   "$folder/venv/bin/python" -c 'import tritonclient.grpc, topk_client'

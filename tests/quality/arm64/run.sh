@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds topkd, topk, their tests and their Debian packages for arm64 with
-# Debian's cross compiler, and runs them under QEMU. No package of this machine
-# changes except the cross compiler.
+# Debian's cross compiler, and runs them under QEMU. Changes no packages of this
+# machine except the cross compiler.
 #
 # usage: tests/quality/arm64/run.sh [STEP...]
-#        Without a step it runs all of them, in this order:
-#   answers       topkd's and topk's results are those of this machine's topk
+#        Without arguments, runs all steps in this order:
+#   answers       topkd's and topk's results equal those of this machine's topk
 #   core          conformance, tiny inputs and allocations, NEON and scalar
 #   unit          the unit tests
-#   integration   calls to a server in the test's process, and of the programs
+#   integration   calls to a server in the test's process, and the programs
 #   package       the Debian packages: architecture, dependencies, contents
 set -euo pipefail
 
@@ -46,7 +46,8 @@ trap cleanup EXIT
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev \
   libbenchmark-dev g++-aarch64-linux-gnu python3
-# Unpacked: installed, it would take over every arm64 program of this machine.
+# Unpack QEMU only. If installed, it would run every arm64 program on this
+# machine.
 unpack_package qemu-user-static build/tools
 PATH="$PWD/build/tools/usr/bin:$PATH"
 tests/quality/arm64/sysroot.sh "$sysroot"
@@ -54,10 +55,10 @@ cmake --preset arm64
 
 build() { cmake --build --preset arm64 --target "$@"; }
 run() { qemu-aarch64-static -L "$sysroot" "$arm64/bin/$1" "${@:2}"; }
-# One process for all cases of a program, which QEMU takes long to start.
+# Run all cases of a program in one process, because QEMU is slow to start.
 run_tests() { run "$1" --gtest_brief=1 "${@:2}"; }
 
-# Starts the arm64 topkd; sets server to its process and target to its address.
+# Starts the arm64 topkd. Sets server to its process and target to its address.
 start_server() {
   qemu-aarch64-static -L "$sysroot" "$arm64/bin/topkd" --listen 127.0.0.1:0 \
     --ready-file "$work/ready.json" 2>"$work/log" &
@@ -73,8 +74,8 @@ start_server() {
   target=$(sed -n 's/.*"listen":\["\([^"]*\)".*/\1/p' "$work/ready.json")
 }
 
-# The arm64 server's results, received by an arm64 client and one of this
-# machine, have to match those that this machine computes.
+# The results of the arm64 server, received by an arm64 client and by one of this
+# machine, must match the results that this machine computes.
 answers() {
   local data=deploy/data/digits_similarity.npy count=0 client options
   build topk_server topk_cli
@@ -82,7 +83,7 @@ answers() {
   cmake --build --preset release --target topk_cli
   start_server
   while read -r options; do
-    # shellcheck disable=SC2086  # the options are words
+    # shellcheck disable=SC2086  # the options are separate words
     "$host/bin/topk" run $data $options --out "$work/expected" --local
     for client in "$host/bin/topk" "run topk"; do
       # shellcheck disable=SC2086
@@ -112,8 +113,8 @@ END
 
 core() {
   build topk_{allocations,conformance,exhaustive}_test
-  # A set that is not there is refused. Both are there, so each program below,
-  # which runs on every set that there is, runs on both.
+  # An unavailable instruction set is rejected. Both sets are accepted, so the
+  # programs below, which use every available set, use both.
   for set in neon scalar; do
     TOPK_INSTRUCTION_SET=$set run_tests topk_exhaustive_test \
       --gtest_filter='*EveryRowAndEveryK/u1'
@@ -130,9 +131,9 @@ unit() {
   for program in "${programs[@]}"; do run_tests "topk_${program}_test"; done
 }
 
-# Left out under QEMU: the limit on log lines, which takes 90 s there, the
-# metrics of the process, for which QEMU's /proc/self/stat has zeros, and starts
-# with few file descriptors, of which QEMU needs some.
+# Not run under QEMU: the limit on log lines, which takes 90 s there; metrics of
+# the process, because QEMU's /proc/self/stat has zeros; and starts with few file
+# descriptors, because QEMU needs some itself.
 integration() {
   build topk_calls_test topk_server_test
   run_tests topk_calls_test
@@ -142,8 +143,7 @@ integration() {
   run_tests topk_server_test --gtest_filter="-$without"
 }
 
-# Debian's tools find the libraries, and the packages that have them, in the
-# sysroot.
+# Debian's tools find the libraries and their packages in the sysroot.
 package() {
   local name deb file machine
   export DEB_HOST_ARCH=arm64 DPKG_ADMINDIR="$sysroot/var/lib/dpkg"

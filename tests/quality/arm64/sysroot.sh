@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes a folder with the arm64 files that the project is built with: Debian's
-# packages, unpacked, not installed. This machine's packages do not
-# change; apt reads the same sources into separate lists. var/lib/dpkg in the
-# folder is a database in which dpkg-shlibdeps finds them (DPKG_ADMINDIR).
+# Creates a folder with the arm64 files that the build needs, from unpacked
+# Debian packages. This machine's packages do not change: apt reads the same
+# sources into separate lists. dpkg-shlibdeps finds the unpacked packages in the
+# folder's database, var/lib/dpkg (DPKG_ADMINDIR).
 #
 # usage: tests/quality/arm64/sysroot.sh FOLDER
 set -euo pipefail
@@ -13,12 +13,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 source deploy/packages.sh
 
 if [ -e "$folder/.done" ]; then exit 0; fi
-# An interrupted run has left a part.
+# Remove what an interrupted run has left.
 if [ -e "$folder/.begun" ]; then rm -rf "$folder"; fi
 mkdir -p "$folder"
 touch "$folder/.begun"
-# Compilers, generators and cmake are this machine's; only what is linked or
-# included, or what their CMake packages ask for, is arm64's.
+# Compilers, code generators and cmake are this machine's. The sysroot has only
+# libraries and headers, and the files that their CMake packages need.
 packages=(libc6-dev libstdc++-12-dev libgtest-dev libgmock-dev libbenchmark-dev)
 for package in "${TOPK_BUILD_PACKAGES[@]}"; do
   case "$package" in
@@ -45,7 +45,7 @@ for deb in "$apt"/cache/*.deb; do
   dpkg-deb --control "$deb" "$apt/control"
   name=$(dpkg-deb --field "$deb" Package)
   if grep -qx 'Multi-Arch: same' "$apt/control/control"; then name+=:arm64; fi
-  # Its paths are those in the folder, where dpkg-shlibdeps finds libraries.
+  # Use the paths in the folder, where dpkg-shlibdeps finds the libraries.
   dpkg-deb --fsys-tarfile "$deb" |
     tar -xv -C "$folder" --keep-directory-symlink --no-same-owner \
       --exclude='./usr/share/doc' --exclude='./usr/share/locale' \
@@ -65,7 +65,7 @@ for deb in "$apt"/cache/*.deb; do
 done
 printf '%s\n' "$(dpkg --print-architecture)" arm64 >"$database/arch"
 rm -r "$apt"
-# gRPC's CMake package asks for its code generators, which run here.
+# gRPC's CMake package needs its code generators, which run on this machine.
 for plugin in /usr/bin/grpc_*_plugin; do
   ln -sf "$plugin" "$folder/usr/bin/"
 done

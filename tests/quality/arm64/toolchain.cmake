@@ -1,5 +1,5 @@
-# Debian's cross compiler for arm64, and QEMU to run what it makes. The sysroot
-# is that of sysroot.sh.
+# Debian's cross compiler for arm64, with the sysroot of sysroot.sh, and QEMU to
+# run the programs.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
@@ -7,7 +7,7 @@ set(topk_sysroot ${CMAKE_CURRENT_LIST_DIR}/../../../build/arm64-sysroot)
 cmake_path(NORMAL_PATH topk_sysroot)
 set(CMAKE_SYSROOT ${topk_sysroot})
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
-set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)  # those that run here
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)  # use this machine's programs
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
@@ -15,8 +15,8 @@ set(ENV{PKG_CONFIG_LIBDIR}
     ${topk_sysroot}/usr/lib/aarch64-linux-gnu/pkgconfig)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L ${topk_sysroot})
 
-# The Debian packages: cpack would name this machine's architecture, and look
-# for libraries among its packages.
+# For the Debian packages: by default, cpack would use this machine's
+# architecture, and look for libraries among this machine's packages.
 set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS
     ${topk_sysroot}/usr/lib/aarch64-linux-gnu)

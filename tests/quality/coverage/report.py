@@ -1,9 +1,9 @@
-"""Prints coverage by folder from llvm-cov's lists in a build folder, and
-writes the uncovered lines of each file to report.txt there.
+"""Prints coverage by folder, from llvm-cov's output in a build folder. Writes
+the uncovered lines of each file to report.txt in the build folder.
 
-A line or branch of a template counts once, and as covered if any instance
-covers it. A condition that was reached but went neither way is a constant of
-its instance.
+A line or branch of a template counts once, as covered if any instance covers
+it. A condition that was reached but took neither branch is a constant of its
+instance.
 
 usage: report.py FOLDER
 """
@@ -15,19 +15,19 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# Least per cent of lines and of branches.
+# The required percentage of lines and of branches.
 TARGETS = {"core": 95, "server": 90}
 PARTS = ("core", "server", "client")
 
 
 def name_of(path):
-    """The path from the root, "" for what is not of one of the parts."""
+    """Returns the path from the root, or "" outside the measured folders."""
     name = os.path.relpath(path, ROOT)
     return name if name.split("/")[0] in PARTS else ""
 
 
 def read_lines(path):
-    """{file: {line: how often it was run}}"""
+    """Returns {file: {line: execution count}}."""
     files = collections.defaultdict(dict)
     for row in path.read_text(encoding="utf-8").splitlines():
         kind, _, rest = row.partition(":")
@@ -40,7 +40,7 @@ def read_lines(path):
 
 
 def read_branches(path, lines):
-    """{file: {(place, outcome): how often it was taken}}"""
+    """Returns {file: {(place, outcome): how often it was taken}}."""
     files = collections.defaultdict(collections.Counter)
     report = json.loads(path.read_text(encoding="utf-8"))
     for file in report["data"][0]["files"]:
@@ -60,7 +60,7 @@ def read_branches(path, lines):
 
 
 class Row:
-    """Lines and branches, all and those that were run."""
+    """Counts of lines and branches: in total, and executed."""
 
     def __init__(self, parts):
         parts = list(parts)

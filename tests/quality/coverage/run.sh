@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures which code of core/, server/ and client/ the tests cover. Builds with
-# Clang's counters, runs the tests of GoogleTest, the tests in Python and the
-# corpora, and prints lines and branches by folder. build/coverage/report.txt
-# lists uncovered code. Ends with 1 if core or server is below its target.
+# Measures the test coverage of core/, server/ and client/. Builds with Clang's
+# counters, runs the GoogleTest tests, the Python tests and the fuzzing corpora,
+# and prints line and branch coverage by folder. build/coverage/report.txt lists
+# uncovered code. Exits with 1 if core or server is below its target.
 #
 # usage: tests/quality/coverage/run.sh [--report]
 #
-# --report   the table of the last run
+# --report   prints the table of the last run
 set -euo pipefail
 
 case "${1:-}" in
@@ -29,9 +29,9 @@ if [ "${1:-}" != --report ]; then
   cmake --preset coverage
   cmake --build --preset coverage
   rm -rf "$build/profiles"
-  # Files for each program, to which each of its processes adds when it exits:
-  # those that are killed count for nothing. Whole programs: a process for each
-  # case, as ctest has them, would spend its time on counters.
+  # Each program has its own files, which its processes update when they exit.
+  # Killed processes are not counted. Run whole programs: a process per test
+  # case, as in ctest, would spend its time on writing counters.
   for test in "$build"/bin/*_test; do
     LLVM_PROFILE_FILE="$PWD/$build/profiles/${test##*/}-%2m.profraw" \
       "$test" --gtest_brief=1 || failed=true

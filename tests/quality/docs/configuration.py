@@ -1,10 +1,10 @@
-"""Writes the tables of server/CONFIGURATION.md and the settings that the Helm
-chart accepts, or compares them.
+"""Checks the tables of server/CONFIGURATION.md and the settings that the Helm
+chart accepts. With --write, updates them.
 
 usage: configuration.py TOPKD [--write]
 
-The tables have the flags of `topkd --help` and the first sentence of each
-text. The chart accepts the same flags, except those of NOT_IN_CHART.
+The tables have the flags of `topkd --help`, each with the first sentence of its
+help text. The chart accepts the same flags, except those of NOT_IN_CHART.
 """
 
 import json
@@ -17,8 +17,8 @@ import textwrap
 ROOT = pathlib.Path(__file__).parents[3]
 PAGE = ROOT / "server/CONFIGURATION.md"
 SCHEMA = ROOT / "deploy/kubernetes/helm/topkd/values.schema.json"
-# Of the templates, which derive them from other values; and of unix: sockets,
-# which pods do not have. YAML would also read the mode 0660 as 432.
+# Flags that the templates derive from other values, and the flag for unix:
+# sockets, which pods do not have. YAML would also read the mode 0660 as 432.
 NOT_IN_CHART = {
     "listen", "metrics-listen", "health-listen", "drain-delay",
     "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl",
@@ -26,14 +26,14 @@ NOT_IN_CHART = {
 MARK = ("<!-- The rest is written by "
         "tests/quality/docs/configuration.py --write. -->\n")
 ENTRY = re.compile(r"  --([a-z0-9-]+) ?(.*?) ?\(Env:(\w+)\)\s*(.*)")
-# The descriptions of values that CLI11 prints before the default.
+# The value types that CLI11 prints before the default.
 TYPES = {"BYTES": "bytes", "DURATION": "seconds", "RATE": "per second",
          "SHARE": "0 to 1", "ADDRESS": "address", "MODE": "octal mode",
          "NAME": "name", "URL": "URL", "PREFIX": "prefix"}
 
 
 def value_of(text):
-    """Returns what a flag takes, with its default, of CLI11's description."""
+    """Converts CLI11's description of a flag to its value type and default."""
     text = text.removesuffix("...").strip()
     if not text:
         return "on or off (off)"
@@ -47,7 +47,7 @@ def value_of(text):
     else:
         kind = TYPES.get(kind, "text")
     default = default.strip()
-    # A number of 19 digits is the largest one: no limit.
+    # A number of 19 digits is the largest integer, which means no limit.
     if not default or len(default) == 19:
         return kind
     return f"{kind} (`{default}`)"
@@ -72,7 +72,7 @@ def tables(lines):
 
 
 def schema(rows):
-    """Returns the chart's schema with the settings that the rows have."""
+    """Returns the chart's schema, with the settings in these rows."""
     names, switches = [], {}
     for row in rows:
         found = re.match(r"\| `--([a-z0-9-]+)` \| (on or off)?", row)

@@ -1,17 +1,17 @@
-"""Runs the commands of pages as a reader would, and compares what they print
-with what the pages say.
+"""Runs the commands of pages as a reader would, and compares their output with
+the pages.
 
-Every block that page_commands.py describes runs in a copy of this repository,
-at its root. `localhost:50051` in a command is replaced by the address of a
+Each block that page_commands.py describes runs in the root of a copy of this
+repository. `localhost:50051` in a command is replaced by the address of a
 server that this program starts. A comment before a block may say
 
-  <!-- needs go protoc -->    programs without which it is left out
-  <!-- not run: why -->       that it is left out
+  <!-- needs go protoc -->    skip the block unless these programs exist
+  <!-- not run: why -->       always skip the block
 
 usage: run_pages.py --bin FOLDER PAGE...     FOLDER has topkd and topk
 
-Ends with 1 if a block is wrong, with 77 if one was left out because a
-program is missing.
+Exits with 1 if a block fails, or with 77 if one was skipped because a program
+is missing.
 """
 
 import argparse
@@ -30,7 +30,8 @@ HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 def copy_tree(folder):
-    """Copies the files that git has or would add; skips without a checkout."""
+    """Copies the files that git has or would add. Skips the test if this is not
+    a git checkout."""
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
         check=False, capture_output=True, text=True)
@@ -44,7 +45,7 @@ def copy_tree(folder):
 
 
 def absent_programs(note):
-    """Returns which programs that a note asks for are not here."""
+    """Returns the missing programs among those that a note needs."""
     if not note.startswith("needs "):
         return []
     return [name for name in note.split()[1:] if not shutil.which(name)]
@@ -58,7 +59,7 @@ def main():
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     programs = options.bin.resolve()
-    # Debian's python3 comes first: it has the packages that are installed.
+    # Debian's python3 comes first, because it has the installed packages.
     environment = dict(os.environ,
                        PATH=f"{programs}:/usr/bin:{os.environ['PATH']}")
     failed = ran = skipped = 0

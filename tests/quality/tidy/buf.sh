@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Lints the contract with buf's STANDARD rules, and compares it with that of an
-# earlier commit, whose messages it must not break. Not part of tests/run.sh,
-# which needs no Node.js: run it when a .proto file changes.
+# Lints the .proto files with buf's STANDARD rules, and checks that they do not
+# break the messages of an earlier commit. Not part of tests/run.sh, because buf
+# needs Node.js. Run this script when a .proto file changes.
 #
 # usage: tests/quality/tidy/buf.sh [COMMIT]
 #        COMMIT is HEAD^ by default.

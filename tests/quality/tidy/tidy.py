@@ -1,9 +1,9 @@
 """House rules as tests.
 
-usage: tidy.py RULE     prints what breaks the rule, exits 1
+usage: tidy.py RULE     prints violations of the rule, then exits with 1
        tidy.py --list
 
-Each rule is first tested with a sample that breaks it.
+Each rule is first tested with a sample that violates it.
 """
 
 import pathlib
@@ -20,8 +20,8 @@ FOLDERS = ("proto", "core", "server", "client", "deploy", "tests")
 
 
 def sources():
-    """Returns {path: text} of the project's text files, without those of
-    build folders, virtual environments and other authors."""
+    """Returns {path: text} of the project's text files. Excludes build folders,
+    virtual environments and third-party files."""
     paths = [path for path in ROOT.iterdir() if path.is_file()]
     for folder in FOLDERS:
         paths += (ROOT / folder).rglob("*")
@@ -45,8 +45,8 @@ PROTOBUF = re.compile(r"^google/protobuf/|\.pb\.h$")
 LOG_OR_METRICS = re.compile(r"^(spdlog|prometheus)/")
 STANDARD = re.compile(r"^(\w+|sys/\w+\.h|sched\.h|unistd\.h)$")
 PROJECT = ("core", "server", "client", "proto", "tests")
-# Each folder of the server may include those before it, so that there is no
-# cycle; its root may include all.
+# Each folder of the server may include the folders before it, which rules out
+# cycles. The root of the server may include all.
 SERVER = [f"server/{name}" for name in (
     "transport", "telemetry", "grpc_workarounds", "security", "admission",
     "shared_memory", "calls", "config", "health", "oip")]
@@ -68,8 +68,8 @@ MAY_INCLUDE = {
        for i, folder in enumerate(SERVER)},
     "client": ["client", "core/base", "core/command_line", "core/dialects",
                "core/merge", "core/security", "core/wire", "proto"],
-    # --local, the bench's check of what the server answers, and whether an
-    # engine can be had at all.
+    # For --local, for checking the server's answers in `topk bench`, and for
+    # whether an engine is available.
     "client/cli/command.cc": ["client", "core/base", "core/command_line",
                               "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
@@ -100,7 +100,7 @@ def include_direction(files):
         project = header.split("/")[0] in PROJECT
         bad = project and not any(
             below(header, allowed) for allowed in MAY_INCLUDE[folder])
-        # Every path from the root, so that no other form goes unseen.
+        # Require paths from the root, so that no include escapes the rules.
         bad |= quote == '"' and not project and not PROTOBUF.search(header)
         in_core = folder.startswith("core")
         bad |= folder in ("core/base", "core/plan") and not project and not (
@@ -114,8 +114,8 @@ def include_direction(files):
             yield f"{name}:{number}: {folder} may not include {header}"
 
 
-# Literals that look like a reason and are in no response: names of codes
-# and variables, and errors of the start.
+# Literals that look like reasons but are never in a response: names of codes
+# and variables, and startup errors.
 _NO_REASONS = re.compile(
     r"TOPKD?_.*|GRPC_.*|OTEL_.*|TLS_.*|TOKENS_FILE|TOKEN_NAME|"
     r"READY_FILE|TOKEN|FILE|FLAG|START|"
@@ -125,7 +125,7 @@ _NO_REASONS = re.compile(
 
 
 def error_reasons(files):
-    """proto/ERRORS.md has the reasons of the code, and no others."""
+    """proto/ERRORS.md lists exactly the reasons that the code uses."""
     used, page = {}, "proto/ERRORS.md"
     for name, text in files.items():
         if re.match(r"(core/|server/|client/\w+\.)", name) and name.endswith(
@@ -146,7 +146,7 @@ def error_reasons(files):
 
 
 def versions(files):
-    """Packages, charts and pages have the version of the project."""
+    """Packages, charts and pages have the project's version."""
     project = re.search(r"project\(\w+ VERSION ([\d.]+)",
                         files.get("CMakeLists.txt", ""))
     for name, text in files.items():
@@ -163,7 +163,7 @@ def no_output_in_core(files):
         r"<iostream>|<fstream>|spdlog|std::c(out|err|log)\b|"
         r"\bf?printf\(|\bputs\(|\babort\(|\bassert\(")
     for name, number, line in lines(files, ".h", ".cc"):
-        # Result's one precondition is a programmer's error.
+        # Result may abort: violating its precondition is a programming error.
         if name == "core/base/status.h" and "std::abort" in line:
             continue
         if name.startswith("core/") and banned.search(line):
@@ -171,7 +171,7 @@ def no_output_in_core(files):
 
 
 def documented(files):
-    """Every class, struct, enum and free function of a header has a ///."""
+    """Every class, struct, enum and free function in a header has a ///."""
     symbol = re.compile(
         r"^(?:template <.*>\s*)?(?:\[\[nodiscard\]\] )?"
         r"(?:class|struct|enum(?: class)?) (?:\[\[nodiscard\]\] )?\w+[^;]*$|"
@@ -185,7 +185,7 @@ def documented(files):
         for number, line in enumerate(text_lines):
             if not symbol.match(line):
                 continue
-            # Declarations without a blank line between them share one comment.
+            # Adjacent declarations without a blank line share one comment.
             above = number
             while above > 0 and text_lines[above - 1].strip():
                 above -= 1
@@ -209,7 +209,7 @@ def proto_comments(files):
 
 
 def links(files):
-    """The targets of links, and paths from the root in pages, exist."""
+    """In pages, link targets and paths from the root exist."""
     for name, text in files.items():
         if not name.endswith(".md"):
             continue
@@ -228,14 +228,14 @@ def links(files):
 
 
 def _headings(page):
-    """The names that a page's headings have in links."""
+    """Returns the anchors of a page's headings."""
     return [re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-")
             for line in page.read_text(encoding="utf-8").split("\n")
             if line.startswith("#")]
 
 
 def _tool(command, names):
-    """Runs a tool on files; yields the tool's output if it fails."""
+    """Runs a tool on files. Yields the tool's output if it fails."""
     if shutil.which(command[0]) is None:
         print(f"{command[0]} is not installed: skipped")
         sys.exit(SKIPPED)
@@ -255,7 +255,7 @@ def shellcheck(files):
                      [name for name in files if name.endswith(".sh")])
 
 
-# Each rule, and a sample that breaks it.
+# Each rule, with a sample that violates it.
 RULES = {
     include_direction: {"core/plan/a.h": '#include "core/engine.h"'},
     error_reasons: {"core/a.cc": '"K_MISSING"'},

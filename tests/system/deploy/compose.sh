@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Has the reference implementation of Compose's specification read the compose
-# file: unknown keys and wrong values are errors. The files that it mounts must
-# exist. Not part of tests/run.sh: it needs Go 1.24 or newer, and the network the
-# first time.
+# Checks the compose file with the reference implementation of the Compose
+# specification: unknown keys and wrong values are errors. Mounted files must
+# exist. Not part of tests/run.sh, because it needs Go 1.24 or newer and, the
+# first time, the network.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../../deploy/compose"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# The program does not read variables, so it gets their defaults.
+# The program does not read variables. Substitute their defaults.
 sed -E 's/\$\{\w+:-([^}]*)\}/\1/g; s/\$\{\w+:\?[^}]*\}/secret/g' compose.yaml \
   >"$work/compose.yaml"
 COMPOSE_PROFILES=envoy \

@@ -1,4 +1,4 @@
-"""Runs topkd with the environment of the image, and TLS: the image's health check
+"""Runs topkd with the image's environment and TLS. The image's health check
 must pass without further variables, and fail once the server has stopped.
 
 usage: healthcheck_test.py TOPKD TOPK
@@ -23,7 +23,7 @@ def main():
                                 re.search(r"(?m)^ENV .*", text)[0]))
     check = json.loads(re.search(r"(?m)^HEALTHCHECK .*?CMD (.*)", text)[1])
     assert check.pop(0) == "/usr/bin/topk", check
-    # Ports of this machine instead of the image's.
+    # Use free ports of this machine instead of the image's.
     listen = {name: value.rpartition(":")[2]
               for name, value in variables.items() if "LISTEN" in name}
     here = dict(zip(listen.values(), map(str, harness.free_ports(len(listen)))))

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks the Helm chart with its own values and with each file of its folder ci:
-# `helm lint --strict`, what `ct lint` has yamale and yamllint check, kubeconform
+# `helm lint --strict`, the yamale and yamllint checks of `ct lint`, kubeconform
 # (strictly, for three versions of Kubernetes and the operators' schemas),
 # kube-score (nothing critical), and kubernetes_check.py.
 #
 # usage: tests/system/deploy/kubernetes.sh [--no-fetch]
-#        Fetches the tools into build/tools/kubernetes: the first time that
-#        takes minutes, Go 1.26 or newer, python3-venv, and the network. With
-#        --no-fetch it is skipped (status 77) if they are not there.
+#        Fetches the tools into build/tools/kubernetes. The first time takes
+#        minutes and needs Go 1.26 or newer, python3-venv and the network. With
+#        --no-fetch, exits with 77 (skipped) if the tools are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
@@ -17,8 +17,8 @@ modules=(
   github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
   github.com/zegl/kube-score/cmd/kube-score@v1.20.0
 )
-# The modules that carry the schemas of their operators' objects and the rules of
-# `ct lint`, and the files.
+# Go modules that contain the operators' schemas and the rules of `ct lint`, and
+# the files to take from them.
 operator=example/prometheus-operator-crd/monitoring.coreos.com
 schemas=(
   "sigs.k8s.io/gateway-api@v1.3.0
@@ -58,8 +58,8 @@ if [ "$(cat "$tools/ready" 2>/dev/null)" != "$wanted" ]; then
   done
   python3 -m venv "$tools/venv"
   "$tools/venv/bin/pip" install -q "${packages[@]}"
-  # kubernetes-validate carries the schemas of Kubernetes, which refer to each
-  # other at the root of a server.
+  # kubernetes-validate contains the schemas of Kubernetes. They refer to each
+  # other by paths from the root of a server.
   for version in "${versions[@]}"; do
     cp -r "$tools"/venv/lib/python3*/site-packages/kubernetes_validate/kub*/"v$version-local-strict" \
       "$tools/crd/$version"
@@ -120,7 +120,7 @@ for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   fi
 done
 
-# Values that exclude each other.
+# Mutually exclusive values.
 for both in 'tls.allowedNames={a}' \
   'grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway'; do
   if helm template topkd $chart --values $chart/ci/haproxy-values.yaml \
@@ -138,7 +138,7 @@ for version in "${versions[@]}"; do
     -schema-location "$tools/crd/$schema" "$work"/*.yaml "$work/kserve"
 done
 python $check "$work"
-# The policy is off by default. Tags of releases do not move: IfNotPresent.
+# The policy is off by default. Release tags never move, hence IfNotPresent.
 helm template topkd $chart --set networkPolicy.enabled=true \
   >"$work/defaults.yaml"
 for name in all defaults haproxy; do

@@ -1,12 +1,12 @@
-"""Checks the rules of the chart's manifests that no schema has.
+"""Checks rules for the chart's manifests that schemas cannot express.
 
-usage: kubernetes_check.py MANIFESTS          a folder; MANIFESTS/kserve has
-                                              KServe's
+usage: kubernetes_check.py MANIFESTS          a folder; KServe's manifests are
+                                              in MANIFESTS/kserve
        kubernetes_check.py --schemas FOLDER   writes the schemas of the CRDs in
                                               FOLDER for kubeconform
 
-The grace period is longer than the drain, probes have a port that answers in
-plaintext, and the files that topkd reads are mounted.
+For example, the grace period must be longer than the drain, probes need a port
+that answers in plaintext, and the files that topkd reads must be mounted.
 """
 
 import json
@@ -26,8 +26,8 @@ def of_kind(kind, objects):
 
 
 def closed(schema):
-    """Returns a schema that rejects properties that it does not name, as the
-    API server does in strict mode."""
+    """Returns the schema changed to reject unknown properties, as the API
+    server does in strict mode."""
     if isinstance(schema, list):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
@@ -38,13 +38,14 @@ def closed(schema):
         schema.setdefault("additionalProperties", False)
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and "(?i)" in pattern:
-        # Go accepts the flag anywhere, Python only at the start.
+        # Go allows the flag anywhere, Python only at the start.
         schema["pattern"] = "(?i)" + pattern.replace("(?i)", "")
     return schema
 
 
 def write_schemas(folder):
-    """Writes the schemas of the CRDs in a folder, named as kubeconform asks."""
+    """Writes the schemas of the CRDs in a folder, with the file names that
+    kubeconform expects."""
     for path in folder.glob("*_*s.yaml"):
         for spec in of_kind("CustomResourceDefinition", load(path)):
             for version in spec["versions"]:
@@ -57,7 +58,7 @@ def write_schemas(folder):
 
 
 def containers(objects):
-    """Returns the only container of each Deployment by its name."""
+    """Returns {Deployment name: its only container}."""
     found = {}
     for spec in of_kind("Deployment", objects):
         container, = spec["template"]["spec"]["containers"]
@@ -70,8 +71,8 @@ def environment(container):
 
 
 def check_selectors(objects):
-    """Each selector matches the pods of one Deployment, and a Service's ports
-    are those of its pods."""
+    """Checks that each selector matches the pods of exactly one Deployment, and
+    that these pods have the Service's ports."""
     for one in objects:
         if one["kind"] not in ("Service", "PodDisruptionBudget", "Deployment",
                                "NetworkPolicy"):
@@ -86,13 +87,13 @@ def check_selectors(objects):
 
 
 def matching(objects, labels):
-    """Returns the Deployments with pods of these labels."""
+    """Returns the Deployments whose pods have these labels."""
     return [spec for spec in of_kind("Deployment", objects)
             if labels.items() <= spec["template"]["metadata"]["labels"].items()]
 
 
 def callers(objects):
-    """Returns the peers that the policies allow to call topkd."""
+    """Returns the peers that the NetworkPolicies allow to call topkd."""
     return [peer for one in objects if one["kind"] == "NetworkPolicy" and
             one["metadata"]["name"] == "topkd"
             for rule in one["spec"]["ingress"]
@@ -100,8 +101,9 @@ def callers(objects):
 
 
 def check_haproxy(objects):
-    """The Service leads to HAProxy, and HAProxy to topkd, in plaintext and
-    without a limit of one client; only HAProxy may call topkd."""
+    """Checks that the Service leads to HAProxy, that HAProxy calls topkd in
+    plaintext and without a limit per client, and that only HAProxy may call
+    topkd."""
     services = {one["metadata"]["name"]: one["spec"] for one in objects
                 if one["kind"] == "Service"}
     front, = matching(objects, services["topkd"]["selector"])
@@ -122,7 +124,7 @@ def check_haproxy(objects):
 
 
 def check_deployment(objects):
-    """Checks the rules of topkd's pods that no schema has."""
+    """Checks the rules for topkd's pods."""
     container = containers(objects)["topkd"]
     variables = environment(container)
     drain = sum(int(variables[name].rstrip("s"))
@@ -131,7 +133,7 @@ def check_deployment(objects):
             if spec["template"]["spec"]["containers"] == [container])
     assert drain + 5 <= pod["terminationGracePeriodSeconds"], drain
     ports = {one["containerPort"]: one["name"] for one in container["ports"]}
-    # Values may replace the others.
+    # Values may replace the other probes.
     probed = {ports[container[probe]["grpc"]["port"]] for probe in
               ("startupProbe", "readinessProbe")}
     assert probed == {"health" if "TOPKD_TLS_CERT" in variables else "grpc"}
@@ -142,8 +144,9 @@ def check_deployment(objects):
 
 
 def check_options(name, objects):
-    """The Gateways of routes may call the pods. Bytes in flight count only on
-    request: without prometheus-adapter they would prevent scaling down."""
+    """Checks that the Gateways of routes may call the pods, and that the
+    autoscaler uses bytes in flight only if the values ask for it: without
+    prometheus-adapter, this metric would prevent scaling down."""
     gateways = {parent["namespace"] for spec in of_kind("GRPCRoute", objects)
                 for parent in spec["parentRefs"]}
     allowed = {peer["namespaceSelector"]["matchLabels"][
@@ -157,8 +160,8 @@ def check_options(name, objects):
 
 
 def check_kserve(objects):
-    """The InferenceService can use the ServingRuntime, KServe finds the
-    container and its port, and the pod may drain."""
+    """Checks that the InferenceService can use the ServingRuntime, that KServe
+    finds the container and its port, and that the pod has time to drain."""
     runtime, = of_kind("ServingRuntime", objects)
     service, = of_kind("InferenceService", objects)
     model = service["predictor"]["model"]
@@ -174,7 +177,7 @@ def check_kserve(objects):
     probed = {container[probe]["grpc"]["port"]
               for probe in ("livenessProbe", "readinessProbe")}
     assert {int(listen)} == probed == {port["containerPort"]}, probed
-    # The image's delay, the default timeout, and 5 s.
+    # The image's drain-delay, the default drain-timeout, and 5 s.
     assert 5 + 25 + 5 <= service["predictor"]["terminationGracePeriodSeconds"]
 
 
@@ -190,7 +193,7 @@ def main():
         check_selectors(objects)
         check_options(name, objects)
     check_haproxy(manifests["haproxy"])
-    # Names of Services are DNS labels, also for a release with a long name.
+    # Service names must be DNS labels, even if the release has a long name.
     names = [one["metadata"]["name"] for one in load(folder / "long")
              if one["kind"] == "Service"]
     assert len(names) == 3 and max(map(len, names)) <= 63, names

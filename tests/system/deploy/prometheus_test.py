@@ -1,11 +1,11 @@
-"""A real Prometheus scrapes a real topkd.
+"""Tests the metrics with a real Prometheus and a real topkd.
 
 usage: prometheus_test.py TOPKD TOPK PROMETHEUS PROMTOOL
 
-promtool checks the configuration of deploy/compose, fires each alert by
+promtool checks the configuration of deploy/compose, fires each alert with
 alerts_test.yml, and checks the server's metrics and the PromQL of the metrics
-page. Then Prometheus scrapes the server. Under load each query of the Grafana
-dashboard, and the query that scales the replicas, finds data.
+page. Then Prometheus scrapes the server under load. Each query of the Grafana
+dashboard, and the query that scales the replicas, must find data.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ DATA = ROOT / "deploy/data/digits_similarity.npy"
 RULES = FILES / "alerts.yml"
 TELEMETRY = ROOT / "server/telemetry/README.md"
 TESTS = pathlib.Path(__file__).parent / "alerts_test.yml"
-# The labels are those that Kubernetes' service discovery adds.
+# With the labels that Kubernetes' service discovery adds.
 CONFIG = """
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: ["%s"]
@@ -42,7 +42,7 @@ scrape_configs:
       - targets: ["%s"]
         labels: {namespace: default, pod: topkd-0}
 """
-# Calls of each kind, some of which find no room.
+# Calls of each kind, some of which exceed the server's limits.
 LOADS = [
     ["--shape", "8,1000", "--rate", "50"],
     ["--shape", "1,200000", "--path", "stream", "--dialect", "openvino",
@@ -54,8 +54,8 @@ LOADS = [
 
 
 class Prometheus:
-    """A Prometheus on a free loopback port that scrapes one address each
-    second, with the alerts of deploy/."""
+    """A Prometheus on a free loopback port, with the alerts of deploy/. Scrapes
+    one address every second."""
 
     def __init__(self, address):
         self._address = address
@@ -117,15 +117,15 @@ def load(topk, target):
 
 
 def run(*command, **how):
-    """Runs promtool, which must accept its input without a word on stderr."""
+    """Runs promtool, which must succeed without output on stderr."""
     done = subprocess.run(command, capture_output=True, check=False, **how)
     assert done.returncode == 0 and not done.stderr, done
 
 
 def fire_alerts(promtool):
-    """Fires the alerts, and returns their names."""
+    """Fires the alerts. Returns their names."""
     with tempfile.TemporaryDirectory() as folder:
-        # As Compose mounts them.
+        # Arranged as Compose mounts them.
         for file in (ROOT / "deploy/prometheus/prometheus.yml", RULES):
             shutil.copy(file, folder)
         run(promtool, "check", "config", f"{folder}/prometheus.yml")
@@ -138,7 +138,7 @@ def fire_alerts(promtool):
 
 
 def check_examples(promtool, exposition):
-    """Checks the PromQL of the metrics page and the metrics that it reads."""
+    """Checks the PromQL of the metrics page and that its metrics exist."""
     page = TELEMETRY.read_text(encoding="utf-8")
     block = re.search(r"^```promql\n(.*?)^```$", page, re.M | re.S)[1]
     examples = re.split(r"\n(?=\w)", block.rstrip())

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Signs an image and a file with a key pair and verifies them without a network,
-# by the commands of deploy/SIGNATURES.md: a registry on loopback has an index
-# of an image with a program and of an attestation, as BuildKit makes it. A
-# changed byte and the signature of another image must fail.
+# Signs an image and a file with a key pair, and verifies them without a network
+# with the commands of deploy/SIGNATURES.md. A registry on loopback has an index
+# like BuildKit's, of an image with a program and an attestation. A changed byte
+# and the signature of another image must fail.
 #
 # usage: tests/system/deploy/signature.sh PROGRAM [--no-fetch]
-#        Builds cosign and crane in build/tools/signing: the first time that
-#        takes minutes, Go 1.26 or newer, and the network. With --no-fetch it is
-#        skipped (status 77) if they are not there.
+#        Builds cosign and crane in build/tools/signing. The first time takes
+#        minutes and needs Go 1.26 or newer and the network. With --no-fetch,
+#        exits with 77 (skipped) if the tools are missing.
 set -euo pipefail
 program=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
@@ -39,7 +39,7 @@ cleanup() {
 trap cleanup EXIT
 cd "$work"
 
-# Without a network if this user can make a namespace for it.
+# Verify without a network, if this user can create a network namespace.
 offline=()
 if unshare --net true 2>/dev/null; then offline=(unshare --net); fi
 verify_image() {  # verify_image KEY BUNDLE
@@ -89,7 +89,7 @@ tar -cf provenance.tar provenance.json
 } >/dev/null 2>&1
 digest=$(crane digest "$image:1")
 
-# The commands of the page, with an empty password.
+# Run the commands of the page with an empty password.
 export COSIGN_PASSWORD=
 cosign generate-key-pair 2>/dev/null
 cosign signing-config create --out no_log.json

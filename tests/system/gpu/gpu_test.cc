@@ -1,6 +1,6 @@
-// The CUDA backend on a real device: the same bytes as everywhere else. Without
-// a device each test is skipped and says so. (Conformance and exhaustive tests
-// of a build with CUDA run on the device as well.)
+// Tests the CUDA backend on a real device: results are byte-identical to those
+// of the other backends. Skipped without a device. (In a build with CUDA, the
+// conformance and exhaustive tests also run on the device.)
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -70,7 +70,7 @@ TEST_F(Gpu, ComputesRandomRequests) {
   }
 }
 
-// Long slices of every kind of data, for every method: as on the CPU.
+// Long slices of every kind of data, for every method. Compares with the CPU.
 TEST_F(Gpu, ComputesLongSlices) {
   struct Shape {
     std::vector<int64_t> shape;

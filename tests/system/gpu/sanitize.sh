@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the gpu tests under NVIDIA's compute-sanitizer: memory out of bounds,
-# races, memory that was never written, barriers. Needs a device, and takes
-# long: choose tests by the filter.
+# Runs the GPU tests under NVIDIA's compute-sanitizer, which finds out-of-bounds
+# accesses, races, reads of uninitialized memory and misused barriers. Needs a
+# device. All tests take long: select some with the filter.
 #
 # usage: tests/system/gpu/sanitize.sh [GTEST_FILTER]     (Gpu.PassesEveryCase)
 set -euo pipefail

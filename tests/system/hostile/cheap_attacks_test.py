@@ -3,28 +3,29 @@
 usage: cheap_attacks_test.py --server TOPKD [--only NAME[,NAME]]
                              [--haproxy HAPROXY] [--seed N] [--sanitized]
 
-Each attack has a separate server, and an honest client with another address
-calls ComputeTopK. SIGTERM must end the server while the attack goes on.
-Meanwhile the same client calls a second server on the same machine, which
-nobody attacks. Required of the attacked server:
+Each attack gets its own server. An honest client with another address calls
+ComputeTopK on this server and, for comparison, on a second server on the same
+machine that is not attacked. At the end, SIGTERM must stop the attacked server
+while the attack goes on. Required of the attacked server:
 
 - no call of the honest client fails
-- no call takes 250 ms and ten times the longest call of the other server
+- no call takes both 250 ms and ten times the other server's longest call
 - resident memory grows by at most topk_inflight_bytes, 64 MiB, and the messages
   that are arriving
 - topk_inflight_bytes stays within 0 and topk_max_inflight_bytes
 - the server starts at most 32 threads
 - a scrape of the metrics takes at most 2 s
 - the log reports no poller that was busy for 100 ms of CPU time
-- the server ends within 10 s, with exit status 0; --drain-timeout is 0.5 s
+- the server exits within 10 s, with status 0; --drain-timeout is 0.5 s
 
-If calls of the second server take longer than 25 ms, all limits on time are
-longer in proportion. An attack after which a call or a scrape took too long is
-repeated up to twice: a busy machine delays calls too, but not each time.
+If calls to the second server take longer than 25 ms, all time limits are scaled
+up in proportion. If a call or a scrape took too long, the attack is repeated up
+to twice, because a busy machine also delays calls, but not every time.
 
---haproxy    the attacks that gRPC 1.51 withstands only behind HAProxy, with the
-             configuration of deploy/haproxy, whose memory is limited too
---seed       chooses the variants of the attacks (default 1)
+--haproxy    runs the attacks that gRPC 1.51 withstands only behind HAProxy,
+             with deploy/haproxy's configuration. HAProxy's memory is limited
+             too
+--seed       selects the variants of the attacks (default 1)
 --sanitized  allows 8 times the memory and 10 times the time
 """
 
@@ -43,15 +44,15 @@ import urllib.request
 import harness
 import topk_stubs
 from attacks import ATTACKS, Attackers
-# Each of these registers its attacks.
+# Importing these modules registers their attacks.
 import expired_calls  # noqa: F401
 import extreme_plans  # noqa: F401
 import held_memory  # noqa: F401
 import many_fields  # noqa: F401
 
 MIB = 1 << 20
-# One poller, which every connection shares, and limits that let two clients
-# hold 1 GiB each.
+# One poller, shared by all connections, and limits that let two clients hold
+# 1 GiB each.
 FLAGS = ("--threads=2", "--pollers=1", "--max-inflight-bytes=3GiB",
          "--drain-timeout=500ms")
 LONGEST_CALL = 0.25
@@ -60,17 +61,17 @@ SECONDS_TO_END = 10
 QUIET_TIMES = 10
 UNCOUNTED_MIB = 64
 MORE_THREADS = 32
-PATIENCE = 40  # seconds until the calls of an attack have been sent
+PATIENCE = 40  # max seconds until the calls of an attack have been sent
 ATTEMPTS = 3
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 
 class WatchedServer(harness.AttackedServer):
-    """A topkd with the peaks of its resources; killed at the end.
+    """A topkd whose peak resource use is recorded. Killed at the end.
 
     counted, limit  topk_inflight_bytes and its limit in MiB
-    least           the least topk_inflight_bytes
-    scrape          the seconds of the longest scrape
+    least           the lowest topk_inflight_bytes
+    scrape          the duration of the longest scrape in seconds
     """
 
     def __init__(self, path, *flags):
@@ -88,13 +89,13 @@ class WatchedServer(harness.AttackedServer):
         self._watch.join()
 
     def longest_scrape(self):
-        """Includes a scrape that has no response yet."""
+        """The longest scrape so far, including one that is still waiting."""
         since = self._scraping_since
         return max(self.scrape, time.monotonic() - since if since else 0)
 
     def end(self, seconds):
-        """Sends SIGTERM. Returns the seconds until the process ended, or None
-        if it did not end in time."""
+        """Sends SIGTERM. Returns the seconds until the process exited, or None
+        if it did not exit in time."""
         self._over.set()
         begin = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
@@ -115,7 +116,7 @@ class WatchedServer(harness.AttackedServer):
                                          r"(\S+)$", page.read().decode(), re.M)}
                 counted = values["topk_inflight_bytes"]
             except (OSError, KeyError, http.client.HTTPException):
-                continue  # The server has ended.
+                continue  # the server has exited
             finally:
                 self._scraping_since = None
             self.scrape = max(self.scrape, time.monotonic() - begin)
@@ -144,14 +145,14 @@ def arguments():
 
 
 def flags_of(chosen):
-    """Returns the server's flags, each once, as topkd requires."""
+    """Returns the server's flags without duplicates, which topkd rejects."""
     return {flag.partition("=")[0]: flag
             for flag in FLAGS + chosen.flags}.values()
 
 
 def run(name, quiet_target, options):
-    """Carries out an attack and prints its results. Returns the faults, and
-    what took too long."""
+    """Runs an attack and prints its results. Returns the violations, and
+    separately what took too long."""
     chosen = ATTACKS[name]
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(

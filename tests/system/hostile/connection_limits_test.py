@@ -1,9 +1,9 @@
-"""Clients that hold on to what a server offers: connections, calls, health
-checks and the listeners for probes, operators and metrics.
+"""Clients that try to exhaust connections, calls, health checks and the
+listeners for probes, operators and metrics.
 
 usage: connection_limits_test.py TOPKD [--sanitized]
 
---sanitized  allows 8 times the memory and frees it later
+--sanitized  allows 8 times the memory, and for the memory to be freed later
 """
 
 import argparse
@@ -21,7 +21,7 @@ REFLECT = h2.fields(
     path="/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 GET_SERVERS = h2.fields(path="/grpc.channelz.v1.Channelz/GetServers")
 STREAM = h2.fields("StreamTopK")
-# ServerReflectionRequest.file_containing_symbol, whose files have 30 KiB.
+# ServerReflectionRequest.file_containing_symbol. The response has 30 KiB.
 SYMBOL = h2.message(b"\x22\x13topk.v1.TopKService")
 MIB = 1 << 20
 SIDE = (("health", CHECK), ("admin", GET_SERVERS))
@@ -31,7 +31,7 @@ LISTENERS = [word for name in ("health", "admin", "metrics")
 
 @contextlib.contextmanager
 def connected(path, *flags, **how):
-    """Yields a server and a connection to it."""
+    """Yields a server and a connection to this server."""
     with AttackedServer(path, *flags) as server, h2.Connection(
             server.target, **how) as client:
         yield server, client
@@ -107,7 +107,7 @@ def calls_of_a_connection_are_limited(path, _):
         client.read(lambda *_: False, 0.2)
         assert not client.closed
         client.send(h2.call(11, STREAM))
-        # gRPC 1.51 closes the connection, newer ones reject the call.
+        # gRPC 1.51 closes the connection, newer versions reject the call.
         rejected = client.read(
             lambda kind, _, stream, __: (kind, stream) ==
             (h2.RST_STREAM, 11), 5)
@@ -160,7 +160,7 @@ def memory_goes_back_after_calls_that_were_reset(path, factor):
              for first in range(1, 20000, 400)]
     with AttackedServer(path, "--threads", "2") as server:
         before, grown = server.memory(), 0
-        for _ in range(20):  # it depends on how many calls meet
+        for _ in range(20):  # the growth depends on how many calls overlap
             if grown < 50:
                 with h2.Connection(server.target, source="127.0.0.2") as client:
                     for wire in wires:
@@ -184,8 +184,8 @@ def arriving_messages_are_limited(path, factor):
 
 
 def growth_by_upload(server, address, fields):
-    """Announces a message of 4 GiB and sends as much as the server lets a
-    client. Returns the growth of the server's memory in MiB."""
+    """Announces a message of 4 GiB and sends as much of it as the server
+    accepts. Returns the growth of the server's memory in MiB."""
     before = server.memory()
     with h2.Connection(address) as client:
         client.send(h2.call(1, fields))
@@ -198,14 +198,14 @@ def growth_by_upload(server, address, fields):
 
 
 def idle_connections_lock_nobody_out(path, _):
-    """150 of them, for 200 file descriptors."""
+    """150 connections, for a server with 200 file descriptors."""
     for side, own in SIDE:
         with AttackedServer(path, *LISTENERS, descriptors=200) as server:
             address = server.addresses[side]
             crowd = [h2.Connection(address, hello=number % 2 == 0,
                                    greets=False) for number in range(150)]
             assert harness.serves(server.target), side
-            # On a busy machine the crowd is still being accepted.
+            # A busy machine may still be accepting the connections.
             harness.poll(f"{side} to serve a probe",
                          lambda: harness.serves(address, own, b""))
             for one in crowd:
@@ -222,8 +222,8 @@ def messages_of_probes_are_bounded(path, factor):
 
 
 def calls_of_the_admin_address_take_few_threads(path, factor):
-    """208 at a time, of which gRPC's own handlers keep a thread each: idle
-    streams, and responses that nobody reads."""
+    """208 concurrent calls, each of which would occupy a thread of gRPC's own
+    handlers: idle streams, and responses that nobody reads."""
     calls = (lambda stream: h2.request(stream, GET_SERVERS, b""),
              lambda stream: h2.call(stream, REFLECT),
              lambda stream: h2.call(stream, REFLECT) + h2.data(stream,
@@ -240,7 +240,7 @@ def calls_of_the_admin_address_take_few_threads(path, factor):
                     client.read(lambda *_: False, 0.1)
                     assert not client.closed
                 grown = server.threads() - threads
-                # 8 at most, and sometimes one of gRPC's own.
+                # At most 8, and sometimes a thread of gRPC itself.
                 assert grown <= 9, f"{grown} threads"
                 grown = server.memory() - before
                 assert grown < 48 * factor, f"{grown:.0f} MiB"
@@ -253,8 +253,8 @@ def calls_of_the_admin_address_take_few_threads(path, factor):
 
 
 def watches_are_limited(path, factor):
-    """4096 in all, half of them of one client address, and none on the side
-    locks a probe out."""
+    """4096 in total and half of that per client address. Watches never lock out
+    a probe on the health listener."""
     with AttackedServer(path, "--max-concurrent-streams", "3000",
                         *LISTENERS) as server:
         before = server.memory()
@@ -283,7 +283,7 @@ def watches_are_limited(path, factor):
 
 
 def watches(target, source=None):
-    """Returns whether a watch receives the state."""
+    """Returns whether a new watch receives the server's state."""
     with h2.Connection(target, source=source) as client:
         client.send(h2.request(1, WATCH, b""))
         found = client.read(
@@ -293,8 +293,8 @@ def watches(target, source=None):
 
 
 def probes_that_never_end_take_bounded_memory(path, factor):
-    """24 health calls on connections of their own, each of which sends 60 MiB
-    of a message and then waits, while probes and other calls go on."""
+    """24 health calls on separate connections. Each sends 60 MiB of a message
+    and then waits. Probes and other calls must still succeed."""
     part = h2.message(bytes(60 * MIB), length=61 * MIB)
     with AttackedServer(path, "--max-connection-age", "0") as server, \
             contextlib.ExitStack() as stack:
@@ -316,13 +316,13 @@ def probes_that_never_end_take_bounded_memory(path, factor):
 
 
 def unread_responses_end_no_server(path, _):
-    """Checks of 2 KB, which are too long, of a client that reads nothing: their
-    statuses are not sent in the time that a request has."""
+    """Health checks of 2 KB, which is too long, from a client that reads
+    nothing: their statuses cannot be sent before the requests time out."""
     body = h2.message(b"\x0a\xd0\x0f" + b"x" * 2000)
     with connected(path, buffer=2048) as (server, client):
         for number in range(400):
-            # The server's send buffer holds the statuses of 7000 calls. At most
-            # 256 may be open.
+            # The server's send buffer can hold the statuses of 7000 calls. At
+            # most 256 calls may be open.
             client.send(b"".join(h2.call(stream, CHECK) + h2.data(stream, body)
                                  for stream in range(40 * number + 1,
                                                      40 * number + 41, 2)),

@@ -1,18 +1,18 @@
-"""Calls whose deadline has passed when they arrive."""
+"""Calls whose deadline has already passed when they arrive."""
 
 import h2
 import harness
 import topk_requests
 from attacks import HEALTH, attack
 
-# The connection's limit of calls is 256.
+# A connection may have 256 open calls.
 BATCH = 200
 
 
 def _expired(chance, stream, paths):
-    """Returns the frames of an expired call: mostly HEADERS alone to one
-    method, which hits the race most often, else to any method, with a body,
-    with a part of one or followed by RST_STREAM."""
+    """Returns the frames of an expired call. Most calls are HEADERS alone to
+    one method, which hits the race most often. Others go to any method, with a
+    body, a partial body, or RST_STREAM."""
     if chance.random() < 0.7:
         return h2.call(stream, h2.fields(grpc_timeout="1n"))
     body = h2.message(harness.REQUEST)
@@ -24,13 +24,13 @@ def _expired(chance, stream, paths):
             h2.rst_stream(stream), b"", b"", b""))
 
 
-# 64 MiB: the calls that arrive at once while the pollers are behind.
+# 64 MiB: calls that arrive while the pollers lag behind.
 @attack(flags=("--threads=4", "--pollers=4"), processes=4, seconds=10,
         arriving=64)
 def expired_on_arrival(attacker):
-    """HEADERS with `grpc-timeout: 1n` in a loop, to every method, of a server
-    with four pollers. It takes about 200 000 such calls to hit a race of some
-    nanoseconds between the arrival of a call and its end."""
+    """HEADERS with `grpc-timeout: 1n` in a loop, to every method of a server
+    with four pollers. About 200 000 such calls are needed to hit a race of a
+    few nanoseconds between the arrival of a call and its end."""
     paths = [path for path, _ in topk_requests.methods()] * 3 + [
         HEALTH + "Check", HEALTH + "Watch"]
     with attacker.connect() as client:

@@ -1,5 +1,5 @@
-"""Requests of a few bytes whose plans are extreme: repeated elements, claimed
-output sizes, interleaved layouts and sizes at the limits of 63 bits."""
+"""Small requests with extreme plans: repeated elements, huge claimed output
+sizes, interleaved layouts, and sizes near the limit of 63 bits."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def _infer(client, request):
 
 def _alternate(attacker, fixed, variant,
                ways=(unary, unary, many, many, streamed, header_alone)):
-    """Sends the fixed request first in each way, then random variants."""
+    """Sends the fixed request once in each way, then random variants."""
     requests = itertools.chain([fixed] * len(ways),
                                iter(lambda: variant(attacker.random), None))
     order = itertools.chain(
@@ -54,7 +54,7 @@ def _alternate(attacker, fixed, variant,
 
 
 def repeated_element(chance):
-    """A tensor of 2^27 elements that are all the same four bytes."""
+    """A tensor of 2^27 elements that all refer to the same four bytes."""
     cuts = sorted(chance.randrange(28) for _ in range(chance.randrange(1, 4)))
     shape = [1 << (b - a) for a, b in zip([0, *cuts], [*cuts, 27])]
     if chance.random() < 0.5:
@@ -74,7 +74,7 @@ def repeated_elements(attacker):
 
 
 def repeated_rows():
-    """2^32 elements: 1 KiB that is read as 2^22 rows. Takes seconds."""
+    """2^32 elements: 1 KiB read as 2^22 rows. Takes the server seconds."""
     return topk_requests.directml("U8", [(1 << 22) - 1, 1 << 10], [0, 1],
                                   axis=1, data=bytes(1 << 10))
 
@@ -91,8 +91,8 @@ def long_work_before_large_calls(attacker):
 @attack(processes=1, rounds=40, seconds=3, valid=True,
         caller={"count": 3 << 20})
 def long_items_of_many_clients(attacker):
-    """From each of 40 addresses an item of 50 KB that takes seconds, which a
-    worker notices only when it reads the item."""
+    """40 addresses each send an item of 50 KB that takes seconds to compute,
+    which a worker notices only when it parses the item."""
     item = topk_requests.directml("U8", [85000, 50000], [0, 1], axis=1,
                                   data=bytes(50000))
     item = item.SerializeToString()
@@ -106,8 +106,8 @@ def long_items_of_many_clients(attacker):
 
 @attack(processes=1, rounds=8, seconds=3, valid=True)
 def small_items_on_many_streams(attacker):
-    """From one address 300 items of a few bytes on each of 2048 streams, each
-    of which a poller may compute."""
+    """300 items of a few bytes on each of 2048 streams from one address. Each
+    item is small enough for a poller to compute."""
     item = h2.message(topk_requests.directml("F32", [11000], [0])
                       .SerializeToString())
     source = attacker.source()
@@ -123,8 +123,8 @@ def small_items_on_many_streams(attacker):
 
 @attack(processes=1, rounds=50, seconds=3, valid=True)
 def poller_work_beside_long_work(attacker):
-    """Two requests that occupy both workers for seconds, and many that a poller
-    computes although they are almost large enough to be divided."""
+    """Two requests that occupy both workers for seconds, and many requests just
+    below the size above which work is split, which pollers compute."""
     long_work = [repeated_rows()] * 2
 
     def start(client):
@@ -139,7 +139,7 @@ def poller_work_beside_long_work(attacker):
 
 
 def claimed_size(chance, most=GIB):
-    """One element whose outputs have a total size of up to 1 GiB."""
+    """One element with outputs that claim a total size of up to 1 GiB."""
     sizes = {"output_value": {"total_tensor_size_bytes":
                               chance.choice((most, chance.randrange(8, most, 4)))}}
     if chance.random() < 0.3:
@@ -163,16 +163,16 @@ def claimed_sizes(attacker):
 
 
 def interleaved(a):
-    """An output whose two dimensions interleave in 2 a^2 places without meeting
-    once."""
+    """An output whose two dimensions interleave over 2 a^2 places and never
+    overlap."""
     return topk_requests.directml(
         "U8", [a, a + 1, 1], [0, 0, 0], axis=2,
         output_value={"strides": [a + 1, a, 0]})
 
 
 def nearly_nested(chance):
-    """An output whose strides differ a little from packed ones, so that the
-    check for overlaps takes long."""
+    """An output whose strides differ slightly from packed ones, so that the
+    overlap check takes long."""
     sizes = [chance.randrange(2, 9) for _ in range(8)]
     strides, step = [], 1
     for size in reversed(sizes):
@@ -201,13 +201,13 @@ def interleaved_layouts(attacker):
 
 
 def wide_strides():
-    """2^62 bytes of padded input: twice that exceeds 63 bits."""
+    """2^62 bytes of padded input. Doubling this number overflows 63 bits."""
     return topk_requests.directml("U8", [(1 << 30) + 2], [MAX_STRIDE],
                                   data=None)
 
 
 def near_two_to_62(chance):
-    """Sizes, strides and k around 2^59 .. 2^63."""
+    """Random sizes, strides and k between about 2^59 and 2^63."""
     def near(power):
         return max(1, (1 << power) + chance.randrange(-2, 3))
     form = chance.randrange(4)
@@ -234,8 +234,8 @@ def near_two_to_62(chance):
 
 @attack(rounds=20)
 def overflowing_sizes(attacker):
-    """Shape [2^30 + 2] with stride 2^32 - 1 as a stream's header, and sizes
-    near 2^62 on every call that takes a tensor."""
+    """A stream header with shape [2^30 + 2] and stride 2^32 - 1, and sizes near
+    2^62 in every method that takes a tensor."""
     def infer_or_header(client, request):
         return (_infer if request.HasField("onnx") else header_alone)(
             client, request)
@@ -245,8 +245,8 @@ def overflowing_sizes(attacker):
 
 @attack(processes=1, rounds=6)
 def extreme_idle_streams(attacker):
-    """Idle streams, two of each kind, whose headers claim 1 GiB, have shape
-    [0, 2^59] and k = 2^59, or strides that imply 2^62 bytes."""
+    """Idle streams, two of each kind. Their headers claim 1 GiB, have shape
+    [0, 2^59] and k = 2^59, or have strides that imply 2^62 bytes."""
     clients = []
     for request in [one_gibibyte(), wide_strides(),
                     topk_requests.onnx("U8", [0, 1 << 59], k=1 << 59)] * 2:
@@ -260,8 +260,7 @@ def extreme_idle_streams(attacker):
 
 
 def dense_request(chance):
-    """At most 128 KiB with up to a million elements, all of which are
-    selected."""
+    """At most 128 KiB with up to a million elements, all of them selected."""
     data_type = chance.choice(("U1", "U1", "U2", "U4", "U8"))
     count = (120 << 10) * 8 // int(data_type[1:])
     rows = chance.choice((1, 1, 2, count // 2, count))
@@ -272,7 +271,7 @@ def dense_request(chance):
 
 @attack(rounds=40, processes=4)
 def dense_small_messages(attacker):
-    """Messages of 120 KiB that select a million elements of one bit."""
+    """Messages of 120 KiB that select a million one-bit elements."""
     requests = [dense_request(attacker.random) for _ in range(8)]
 
     def start(client):

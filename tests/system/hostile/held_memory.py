@@ -1,4 +1,4 @@
-"""Calls that make the server keep memory and then do nothing, or never end."""
+"""Calls that make the server hold memory and then stay idle or never end."""
 
 import mmap
 import os
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 @attack(processes=1, rounds=8, arriving=60)
 def watches_of_long_names(attacker):
-    """Health watches of names of 60 MiB: two of them, then many shorter ones,
+    """Health watches with names of 60 MiB: two, then many with shorter names,
     all kept open."""
     with attacker.connect() as client:
         for size in [60 * MIB] * 2 + [
@@ -32,7 +32,7 @@ def watches_of_long_names(attacker):
 
 
 def large_item(chance):
-    """2 MiB whose response has 18 MiB."""
+    """An item of 2 MiB with a response of 18 MiB."""
     data = chance.randbytes(2 * MIB)
     return topk_requests.onnx("U8", [len(data)], k=len(data), data=data)
 
@@ -42,7 +42,7 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-# 24 MiB: the memory that threads which wrote responses keep for the next ones.
+# 24 MiB: buffers that threads keep for writing the next responses.
 @attack(processes=1, rounds=8, seconds=1.5, arriving=24)
 def idle_after_answers(attacker):
     """Eight streams of ComputeTopKMany and ModelStreamInfer that have received
@@ -67,8 +67,8 @@ def idle_after_answers(attacker):
 
 @attack(processes=1, rounds=10)
 def responses_never_read(attacker):
-    """Large responses for windows of zero bytes, on every call that has
-    some."""
+    """Large responses to a client whose windows are zero bytes, from every
+    method that has large responses."""
     item = large_item(attacker.random)
     infer = large_infer(attacker.random).SerializeToString()
     data = item.tensor.data
@@ -90,8 +90,9 @@ def responses_never_read(attacker):
 
 @attack(processes=1, rounds=1000, flags=("--allow-shared-memory",))
 def region_lists_never_read(attacker):
-    """Lists of shared memory regions with long names, as many as one client may
-    register, for empty requests and windows of zero bytes."""
+    """Lists of shared memory regions, requested by clients whose windows are
+    zero bytes. The regions have long names and are as many as one client may
+    register."""
     object_name = f"/topk-{os.getpid()}-".ljust(250, "y")
     path = pathlib.Path("/dev/shm" + object_name)
     path.write_bytes(bytes(8))
@@ -114,13 +115,12 @@ def region_lists_never_read(attacker):
         path.unlink()
 
 
-# 112 MiB: two messages that are arriving or were counted between two readings,
-# and what the two slow items have returned to the allocator, which keeps it for
-# the next ones.
+# 112 MiB: two messages that are arriving or were counted between two samples,
+# and memory of the two slow items, which the allocator keeps for reuse.
 @attack(processes=1, rounds=16, arriving=112)
 def messages_read_ahead(attacker):
-    """16 streams of ComputeTopKMany whose first item waits behind two slow ones
-    and whose second, of 16 MiB, the server reads ahead."""
+    """16 streams of ComputeTopKMany. The first item of each waits behind two
+    slow ones, and the server reads ahead the second, of 16 MiB."""
     count = 4 * MIB
     slow = topk_requests.onnx(
         "F32", [count], k=count,
@@ -141,8 +141,8 @@ def messages_read_ahead(attacker):
 
 
 def _items_that_wait(attacker, streams, item, count=300, header=None):
-    """Sends `count` items on each stream of a connection that takes no
-    response; before, a stream's header, if any."""
+    """Sends the header, if any, and `count` items on each stream of a
+    connection that accepts no responses."""
     with attacker.connect(own=CLOSED, greets=True) as client:
         if header is not None:
             client.call(TOPK + "StreamTopK", header, end=False)
@@ -160,15 +160,15 @@ def _items_that_wait(attacker, streams, item, count=300, header=None):
 @attack(processes=1, rounds=256)
 def empty_items_that_wait(attacker):
     """256 streams of ComputeTopKMany or ModelStreamInfer, each with 300 empty
-    items of which no response is taken."""
+    items. The client accepts no responses."""
     _items_that_wait(attacker, 256, b"")
 
 
 @attack(processes=1, rounds=240,
         flags=("--max-client-inflight-bytes=1MiB",))
 def rejected_items_that_wait(attacker):
-    """Items of 4 KB of empty fields, which take 100 times that once parsed, of
-    a caller without remaining memory."""
+    """Items with 4 KB of empty fields, which take 100 times as much when
+    parsed, from a caller who has used up its memory limit."""
     header = topk_requests.header(topk_requests.directml(
         "F32", [1],
         output_value={"total_tensor_size_bytes": MIB - (16 << 10)}))
@@ -194,13 +194,12 @@ def strided_streams_collected(attacker):
     attacker.hold_and_close(clients)
 
 
-# 2003 MiB: an output that is freed while the next one is allocated, between two
-# readings.
+# 2003 MiB: between two samples, one output is freed and the next allocated.
 @attack(processes=1, rounds=2, seconds=4, arriving=2003,
         flags=("--max-inflight-bytes=5GiB",))
 def large_outputs_freed(attacker):
-    """Headers that claim outputs of 2 GB and have no data, so that the outputs
-    are freed at once: that takes 140 ms."""
+    """Headers that claim outputs of 2 GB, without data. The outputs are freed
+    at once, which takes 140 ms."""
     header = topk_requests.header(topk_requests.directml(
         "F32", [1], output_value={"total_tensor_size_bytes": 2_100_000_000}))
     with attacker.connect(greets=True) as client:
@@ -212,7 +211,7 @@ def large_outputs_freed(attacker):
 
 
 def _send_until_end(attacker, client, stream, chunks):
-    """Sends the same chunks on a stream again and again until it ends."""
+    """Sends the same chunks repeatedly until the stream ends."""
     while attacker.goes_on() and not client.closed:
         if client.upload(stream, chunks, seconds=1) == len(chunks):
             attacker.delivered()
@@ -223,7 +222,7 @@ def _send_until_end(attacker, client, stream, chunks):
 
 
 def _send_without_end(attacker, header, chunks):
-    """Opens a stream and sends the same chunks until it ends."""
+    """Opens a stream and sends the same chunks until the stream ends."""
     with attacker.connect() as client:
         stream = client.call(TOPK + "StreamTopK", header, end=False)
         _send_until_end(attacker, client, stream, chunks)
@@ -231,7 +230,8 @@ def _send_without_end(attacker, header, chunks):
 
 @attack(processes=1, seconds=4, rounds=60)
 def tiny_chunks_before_the_start(attacker):
-    """Empty chunks of a tensor of 80 MiB, which is not started for them."""
+    """Empty chunks of a tensor of 80 MiB. They must not make the server start
+    to process the tensor."""
     count = 20 * MIB
     header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
     chunks = h2.message(topk_requests.chunk(b"")) * 10000
@@ -241,8 +241,8 @@ def tiny_chunks_before_the_start(attacker):
 @attack(processes=1, seconds=4, rounds=40,
         flags=("--max-client-inflight-bytes=32MiB",))
 def chunks_of_a_rejected_stream(attacker):
-    """Chunks of 4 bytes on a stream whose tensor was not started before another
-    stream has taken the caller's memory."""
+    """Chunks of 4 bytes on a stream. Before the stream's tensor was started,
+    another stream has used up the caller's memory limit."""
     count = 4 * MIB
     header = topk_requests.header(topk_requests.onnx("F32", [count],
                                                      k=count // 16))
@@ -257,10 +257,11 @@ def chunks_of_a_rejected_stream(attacker):
 
 @attack(processes=1, rounds=3000, seconds=2)
 def small_slices_of_large_blocks(attacker):
-    """Chunks of 2 KiB before the start of a tensor. Between them the client
+    """Chunks of 2 KiB before the start of a tensor. Between chunks, the client
     sends 60 KiB of frames of an unknown type, which the server ignores, so that
-    each chunk has its own receive block. Paced to 250 MB/s: gRPC gives a faster
-    client a larger window, whose blocks only its resource quota counts."""
+    each chunk is in its own receive block. The client is limited to 250 MB/s:
+    gRPC gives faster clients a larger window, whose blocks are counted only by
+    gRPC's resource quota."""
     count = 20 * MIB
     header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
     chunk = h2.message(topk_requests.chunk(bytes(2048)))
@@ -303,7 +304,7 @@ def endless_tiny_items(attacker):
     with attacker.connect() as client:
         stream = client.call(path, end=False)
         while attacker.goes_on() and not client.closed:
-            # The client takes its responses: the stream never stops.
+            # Accept the responses, so that the stream never stops.
             client.send(h2.window_update(stream, 1 << 20))
             if client.upload(stream, items, seconds=1) == len(items):
                 attacker.delivered()
@@ -316,8 +317,8 @@ def endless_tiny_items(attacker):
 @attack(rounds=100, flags=("--allow-shared-memory",), seconds=2,
         caller={"count": 200 << 10, "timeout": "2S"})
 def claimed_shared_memory(attacker):
-    """byte_size of 2^40 for objects that do not exist; the honest caller's
-    tensors of 200 KiB have a deadline of 2 s."""
+    """byte_size of 2^40 for objects that do not exist. The honest caller sends
+    tensors of 200 KiB with a deadline of 2 s."""
     def region(byte_size):
         return {"name": f"/topk_nobody_{attacker.number}",
                 "byte_size": byte_size}
@@ -338,7 +339,7 @@ def claimed_shared_memory(attacker):
 
 @attack(processes=1, rounds=20, flags=("--allow-shared-memory",))
 def sparse_shared_memory(attacker):
-    """Tensors of 1 GiB in objects that nobody has written."""
+    """Tensors of 1 GiB in sparse objects, which have never been written."""
     size = 1 << 30
     name = f"/topk-{os.getpid()}-sparse"
     path = pathlib.Path("/dev/shm" + name)
@@ -360,8 +361,8 @@ def sparse_shared_memory(attacker):
 @attack(processes=1, rounds=60, seconds=3, flags=("--allow-shared-memory",),
         caller={"count": 3 << 20})
 def vast_shared_memory(attacker):
-    """Objects that nobody has written, each as large as the server still
-    maps, so that the process has no address space left."""
+    """Sparse objects, each of the largest size that the server maps, so that
+    the process runs out of address space."""
     request = topk_requests.onnx("U8", [1], data=None)
     paths = []
     size = 1 << 46

@@ -1,5 +1,5 @@
-"""Messages of many small fields: a few bytes each on the wire, many once
-parsed."""
+"""Messages of many small fields, which take a few bytes on the wire but many
+when parsed."""
 
 import h2
 import harness
@@ -9,8 +9,8 @@ from harness import field
 
 MIB = 1 << 20
 MESSAGE = 16 * MIB
-# Two bytes name the field, a third is its value: protobuf keeps 16 bytes or
-# more for each.
+# Two bytes for the tag and one for the value. Protobuf uses at least 16 bytes
+# for each of these fields.
 UNKNOWN_VARINT = b"\xf8\x01\x00"  # field 31, varint 0
 UNKNOWN_EMPTY = b"\xfa\x01\x00"  # field 31, no bytes
 UNKNOWN_GROUP = b"\xfb\x01\xfc\x01"  # field 31, a group without a field
@@ -23,8 +23,8 @@ def repeat(piece, size):
 
 
 def _send_all(attacker, messages):
-    """Sends messages one at a time, because messages that gRPC is still
-    receiving are not counted yet."""
+    """Sends messages one at a time, because a message is not counted while gRPC
+    is still receiving it."""
     with attacker.connect() as client:
         for path, message in messages:
             if client.closed or not attacker.goes_on():
@@ -37,8 +37,8 @@ def _send_all(attacker, messages):
 
 
 def _with_bytes(path, numbers, value):
-    """Returns a path and a request that is valid except for one field, to which
-    these numbers lead."""
+    """Returns a path and a request that is valid except for one field. The
+    field numbers from the request down to this field are `numbers`."""
     for number in reversed(numbers):
         value = field(number, value)
     if path.endswith("Infer"):
@@ -52,7 +52,7 @@ def _with_bytes(path, numbers, value):
 
 
 def many_dimension_messages(count):
-    """Returns messages with `count` more dimensions of 1, or strides of 0."""
+    """Returns messages with `count` extra dimensions of size 1 or stride 0."""
     ones = b"\x01" * count
     shape = (1, 2)
     messages = [_with_bytes(path, numbers, ones) for path, numbers in (
@@ -110,7 +110,8 @@ def empty_inputs(attacker):
 
 @attack(processes=1, rounds=8)
 def typed_contents(attacker):
-    """8 MiB of elements one by one, which take 1 to 8 times as much parsed."""
+    """8 MiB of elements in typed fields, which take 1 to 8 times as much memory
+    when parsed."""
     kinds = [(1, "BOOL", b"\x01"), (2, "INT32", b"\x01"), (3, "INT64", b"\x01"),
              (4, "UINT32", b"\x01"), (5, "UINT64", b"\x01"),
              (6, "FP32", bytes(4)), (7, "FP64", bytes(8))]
@@ -135,8 +136,8 @@ def _group(number, payload=b""):
 
 @attack(rounds=24)
 def raw_contents_in_tiny_frames(attacker):
-    """900 KB of ModelInfer with 30 000 raw_input_contents of a byte, in DATA
-    frames of 24 bytes."""
+    """A ModelInfer of 900 KB with 30 000 raw_input_contents of one byte, sent
+    in DATA frames of 24 bytes."""
     body = h2.message(MODEL + field(5, field(1, b"X")) +
                       field(7, bytes(810000)) + repeat(field(7, b"1"), 90000))
     with attacker.connect() as client:
@@ -150,8 +151,8 @@ def raw_contents_in_tiny_frames(attacker):
 
 @attack(processes=1, rounds=8, arriving=60)
 def typed_contents_as_groups(attacker):
-    """7.6 MiB of typed contents, each of them a group, in four calls at a
-    time."""
+    """7.6 MiB of typed contents, each encoded as a group, in four concurrent
+    calls."""
     groups = repeat(_group(attacker.random.randrange(1, 8)), 38 * MIB // 5)
     body = MODEL + field(5, field(1, b"X") + field(2, b"FP32") +
                          field(5, groups))
@@ -165,8 +166,8 @@ def typed_contents_as_groups(attacker):
 
 @attack(processes=1, rounds=1000)
 def idle_headers_of_many_fields(attacker):
-    """1000 idle streams whose headers of 4 KB hold unknown fields, groups in
-    the place of known fields, or attributes again and again."""
+    """1000 idle streams with headers of 4 KB that consist of unknown fields,
+    groups in place of known fields, or repeated attributes."""
     header = topk_requests.onnx("U8", [1 << 20], data=None).SerializeToString()
     fillers = [*UNKNOWN_FIELDS, _group(1), field(1, UNKNOWN_VARINT),
                field(3, field(2, field(2, field(5, b"")) + b"\x08\x01"))]
@@ -183,7 +184,7 @@ def idle_headers_of_many_fields(attacker):
 
 
 def _text_fields(descriptor):
-    """Yields the numbers that lead to each field of text, at any depth."""
+    """Yields the path of field numbers to each string field, at any depth."""
     for one in descriptor.fields:
         if one.type == one.TYPE_STRING:
             yield (one.number,)
@@ -194,8 +195,8 @@ def _text_fields(descriptor):
 
 @attack(processes=1, rounds=15, flags=("--allow-shared-memory",))
 def long_texts(attacker):
-    """16 MiB in each field of text, such as a mode, a model, a region or a
-    type, which errors repeat."""
+    """16 MiB in each string field that error messages repeat, such as a mode, a
+    model, a region or a type."""
     fields = [(path, numbers) for path, request in topk_requests.methods()
               for numbers in _text_fields(request)]
     attacker.random.shuffle(fields)
@@ -208,7 +209,8 @@ def long_texts(attacker):
 
 @attack(processes=1, rounds=6, arriving=60)
 def long_request_ids(attacker):
-    """A request id of 60 MiB, and 256 of 64 KiB, which Many echoes."""
+    """A request id of 60 MiB, and 256 ids of 64 KiB, which ComputeTopKMany
+    echoes."""
     with attacker.connect() as client:
         for size, count in ((60 * MIB, 1), (64 << 10, 256),
                             (attacker.random.randrange(300, 1 << 20), 16)):

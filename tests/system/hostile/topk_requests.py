@@ -15,9 +15,9 @@ def _tensor(data_type, shape, strides, data):
 
 def directml(data_type, shape, strides=(), axis=0, k=1, data=bytes(4),
              request_id="", **outputs):
-    """Returns a request by DirectML's TOP_K1. `data` = None leaves the tensor
-    without a source, as in a stream's header; output_value and output_index
-    are dicts of TensorDesc's fields."""
+    """Returns a request for DirectML's TOP_K1. If `data` is None, the tensor
+    has no source, as in a stream's header. output_value and output_index are
+    dicts of TensorDesc's fields."""
     return load_stubs()["topk"].TopKRequest(
         tensor=_tensor(data_type, shape, strides, data),
         spec={"dialect": "DIALECT_DIRECTML", "version": 1},
@@ -27,7 +27,7 @@ def directml(data_type, shape, strides=(), axis=0, k=1, data=bytes(4),
 
 
 def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
-    """Returns a request by ONNX TopK-11."""
+    """Returns a request for ONNX TopK-11."""
     return load_stubs()["topk"].TopKRequest(
         tensor=_tensor(data_type, shape, (), data),
         spec={"dialect": "DIALECT_ONNX", "version": 11},
@@ -35,7 +35,7 @@ def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
 
 
 def openvino(data_type, shape, k=1, data=b""):
-    """Returns a request by OpenVINO TopK-11."""
+    """Returns a request for OpenVINO TopK-11."""
     return load_stubs()["topk"].TopKRequest(
         tensor=_tensor(data_type, shape, (), data),
         spec={"dialect": "DIALECT_OPENVINO", "version": 11},
@@ -44,8 +44,8 @@ def openvino(data_type, shape, k=1, data=b""):
 
 
 def infer(datatype, shape, k=1, data=b"", **parameters):
-    """Returns a ModelInferRequest for onnx_topk; parameters of its input X
-    besides k."""
+    """Returns a ModelInferRequest for onnx_topk. `parameters` are those of the
+    input X, besides k."""
     oip, _ = load_oip_stubs()
     message = oip.ModelInferRequest(
         model_name="onnx_topk",
@@ -77,7 +77,7 @@ def chunk(data):
 
 
 def methods():
-    """Returns the path and the descriptor of the request of each method."""
+    """Returns the path and the request descriptor of each method."""
     return [(f"/{service.full_name}/{method.name}", method.input_type)
             for file in (load_stubs()["topk"], load_oip_stubs()[0])
             for service in file.DESCRIPTOR.services_by_name.values()

@@ -17,8 +17,8 @@ WORKER_BYTES = 1 << 30
 
 
 def cluster(workers, memory=WORKER_BYTES):
-    """Returns a client of a new cluster, to be used in a with block. A worker
-    that takes more memory is restarted; 0 is no bound."""
+    """Returns a client of a new cluster, for use in a with block. A worker that
+    exceeds `memory` bytes is restarted; 0 = no limit."""
     dask.config.set({"distributed.comm.timeouts.connect": "10s"})
     local = distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, memory_limit=memory,
@@ -33,26 +33,26 @@ def _load(path, shape, block_info=None):
 
 
 def array(path, shape, chunk=array_file.CHUNK):
-    """Returns the file as a Dask array, with chunks of `chunk` elements of a
-    row, which the worker that needs one maps."""
+    """Returns the file as a Dask array with chunks of `chunk` elements of a
+    row. Each worker maps the chunks that it needs."""
     chunks = ((1,) * shape[0], (chunk,) * (shape[1] // chunk))
     return da.map_blocks(_load, str(path), shape, chunks=chunks,
                          dtype=np.float32, meta=np.empty((0, 0), np.float32))
 
 
 def ours(x, k, largest, servers):
-    """Returns (values, indices) by topk_client.dask."""
+    """Returns (values, indices), computed by topk_client.dask."""
     return dask.compute(*topk_client.dask.topk(
         x, k, 1, largest, servers=servers, shared_memory=True, timeout=600))
 
 
 def theirs_argtopk(x, k, largest):
-    """Returns the indices by Dask itself."""
+    """Returns the indices, computed by Dask itself."""
     return da.argtopk(x, k if largest else -k, axis=1).compute()
 
 
 def theirs(x, k, largest):
-    """Returns (values, indices) by Dask itself."""
+    """Returns (values, indices), computed by Dask itself."""
     sign = k if largest else -k
     return dask.compute(da.topk(x, sign, axis=1), da.argtopk(x, sign, axis=1))
 
@@ -63,8 +63,8 @@ def _answered(dask_scheduler):
 
 
 def while_killing(client, x, k, largest, servers, kill_server):
-    """Returns (values, indices) and the process that was killed, with a server,
-    after the first chunks had been computed."""
+    """Kills a worker and a server once the first chunks have been computed.
+    Returns (values, indices) and the killed worker process."""
     pids = sorted(client.run(os.getpid).values())
     futures = client.compute(topk_client.dask.topk(
         x, k, 1, largest, servers=servers, shared_memory=True, timeout=600))

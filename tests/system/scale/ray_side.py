@@ -1,4 +1,5 @@
-"""The scale test's Ray: the file's chunks in its object store."""
+"""The Ray part of the scale test, with the file's chunks in the object store.
+"""
 
 import os
 import signal
@@ -12,17 +13,17 @@ import topk_client.ray
 
 
 def start(workers, store_bytes):
-    """Starts a Ray of this machine alone; ray.shutdown() ends it."""
+    """Starts Ray on this machine only. ray.shutdown() stops it."""
     for tries_left in reversed(range(5)):
         try:
             ray.init(num_cpus=workers, object_store_memory=store_bytes,
                      include_dashboard=False, log_to_driver=False,
                      _node_ip_address="127.0.0.1")
             return
-        except Exception as error:  # Ray has no specific type
+        except Exception as error:  # Ray raises no specific type
             ray.shutdown()
-            # Half a minute, which Ray does not let one change, is not enough
-            # on a machine that does much else.
+            # Ray's startup timeout of half a minute is not configurable, and
+            # too short on a busy machine.
             if not tries_left or "timed out during startup" not in str(error):
                 raise
 
@@ -33,7 +34,7 @@ def _load(path, shape, location):
 
 
 def grid(path, shape):
-    """Returns an object array of references, one for each chunk."""
+    """Returns an object array with a reference for each chunk."""
     size = array_file.CHUNK
     refs = np.empty((shape[0], shape[1] // size), object)
     for row, column in np.ndindex(refs.shape):
@@ -43,14 +44,14 @@ def grid(path, shape):
 
 
 def whole(outputs):
-    """Waits for (values, indices) and puts their parts together."""
+    """Waits for (values, indices) and joins their parts."""
     return tuple(np.concatenate(
         [np.concatenate(ray.get(list(row)), 1) for row in output])
         for output in outputs)
 
 
 def ours(refs, k, largest, servers):
-    """Returns (values, indices) by topk_client.ray."""
+    """Returns (values, indices), computed by topk_client.ray."""
     return whole(topk_client.ray.topk(
         refs, k, 1, largest, servers=servers, shared_memory=True, timeout=600))
 
@@ -59,7 +60,7 @@ def _is_shard_worker(process):
     try:
         return "ray::topk_shard" in "".join([process.name(),
                                              *process.cmdline()])
-    except psutil.Error:  # has ended or was killed before
+    except psutil.Error:  # has exited or was already killed
         return False
 
 
@@ -69,8 +70,8 @@ def _shard_workers():
 
 
 def while_killing(refs, k, largest, servers, kill_server):
-    """Returns (values, indices) and the process that was killed, with a
-    server."""
+    """Kills a worker and a server meanwhile. Returns (values, indices) and the
+    killed worker process."""
     outputs = topk_client.ray.topk(
         refs, k, 1, largest, servers=servers, shared_memory=True, timeout=600)
     last = outputs[0].reshape(-1)[-1]

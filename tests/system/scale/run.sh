@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Runs TopK of one tensor over many workers: topk_client.dask, .ray and the Spark
 # recipe, with a file of 4 GiB, four workers and two topkd. Compares every result
-# with that of one streamed call, byte for byte, also while a worker and a server
-# are killed; measures Dask's own topk. Not part of tests/run.sh: needs PyPI,
+# byte for byte with one streamed call, also while a worker and a server are
+# killed. Also measures Dask's own topk. Not part of tests/run.sh: needs PyPI,
 # 10 GiB of disk, 8 GiB of memory and ten minutes.
 #
 # usage: tests/system/scale/run.sh [--elements N] [--parts PART,...]
 #                                  [--rounds N] [--out FOLDER]
 #
-# --elements N   of the file (2^30)
-# --parts PART   of small, dask, peers, ray, page (all)
-# --rounds N     how often Dask's topk and ours take turns (1)
+# --elements N   the number of elements in the file (2^30)
+# --parts PART   some of small, dask, peers, ray, page (all)
+# --rounds N     how often Dask's topk and ours alternate (1)
 # --out FOLDER   for the file (build/scale_out)
 set -euo pipefail
 case "${1:-}" in
@@ -23,7 +23,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh
 build_bench topk_server
-# A Java for Spark; without one its part is skipped.
+# Spark needs Java. Without Java, Spark's part is skipped.
 install_packages openjdk-17-jre-headless >&2 ||
   echo "== no Java: spark is skipped" >&2
 

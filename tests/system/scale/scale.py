@@ -1,4 +1,4 @@
-"""One tensor over many workers; tests/system/scale/run.sh describes it.
+"""Runs TopK of one tensor over many workers. See tests/system/scale/run.sh.
 
 usage: scale.py TOPKD [--elements N] [--parts PART,...] [--out FOLDER]
 """
@@ -28,7 +28,7 @@ PAGE = ROOT / "deploy" / "SCALING.md"
 
 
 class Scale:
-    """The shared state of the parts: servers and the file."""
+    """The state that all parts share: servers and the file."""
 
     def __init__(self, options):
         self.options = options
@@ -48,7 +48,7 @@ class Scale:
                 for _ in range(count)]
 
     def one_server(self, cut, k, largest):
-        """Returns what one streamed call answers, asked once."""
+        """Returns the result of one streamed call, which is cached."""
         key = (cut, k, largest)
         if key not in self.single:
             x = array_file.view(self.file, self.shapes[cut])
@@ -62,8 +62,8 @@ class Scale:
         return self.single[key]
 
     def compare(self, engine, cut, k, largest, ask, killed=""):
-        """Asks an engine and one server. Raises AssertionError if the bytes
-        differ."""
+        """Computes with an engine and with one server. AssertionError if the
+        results are not byte-identical."""
         begin = time.perf_counter()
         values, indices, *notes = ask()
         seconds = time.perf_counter() - begin
@@ -83,7 +83,7 @@ class Scale:
 
 
 def small(scale):
-    """Arrays of every chunking and type."""
+    """Tests arrays of every chunking and type."""
     import ray_side
     import small as cases
 
@@ -96,7 +96,8 @@ def small(scale):
 
 
 def on_dask(scale):
-    """The file, cut three ways; then with a worker and a server killed."""
+    """Tests Dask with the file, cut in three ways, and then while a worker and
+    a server are killed."""
     import dask_side
 
     with dask_side.cluster(WORKERS) as client, client.cluster:
@@ -122,10 +123,10 @@ def peers(scale):
         "argtopk": lambda x, k: dask_side.theirs_argtopk(x, k, True),
         "topk and argtopk": lambda x, k: dask_side.theirs(x, k, True),
     }
-    # Without a memory limit, which Dask's own topk would exceed.
+    # No memory limit: Dask's own topk would exceed it.
     with dask_side.cluster(WORKERS, memory=0) as client, client.cluster:
         first = dask_side.array(scale.file, (1, WORKERS * array_file.CHUNK))
-        for ask in ways.values():  # imports and connects
+        for ask in ways.values():  # warm-up: import and connect
             ask(first, 1)
         for k in KS:
             x = dask_side.array(scale.file, scale.shapes["axis"])
@@ -143,7 +144,7 @@ def peers(scale):
 
 
 def on_ray(scale):
-    """The same over Ray, whose store has the file's chunks."""
+    """Like on_dask(), for Ray with the file's chunks in its object store."""
     import ray_side
 
     ray_side.start(WORKERS, 4 * scale.options.elements + (512 << 20))
@@ -160,7 +161,7 @@ def on_ray(scale):
 
 
 def page(scale):
-    """Runs the page's examples, each as a separate program."""
+    """Runs the page's examples, each in a separate process."""
     blocks = re.findall(r"^```python\n(.*?)^```$",
                         PAGE.read_text(encoding="utf-8"), re.M | re.S)
     for block in blocks:
@@ -201,7 +202,7 @@ def main():
             try:
                 parts[name](scale)
             finally:
-                _shards.remove_abandoned()  # of those that were killed
+                _shards.remove_abandoned()  # left by the killed workers
     print("every result is the same by bytes")
 
 

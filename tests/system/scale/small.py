@@ -1,5 +1,5 @@
-"""Small arrays of every chunking over Dask's threads and over Ray, against one
-server's answer by bytes."""
+"""Compares small arrays of every chunking, byte for byte: on Dask's threads and
+on Ray with one server."""
 
 import itertools
 
@@ -17,7 +17,7 @@ K = 20
 
 
 def elements(dtype, seed):
-    """Returns random elements with ties and, among floats, NaNs."""
+    """Returns random elements with ties and, for float types, NaNs."""
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 50, SIZE).astype(dtype)
     if x.dtype.kind == "f":
@@ -38,14 +38,14 @@ def answer(client, x, axis, largest, order):
 
 
 def same(got, wanted):
-    """Whether two (values, indices) are the same by bytes."""
+    """Whether two (values, indices) are byte-identical."""
     return all(a.dtype == b.dtype and a.shape == b.shape
                and a.tobytes() == b.tobytes() for a, b in zip(got, wanted))
 
 
 def dask_is_right(client, servers):
-    """Returns how many answers were compared; AssertionError for a wrong
-    one."""
+    """Returns how many results were compared. AssertionError if one is wrong.
+    """
     count = 0
     for number, (dtype, axis, largest, order) in enumerate(questions()):
         x = elements(dtype, number)
@@ -64,7 +64,7 @@ def dask_is_right(client, servers):
 
 
 def ray_is_right(client, servers):
-    """The same of Ray: lists, grids and datasets."""
+    """Like dask_is_right(), for Ray's lists, grids and datasets."""
     count = 0
     for number, (dtype, axis, largest, order) in enumerate(questions()):
         x = elements(dtype, number)

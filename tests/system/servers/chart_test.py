@@ -1,5 +1,5 @@
-"""Runs the HAProxy of the Helm chart, with the rendered configuration, in front
-of servers that a DNS server on loopback lists.
+"""Runs HAProxy with the configuration that the Helm chart renders, in front of
+servers that a DNS server on loopback lists.
 
 usage: chart_test.py TOPKD TOPK HAPROXY TOOLS    TOOLS: helm and Python's venv,
                                                  see ../deploy/kubernetes.sh
@@ -35,12 +35,12 @@ VALUES = ("haproxy.enabled=true", "haproxy.limits.connections=2",
 PLAIN = ("haproxy.enabled=true", "drain.delaySeconds=3")
 TLS = ("haproxy.enabled=true", "tls.enabled=true",
        "tls.clientCertificates=true")
-# The test sets its own: the chart's are places in a pod.
+# The test replaces these flags: the chart's values are for a pod.
 PLACES = ("--listen", "--metrics-listen", "--log-format")
 
 
 class Chart:
-    """The chart's objects for some values."""
+    """The chart's objects, rendered with some values."""
 
     def __init__(self, tools, *values):
         done = subprocess.run(
@@ -62,7 +62,8 @@ class Chart:
         return self._objects["ConfigMap", config_map]["data"][name]
 
     def flags(self):
-        """Returns topkd's flags for the environment of its container."""
+        """Returns topkd's flags that correspond to its container's environment.
+        """
         container, = self.pod("topkd")["containers"]
         flags = []
         for variable in container["env"]:
@@ -74,7 +75,7 @@ class Chart:
 
 
 class Names(contextlib.AbstractContextManager):
-    """A DNS server that gives all names the addresses of `hosts`."""
+    """A DNS server that resolves every name to the addresses `hosts`."""
 
     def __init__(self):
         self.hosts = []
@@ -102,7 +103,7 @@ class Names(contextlib.AbstractContextManager):
         self.asked.add(".".join(labels))
         is_a = query[end + 1:end + 3] == b"\0\1"
         hosts = list(self.hosts) if is_a else []
-        # NXDOMAIN without servers, as Kubernetes' DNS.
+        # NXDOMAIN if there are no servers, like Kubernetes' DNS.
         flags = 0x8180 if self.hosts else 0x8183
         records = b"".join(
             struct.pack(">HHHIH", 0xc00c, 1, 1, 1, 4) + socket.inet_aton(host)
@@ -112,7 +113,7 @@ class Names(contextlib.AbstractContextManager):
 
 
 class Front:
-    """HAProxy as its pod runs it, with folders in the place of volumes."""
+    """HAProxy as its pod runs it, with folders instead of volumes."""
 
     def __init__(self, program, chart, names, port, directory):
         container, = chart.pod("topkd-haproxy")["containers"]
@@ -139,7 +140,7 @@ class Front:
         self.command, self.environment = [program, *command[1:]], environment
 
     def status(self, path):
-        """Returns the status of a probe, or None if it does not connect."""
+        """Returns the HTTP status of a probe, or None if it cannot connect."""
         try:
             return self._page(path).status
         except urllib.error.HTTPError as error:
@@ -155,8 +156,8 @@ class Front:
                                       timeout=10)
 
     def client(self, address=None, source=BALANCER):
-        """Returns a connection of a client behind the load balancer, or without
-        an address a direct one."""
+        """Returns a connection from a client with this address behind the load
+        balancer. Without an address, the connection is direct."""
         client = h2.Connection(self.address, hello=False, source=source)
         if address is not None:
             family = "TCP6" if ":" in address else "TCP4"
@@ -178,7 +179,8 @@ def front(program, chart, names, port, directory):
 
 @contextlib.contextmanager
 def deployed(topkd, program, chart):
-    """Three servers behind HAProxy, and the DNS server without addresses."""
+    """Yields three servers behind HAProxy, and the DNS server, which has no
+    addresses yet."""
     port, = harness.free_ports(1)
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
@@ -202,11 +204,11 @@ def is_closed(client):
 
 
 def follows_dns(haproxy, names, replicas):
-    """Pods are used while DNS lists them."""
+    """Checks that pods are used exactly while DNS lists them."""
     a, b, _ = replicas
 
     def moves(to, other):
-        """A call reaches one server, and no further calls the other one."""
+        """Waits until calls reach one server and no longer the other."""
         before, rest = to.answered(), other.answered()
         for _ in range(10):
             with haproxy.client("203.0.113.9") as client:
@@ -225,12 +227,12 @@ def follows_dns(haproxy, names, replicas):
 
 
 def limits_each_client(haproxy):
-    """An address has its limit; others are served."""
+    """Checks that a client at its limit is rejected while others are served."""
     with contextlib.ExitStack() as stack:
         def connect(*address, **source):
             return stack.enter_context(haproxy.client(*address, **source))
         for same in (["192.0.2.1"] * 3,
-                     # One /64 network.
+                     # Addresses in one /64 network.
                      ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:9::"]):
             first, second, third = same
             succeeds(connect(first))
@@ -242,16 +244,16 @@ def limits_each_client(haproxy):
         succeeds(connect(source="127.0.0.9"))
         succeeds(connect(source="127.0.0.9"))
         assert is_closed(connect(source="127.0.0.9"))
-        # Only the load balancer may name a client.
+        # Only the load balancer may send a client's address.
         assert is_closed(connect("192.0.2.3", source="127.0.0.8"))
-        # The load balancer must name its clients.
+        # The load balancer must send the client's address.
         assert is_closed(connect())
     print("ok    a client above its limit is rejected, another one is served")
 
 
 def shares_no_limit(haproxy, replica):
-    """To topkd the clients are one, which may have more than half of the
-    calls."""
+    """Checks that topkd, which sees all clients as one, lets this client have
+    more than half of the calls."""
     with contextlib.ExitStack() as stack:
         for number in (1, 2, 3):
             client = stack.enter_context(haproxy.client(f"198.51.100.{number}"))
@@ -264,7 +266,7 @@ def shares_no_limit(haproxy, replica):
 
 
 def stops_softly(haproxy, replica):
-    """SIGUSR1, which ends the pod, lets a call finish."""
+    """Checks that a call can finish after SIGUSR1, the pod's stop signal."""
     def sent():
         return "\ntopk_inflight_calls 1\n" in replica.metrics()
     with haproxy.client("203.0.113.1") as client, \
@@ -283,7 +285,8 @@ def stops_softly(haproxy, replica):
 
 
 def keeps_limits(tools):
-    """The user's limits, and those of each token, stay."""
+    """Checks that limits from the user's values, and limits per token, are not
+    replaced."""
     limit = "--max-client-inflight-calls"
     flags = Chart(tools, *PLAIN, "settings.max-client-inflight-calls=7").flags()
     assert flags[flags.index(limit) + 1] == "7", flags
@@ -293,8 +296,8 @@ def keeps_limits(tools):
 
 
 def make_certificate(folder):
-    """Returns the Secret of a certificate of the authority, the server and the
-    client."""
+    """Creates certificates of a CA, the server and the client. Returns them as
+    a Secret."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
          "1", "-subj", "/CN=localhost", "-addext",
@@ -306,7 +309,7 @@ def make_certificate(folder):
 
 
 def ends_tls(program, topkd, topk, chart, directory):
-    """TLS and client certificates end at HAProxy."""
+    """Checks that HAProxy terminates TLS and checks client certificates."""
     secret = make_certificate(directory)
     volume, = (volume for volume in chart.pod("topkd-haproxy")["volumes"]
                if "secret" in volume)
@@ -314,7 +317,7 @@ def ends_tls(program, topkd, topk, chart, directory):
     folder.mkdir()
     for item in volume["secret"]["items"]:
         (folder / item["path"]).write_bytes(secret[item["key"]])
-    # No flag of TLS is here: the connection to topkd is plaintext.
+    # There are no TLS flags: connections to topkd are plaintext.
     with harness.Server(topkd, *chart.flags()) as server, Names() as names:
         host, port = server.target.split(":")
         names.hosts = [host]

@@ -1,4 +1,4 @@
-"""Envoy with the configuration of deploy/ at free ports."""
+"""Runs Envoy with the configuration of deploy/ on free ports."""
 
 import contextlib
 import pathlib
@@ -12,7 +12,7 @@ CONFIG = fleet.ROOT / "deploy/envoy/envoy.yaml"
 
 
 def _config(protoset, addresses, listen, admin):
-    """The configuration with these descriptors, servers and ports."""
+    """Returns the configuration for these descriptors, servers and ports."""
     text = CONFIG.read_text(encoding="utf-8")
 
     def replace(old, new):
@@ -33,7 +33,7 @@ def _config(protoset, addresses, listen, admin):
 
 @contextlib.contextmanager
 def envoy(program, protoset, *addresses):
-    """Envoy in front of servers; its address."""
+    """Runs Envoy in front of servers. Yields Envoy's address."""
     listen, admin = harness.free_ports(2)
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "envoy.yaml"

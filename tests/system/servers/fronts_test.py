@@ -1,5 +1,5 @@
-"""Three servers under load, one killed and one drained: no call may fail. They
-are reached by clients that balance by themselves, or through a proxy with the
+"""Kills one of three servers and drains another under load: no call may fail.
+Clients reach the servers by client-side balancing, or through a proxy with the
 configuration of deploy/.
 
 usage: fronts_test.py TOPKD TOPK
@@ -18,20 +18,20 @@ import h2
 import harness
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-# Longer than a balancer needs to notice it.
+# Longer than a balancer needs to notice the drain.
 DELAY = ("--drain-delay", "3s")
 
 
 @contextlib.contextmanager
 def haproxy(program, replicas):
-    """HAProxy in front; its address."""
+    """Runs HAProxy in front of the servers. Yields HAProxy's address."""
     addresses = (replica.target for replica in replicas)
     with harness.haproxy(program, *addresses) as (address, _):
         yield address
 
 
 def envoy(program, protoset, replicas):
-    """Envoy in front; its address."""
+    """Runs Envoy in front of the servers. Yields Envoy's address."""
     return envoys.envoy(program, protoset,
                         *(replica.target for replica in replicas))
 
@@ -43,7 +43,7 @@ def by_clients(topkd, topk):
             fleet.python_load(topkd, target),
             *(fleet.bench(topk, target, path)
               for path in ("unary", "stream", "many"))])
-        # In turn.
+        # The load is balanced.
         assert max(parts) < 1.5 * min(parts), parts
         one = replicas[:1]
         with fleet.under([fleet.bench(
@@ -53,7 +53,7 @@ def by_clients(topkd, topk):
             one[0].start()
             fleet.await_answers(one, [load])
             found = json.loads(load.end())
-        # Calls in flight when the server died, and calls while it was gone.
+        # Calls in flight when the server died, and calls while it was down.
         assert found["lost"] > 0 and found["not_connected"] > 0, found
         assert found["lost"] + found["not_connected"] == sum(
             found["errors"].values()), found
@@ -68,8 +68,9 @@ def by_proxy(topkd, topk, front, program, *more):
     with fleet.fleet(topkd, *DELAY) as replicas, front(
             program, *more, replicas) as target:
         envoys.await_health(topk, target)
-        # The calls of a load have one connection: each goes by itself. Envoy
-        # sends again what a dead server had; behind HAProxy the client does.
+        # All calls of a load share a connection, but each is balanced by
+        # itself. Envoy retries the calls that a dead server had; behind HAProxy
+        # the client must retry.
         once = ["--max-attempts", "1"] if front is envoy else []
         fleet.kill_and_drain(front.__name__, replicas, [
             fleet.bench(topk, target, "unary", *once),
@@ -84,7 +85,7 @@ def by_proxy(topkd, topk, front, program, *more):
 
 
 def answers_other_requests(target):
-    """HAProxy itself rejects requests that are not gRPC's."""
+    """Checks that HAProxy itself rejects requests that are not gRPC."""
     for changed, status in (({"method": "GET"}, b"405"),
                             ({"content_type": "text/html"}, b"415")):
         with h2.Connection(target) as client:

@@ -1,5 +1,5 @@
-"""Asks servers by topk_client until SIGINT; checks each answer; ends at the
-first that fails. Then prints how many requests there were, as JSON.
+"""Calls servers with topk_client until SIGINT or the first failure, and checks
+each answer. At the end, prints the number of requests as JSON.
 
 usage: python_load.py TOPKD TARGET
 """

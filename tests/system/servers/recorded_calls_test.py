@@ -1,7 +1,7 @@
-"""Calls that a client recorded with an older topkd, repeated with this one.
+"""Repeats calls that were recorded with an older topkd.
 
-An old client must get the responses that it got then, and this version's stubs
-must parse the responses of an old server without unknown fields.
+An old client must get the same responses as when they were recorded, and this
+version's stubs must parse an old server's responses without unknown fields.
 
 usage: recorded_calls_test.py TOPKD            compares
        recorded_calls_test.py TOPKD --record   replaces recorded_calls.jsonl
@@ -22,7 +22,7 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 
 
 def calls():
-    """Returns (method, request messages) of every kind of call."""
+    """Returns (method, request messages) for every kind of call."""
     stubs, oip = load_stubs(), load_oip_stubs()[0]
     topk = stubs["topk"]
 
@@ -69,7 +69,7 @@ def calls():
 
 
 def perform(channel, method, requests):
-    """Returns the responses, the status, and its details."""
+    """Makes a call. Returns the responses, the status and its details."""
     call = channel.stream_stream(method)(iter(requests), timeout=30)
     try:
         responses = list(call)
@@ -81,8 +81,8 @@ def perform(channel, method, requests):
 
 
 def parse(method, data):
-    """Returns a response without what may change: how it was computed, and the
-    words of errors."""
+    """Returns a response without the parts that may change: how it was
+    computed, and the wording of errors."""
     topk = load_stubs()["topk"]
     message = {"ComputeTopK": topk.TopKResponse, "ComputeTopKMany": topk.TopKResult,
                "StreamTopK": topk.TopKResponseChunk}.get(method.split("/")[2])

@@ -1,10 +1,10 @@
-"""Envoy in front of a server, called with JSON and from a browser.
+"""Calls a server through Envoy with JSON and from a browser.
 
 usage: web_test.py TOPKD TOPK ENVOY PROTOSET
            json | browser CHROMIUM BUNDLE    BUNDLE: of client/examples/web
 
-The commands of deploy/envoy/README.md that call with curl are run as they are
-there. Ends with 77 if a program is missing.
+Runs the curl commands of deploy/envoy/README.md unchanged. Exits with 77 if a
+program is missing.
 """
 
 import http.client
@@ -37,7 +37,7 @@ WRONG = {**REQUEST, "onnx": {"k": {"value": 9}}}
 
 
 def call(target, method, body, path=SERVICE, verb="POST", **headers):
-    """Returns the HTTP status, the body and the headers."""
+    """Makes a call. Returns the HTTP status, the body and the headers."""
     connection = http.client.HTTPConnection(target, timeout=60)
     connection.request(verb, f"{path}/{method}", body,
                        {"content-type": "application/json", **headers})
@@ -88,7 +88,7 @@ def check_json(target):
 
 
 def check_origins(target):
-    """Only pages of the origins that the configuration names may call."""
+    """Checks that only pages from the configured origins may call."""
     for origin, wanted in (("http://localhost:8000",) * 2,
                            ("https://evil.example", None),
                            ("http://localhost.evil.example", None)):
@@ -101,7 +101,7 @@ def check_origins(target):
 
 
 def check_page(target):
-    """The commands of the page that call Envoy."""
+    """Runs the page's commands that call Envoy."""
     ran = 0
     for block in page_commands.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if "curl" not in block["commands"]:
@@ -116,7 +116,7 @@ def check_page(target):
 
 
 class Pages(http.server.SimpleHTTPRequestHandler):
-    """Serves the example, whose page reports each change of its text."""
+    """Serves the example. Its page reports each change of its text."""
 
     REPORT = (b'<script>new MutationObserver(() => fetch("/", {method: "POST", '
               b'body: document.body.innerText})).observe(document.body, '

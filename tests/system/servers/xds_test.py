@@ -1,5 +1,5 @@
-"""Clients of xds:///, with a control plane. Run by the Python that venv.sh sets
-up.
+"""Tests xds:/// clients with a control plane. Runs in the Python environment
+that venv.sh creates.
 
 usage: xds_test.py TOPKD TOPK
 """
@@ -16,7 +16,7 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import route_pb2
-# Messages within an Any, which can be parsed once they are imported.
+# Imported so that these messages can be parsed within an Any.
 from envoy.extensions.filters.http.router.v3 import router_pb2  # noqa: F401
 from envoy.extensions.filters.network.http_connection_manager.v3 import (
     http_connection_manager_pb2)  # noqa: F401
@@ -28,8 +28,8 @@ _ADS = {"ads": {}, "resource_api_version": "V3"}
 
 
 def resources(targets):
-    """The resources that send the calls of xds:///topk to the servers in turn
-    and retry calls that reach none."""
+    """Returns the resources for xds:///topk, with round-robin balancing and
+    retries of calls that reach no server."""
     return {f"type.googleapis.com/{kind.DESCRIPTOR.full_name}":
             json_format.ParseDict(fields, kind()) for kind, fields in (
         (listener_pb2.Listener, {"name": "topk", "api_listener": {
@@ -65,7 +65,7 @@ class ControlPlane(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
         for request in request_iterator:
             assert not request.HasField("error_detail"), request
             if request.response_nonce:
-                continue  # acknowledges a response
+                continue  # an acknowledgement of a response
             response = discovery_pb2.DiscoveryResponse(
                 type_url=request.type_url, version_info="1", nonce="1")
             response.resources.add().Pack(self._resources[request.type_url])
@@ -74,7 +74,8 @@ class ControlPlane(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
 
 @contextlib.contextmanager
 def control_plane(targets):
-    """Serves the targets as xds:///topk; programs that start find it."""
+    """Serves the targets as xds:///topk. Programs started meanwhile find the
+    control plane."""
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
     ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(
         ControlPlane(targets), server)

@@ -1,4 +1,4 @@
-"""Random faults of the servers during a soak, determined by the seed."""
+"""Injects random server faults during a soak, determined by the seed."""
 
 import contextlib
 import random
@@ -10,17 +10,17 @@ import h2
 import harness
 import misbehaving_clients
 
-PAUSE = (0.5, 4)  # seconds between one and the next
+PAUSE = (0.5, 4)  # seconds between faults
 HOURS = 3600
-# Attackers and misbehaving clients come from addresses of their own: HAProxy's
-# limits are by address.
+# Attackers and misbehaving clients use separate addresses, because HAProxy's
+# limits are per address.
 MISBEHAVING = [(misbehaving_clients.cancel, 2, "127.0.0.2"),
                (misbehaving_clients.nonsense, 1, "127.0.0.3"),
                (misbehaving_clients.dawdle, 2, "127.0.0.4")]
 
 
 class Chaos:
-    """Events, one after the other, and what became of each."""
+    """Injects faults one at a time and records their outcomes."""
 
     def __init__(self, topology, seed, begin):
         self.topology = topology
@@ -34,13 +34,13 @@ class Chaos:
             self._kinds.append((2, self.fill_memory))
         if not any("libfaketime" in text for text in topology.missing):
             self._kinds.append((3, self.step_clock))
-        # Each once before any is repeated.
+        # Inject each kind once before repeating any.
         self._first = [kind for _, kind in self._kinds]
         self.chance.shuffle(self._first)
 
     def run_until(self, end):
-        """Injects faults until `end` while clients misbehave all the time.
-        Returns the counts of these."""
+        """Injects faults until `end`, while clients misbehave all the time.
+        Returns the counts of the misbehaving clients."""
         ends = {function.__name__: misbehaving_clients.crowd(
             function, self.topology.target, count,
             self.chance.randrange(1 << 30), source)
@@ -74,7 +74,7 @@ class Chaos:
         return self.chance.choice([1, 2])
 
     def kill(self):
-        """SIGKILL, and a new start a moment later."""
+        """Kills a server with SIGKILL and restarts it after a moment."""
         i = self._mortal()
         server = self.topology.servers[i]
         with self._expected(server):
@@ -84,7 +84,8 @@ class Chaos:
         return f"server {i + 1}"
 
     def roll(self):
-        """SIGTERM to one after the other, each of which drains."""
+        """Rolling restart: sends SIGTERM to one server after the other, and
+        each drains."""
         took = []
         for i in (1, 2):
             server = self.topology.servers[i]
@@ -96,7 +97,7 @@ class Chaos:
 
     @contextlib.contextmanager
     def _expected(self, server):
-        """The server's end is of our making."""
+        """Marks an exit of the server as expected."""
         self.expected_dead.add(server)
         try:
             yield
@@ -104,7 +105,8 @@ class Chaos:
             self.expected_dead.discard(server)
 
     def attack(self):
-        """An attack on HTTP/2 or on connections, through HAProxy or past it."""
+        """Attacks HTTP/2 or the connection limits, through HAProxy or directly.
+        """
         name, chosen = self.chance.choice(sorted(attacks.ATTACKS.items()))
         direct = not chosen.needs_haproxy and self.chance.random() < 0.5
         target = (self.topology.servers[0] if direct else self.topology).target
@@ -116,7 +118,8 @@ class Chaos:
         return f"{name} {where}: {attackers.rounds} sent, {outcomes}"
 
     def starve_of_descriptors(self):
-        """Descriptors run out while connections come; then there are more."""
+        """Makes a server run out of file descriptors while clients connect, and
+        then raises the limit again."""
         i = self.chance.randrange(3)
         server = self.topology.servers[i]
         with contextlib.ExitStack() as stack:
@@ -133,7 +136,7 @@ class Chaos:
         return f"server {i + 1} at {most}: {refused} of 60 sent away"
 
     def fill_memory(self):
-        """Server 2's group has no memory left."""
+        """Exhausts the memory of the second server's control group."""
         status = self.topology.fill_memory(self.chance.uniform(2, 5))
         harness.poll("server 2 to serve",
                      lambda: harness.serves(self.topology.servers[1].target))
@@ -142,7 +145,7 @@ class Chaos:
             else f"ended with {status}")
 
     def step_clock(self):
-        """Server 3's wall clock goes forwards or back."""
+        """Steps the third server's wall clock forwards or backwards."""
         off = self.chance.choice([0, 1, -1, 60, -60, HOURS, -HOURS,
                                   24 * HOURS, -24 * HOURS, 400 * 24 * HOURS])
         self.topology.step_clock(off)

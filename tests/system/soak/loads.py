@@ -15,7 +15,7 @@ MIX = [{"weight": 60, "shape": [8, 1000]},
        {"weight": 10, "shape": [64, 257], "dtype": "i64", "smallest": True},
        {"weight": 5, "shape": [500, 40], "dtype": "u8", "axis": 0},
        {"weight": 5, "shape": [1, 1000000]}]
-# `topk bench` reports requests that it could not send at these rates as missed.
+# `topk bench` counts requests that it could not send at these rates as missed.
 BENCHES = {
     "unary": ["--mix", "MIX", "--rate", "100", "--concurrency", "16",
               "--connections", "4"],
@@ -27,12 +27,12 @@ BENCHES = {
                       "--concurrency", "4", "--connections", "2"],
 }
 COME_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
-WRONG = 6  # `topk bench` ends so at a wrong answer
-RATE_MISSED = 7  # and so when it could not keep its rate
+WRONG = 6  # exit status of `topk bench`: a wrong answer
+RATE_MISSED = 7  # exit status of `topk bench`: it could not keep its rate
 
 
 def begin(topk, target, seconds, seed, directory):
-    """Begins every kind; returns {kind: process}."""
+    """Starts a process for each kind. Returns {kind: process}."""
     mix = pathlib.Path(directory) / "mix.jsonl"
     mix.write_text("\n".join(map(json.dumps, MIX)), encoding="ascii")
     commands = {
@@ -64,7 +64,7 @@ def _bench_row(found):
 
 
 def end(processes, seconds):
-    """Waits for them, at most `seconds`; returns {kind: row}."""
+    """Waits at most `seconds` for the processes. Returns {kind: row}."""
     until = time.monotonic() + seconds
     rows = {}
     for kind, process in processes.items():

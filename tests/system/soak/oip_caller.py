@@ -1,5 +1,5 @@
 """Calls the Open Inference Protocol and compares every result with NumPy's.
-Retries until the time is over. Prints the counts as JSON.
+Retries until the time is up. Prints the counts as JSON.
 
 usage: oip_caller.py --target HOST:PORT [--seconds 60] [--seed 1]
 """
@@ -18,14 +18,14 @@ import topk_stubs
 
 TYPES = {"FP32": np.float32, "FP16": np.float16, "INT64": np.int64,
          "INT32": np.int32, "UINT8": np.uint8}
-DEADLINE = 20  # seconds for a request, with all its attempts
+DEADLINE = 20  # seconds for all attempts of a request
 CALLERS = 4
 PAUSE = 0.05
 COME_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 def make_request(rng, pb2):
-    """Returns a request with a random tensor, and the bytes of its outputs."""
+    """Returns a request with a random tensor, and the expected output bytes."""
     name = rng.choice(list(TYPES))
     shape = (int(rng.integers(1, 9)), int(rng.integers(1, 20000)))
     k = int(rng.integers(1, min(100, shape[1]) + 1))
@@ -40,8 +40,8 @@ def make_request(rng, pb2):
 
 
 def call(stub, request, counts):
-    """Calls until there is a response or the time is over. Returns the outputs,
-    or None."""
+    """Calls until there is a response or the time is up. Returns the outputs,
+    or None if there was no response."""
     deadline = time.monotonic() + DEADLINE
     pause = PAUSE
     while True:

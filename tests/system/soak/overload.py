@@ -1,7 +1,7 @@
-"""Loads a server with twice its capacity, among clients that cancel and
-clients that send invalid messages, in a cgroup with little memory. Fails if a
-response is wrong, the server exits, memory exceeds the limit, or a rejection is
-not RESOURCE_EXHAUSTED with a retry delay.
+"""Loads a server with twice its capacity, in a cgroup with little memory, while
+other clients cancel calls or send invalid messages. Fails if a response is
+wrong, the server exits, memory exceeds the limit, or a rejection is not
+RESOURCE_EXHAUSTED with a retry delay.
 
 usage: overload.py TOPKD TOPK [--minutes 5] [--memory 1024]
 """
@@ -23,12 +23,12 @@ import misbehaving_clients
 # The mix of requests: mostly small, a few as large as 64 MiB.
 KINDS = [(60, [1, 256]), (20, [8, 2048]), (10, [1, 262144]), (6, [1, 1048576]),
          (3, [4, 1048576]), (1, [16, 1048576])]
-MESSAGE_BYTES = 65 << 20  # 64 MiB of tensor, and its message around it
-RATE_MISSED = 7  # `topk bench` ends so when it could not keep its rate
+MESSAGE_BYTES = 65 << 20  # a tensor of 64 MiB, and the fields around it
+RATE_MISSED = 7  # exit status of `topk bench`: it could not keep its rate
 
 
 def bench(options, target, mix, seconds, *flags):
-    """Begins `topk bench`, which does not outlive this process."""
+    """Starts `topk bench`, which does not outlive this process."""
     process = subprocess.Popen(
         [options.topk, "bench", "--target", target, "--k", "10", "--json",
          "--keep-going", "--max-attempts", "1", "--mix", mix, "--duration",
@@ -47,7 +47,8 @@ def report(process):
 
 
 def measure(options, server, mix):
-    """Returns the load's report, the ends of invalid calls and the peak MiB."""
+    """Returns the load's report, the outcomes of the invalid calls, and the
+    peak memory in MiB."""
     target = server.target
     alone = report(bench(options, target, mix, 10, "--concurrency", "8",
                          "--connections", "4"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what a soak needs, builds, and runs it: see README.md.
+# Installs the dependencies of the soak, builds and runs it. See README.md.
 #
 # usage: tests/system/soak/run.sh [--minutes 10] [--seed N]
 set -euo pipefail
@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 source deploy/packages.sh
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
-# For the server whose clock is stepped; without it there are no steps.
+# For the server whose clock is stepped. Without it, clock steps are skipped.
 unpack_package libfaketime build/tools || true
 cmake --preset dev >&2
 cmake --build --preset dev --target topk_server topk_cli >&2

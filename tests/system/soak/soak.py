@@ -2,8 +2,8 @@
 
 usage: soak.py TOPKD TOPK [--minutes 10] [--seed N] [--haproxy PATH]
 
-Ends with 1 if a response was wrong, a call was lost, a server exited, or its
-memory or descriptors grew beyond the bounds below.
+Exits with 1 if a response was wrong, a call was lost, a server exited, or a
+server's memory or descriptors grew beyond the limits below.
 """
 
 import argparse
@@ -22,19 +22,21 @@ from topology import Topology
 from watch import Watch, slope
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-# Load alone at first, and at the end: its second half is the steady part.
+# The shares of the time at the beginning and at the end that have load but no
+# faults. The second half of the end is the steady part.
 WARM_UP, CALM = 0.1, 0.4
-# MiB a minute in the steady part; in a shorter one a slope says nothing.
+# The max growth in MiB per minute in the steady part. Not meaningful if the
+# steady part is shorter than LEAST_STEADY.
 MOST_SLOPE = 3
 LEAST_STEADY = 60  # seconds
-# MiB that the first server may have more at the end than after the warm-up.
+# The max growth of the first server in MiB from the warm-up to the end.
 MOST_GROWTH = 128
-# File descriptors that may be left over, e.g. of HAProxy's health check.
+# File descriptors that may still be open, e.g. for HAProxy's health check.
 SPARE = 4
 
 
 def run(options, directory, stack):
-    """Returns what was found."""
+    """Runs the soak. Returns the findings."""
     topology = Topology(stack, options.topkd, options.haproxy, directory)
     for text in topology.missing:
         print(f"MISSING  {text}", flush=True)
@@ -73,12 +75,12 @@ def run(options, directory, stack):
     life = watch.since("server 1", WARM_UP * seconds)
     found["growth_mib"] = life[-1][2] - life[0][2]
     for server in topology.servers:
-        server.stop()  # ends with 0, or this raises
+        server.stop()  # raises unless the exit status is 0
     return found
 
 
 def checks(found):
-    """Yields lines and whether each is as it should be."""
+    """Yields a line for each check, and whether it passed."""
     for kind, row in found["load"].items():
         extra = "".join(f", {key} {row[key]:.0f}" for key in
                         ("p99_ms", "not_sent") if key in row)

@@ -1,4 +1,4 @@
-"""Three servers behind HAProxy, each with a different handicap."""
+"""Runs three servers behind HAProxy, each with a different handicap."""
 
 import contextlib
 import pathlib
@@ -11,7 +11,7 @@ import harness
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLAGS = ["--threads", "2", "--allow-shared-memory", "--drain-delay", "3s",
          "--drain-timeout", "10s",
-         # HAProxy is the one client of all servers.
+         # To the servers, HAProxy is the only client.
          "--max-client-inflight-bytes", "1TiB", "--access-log-sample", "0.05"]
 GROUP_MIB = 512
 FAKETIME = sorted(
@@ -19,11 +19,11 @@ FAKETIME = sorted(
 
 
 class Topology:
-    """The processes of a soak; chaos.py injects faults into them.
+    """The processes of a soak. chaos.py injects faults into them.
 
-    servers  the first is never restarted: its memory is that of a long life.
-             The second logs to a full disk, in a group with little memory. The
-             third has a clock that can be stepped.
+    servers  the first is never restarted, so that its memory shows long-term
+             growth. The second logs to a full disk, in a control group with
+             little memory. The third has a clock that can be stepped.
     missing  faults that this machine does not support
     """
 
@@ -71,14 +71,14 @@ class Topology:
         new.rename(self.clock)
 
     def processes(self):
-        """{name: harness.Process} of those that are watched."""
+        """Returns {name: harness.Process} of the processes to watch."""
         found = {f"server {i}": harness.Process(server.process)
                  for i, server in enumerate(self.servers, 1)}
         return {**found, "HAProxy": self.haproxy}
 
     @contextlib.contextmanager
     def few_descriptors(self, server, spare):
-        """Leaves a running server `spare` file descriptors."""
+        """Lowers a running server's limit to `spare` more file descriptors."""
         pid = server.process.pid
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         most = server.descriptors() + spare
@@ -89,15 +89,16 @@ class Topology:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
     def fill_memory(self, seconds):
-        """A process in the second server's group that takes all memory until
-        the kernel kills it, or for a time. Returns its exit status."""
+        """Runs a process in the second server's control group that takes all
+        memory, until the kernel kills this process or the time is up. Returns
+        the exit status of the process."""
         hog = ("import time\nheld = []\nend = time.monotonic() + %f\n"
                "while time.monotonic() < end:\n"
                "    held.append(b'x' * (1 << 20))\n" % seconds)
 
         def enter():
             self.enter_group()
-            # Make the kernel kill this process, not the server.
+            # Make the kernel choose this process, not the server.
             with open("/proc/self/oom_score_adj", "w",
                       encoding="ascii") as file:
                 file.write("1000")

@@ -39,21 +39,21 @@ class Watch:
         self.died += [f"{name} at {at:.0f} s" for name in dead
                       if not any(one.startswith(name) for one in self.died)]
         for name, process in self._topology.processes().items():
-            with contextlib.suppress(OSError):  # it ends just now
+            with contextlib.suppress(OSError):  # the process has just exited
                 self.samples[name].append(
                     (at, process.process.pid, process.memory(),
                      process.descriptors()))
 
     def since(self, name, moment):
-        """The samples of the process that there is, from a moment on."""
+        """Returns the current process's samples since a moment."""
         rows = self.samples[name]
         return [row for row in rows
                 if row[0] >= moment and row[1] == rows[-1][1]]
 
 
 def slope(rows):
-    """Returns MiB per minute by the Theil-Sen estimator: the median of all
-    pairs' slopes. Uses about 300 samples of a long run."""
+    """Returns MiB per minute by the Theil-Sen estimator, the median slope of
+    all pairs of samples. Long runs are thinned to about 300 samples."""
     rows = rows[::max(1, len(rows) // 300)]
     return 60 * statistics.median(
         (later[2] - early[2]) / (later[0] - early[0])

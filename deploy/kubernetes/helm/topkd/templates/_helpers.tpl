@@ -1,5 +1,5 @@
-{{/* The name of every object. With -haproxy-metrics behind it, it has at most
-the 63 characters of a Service's. */}}
+{{/* The name of every object. Truncated so that even with the suffix
+-haproxy-metrics it has at most 63 characters, the limit for Services. */}}
 {{- define "topkd.name" -}}
 {{- $name := printf "%s-%s" .Release.Name .Chart.Name -}}
 {{- if contains .Chart.Name .Release.Name -}}{{- $name = .Release.Name -}}{{- end -}}
@@ -11,7 +11,7 @@ the 63 characters of a Service's. */}}
 {{- end -}}
 
 {{/* The reference of an image. The argument is a list of the image's values and
-the tag that applies if they have none. */}}
+the default tag. */}}
 {{- define "topkd.image" -}}
 {{- $image := index . 0 -}}
 {{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository -}}
@@ -24,8 +24,8 @@ there is one. */}}
 {{- ternary 50052 50051 (and .Values.tls.enabled (not .Values.haproxy.enabled)) -}}
 {{- end -}}
 
-{{/* A probe: the values' own handler, or gRPC's. The argument is a list of the
-values and the handler. */}}
+{{/* A probe with the handler from its values, or else a gRPC handler. The
+argument is a list of the probe's values and the gRPC handler. */}}
 {{- define "topkd.probe" -}}
 {{- $probe := index . 0 -}}
 {{- if or $probe.exec $probe.grpc $probe.httpGet $probe.tcpSocket -}}
@@ -35,7 +35,7 @@ values and the handler. */}}
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the pods. */}}
+{{/* Selects topkd's pods. */}}
 {{- define "topkd.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -69,7 +69,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* The pods' constraints on nodes and their registries' secrets. The argument
+{{/* The scheduling constraints and the image pull secrets of pods. The argument
 is a list of the root and the selector of the pods. */}}
 {{- define "topkd.scheduling" -}}
 {{- $root := index . 0 -}}
