@@ -23,6 +23,7 @@
 #include "client/retry.h"
 #include "client/rpc_error.h"
 #include "client/streamed_answer.h"
+#include "core/base/happens_before.h"
 #include "core/base/text.h"
 #include "core/security/local_address.h"
 #include "core/wire/message_pieces.h"
@@ -550,9 +551,9 @@ class Client::Impl::AsyncCall
     if (!status.ok()) return done_(std::move(status));
     impl_->calls.UnaryCall(
         context_.get(), PathOf(Method::kComputeTopK), {}, &request_, &answer_,
-        [self = shared_from_this()](const grpc::Status& end) {
+        HandedOver([self = shared_from_this()](const grpc::Status& end) {
           self->Finish(end);
-        });
+        }));
   }
 
  private:
@@ -590,7 +591,9 @@ class Client::Impl::AsyncCall
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
     pause_ = std::make_unique<grpc::Alarm>();
-    pause_->Set(*then, [self = shared_from_this()](bool) { self->Start(); });
+    pause_->Set(*then, HandedOver([self = shared_from_this()](bool) {
+      self->Start();
+    }));
     if (stopped_) pause_->Cancel();
   }
 

@@ -45,7 +45,7 @@ class GroupCall final : public ServiceCall {
  private:
   // A request, its error if any, and its progress.
   struct Item {
-    std::unique_ptr<Request> request;  // charged until its response is sent
+    std::unique_ptr<TensorRequest> request;  // charged until its response is sent
     int64_t bytes = 0;                 // size of the message
     Status status;
     bool prepared = false;
@@ -67,7 +67,7 @@ class GroupCall final : public ServiceCall {
   }
 
   Item Admitted(grpc::ByteBuffer& message) {
-    Item item{std::make_unique<Request>(service_, admitted(), make_codec_()),
+    Item item{std::make_unique<TensorRequest>(service_, admitted(), make_codec_()),
               static_cast<int64_t>(message.Length()),
               {}};
     const auto now = RequestStats::Clock::now();

@@ -7,7 +7,7 @@
 
 namespace topk {
 
-Status Request::Admit(grpc::ByteBuffer& message,
+Status TensorRequest::Admit(grpc::ByteBuffer& message,
                       RequestStats::Clock::time_point begun,
                       RequestStats::Clock::time_point when, bool waits,
                       int64_t own_bytes) {
@@ -21,21 +21,21 @@ Status Request::Admit(grpc::ByteBuffer& message,
       own_bytes + SliceMemory(message_), charge_);
 }
 
-StepStatus Request::Prepare(Reader reader) {
+StepStatus TensorRequest::Prepare(Reader reader) {
   stats_.RecordStage(Stage::kQueue);
   StepStatus status = CatchBadAlloc([&] { return ReadAndPrepare(reader); });
   stats_.RecordStage(Stage::kDecode);
   return status;
 }
 
-StepStatus Request::ReadAndPrepare(Reader reader) {
+StepStatus TensorRequest::ReadAndPrepare(Reader reader) {
   const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
   StepStatus status = codec_->Read(message_, reader, charge, read_);
   if (NeedsWorker(status) || !status->ok()) return status;
   return codec_->Translate(PrepareRead());
 }
 
-Status Request::PrepareRead() {
+Status TensorRequest::PrepareRead() {
   v1::TopKRequest& request = read_.message;
   size_t bytes = request.tensor().data().size();
   size_t pieces = 1;
@@ -78,20 +78,20 @@ Status Request::PrepareRead() {
   return {};
 }
 
-Size Request::nanoseconds() {
+Size TensorRequest::nanoseconds() {
   if (prepared_.has_value()) return prepared_->cost.nanoseconds;
   constexpr int64_t kFields = 20'000;
   constexpr int64_t kSlice = 20;
   return kFields + CountSlices(message_) * kSlice;
 }
 
-bool Request::MayRunOnPoller() const {
+bool TensorRequest::MayRunOnPoller() const {
   return prepared_.has_value() &&
          WorkQueue::IsSmall(prepared_->cost.nanoseconds,
                             prepared_->cost.output_bytes);
 }
 
-Status Request::Run(const Cancellation* cancellation) {
+Status TensorRequest::Run(const Cancellation* cancellation) {
   return CatchBadAlloc([&]() -> Status {
     stats_.RecordStage(Stage::kQueue);
     std::span<const std::byte> whole =
@@ -121,14 +121,14 @@ Status Request::Run(const Cancellation* cancellation) {
   });
 }
 
-void Request::WriteError(const Status& status) {
+void TensorRequest::WriteError(const Status& status) {
   (void)CatchBadAlloc([&] {
     codec_->WriteError(status, read_.message).Swap(&response_);
     return Status();
   });
 }
 
-void Request::Record(const CallInfo& call, const Status& status) {
+void TensorRequest::Record(const CallInfo& call, const Status& status) {
   codec_->Record(stats_, status.ok());
   if (call.span != nullptr) {
     call.span->AddRequest(read_.message, stats_, status);
@@ -136,7 +136,7 @@ void Request::Record(const CallInfo& call, const Status& status) {
   service_.Record(call, read_.message, stats_, status);
 }
 
-void Request::KeepIdOnly() {
+void TensorRequest::KeepIdOnly() {
   // Codec::Read() calls `reject` only for more than kUnchargedBytes.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
   (void)CatchBadAlloc(
@@ -145,7 +145,7 @@ void Request::KeepIdOnly() {
   message_.Clear();
 }
 
-void Request::ReleaseMessage() {
+void TensorRequest::ReleaseMessage() {
   message_.Clear();
   read_ = {};
   memory_ = RequestMemory(nullptr);

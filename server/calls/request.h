@@ -26,10 +26,10 @@ namespace topk {
 ///
 /// On a poller, every step before Run() takes constant time. The request holds
 /// its charge until ReleaseMessage() or its destruction. Not thread-safe.
-class Request {
+class TensorRequest {
  public:
   /// `service` and `admitted` must outlive the request.
-  Request(TopKService& service, AdmittedCall& admitted,
+  TensorRequest(TopKService& service, AdmittedCall& admitted,
           std::unique_ptr<Codec> codec)
       : service_(service),
         admitted_(admitted),

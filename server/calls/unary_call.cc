@@ -59,7 +59,7 @@ class UnaryCall final : public ServiceCall {
     request_.ReleaseMessage();
   }
 
-  Request request_;
+  TensorRequest request_;
 };
 
 }  // namespace
