@@ -34,8 +34,10 @@ class LoadClock {
   virtual void SleepUntil(std::chrono::nanoseconds time) = 0;
 };
 
+/// Returns the clock of the machine, which never goes back.
 LoadClock& SteadyClock();
 
+/// How a load is run.
 struct LoadOptions {
   LoadProfile profile;
   /// Whether to count failed requests and go on. Otherwise the first failure
@@ -69,6 +71,7 @@ struct LoadStats {
   void Add(const LoadStats& other);
 };
 
+/// What a load measured.
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;

@@ -9,6 +9,7 @@
 
 namespace topk::cli {
 
+/// One way to send requests, chosen with --path.
 struct BenchPath {
   /// The value of --path.
   std::string_view name;

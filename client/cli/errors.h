@@ -28,6 +28,7 @@ ExitCode Report(const Status& status, const ClientOptions* client,
 /// the folder that was searched.
 ExitCode ReportInput(const std::string& path, const Status& status);
 
+/// Prints why the command line is invalid.
 ExitCode ReportUsage(const Status& status);
 
 }  // namespace topk::cli

@@ -3,6 +3,7 @@
 
 namespace topk::cli {
 
+/// Scripts may rely on these values.
 enum ExitCode : int {
   kOk = 0,
   kFailed = 1,         // any other failure, e.g. a file cannot be written

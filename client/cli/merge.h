@@ -16,6 +16,7 @@
 
 namespace topk::cli {
 
+/// The flags of `topk merge`.
 struct MergeFlags {
   std::vector<std::string> folders;
   /// The k of the whole axis, which the files do not contain.
@@ -34,6 +35,7 @@ struct MergeFlags {
 Status ReadTensor(const std::string& path, std::optional<DType> as,
                   v1::Tensor& tensor);
 
+/// Adds the flags to `topk merge`. `flags` must outlive `command`.
 void AddMergeFlags(CLI::App& command, MergeFlags& flags);
 
 /// Merges the responses in the folders, shows the result, and returns the exit

@@ -27,6 +27,7 @@ struct OperatorFlags {
   std::string request_id;
 };
 
+/// Adds the flags to a subcommand. `flags` must outlive `command`.
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 
 /// Returns the request for a tensor of this type and shape, without its data.

@@ -43,6 +43,7 @@ struct RunFlags {
 /// Adds --dtype, for files whose element type has no name in .npy.
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 
+/// Adds the flags to `topk run`. `flags` must outlive `command`.
 void AddRunFlags(CLI::App& command, RunFlags& flags);
 
 }  // namespace topk::cli

@@ -16,6 +16,7 @@
 
 namespace topk {
 
+/// An array read from a file.
 struct NpyArray {
   DType dtype;
   std::vector<int64_t> shape;

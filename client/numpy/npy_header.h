@@ -16,6 +16,7 @@ namespace topk {
 /// itself rejects longer headers of untrusted files.
 inline constexpr size_t kMaxNpyStart = 12 + 10000;
 
+/// The description of the array at the start of a .npy file.
 struct NpyHeader {
   /// NumPy's name of the type, without the byte order, e.g. "f4".
   std::string type;

@@ -18,6 +18,7 @@ namespace topk {
 Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
                            std::optional<DType> as);
 
+/// One array of a .npz archive to write.
 struct NpyMember {
   std::string name;
   /// The .npy file; see NpyBytes().

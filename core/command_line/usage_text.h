@@ -8,6 +8,7 @@
 
 namespace topk {
 
+/// The parts of a flag that error messages name.
 struct UsageFlag {
   /// CLI11's name for the type of the value, e.g. "INT"; "" for a switch.
   std::string type;

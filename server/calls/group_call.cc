@@ -45,8 +45,9 @@ class GroupCall final : public ServiceCall {
  private:
   // A request, its error if any, and its progress.
   struct Item {
-    std::unique_ptr<TensorRequest> request;  // charged until its response is sent
-    int64_t bytes = 0;                 // size of the message
+    std::unique_ptr<TensorRequest>
+        request;        // charged until its response is sent
+    int64_t bytes = 0;  // size of the message
     Status status;
     bool prepared = false;
     bool computed = false;  // its response or error is ready
@@ -67,9 +68,10 @@ class GroupCall final : public ServiceCall {
   }
 
   Item Admitted(grpc::ByteBuffer& message) {
-    Item item{std::make_unique<TensorRequest>(service_, admitted(), make_codec_()),
-              static_cast<int64_t>(message.Length()),
-              {}};
+    Item item{
+        std::make_unique<TensorRequest>(service_, admitted(), make_codec_()),
+        static_cast<int64_t>(message.Length()),
+        {}};
     const auto now = RequestStats::Clock::now();
     // Compacting every message would make small requests take 1.1 times as
     // long.

@@ -8,9 +8,9 @@
 namespace topk {
 
 Status TensorRequest::Admit(grpc::ByteBuffer& message,
-                      RequestStats::Clock::time_point begun,
-                      RequestStats::Clock::time_point when, bool waits,
-                      int64_t own_bytes) {
+                            RequestStats::Clock::time_point begun,
+                            RequestStats::Clock::time_point when, bool waits,
+                            int64_t own_bytes) {
   stats_.begun = begun;
   stats_.Arrive(when);
   if (waits) Compact(message);

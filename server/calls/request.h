@@ -30,7 +30,7 @@ class TensorRequest {
  public:
   /// `service` and `admitted` must outlive the request.
   TensorRequest(TopKService& service, AdmittedCall& admitted,
-          std::unique_ptr<Codec> codec)
+                std::unique_ptr<Codec> codec)
       : service_(service),
         admitted_(admitted),
         codec_(std::move(codec)),
