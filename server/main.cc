@@ -168,7 +168,7 @@ int LogAndServe(const CommandLine& line) {
   // wait up to 10 s for its own threads.
   grpc_init();
   const int status = Serve(line, signals, log);
-  // A normal exit would block on stderr. Everything else is already closed.
+  // A normal exit would block on stderr too. Everything else is already closed.
   if (!FlushLog(kLastLines)) std::_Exit(status);
   return status;
 }

@@ -14,7 +14,8 @@
 namespace topk {
 namespace {
 
-// With less traffic or growth, a trim would only empty the allocators' caches.
+// After fewer bytes of traffic or growth, a trim would only empty the
+// allocators' caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
 // Minimum seconds between two trims that are due to growth. Longer under
 // traffic, because allocations block while a trim runs.

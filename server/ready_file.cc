@@ -19,7 +19,7 @@ Result<OwnedFile> WriteReadyFile(
   addresses["listen"] = listen;
   const std::string content = addresses.dump() + "\n";
   const std::string temporary = StrCat(path, ".", getpid());
-  // In a container, a killed server may have had the same process ID.
+  // A killed server may have left this file: process IDs repeat in containers.
   std::remove(temporary.c_str());
   const int fd =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -32,14 +32,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Calls that were sent before the client received the GOAWAY arrive within a
-// round trip. Clients that ignore it delay the drain by at most kMaxCrossing.
+// Calls that a client sent before it received the GOAWAY arrive within a round
+// trip. Clients that ignore the GOAWAY delay the drain by at most kMaxCrossing.
 constexpr std::chrono::milliseconds kCrossing{500};
 constexpr std::chrono::seconds kMaxCrossing{2};
 // How often the drain asks open streams to end.
 constexpr std::chrono::milliseconds kInterruptInterval{200};
-// gRPC counts a call a moment before this server does, and watchers of the
-// health service need a moment to receive the last state.
+// Wait this long for a call that so far only gRPC has counted, and for watchers
+// of the health service to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
 
 // Stores a started part in `to`, or returns the error of starting it.
@@ -67,7 +67,7 @@ Result<std::unique_ptr<GrpcServer>> StartSmallServer(
   return GrpcServer::Start(builder, std::move(acceptor), router);
 }
 
-// With two pollers, one must often wake the other. On two CPUs this adds 15 us
+// With two pollers, one must often wake the other. On two CPUs, this adds 15 us
 // to a small call.
 int PollersFor(int set, int threads) {
   return set > 0 ? set : std::max(1, threads / 2);
@@ -75,7 +75,7 @@ int PollersFor(int set, int threads) {
 
 }  // namespace
 
-// In order of dependency: each member uses the ones before it.
+// In order of dependency: each member may use the members before it.
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
   Status StartMain(const ServerConfig& config, spdlog::logger& log);
@@ -124,14 +124,13 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
               authenticator);
 }
 
-// Binds the --listen addresses and starts the main server.
 Status Server::Parts::StartMain(const ServerConfig& config,
                                 spdlog::logger& log) {
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<WithoutPlugins>());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
-  // Limits arriving messages, which admission does not count yet.
+  // Limits the memory of arriving messages, which admission does not count yet.
   grpc::ResourceQuota memory("topkd");
   memory.Resize(config.max_receive_memory > 0
                     ? static_cast<size_t>(config.max_receive_memory)
@@ -168,7 +167,6 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       main);
 }
 
-// Starts the configured metrics, health and channelz listeners.
 Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   if (!config.metrics_listen.empty()) {
     Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
@@ -191,7 +189,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
     if (!s.ok()) return s;
   }
   if (config.admin_listen.empty()) return {};
-  // These apply to all builders of this process from now on.
+  // These calls affect all builders of this process from now on.
   grpc::channelz::experimental::InitChannelzService();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -206,7 +204,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  // A script may be waiting for the new file.
+  // Remove an old file: a script may be waiting for the new one.
   RemoveStaleReadyFile(config.ready_file);
   auto parts = std::make_unique<Parts>();
   if (Status s = parts->Prepare(config, log); !s.ok()) return s;
@@ -273,7 +271,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   }
 
   // Step 3. All calls must have ended before gRPC begins to shut down, because
-  // it may keep a call that crosses the shutdown until the deadline.
+  // gRPC may keep a call that arrives during the shutdown until the deadline.
   services.admission().Close();
   do {
     calls.RecheckStreams();

@@ -44,8 +44,8 @@ class Server {
   /// 1. Announces the drain: the health status is NOT_SERVING, but calls are
   ///    still served. Ends after `delay`, so that load balancers notice.
   /// 2. Sends a GOAWAY on all connections and accepts no more connections.
-  ///    Calls that cross the GOAWAY are served. Ends when no call has arrived
-  ///    for half a second, or after 2 s.
+  ///    Calls sent before the client receives it are served. Ends when no call
+  ///    has arrived for half a second, or after 2 s.
   /// 3. Rejects new calls as UNAVAILABLE, and ends open streams with
   ///    UNAVAILABLE and a retry delay: ComputeTopKMany and ModelStreamInfer
   ///    once the requests that they have received are answered, StreamTopK if

@@ -15,11 +15,11 @@
 namespace topk {
 namespace {
 
-// Tokens and certificates can be revoked, and certificates can expire, while
-// streams are open.
+// Recheck open streams this often: tokens and certificates can be revoked, and
+// certificates can expire.
 constexpr std::chrono::seconds kRecheckInterval{2};
 
-// Returns `set` if it is positive, otherwise a fraction of `of`.
+// Returns `set` if it is positive, otherwise `fraction` * `of`.
 int64_t Or(int64_t set, double fraction, int64_t of) {
   return set > 0 ? set
                  : static_cast<int64_t>(fraction * static_cast<double>(of));
@@ -48,7 +48,6 @@ EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
           BackendOptionsOf(config)};
 }
 
-// The compute services and the health service.
 std::vector<std::string> ServiceNames() {
   return {TopKService::service_full_name(), OipService::service_full_name(),
           HealthService::kName};

@@ -31,8 +31,8 @@ class Services {
   /// Fractions of the memory for requests in flight and for gRPC's receive
   /// buffers. The latter is larger, because messages occupy the buffers before
   /// they are admitted, and gRPC ends calls without a message if the buffers
-  /// run out. Both count some of the same bytes; the rest is for the process
-  /// itself.
+  /// run out. Some bytes count against both; the rest of the memory is for the
+  /// process itself.
   static constexpr double kInflightMemory = 0.25;
   static constexpr double kReceiveMemory = 0.6;
 

@@ -13,7 +13,7 @@ std::string FormatRate(double rate) {
 }
 
 Status ShuttingDown() {
-  // A short delay: another server can take the call right away.
+  // Retry soon: another server can take the call right away.
   return {Code::kUnavailable, "SHUTTING_DOWN", "",
           "the server is shutting down", std::chrono::milliseconds(100)};
 }

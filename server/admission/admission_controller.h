@@ -24,7 +24,8 @@ struct AdmittedCall {
 /// Decides whether calls and requests are admitted. For each call, checks that
 /// the server is not shutting down, then that the caller is authorized, then
 /// the limits on calls in flight. For each request (a stream can carry many),
-/// checks the caller's rate, then the limits on bytes in flight. Thread-safe.
+/// checks the caller's rate limit, then the limits on bytes in flight.
+/// Thread-safe.
 class AdmissionController {
  public:
   /// `authenticator` must outlive this object.
@@ -40,11 +41,12 @@ class AdmissionController {
   /// Authenticator::Authenticate() and InFlightLimiter::Admit().
   Status AdmitCall(const grpc::ServerContext& context, AdmittedCall& admitted);
 
-  /// Admits a request whose message has `bytes` bytes. Charges the caller's
-  /// rate for the message, then adds `bytes` + `own_bytes` to `charge`. Returns
-  /// RESOURCE_EXHAUSTED with reason RATE_LIMITED if the rate is exceeded. For
-  /// other errors, see InFlightLimiter::Charge::Add(). If the bytes do not fit,
-  /// the rate is not refunded: the message was received anyway.
+  /// Admits a request whose message has `bytes` bytes. Counts the message
+  /// against the caller's rate limit, then adds `bytes` + `own_bytes` to
+  /// `charge`. Returns RESOURCE_EXHAUSTED with reason RATE_LIMITED if the rate
+  /// limit is exceeded. For other errors, see InFlightLimiter::Charge::Add().
+  /// If the bytes do not fit, the message still counts against the rate limit,
+  /// because it was received anyway.
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
@@ -53,13 +55,14 @@ class AdmissionController {
   /// Authenticator::Authenticate().
   Status CheckAdmitted(const grpc::ServerContextBase& context) const;
 
-  /// Charges the caller's rate for a message already received on a stream.
+  /// Counts a message already received on a stream against the rate limit.
   void DebitUnchecked(const AdmittedCall& admitted, int64_t bytes) {
     limiter_.DebitUnchecked(admitted.caller.key, bytes);
   }
 
   /// Returns how long a stream must wait before its next read because its
-  /// caller has exceeded its rate. Returns nullopt if the stream may read now.
+  /// caller has exceeded the rate limit. Returns nullopt if the stream may read
+  /// now.
   std::optional<std::chrono::milliseconds> ReadDelay(
       const AdmittedCall& admitted) {
     return limiter_.Take(admitted.caller.key, 0, 0);

@@ -31,7 +31,8 @@ struct AdmissionLimits {
 /// In a simulation with 8 slots, requests of 2, 20 and 200 ms, and 20 to 2000
 /// callers that retry until they are served, callers are rejected about once
 /// per served request, or 8 times when the estimate is capped at 10 s. A
-/// constant delay of 100 ms causes up to 500 rejections, one of 1 s up to 50.
+/// constant delay of 100 ms causes up to 500 rejections, and a delay of 1 s up
+/// to 50.
 class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -62,7 +63,7 @@ class InFlightLimiter {
   /// if the server or the client has too many calls in flight.
   Status Admit(std::string_view client, Reservation& reservation);
 
-  /// Bytes and calls in flight. Never exceed the limits.
+  /// The bytes and calls in flight, which never exceed the limits.
   int64_t bytes() const { return bytes_; }
   int64_t calls() const { return calls_; }
   const AdmissionLimits& limits() const { return limits_; }

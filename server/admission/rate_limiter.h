@@ -52,7 +52,7 @@ class RateLimiter {
   void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:
-  // The fill rate and capacity of one kind of bucket.
+  // The fill rate and capacity of the request or byte buckets.
   struct Flow {
     double per_second;
     double capacity;

@@ -30,8 +30,8 @@ std::chrono::system_clock::time_point Call::Deadline() const {
 
 Status Call::CheckAlive() const {
   if (!cancellation_.cancelled()) return {};
-  // The client cancels at its own deadline. The server's copy is slightly
-  // later, because of the time the headers took and gRPC's rounding.
+  // The server's deadline is slightly later than the client's, because of
+  // network latency and gRPC's rounding. Tolerate this difference.
   constexpr std::chrono::milliseconds kEarly{10};
   if (Deadline() > std::chrono::system_clock::now() + kEarly) {
     return Cancelled();
@@ -87,8 +87,8 @@ void Call::OnRead(bool ok) {
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   SendTraceParent();
   count_->Sent();
-  // The first write finishes only after the metadata is sent, which the buffer
-  // hint might delay forever.
+  // The first write completes only once the initial metadata is sent. The
+  // buffer hint might delay the metadata forever.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
   stream_.Write(message, options, written_tag_.For(shared_from_this()));
   WidenRace();
@@ -123,13 +123,13 @@ void Call::SendTraceParent() {
 void Call::SendStatus(const Status& status) {
   const auto wait = status.retry_after.count();
   if (status.code == Code::kResourceExhausted || wait > 0) {
-    // gRPC clients honor this when retrying; -1 forbids a retry.
+    // gRPC clients wait this long before they retry; -1 forbids retries.
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
-  // If no message was sent, use trailers only: gRPC 1.83 would drop initial
-  // metadata, and 1.51 would send it as headers, after which clients do not
-  // retry.
+  // If no message was sent, send only trailers: gRPC 1.83 would drop initial
+  // metadata, and gRPC 1.51 would send it as headers, after which clients do
+  // not retry.
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);
   }

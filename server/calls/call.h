@@ -1,4 +1,4 @@
-// The life cycle of one call of any service.
+// Handles one gRPC call of any service.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -20,8 +20,8 @@ namespace topk {
 
 class CallRouter;
 
-/// Handles the events of one call. Called by pollers, concurrently if several
-/// operations are in flight.
+/// Handles the events of one call. Pollers call these functions, concurrently
+/// if several operations are in flight.
 class CallHandler {
  public:
   virtual ~CallHandler() = default;
@@ -41,9 +41,9 @@ class CallHandler {
   virtual void RecordRequest(const Status& status) { (void)status; }
 };
 
-/// A call: a stream of raw messages in each direction. On the wire, a unary
-/// call is a stream of one message each way. gRPC delivers the headers first,
-/// so the server decides when to read each message.
+/// A gRPC call: a stream of raw messages in each direction. On the wire, a
+/// unary call is a stream of one message each way. A call arrives with only its
+/// headers, so the server decides when to read each message.
 ///
 /// Kept alive by its pending completion tags and by the jobs that work on it,
 /// so pollers may handle the tags in any order.
@@ -55,22 +55,22 @@ class Call final : public std::enable_shared_from_this<Call> {
 
   /// Requests the next incoming call from gRPC. When the call arrives, creates
   /// its handler and notifies the router, which replaces this waiting Call.
-  /// Call once. REQUIRES: a shared_ptr owns this object.
+  /// Call Wait() once. REQUIRES: a shared_ptr owns this object.
   void Wait();
 
-  /// Start an operation. At most one read and one write may be in flight. Do
-  /// not write after Finish() or FinishAndRecordLater(). A later read finishes
-  /// with `ok` = false.
+  /// Starts an operation. At most one read and one write may be in flight.
+  /// After Finish() or FinishAndRecordLater(), do not write; reads finish with
+  /// `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records
-  /// the status before sending, so that the metrics include every call whose
+  /// the status before sending it, so that the metrics include every call whose
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
   /// Ends a call whose stream stopped because the client finished sending, the
-  /// call was cancelled or its deadline passed. Records the status once the
-  /// cause is known: `status`, CANCELLED or DEADLINE_EXCEEDED.
+  /// call was cancelled or its deadline passed. Once the cause is known,
+  /// records `status`, CANCELLED or DEADLINE_EXCEEDED.
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }
@@ -108,24 +108,23 @@ class Call final : public std::enable_shared_from_this<Call> {
   const WaitGroup::Member loop_user_;
   CallRouter& router_;
   grpc::GenericServerContext context_;  // modified by the sending thread
-  // gRPC allows one read and one write at the same time.
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   grpc::ByteBuffer incoming_;  // used by the read in flight, then by OnRead()
   Cancellation cancellation_;  // thread-safe
-  // Set when the call arrives, before another thread uses them.
+  // Set when the call arrives, before another thread uses these members.
   std::optional<RpcCount> count_;
   std::unique_ptr<CallHandler> handler_;
-  // Used by the sending thread.
+  // Used only by the sending thread.
   bool has_written_ = false;
   std::string trace_parent_;  // empty once sent
-  // gRPC may report the end before the arrival, on another poller. Whichever is
-  // handled second calls End().
+  // gRPC may report the end before the arrival, on another poller. Whichever
+  // event is handled second calls End().
   std::atomic<Stage> stage_ = Stage::kWaiting;
-  // Incremented by FinishAndRecordLater() and End(). The second of them may
+  // Incremented by FinishAndRecordLater() and End(). Whichever comes second may
   // read `late_status_`.
   std::atomic<int> ends_ = 0;
   Status late_status_;
-  // Each is in use while its operation is in flight.
+  // Each tag is in use while its operation is in flight.
   OwningTag<Call, &Call::OnArrived> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;
   OwningTag<Call, &Call::OnWritten> written_tag_;

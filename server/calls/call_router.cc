@@ -7,7 +7,6 @@
 namespace topk {
 namespace {
 
-// A call to an unknown method.
 class UnknownCall final : public CallHandler {
  public:
   UnknownCall(Call& call, const Authenticator* authenticator)
@@ -50,14 +49,14 @@ const CallRouter::Method& CallRouter::Find(std::string_view path) const {
 void CallRouter::Register(grpc::ServerBuilder& builder) {
   builder.RegisterAsyncGenericService(&rpc_);
   // Disable gRPC's own health service. If this process enabled it, it would
-  // answer before the generic service.
+  // answer health checks before the generic service.
   builder.SetOption(
       std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
 }
 
 void CallRouter::AcceptMore(EventLoop& loop) {
-  // A waiting Call is replaced only when its arrival is handled. While the loop
-  // is behind, that takes long, so keep more Calls waiting.
+  // A new Call starts to wait only when an earlier call's arrival is handled,
+  // which takes long while the loop is behind. Keep more Calls waiting then.
   constexpr int kWaitingWhenBehind = 512;
   const int wanted = loop.IsBehind() ? kWaitingWhenBehind : loop.pollers();
   while (waiting_ < wanted) {

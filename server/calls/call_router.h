@@ -47,7 +47,8 @@ class CallRouter {
   void Register(grpc::ServerBuilder& builder);
   /// Starts accepting calls on `loop`, until the server shuts down.
   void Start(EventLoop& loop) { AcceptMore(loop); }
-  /// Called when a waiting Call receives a call. Replaces it as needed.
+  /// Called when a waiting Call receives a call. Creates new waiting Calls as
+  /// needed.
   void OnArrived(EventLoop& loop) {
     --waiting_;
     AcceptMore(loop);

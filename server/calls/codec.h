@@ -21,7 +21,7 @@ class Codec {
 
   /// Parses `message`, which must outlive `to`. Returns the result of
   /// ReadRaw(), or a protocol error. After an error, `to` holds the fields that
-  /// Record() and WriteError() report, as far as they were parsed.
+  /// Record() and WriteError() report, if they could be parsed.
   virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,
                           const ChargeParsed& charge,
                           RawMessage<v1::TopKRequest>& to) = 0;
@@ -30,7 +30,8 @@ class Codec {
   virtual grpc::ByteBuffer Write(
       std::shared_ptr<v1::TopKResponse> response) = 0;
 
-  /// Returns the serialized error, for methods that continue after an error.
+  /// Returns the serialized error, for methods whose stream continues after an
+  /// error.
   virtual grpc::ByteBuffer WriteError(const Status& status,
                                       const v1::TopKRequest& request) {
     (void)status, (void)request;

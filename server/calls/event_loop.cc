@@ -11,10 +11,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Measures how long a thread is busy with one event. Prefers CPU time, which is
-// unaffected by other processes. Reading CPU time takes 1 to 2 us and reading
-// the clock 40 ns, so CPU time is read only every kRefresh and after events
-// that took long by the clock. The result is then too large by at most
-// kRefresh.
+// unaffected by other processes. Reading CPU time takes 1 to 2 us, reading the
+// clock 40 ns. So CPU time is read only every kRefresh and after events of at
+// least kRefresh. The result is too large by at most kRefresh.
 class BusyTime {
  public:
   void Start() {
@@ -24,7 +23,6 @@ class BusyTime {
     cpu_ = CpuTime();
   }
 
-  // Returns the busy time since Start().
   std::chrono::nanoseconds Stop() {
     const std::chrono::nanoseconds wall = Clock::now() - start_;
     if (wall < kRefresh) return wall;
@@ -82,9 +80,9 @@ void EventLoop::Marker::OnComplete(bool) {
   is_queued_ = false;
 }
 
-// gRPC polls connections only when a thread finds its completion queue empty.
-// Under load that may never happen, so this polls through a second queue, which
-// is always empty.
+// gRPC polls connections only when a thread finds its completion queue empty,
+// which may never happen under load. So this function polls through a second
+// queue that is always empty.
 void EventLoop::PollConnections() {
   // One poll handles at most one connection.
   constexpr int kPolls = 8;
@@ -96,7 +94,7 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // After this many events, poll the connections and take an event in order.
+  // After this many events, poll the connections and take the oldest event.
   constexpr uint32_t kTurn = 256;
   constexpr uint32_t kTurnWhenBehind = 64;
   CompletionTag* event = nullptr;
@@ -112,8 +110,8 @@ void EventLoop::Poll() {
   for (uint32_t events = 1;; ++events) {
     // An operation started by the handler often finishes immediately (reading a
     // buffered message, writing into a buffer). DoThenAsyncNext() then returns
-    // its event to this thread, which saves a wakeup but lets it overtake all
-    // events in the queue. The marker must not overtake any.
+    // its event to this thread. This saves a wakeup, but the event overtakes
+    // all events in the queue. The marker must not overtake events.
     const bool is_turn = events % (is_behind_ ? kTurnWhenBehind : kTurn) == 0;
     if (is_turn || is_behind_ || event == &marker_) {
       handle();

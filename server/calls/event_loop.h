@@ -30,7 +30,7 @@ class CompletionTag {
 
   /// Called by a poller when the operation has finished. As in gRPC, `ok` is
   /// false for a read at the end of a stream, for a write to a disconnected
-  /// client, and for a pending call when the server shuts down. Must take
+  /// client, and for a call still awaited when the server shuts down. Must take
   /// constant time.
   virtual void OnComplete(bool ok) = 0;
 
@@ -50,7 +50,7 @@ class OwningTag final : public CompletionTag {
     return Tag();
   }
 
-  /// Releases the owner. Call if gRPC will not return the tag.
+  /// Releases the owner. Call this if gRPC will not return the tag.
   void Drop() { owner_.reset(); }
 
   void OnComplete(bool ok) override {
@@ -70,20 +70,20 @@ class EventLoop {
   /// Receives the time that a poller spent on one tag.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
 
-  /// Starts `threads` >= 1 pollers. If not empty, `on_busy` is called on the
-  /// pollers.
+  /// Starts `threads` >= 1 pollers. They call `on_busy` after each event,
+  /// unless `on_busy` is empty.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
   /// Waits until all users are destroyed. REQUIRES: the server has been shut
-  /// down, otherwise they never finish.
+  /// down, otherwise the users never finish.
   ~EventLoop();
 
-  /// Adds a user of the queue. Hold the result while starting operations.
+  /// Adds a user of the queue. Keep the result while starting operations.
   WaitGroup::Member AddUser() const { return users_.Add(); }
 
   /// Returns whether events have recently waited more than 5 ms for a poller.
-  /// If so, enqueue computations, because the work queue is fair to clients.
+  /// If so, enqueue computations: the work queue is fair to clients.
   bool IsBehind() const { return is_behind_; }
 
   int pollers() const { return pollers_; }
@@ -102,7 +102,7 @@ class EventLoop {
 
    private:
     EventLoop& loop_;
-    // Gives the poller that sets this exclusive use of the members below.
+    // The poller that sets this flag has exclusive use of the members below.
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
     WaitGroup::Member user_;  // delays the shutdown of the queue

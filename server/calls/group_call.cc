@@ -18,11 +18,11 @@ namespace {
 // Limits on what a poller computes before it returns to other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// Memory of an item without its message. Each of the 256 streams of a
-// connection may have 64 empty messages.
+// Memory of an item without its message. Charged because a connection may have
+// 256 streams with 64 empty messages each.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// With at most this much in flight, waiting single-slice messages are not
-// compacted: at most 1024 of them keep one receive block each.
+// With at most this many bytes in flight, single-slice messages are not
+// compacted: at most 1024 of them can wait, and each keeps one receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -43,7 +43,6 @@ class GroupCall final : public ServiceCall {
         make_codec_(std::move(make_codec)) {}
 
  private:
-  // A request, its error if any, and its progress.
   struct Item {
     std::unique_ptr<TensorRequest>
         request;        // charged until its response is sent
@@ -57,7 +56,8 @@ class GroupCall final : public ServiceCall {
     ReadAheadQueue<Item>::Next next;
     if (ok) {
       Item item = Admitted(message);
-      // A rejected message is not charged, so pause reading until it is taken.
+      // A rejected message is not charged, so pause reading until the message
+      // is taken.
       next = queue_.Receive(item, /*pause=*/!item.status.ok());
       if (next.late) RecordUnanswered({&item, 1}, Cancelled());
     } else {
@@ -84,12 +84,12 @@ class GroupCall final : public ServiceCall {
     return item;
   }
 
-  // Requests already received are answered first.
+  // Ends the stream after answering the requests already received.
   void Interrupt(const Status& status) override {
     if (queue_.Interrupt(status).consume) AnswerGroup();
   }
 
-  // Answers the received messages. One group at a time.
+  // Answers all received messages, as the next group.
   void AnswerGroup() {
     const auto taken = queue_.Take(group_);
     WidenRace();
@@ -100,8 +100,8 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next messages of the group: those that this poller may compute,
-  // or if there are none, all of the rest on a worker.
+  // Answers the next messages of the group: the first ones on this poller if
+  // they are small, otherwise all the rest on a worker.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
@@ -167,8 +167,8 @@ class GroupCall final : public ServiceCall {
     AnswerGroup();
   }
 
-  // A broken stream looks like one that ended normally. FinishAndRecordLater()
-  // tells them apart when the call ends.
+  // A disconnected client looks like one that has finished sending.
+  // FinishAndRecordLater() tells the two apart when the call ends.
   void FinishStream(const Status& status) {
     auto waiting = queue_.Stop();
     if (!status.ok()) {
@@ -186,7 +186,7 @@ class GroupCall final : public ServiceCall {
     return nanoseconds;
   }
 
-  // Calls do_item for each item, in parallel if the work outweighs the
+  // Calls do_item for each unsent item, in parallel if the work outweighs the
   // overhead. Isolated so that a waiting thread does not pick up another call's
   // work.
   template <class Do>
@@ -231,7 +231,7 @@ class GroupCall final : public ServiceCall {
   // No-op: each request is recorded individually.
   void RecordRequest(const Status&) override {}
 
-  // The unsent part of the group.
+  // The unsent items of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
   const MakeCodec make_codec_;

@@ -19,10 +19,10 @@ namespace topk {
 class GrpcServer {
  public:
   /// Builds the server and starts serving the methods of `router`, which must
-  /// outlive the server. `router` may be null if the builder has all services.
-  /// `acceptor` must have bound its addresses for this builder. Returns
-  /// INTERNAL if gRPC cannot start, and RESOURCE_EXHAUSTED if the limit on open
-  /// files leaves none for connections.
+  /// outlive the server. `router` may be null if `builder` already has all
+  /// services. `acceptor` must have bound its addresses for this builder.
+  /// Returns INTERNAL if gRPC cannot start, and RESOURCE_EXHAUSTED if the limit
+  /// on open files leaves no descriptors for connections.
   static Result<std::unique_ptr<GrpcServer>> Start(
       grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
       CallRouter* router, int pollers = 1, EventLoop::OnBusy on_busy = {});
@@ -33,8 +33,8 @@ class GrpcServer {
   /// Closes the listening sockets. Connections stay open.
   void StopAccepting();
 
-  /// Sends GOAWAY to all clients. Calls already on their way are still served.
-  /// Returns false if this version of gRPC does not support it.
+  /// Sends GOAWAY to all clients. Calls sent before it is received are still
+  /// served. Returns false if this version of gRPC does not support it.
   bool SendGoaways();
 
   /// Rejects new calls and cancels calls in flight at the deadline. Blocks

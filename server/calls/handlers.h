@@ -14,16 +14,17 @@ class TopKService;
 /// Returns the codec for one request.
 using MakeCodec = std::function<std::unique_ptr<Codec>()>;
 
-/// Handles one request and sends its response: ComputeTopK and ModelInfer.
-/// `service` must outlive the call, here and below.
+/// Returns the handler of ComputeTopK and ModelInfer, which answers one
+/// request. `service` must outlive the call, here and below.
 std::unique_ptr<CallHandler> MakeUnaryCall(TopKService& service, Call& call,
                                            std::unique_ptr<Codec> codec);
 
-/// Receives a tensor in chunks and sends its response in chunks: StreamTopK.
+/// Returns the handler of StreamTopK. Both tensor and response are sent in
+/// chunks.
 std::unique_ptr<CallHandler> MakeStreamCall(TopKService& service, Call& call);
 
-/// Sends one response per request, in order: ComputeTopKMany and
-/// ModelStreamInfer.
+/// Returns the handler of ComputeTopKMany and ModelStreamInfer. Each request
+/// gets one response, in order.
 std::unique_ptr<CallHandler> MakeGroupCall(TopKService& service, Call& call,
                                            MakeCodec make_codec);
 

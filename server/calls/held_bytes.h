@@ -1,4 +1,4 @@
-// Charges for the messages that a stream holds.
+// Charges memory for the messages that a stream holds.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace topk {
 
-/// Charges a stream's messages while they wait. Memory can be reserved in
-/// advance, so that a stream that has started does not run out of memory for
-/// its messages. Thread-safe.
+/// Charges memory for a stream's messages while they wait. Memory can be
+/// reserved in advance, so that a stream that has started does not run out of
+/// memory for its messages. Thread-safe.
 class HeldBytes {
  public:
   /// `reservation` must outlive this object.

@@ -19,7 +19,7 @@ namespace topk {
 /// A long-lived call.
 class OpenStream {
  public:
-  /// Ends the call if it would no longer be admitted. Thread-safe.
+  /// Ends the stream if it would no longer be admitted. Thread-safe.
   virtual void Recheck() = 0;
 
  protected:
@@ -64,7 +64,7 @@ class OpenCalls {
       const MutexLock lock(mutex_);
       for (const auto& stream : streams_) open.push_back(stream.lock());
     }
-    // Unlocked, because this may destroy a stream, which calls RemoveStream().
+    // Unlocked: releasing a stream may destroy it, which calls RemoveStream().
     for (const auto& stream : open) {
       if (stream != nullptr) stream->Recheck();
     }

@@ -26,11 +26,11 @@ using Parts = std::vector<std::span<const std::byte>>;
 constexpr int64_t kMaxPollerSlices = 4096;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
-// Memory of a growing array, as a multiple of its elements: capacity doubles,
-// an arena keeps outgrown arrays, and typed contents are copied once more.
+// A growing array may take this many times the memory of its elements: capacity
+// doubles, an arena keeps outgrown arrays, and typed contents are copied once
+// more.
 constexpr int64_t kArrayGrowth = 5;
 
-// How the scanner treats a field.
 enum class FieldKind : uint8_t {
   kUnknown,  // dropped
   kNumber,   // copied; packed or unpacked
@@ -41,14 +41,14 @@ enum class FieldKind : uint8_t {
 
 struct Fields;
 
-// A field of a message type.
 struct Field {
   FieldKind kind = FieldKind::kUnknown;
   WireFormatLite::WireType wire_type = {};
   bool repeated = false;
   bool typed = false;  // packed elements count against kMaxTypedBytes
-  // Upper bound on the memory of one occurrence, or of one element of repeated
-  // numbers. Excludes the characters of a text and the fields of a message.
+  // Upper bound on the memory of one occurrence, or of one element of a
+  // repeated number field. Excludes the characters of a text and the fields of
+  // a message.
   int64_t memory = 0;
   std::unique_ptr<Fields> fields = nullptr;  // set if kMessage
 };
@@ -90,7 +90,6 @@ int64_t SizeOfNumber(const FieldDescriptor& field) {
   }
 }
 
-// Returns the kind and the memory of a field.
 Field Describe(const FieldDescriptor& from) {
   constexpr int64_t kElement = kArrayGrowth * sizeof(void*) + 8;
   Field field;
@@ -162,9 +161,9 @@ Status TooManyNumbers() {
 }
 
 // Reads a message in one pass over its slices. Keeps the bytes of known fields
-// for the generated parser, which handles repeated singular fields and second
-// members of a oneof. If the tensor data is a singular field, it is kept as an
-// empty field.
+// for the generated parser, which handles repeated singular fields and several
+// members of a oneof. A singular field with the tensor data is kept as an empty
+// field.
 class Scanner {
  public:
   // `data` receives the tensor data: the last occurrence of a singular field,
@@ -198,13 +197,12 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // Limits of the generated parser: bytes of a tag or size, bytes of any
-  // varint, and nesting depth of messages and groups.
+  // The generated parser's limits: bytes of a tag or size, bytes of any varint,
+  // nesting depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxVarint64 = 10;
   static constexpr int kMaxDepth = 100;
 
-  // Scans a message up to end_.
   bool Scan(const Fields& fields) {
     while (Position() < end_) {
       if (!ScanField(fields) || Position() > end_ || !Fits(0) ||
@@ -250,7 +248,7 @@ class Scanner {
     return Fits(size) && DropSince(begin) && Skip(size) && KeepAgain();
   }
 
-  // Scans a message whose size was kept at `size_begin`.
+  // Scans a nested message. Its size was kept at `size_begin`.
   bool ScanMessage(const Field& field, size_t size_begin, int64_t size) {
     memory_ += field.memory;
     const size_t begin = KeptSize();
@@ -260,8 +258,8 @@ class Scanner {
     end_ = outer_end;
     size_t kept = KeptSize() - begin;
     if (kept == static_cast<size_t>(size)) return true;
-    // The new size is not larger. Overwrite the old size in place, padding the
-    // varint to the same length.
+    // Fewer bytes than `size` were kept. Overwrite the old size in place,
+    // padding the varint to the same length.
     FlushRun();
     for (size_t i = size_begin; i < begin; ++i, kept >>= 7) {
       kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
@@ -371,7 +369,7 @@ class Scanner {
     return false;
   }
 
-  // Calls sink(bytes, size) for each part of the next `size` bytes.
+  // Consumes `size` bytes. Calls sink(data, bytes) for each contiguous part.
   template <class Sink>
   bool Take(int64_t size, const Sink& sink) {
     while (size > 0) {
@@ -440,8 +438,8 @@ class Scanner {
     return false;
   }
 
-  // Returns the memory not charged yet. kept_ may use twice its size, plus as
-  // much again in outgrown buffers.
+  // Returns the memory not charged yet. kept_ may use twice its size, and its
+  // outgrown buffers as much again.
   int64_t Uncharged() const {
     const size_t kept = dropping_ ? kept_.size() : KeptSize();
     return memory_ + 4 * static_cast<int64_t>(kept) - charged_;
@@ -469,7 +467,7 @@ class Scanner {
   int64_t exempt_ = 0;  // not counted against kMaxParsedBytes
   int64_t typed_bytes_ = 0;
   int depth_ = 0;
-  // The known fields: kept_, followed by the slice's bytes [run_, next_).
+  // The known fields: kept_, then the bytes [run_, next_) of the current slice.
   std::array<char, 512> first_kept_;
   std::pmr::monotonic_buffer_resource kept_memory_{first_kept_.data(),
                                                    first_kept_.size()};
@@ -564,7 +562,7 @@ int64_t CountSlices(grpc::ByteBuffer& bytes) {
 }
 
 int64_t SliceMemory(grpc::ByteBuffer& bytes) {
-  // gRPC's entry for a slice and our entries in growing vectors.
+  // Memory per slice: gRPC's slice object, and our entries in growing vectors.
   constexpr int64_t kSliceMemory = 128;
   return CountSlices(bytes) * kSliceMemory;
 }

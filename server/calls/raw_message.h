@@ -21,13 +21,13 @@
 
 namespace topk {
 
-/// A tensor's data, split at arbitrary bytes.
+/// The parts of a tensor's data, split at arbitrary bytes.
 using Pieces = std::span<const std::span<const std::byte>>;
 
 /// A request, or a chunk of a stream, whose tensor data is not copied.
 template <class Message>
 struct RawMessage {
-  /// The message. The field for the tensor data is set but empty.
+  /// The parsed message. Its field for the tensor data is set but empty.
   Message message;
   /// The tensor data, as views of the received bytes.
   std::vector<std::span<const std::byte>> data;
@@ -41,22 +41,21 @@ struct RawInfer {
 
   /// The message without its raw contents.
   inference::ModelInferRequest& message;
-  /// The first raw contents, as views of the received bytes. Inputs X and K
-  /// take one each; further contents are only counted.
+  /// The first two raw contents, as views of the received bytes. Inputs X and K
+  /// take one each. Further contents are only counted.
   std::array<std::vector<std::span<const std::byte>>, 2> contents;
   /// The number of raw contents in the message.
   size_t content_count = 0;
 };
 
-/// Returns the INVALID_ARGUMENT status for bytes that do not parse as the
-/// method's message.
+/// Returns the INVALID_ARGUMENT status for a message that cannot be parsed.
 Status MalformedMessage();
 
 /// The kind of thread that reads a message. A poller gives up if the message
-/// has too many slices or fields, and a worker then starts over.
+/// has too many slices or fields. A worker then starts over.
 enum class Reader { kPoller, kWorker };
 
-/// The result of a step that a poller may leave to a worker: a status, or
+/// The result of a step that a poller may leave to a worker: a status or
 /// kNeedsWorker.
 using StepStatus = std::optional<Status>;
 /// The step takes too long for a poller. A worker must repeat the step.
@@ -67,26 +66,26 @@ inline bool NeedsWorker(const StepStatus& step) { return !step.has_value(); }
 /// low because two bytes on the wire can take a hundred bytes of memory once
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
-/// The same limit for a message read by a poller.
+/// A message of more bytes, without its tensor data, needs a worker.
 inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
-/// Up to this many bytes of a parsed message's memory are not charged. Most
-/// requests need less.
+/// The memory of a parsed message is charged only if it exceeds this many
+/// bytes. Most requests need less.
 inline constexpr int64_t kUnchargedBytes = int64_t{2} << 10;
 
 /// Charges an upper bound on the memory needed for parsing, in bytes. Called
-/// before the memory is allocated, and repeatedly for large messages. Reading
+/// before the memory is allocated, several times for a large message. Parsing
 /// stops at the first error.
 using ChargeParsed = std::function<Status(Size bytes)>;
 
 /// Reads a message like the generated parser, but does not copy the tensor data
 /// and drops unknown fields. Takes time linear in the number of parsed bytes,
 /// slices and fields. Returns kNeedsWorker if that is too long for a poller,
-/// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if it
-/// exceeds kMaxParsedBytes without its tensor data. `bytes` is not modified and
-/// must outlive `to`.
+/// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if the
+/// message without its tensor data exceeds kMaxParsedBytes. `bytes` is not
+/// modified and must outlive `to`.
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawMessage<v1::TopKRequest>& to);
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
@@ -108,9 +107,9 @@ int64_t CountSlices(grpc::ByteBuffer& bytes);
 /// bytes. Takes constant time.
 int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
-/// Copies a message with small slices into one slice. Call if the message has
-/// to wait: each slice keeps a gRPC receive block of up to 64 KiB allocated.
-/// No-op if there are more slices than a poller may visit.
+/// Copies a message with small slices into one slice. Use this for a message
+/// that has to wait, because each slice keeps a gRPC receive block of up to 64
+/// KiB allocated. No-op if there are more slices than a poller may visit.
 void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

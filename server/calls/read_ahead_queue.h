@@ -14,7 +14,7 @@
 
 namespace topk {
 
-/// Reads of a stream pause while this many bytes wait.
+/// A stream stops reading while this many received bytes wait.
 inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 
 /// Queues a stream's received messages for processing, in order. Allows one
@@ -26,17 +26,17 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 template <class Message>
 class ReadAheadQueue {
  public:
-  /// Reads pause while this many messages wait. A higher limit does not make
-  /// small messages faster.
+  /// A stream stops reading while this many received messages wait. A higher
+  /// limit does not make small messages faster.
   static constexpr size_t kMaxMessages = 64;
 
-  /// What the caller must do after a read.
+  /// What the caller must do next.
   struct Next {
     /// Begin the next read.
     bool read = false;
     /// The caller is now the consumer and must call Take() or TakeOne().
     bool consume = false;
-    /// The stream had already ended, and the message was not added.
+    /// The stream had already ended, so the message was not added.
     bool late = false;
   };
 
@@ -47,8 +47,8 @@ class ReadAheadQueue {
   }
 
   /// Adds a message. Moves from `message` unless the stream has ended. If
-  /// `pause`, reads pause until the waiting messages are taken. The caller must
-  /// start the stream's first read itself.
+  /// `pause`, no read starts until the waiting messages are taken. The caller
+  /// must start the stream's first read itself.
   Next Receive(Message& message, bool pause = false) {
     const MutexLock lock(mutex_);
     reading_ = false;
@@ -69,8 +69,8 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error, after the messages that already wait. No-op
-  /// if the stream has ended. With `unless_within`, also a no-op if there is a
-  /// consumer or a message arrived within that time.
+  /// if the stream has ended. If `unless_within` > 0, also a no-op if there is
+  /// a consumer or a message arrived within that time.
   Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
     const MutexLock lock(mutex_);
     if (unless_within.count() > 0 &&
@@ -90,9 +90,9 @@ class ReadAheadQueue {
     /// The error passed to Interrupt() if it ended the stream, otherwise OK.
     Status status;
     /// Whether messages were taken. If false and the stream has not ended, the
-    /// caller is no longer the consumer, and another thread may already be.
+    /// caller is no longer the consumer; another thread may be.
     bool any = false;
-    /// When the waiting queue last became non-empty.
+    /// When the queue last became non-empty.
     std::chrono::steady_clock::time_point since;
     /// The bytes received on this stream so far.
     int64_t total_bytes = 0;
@@ -123,8 +123,8 @@ class ReadAheadQueue {
     return Took(true);
   }
 
-  /// Stops reads and consumption. Returns the waiting messages, of which there
-  /// may be millions.
+  /// Stops reading and taking messages. Returns the waiting messages, of which
+  /// there may be millions.
   std::deque<Message> Stop() {
     const MutexLock lock(mutex_);
     stopped_ = true;
@@ -155,7 +155,7 @@ class ReadAheadQueue {
     return taken;
   }
 
-  // Returns whether to start a read, and if so marks it as in flight.
+  // Returns whether to start a read. If so, marks a read as in flight.
   bool BeginRead() TOPK_REQUIRES(mutex_) {
     const bool enough =
         waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
@@ -180,7 +180,6 @@ class ReadAheadQueue {
   bool reading_ TOPK_GUARDED_BY(mutex_) = true;
   bool is_paused_ TOPK_GUARDED_BY(mutex_) = false;
   bool has_consumer_ TOPK_GUARDED_BY(mutex_) = false;
-  // When the last message arrived.
   std::chrono::steady_clock::time_point received_at_ TOPK_GUARDED_BY(mutex_);
   bool ended_ TOPK_GUARDED_BY(mutex_) = false;
   Status status_ TOPK_GUARDED_BY(mutex_);  // why the stream ended

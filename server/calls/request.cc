@@ -70,7 +70,7 @@ Status TensorRequest::PrepareRead() {
   Cost& cost = prepared->cost;
   cost.working_bytes += memory_.copied_bytes();
   cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
-  // The input was charged with the message.
+  // Admit() has charged the input with the message.
   if (Status s = charge_.Add(cost.output_bytes + cost.working_bytes); !s.ok()) {
     return s;
   }
@@ -137,7 +137,7 @@ void TensorRequest::Record(const CallInfo& call, const Status& status) {
 }
 
 void TensorRequest::KeepIdOnly() {
-  // Codec::Read() calls `reject` only for more than kUnchargedBytes.
+  // `reject` makes Codec::Read() fail if it needs more than kUnchargedBytes.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
   (void)CatchBadAlloc(
       [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });

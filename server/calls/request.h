@@ -37,8 +37,8 @@ class TensorRequest {
         charge_(admitted.reservation),
         memory_(service.shared_objects()) {}
 
-  /// Takes the message of a request that began at `begun`. The message arrived
-  /// at `when`. Compacts the message if it `waits`, and admits its bytes. Also
+  /// Takes `message` of a request that began at `begun`. The message arrived at
+  /// `when`. Compacts the message if it `waits`, and admits its bytes. Also
   /// charges the memory of its slices, and `own_bytes` for the request itself.
   /// Returns RESOURCE_EXHAUSTED as AdmissionController::AdmitRequest() does.
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
@@ -49,13 +49,14 @@ class TensorRequest {
   /// kNeedsWorker if that takes too long for a poller; a worker must then call
   /// Prepare(). Otherwise returns the errors of the protocol, of
   /// Engine::Prepare() and of opening shared memory, and RESOURCE_EXHAUSTED if
-  /// there is no room for the cost.
+  /// the cost cannot be charged.
   StepStatus Prepare(Reader reader);
 
   /// Returns the estimated CPU time of the next step in nanoseconds: Run() if
-  /// the request is prepared, otherwise preparing a typical request.
+  /// the request is prepared, otherwise Prepare() of a typical request.
   Size nanoseconds();
-  /// Returns whether a poller may call Run(): its time and output are small.
+  /// Returns whether the time and output of Run() are small enough for a
+  /// poller.
   bool MayRunOnPoller() const;
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
@@ -65,7 +66,8 @@ class TensorRequest {
   /// The serialized response. Valid after Run() or WriteError().
   grpc::ByteBuffer& response() { return response_; }
 
-  /// Serializes an error as the response, which is empty for unary methods.
+  /// Serializes an error as the response. For unary methods, the response stays
+  /// empty.
   void WriteError(const Status& status);
 
   /// Counts and logs the request with its final status.

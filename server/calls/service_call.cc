@@ -67,7 +67,8 @@ void ServiceCall::Recheck() {
   if (status.ok()) return;
   Interrupt(status);
   // A revoked stream stays open if its client does not read responses, so
-  // cancel it on the second recheck. A drain waits for its timeout instead.
+  // cancel the stream on the second recheck. A drain waits for its timeout
+  // instead.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }

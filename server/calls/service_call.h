@@ -15,7 +15,7 @@
 
 namespace topk {
 
-/// The base of the calls of topk.v1 and of the Open Inference Protocol.
+/// The base class for calls of topk.v1 and of the Open Inference Protocol.
 class ServiceCall : public CallHandler, private OpenStream {
  public:
   /// kMany is a stream whose messages are requests, each with its own span.
@@ -26,9 +26,9 @@ class ServiceCall : public CallHandler, private OpenStream {
   ~ServiceCall() override;
 
  protected:
-  /// Ends a stream that would no longer be admitted. `status` is UNAVAILABLE
-  /// while the server drains; work that has begun may then finish. May be
-  /// called repeatedly, from any thread.
+  /// Ends a stream that would no longer be admitted. While the server drains,
+  /// `status` is UNAVAILABLE, and work that has begun may finish. May be called
+  /// repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordRequest(const Status& status) override;
 
@@ -41,14 +41,14 @@ class ServiceCall : public CallHandler, private OpenStream {
     service_.work().Enqueue(admitted_.caller.key, nanoseconds,
                             [this, self = call_.shared_from_this(), work] {
                               work();
-                              // The cost of a stream's further steps is not
-                              // known in advance, so exclude streams from the
-                              // speed estimate.
+                              // The cost of a stream's later steps is not known
+                              // in advance, so exclude streams from the speed
+                              // estimate.
                               return kind_ != Kind::kStream &&
                                      call_.CheckAlive().ok();
                             });
   }
-  /// Replaces CANCELLED with its cause (deadline or cancellation).
+  /// Replaces CANCELLED with DEADLINE_EXCEEDED if the deadline has passed.
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? call_.CheckAlive() : status;
   }
@@ -56,7 +56,7 @@ class ServiceCall : public CallHandler, private OpenStream {
   AdmittedCall& admitted() { return admitted_; }
 
   TopKService& service_;
-  /// The call, which owns this.
+  /// The call, which owns this handler.
   Call& call_;
 
  private:

@@ -42,8 +42,8 @@ class SimpleCall final : public ServiceCall {
         [&] { return answer_(message_, response, admitted().caller); });
     message_.Clear();
     charge_.Shrink(0);
-    // Small responses are not charged, so that an admitted probe is always
-    // answered.
+    // Small responses are not charged, so that an admitted health check is
+    // always answered.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
     if (status.ok() && bytes > kAlwaysSent) {

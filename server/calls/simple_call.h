@@ -21,14 +21,14 @@ using SimpleAnswer =
                          const Caller& caller)>;
 
 /// Adds a method whose messages hold no tensors. `nanoseconds` is the CPU time
-/// of `answer`. If 0, the poller calls `answer`. The service must outlive the
-/// router.
+/// of `answer`. If it is 0, the poller calls `answer`. The service must outlive
+/// the router.
 void AddSimpleMethod(CallRouter& router, TopKService& service,
                      const std::string& path, SimpleAnswer answer,
                      int64_t nanoseconds);
 
-/// As above. `answer` is called with the parsed request, the response to fill
-/// and the caller, and returns a status.
+/// Like AddSimpleMethod() above, but `answer` takes the parsed request, the
+/// response to fill and the caller, and returns a status.
 template <class Request, class Response, class Answer>
 void AddSimpleMethod(CallRouter& router, TopKService& service,
                      const std::string& path, Answer answer,

@@ -1,4 +1,4 @@
-// Converts our errors to gRPC's.
+// Converts our errors to gRPC errors.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -8,9 +8,9 @@
 
 namespace topk {
 
-/// Converts an error to a google.rpc.Status with its code, its message, and an
-/// ErrorInfo with the reason in the domain "topk.v1". Adds a BadRequest with
-/// the field for invalid input, and a QuotaFailure and a RetryInfo for
+/// Converts an error to a google.rpc.Status with the error's code and message,
+/// and an ErrorInfo with its reason in the domain "topk.v1". Adds a BadRequest
+/// with the field for invalid input, and a QuotaFailure and a RetryInfo for
 /// retryable errors. The result fits into a trailer (< 8 KiB).
 google::rpc::Status ToRpcStatus(const Status& status);
 

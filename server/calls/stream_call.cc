@@ -26,9 +26,8 @@ namespace {
 //
 // Reading, on pollers, at most one read in flight:
 //   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
-//   ServiceCall starts the first read. Pauses while the queue is full, until a
-//   message is taken. Ends with the client's last message, an error, or
-//   Interrupt().
+//   ServiceCall starts the first read. Reading pauses while the queue is full,
+//   and ends with the client's last message, an error, or Interrupt().
 //
 // Computing, by one consumer at a time:
 //   idle -> Proceed() on the poller of OnRead() or Interrupt()
@@ -44,7 +43,6 @@ class StreamCall final : public ServiceCall {
         request_(service, admitted(), held_, call.cancellation()) {}
 
  private:
-  // A message and the bytes charged for it.
   struct Item {
     grpc::ByteBuffer message;
     int64_t bytes;
@@ -76,15 +74,15 @@ class StreamCall final : public ServiceCall {
     if (next.consume) Proceed(Reader::kPoller);
   }
 
-  // Admits the request with its header. Later messages count against the rate
-  // limit, which delays the next read.
+  // Admits the request when its header arrives. Later messages count against
+  // the rate limit, which delays the next read.
   Status Admit(Item& item) {
     const int64_t slices = SliceMemory(item.message);
     if (!std::exchange(has_header_, true)) {
       return request_.Admit(item.bytes, slices);
     }
     service_.admission().DebitUnchecked(admitted(), item.bytes);
-    // Memory of the item itself. Many small items may wait.
+    // Memory of the item itself: many small items may wait.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
     return held_.Hold(item.held_bytes);
@@ -110,9 +108,9 @@ class StreamCall final : public ServiceCall {
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
   // the rest to a worker.
   void Proceed(Reader reader) {
-    // A message that was just read is in this core's cache: handing it to a
-    // worker made 256 MiB take 1.5 times as long. Workers take turns with other
-    // work.
+    // A poller computes messages itself, because they are in its core's cache:
+    // handing them to a worker made 256 MiB take 1.5 times as long. A worker
+    // lets other work run after this long.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()
@@ -138,9 +136,8 @@ class StreamCall final : public ServiceCall {
 
   // Sets `item_` to the next message, or `end_` after the last one. Keeps an
   // item that the poller left for this worker. Returns false if this thread is
-  // no longer the consumer: no message is ready, too few bytes have arrived to
-  // start the tensor, or the stream was interrupted and this function has
-  // called Fail().
+  // no longer the consumer: too few messages or bytes have arrived, or the
+  // stream was interrupted and this function has called Fail().
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -157,7 +154,6 @@ class StreamCall final : public ServiceCall {
     return true;
   }
 
-  // The CPU time of the next step.
   Size NextNanoseconds() const {
     return request_.NextNanoseconds(
         item_.has_value() ? std::optional(item_->bytes) : std::nullopt);
@@ -168,7 +164,7 @@ class StreamCall final : public ServiceCall {
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.state() == StreamedRequest::State::kStart) {
-      // Fewer than start_bytes() were received only if the stream has ended.
+      // If fewer than start_bytes() were received, the stream has ended.
       return request_.Start(received_);
     }
     if (!item_.has_value()) return request_.Finish(outgoing_);
@@ -180,7 +176,8 @@ class StreamCall final : public ServiceCall {
     return read;
   }
 
-  // Sends the next message of the response, the last one with the status.
+  // Sends the next message of the response. The last message is sent with the
+  // status.
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
     if (sent_ < outgoing_.size()) return call_.Write(message);
@@ -204,8 +201,8 @@ class StreamCall final : public ServiceCall {
     }
   }
 
-  // Ends the stream with an error. After all messages were taken, the cause may
-  // be that the client disconnected, which is known only when the call ends.
+  // Ends the stream with an error. If all messages were taken, the cause may be
+  // that the client disconnected, which is known only when the call ends.
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;

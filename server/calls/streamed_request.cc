@@ -12,7 +12,8 @@
 namespace topk {
 namespace {
 
-// A stream is charged at most this multiple of the bytes it has sent.
+// A stream is charged at most this multiple of the bytes received from its
+// client.
 constexpr int64_t kChargedPerByte = 64;
 
 Status HeaderMissing(const char* field) {
@@ -34,7 +35,7 @@ StepStatus StreamedRequest::ReadHeader(grpc::ByteBuffer& message,
   }
   header_ = std::move(*chunk.message.mutable_header());
   output_ = header_.output();
-  // Opens the shared memory only to report its errors early. Idle streams must
+  // Open the shared memory only to report its errors early. Idle streams must
   // not keep it mapped, or they could use up all mappings.
   RequestMemory memory(service_.shared_objects());
   if (Status s = OpenOutputs(memory); !s.ok()) return s;
@@ -64,7 +65,7 @@ Status StreamedRequest::Start(int64_t received) {
                                   input_bytes_.value(), " bytes of data"));
   }
   if (Status s = charge_.Add(tensor_bytes_); !s.ok()) return s;
-  // The messages read ahead and the messages being computed.
+  // Covers the messages read ahead and the messages being computed.
   constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
   const Size ahead =
       std::min({input_bytes_, Size(kAhead), Size(received) * kChargedPerByte});
@@ -132,7 +133,7 @@ Size StreamedRequest::NextNanoseconds(
   if (message_bytes.has_value()) {
     return kMessage + tensor_->FeedNanoseconds(*message_bytes);
   }
-  // Serializing the response, or copying it to shared memory.
+  // The last term: serializing the response, or copying it to shared memory.
   return kMessage + tensor_->FinishNanoseconds() +
          CopyNanoseconds(header_.has_output()
                              ? output_bytes_

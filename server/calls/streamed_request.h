@@ -33,7 +33,7 @@ class StreamedRequest {
     kData,    // messages with data, and Finish() after the last one
   };
 
-  /// All arguments must outlive the request. `held` charges the messages.
+  /// All arguments must outlive the request. `held` charges for the messages.
   StreamedRequest(TopKService& service, AdmittedCall& admitted, HeldBytes& held,
                   const Cancellation& cancellation)
       : service_(service),
@@ -61,16 +61,16 @@ class StreamedRequest {
                                     : ReadData(message, reader);
   }
 
-  /// The bytes that must have been received before the tensor is started. A
-  /// stream is charged at most a multiple of the bytes that the client has
-  /// sent, because a header alone may announce gigabytes. 0 in state kHeader.
+  /// The number of bytes that must be received before Start() may run. A stream
+  /// is charged at most a multiple of the bytes that the client has sent,
+  /// because a header alone may announce gigabytes. 0 in state kHeader.
   int64_t start_bytes() const { return start_bytes_; }
 
   /// Charges and allocates the memory of the tensor. `received` is the number
-  /// of bytes received so far. If fewer than start_bytes(), the stream must
-  /// have ended. Returns INVALID_ARGUMENT if the stream has ended too early,
-  /// RESOURCE_EXHAUSTED if there is too little memory. REQUIRES: the state is
-  /// kStart.
+  /// of bytes received so far. If `received` is less than start_bytes(), the
+  /// stream must have ended. Returns INVALID_ARGUMENT if the stream has ended
+  /// too early, RESOURCE_EXHAUSTED if there is too little memory. REQUIRES: the
+  /// state is kStart.
   Status Start(int64_t received);
 
   /// Computes the response and serializes the messages to send. Call at the end

@@ -19,7 +19,7 @@ grpc::ByteBuffer TopKManyCodec::WriteError(const Status& status,
                                            const v1::TopKRequest& request) {
   v1::TopKResult result;
   *result.mutable_error() = ToRpcStatus(status);
-  // Do not echo an ID that is too long: that is the error being reported.
+  // Do not echo an ID that is too long, because its length is the error.
   if (request.request_id().size() <= kMaxRequestIdBytes) {
     result.set_request_id(request.request_id());
   }

@@ -1,4 +1,5 @@
-// State shared by all calls of topk.v1.TopKService. No operator logic.
+// The state shared by all calls of topk.v1.TopKService. Contains no operator
+// logic.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -24,7 +25,7 @@ namespace topk {
 
 /// Implements topk.v1.TopKService with an engine. Thread-safe.
 ///
-/// Uses gRPC's completion queue. With gRPC 1.51, the callback API delays some
+/// Uses gRPC's completion queue. In gRPC 1.51, the callback API delays some
 /// calls by 50-100 ms after a second of idling, and the synchronous API uses a
 /// thread for each open stream.
 class TopKService {
@@ -48,7 +49,7 @@ class TopKService {
 
   OpenCalls& open_calls() { return open_calls_; }
 
-  /// The total size of tensors and responses so far.
+  /// The total size of tensors and responses so far, in bytes.
   int64_t bytes() const { return bytes_; }
 
   const Engine& engine() const { return engine_; }

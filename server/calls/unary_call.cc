@@ -8,7 +8,7 @@ namespace topk {
 namespace {
 
 // Handles one request. The poller that received the message prepares and
-// computes the request, and hands it to a worker at the first step that is too
+// computes the request, and leaves it to a worker at the first step that is too
 // long for a poller. One thread at a time uses `request_`.
 class UnaryCall final : public ServiceCall {
  public:
@@ -52,8 +52,7 @@ class UnaryCall final : public ServiceCall {
   void Compute() { End(WithCancelCause(request_.Run(&call_.cancellation()))); }
 
   void End(const Status& status) {
-    // Record before sending: once the client has the response, the metrics
-    // include the request.
+    // Record before sending; see Call::Finish().
     request_.Record(info(), status);
     status.ok() ? call_.Finish(request_.response()) : call_.Finish(status);
     request_.ReleaseMessage();

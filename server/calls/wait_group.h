@@ -9,7 +9,7 @@ namespace topk {
 /// Waits until all of its members are destroyed. Thread-safe.
 class WaitGroup {
  public:
-  /// Held while the object is in use.
+  /// Keep a member while you use the object.
   using Member = std::shared_ptr<void>;
 
   WaitGroup() {
@@ -19,7 +19,8 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a member. Its use_count() is 0 if all others have been destroyed.
+  /// Returns a member. Its use_count() is 0 if all other members have been
+  /// destroyed.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call once.

@@ -64,7 +64,6 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
   WidenRace();
 }
 
-// Takes the next job of the client whose turn it is.
 std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
                                                 Clock::time_point now) {
   Client& client = turn->second->second;
@@ -103,7 +102,7 @@ void WorkQueue::Advance(Clock::time_point now) {
   shared_until_ = now;
 }
 
-// Charges the client for this much work, which delays its next turn.
+// Charges the client for `nanoseconds` of work, which delays its next turn.
 void WorkQueue::Charge(Client& client, double nanoseconds) {
   client.served += nanoseconds;
   if (client.queued.empty()) return;
@@ -156,7 +155,7 @@ void WorkQueue::RunNext() noexcept {
 
 // Takes the next job of a client that runs less than its share of threads.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
-  // There may be no clients if a spare thread took the work.
+  // There may be no clients if a spare thread has taken the work.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
@@ -176,7 +175,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   return nullptr;
 }
 
-// Waits for overdue work and takes it. Returns null once the queue closes.
+// Waits for overdue work and takes it. Returns null once the queue is closing.
 std::unique_ptr<WorkQueue::Job> WorkQueue::AwaitOverdue() {
   while (!closing_) {
     const Clock::time_point now = Clock::now();
@@ -213,7 +212,7 @@ void WorkQueue::RunOverdue() noexcept {
   }
 }
 
-// Makes another spare thread watch.
+// Lets another spare thread watch for overdue work.
 void WorkQueue::WakeSpare() {
   if (sleeping_ > 0 || spares_.size() == kMaxSpares) {
     sleep_.notify_one();
@@ -222,12 +221,12 @@ void WorkQueue::WakeSpare() {
   try {
     spares_.emplace_back([this] { RunOverdue(); });
   } catch (const std::system_error&) {
-    // Could not create a thread. The others watch when they finish their work.
+    // Could not create a thread. The other spare threads watch again when they
+    // finish their work.
   }
 }
 
 std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
-  // With fewer jobs than threads, a thread is free.
   if (jobs_ < threads_) return {};
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);

@@ -32,12 +32,12 @@ namespace topk {
 /// Estimates how long new work would wait, from the queued costs and the recent
 /// processing speed. Thread-safe.
 ///
-/// If no worker starts a job for `slice`, a spare thread runs the next job of a
-/// client that uses less than its share of the threads. The operating system
-/// then divides the cores.
+/// If no worker has started a job for the time `slice`, a spare thread runs the
+/// next job of a client that uses less than its share of the threads. The
+/// operating system then divides the cores among the threads.
 class WorkQueue {
  public:
-  /// Work of at most this cost and output may run on a poller.
+  /// Work with at most this cost and output may run on a poller.
   static constexpr int64_t kSmallNanoseconds = kSerialNanoseconds;
   static constexpr int64_t kSmallBytes = int64_t{256} << 10;
   static bool IsSmall(Size nanoseconds, Size output_bytes) {
@@ -47,8 +47,8 @@ class WorkQueue {
   /// A spare thread starts a job if no worker has started one for this long.
   static constexpr std::chrono::nanoseconds kSlice =
       std::chrono::milliseconds(20);
-  /// The maximum number of spare threads. Half of them run only work of at most
-  /// kShortSlices slices.
+  /// The maximum number of spare threads. Half of them run only work that takes
+  /// at most kShortSlices slices.
   static constexpr size_t kMaxSpares = 16;
   static constexpr int64_t kShortSlices = 5;
 
@@ -57,20 +57,19 @@ class WorkQueue {
   /// Blocks until all enqueued work has run.
   ~WorkQueue();
 
-  /// Returns whether the work ran to its full cost. If not, for example because
-  /// it was cancelled, it is excluded from the speed estimate.
+  /// Returns whether the work ran to its full cost. Work that did not, for
+  /// example because it was cancelled, is excluded from the speed estimate.
   using Work = std::function<bool()>;
 
   /// Enqueues `work` for a client. `nanoseconds` is its estimated CPU time. If
-  /// it takes longer, the excess delays the client's next turn. An exception
-  /// from `work` terminates the process.
+  /// `work` takes longer, the excess delays the client's next turn. An
+  /// exception from `work` terminates the process.
   void Enqueue(std::string_view client, Size nanoseconds, Work work);
 
-  /// Returns the estimated time until work of this client, if enqueued now,
-  /// would start.
+  /// Estimates how long this client's work would wait if it were enqueued now.
   std::chrono::nanoseconds Wait(std::string_view client) const;
 
-  /// Returns OK if work of this client, if enqueued now, would start before the
+  /// Returns OK if this client's work, if enqueued now, would start before the
   /// deadline. Otherwise returns RESOURCE_EXHAUSTED with the estimated wait.
   Status CheckDeadline(std::string_view client,
                        std::chrono::system_clock::time_point deadline) const;
@@ -96,7 +95,7 @@ class WorkQueue {
     double begun_thread_time = 0;  // thread_time_ when the job began
   };
 
-  // A client with work, or with work until recently.
+  // A client that has work, or had work recently.
   struct Client {
     std::list<std::unique_ptr<Job>> queued;
     int64_t running = 0;
@@ -139,20 +138,20 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // When RunNext() last started, or was last enqueued while no other call was
-  // pending.
+  // When RunNext() last started, or was last enqueued while no other RunNext()
+  // call was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ divides elapsed
-  // time by the number of running jobs. thread_time_ is the time that each
-  // running job had a thread.
+  // time by the number of running jobs, thread_time_ by the number of running
+  // jobs per thread, or 1 if that is larger.
   double share_ TOPK_GUARDED_BY(mutex_) = 0;
   double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
   Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
-  // Cost processed per nanosecond, over the last second of work.
+  // The cost processed per nanosecond, over the last second of work.
   double speed_ TOPK_GUARDED_BY(mutex_);
   double worked_ TOPK_GUARDED_BY(mutex_) = 0;
   double elapsed_ TOPK_GUARDED_BY(mutex_) = 0;
-  // Spare threads. One watches for overdue work; the others run overdue work or
+  // Spare threads. One watches for overdue work. The others run overdue work or
   // sleep.
   std::vector<std::thread> spares_ TOPK_GUARDED_BY(mutex_);
   std::condition_variable_any watch_;
@@ -163,7 +162,7 @@ class WorkQueue {
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
   /// One more than `threads`: oneTBB counts the calling thread as a worker, but
-  /// ours only polls.
+  /// our calling threads only poll.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
   WaitGroup enqueued_;

@@ -20,8 +20,8 @@ namespace {
 
 // Messages up to this size are a single slice.
 constexpr size_t kMinSlice = size_t{4} << 10;
-// A streamed response up to this size is sent in the header, a larger one in
-// pieces of this size. 1 MiB was the fastest size measured.
+// A streamed response up to this size is sent in the header message. A larger
+// response is sent in pieces of this size. 1 MiB was the fastest size measured.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 // Returns a slice that references `memory` and keeps `owner` alive.
@@ -62,12 +62,12 @@ std::shared_ptr<const void> FreedLater(
       });
 }
 
-// Takes a tensor's data and leaves its source unset.
+// Moves a tensor's data out, which leaves its source unset.
 std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
   return std::shared_ptr<const std::string>(tensor.release_data());
 }
 
-// Appends `data` to `messages` in pieces, as field `number`.
+// Appends `data` to `messages` in pieces, each as field `number`.
 void AppendPieces(int number, std::shared_ptr<const std::string> data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;

@@ -14,7 +14,7 @@
 namespace topk {
 
 /// Returns the pieces as one buffer. Copies borrowed pieces if the total is
-/// small; otherwise the buffer keeps `owner` alive.
+/// small; otherwise the buffer refers to them and keeps `owner` alive.
 grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
                              const std::shared_ptr<const void>& owner);
 

@@ -23,7 +23,7 @@ namespace topk {
 namespace {
 
 constexpr int kUsageError = 2;
-// The --help heading of settings whose values must not be empty by mistake.
+// The --help heading of the settings that CheckEmptyValues() checks.
 constexpr char kSecurity[] = "Security";
 
 std::string Environment(const std::string& name) {
@@ -52,7 +52,7 @@ class ConfigTable {
                    CLI::Validator validator, const std::string& help) {
     return Row(name, value, help)->transform(std::move(validator));
   }
-  // Adds a flag without a value. Sets `value` to true if the flag is given.
+  // Adds a flag without a value, which sets `value` to true.
   CLI::Option* Switch(const std::string& name, bool& value,
                       const std::string& help) {
     return Finish(name, app_.add_flag("--" + name, value, help));
@@ -228,7 +228,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
-  // gRPC takes milliseconds as a 32-bit integer: at most 24 days.
+  // gRPC stores milliseconds in a 32-bit integer: at most 24 days.
   constexpr double kMax = 2000000;
   table.Heading("Connections");
   table.Row("handshake-timeout", options.handshake_timeout,
@@ -313,7 +313,7 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
 
 // Sets the options not set by a flag from their environment variables, or else
 // from the config file. Does not use CLI11's own support for variables: CLI11
-// 2.4 ignores a variable whose value is invalid.
+// 2.4 ignores invalid values.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
@@ -337,9 +337,9 @@ void ApplyVariablesAndFile(
 }
 
 // Throws if a value is empty by mistake (e.g. from an unset shell variable) and
-// would weaken security: an empty value would enable a switch, or disable TLS,
-// tokens, rate limits or --config. The config file may have empty values for
-// security settings, because --check-config prints them.
+// would weaken security by enabling a switch, or disabling TLS, tokens, rate
+// limits or --config. The config file may have empty values for security
+// settings, because --check-config prints them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");

@@ -43,7 +43,7 @@ struct ServerConfig {
   int64_t max_client_inflight_calls = 0;
   int64_t max_receive_memory = 0;
   ConnectionOptions connections = {};
-  /// --drain-delay and --drain-timeout.
+  /// Set by --drain-delay and --drain-timeout.
   double drain_delay_seconds = 0;
   double drain_timeout_seconds = 25;
   std::string log_level = "info";
@@ -51,7 +51,7 @@ struct ServerConfig {
   double access_log_sample = 0;
   /// --slow-request.
   double slow_request_seconds = 0;
-  /// From --otlp-endpoint and OpenTelemetry's environment variables.
+  /// Set by --otlp-endpoint and OpenTelemetry's environment variables.
   TraceConfig traces = {};
 };
 
@@ -59,13 +59,13 @@ struct ServerConfig {
 struct CommandLine {
   enum class Action { kServe, kCheckConfig, kHashToken, kExit };
   Action action = Action::kServe;
-  /// kExit: the exit status, after --help, --version or an error.
+  /// For kExit: the exit status after --help, --version or an error.
   int exit_code = 0;
   ServerConfig server;
   /// The effective settings in the format of the config file. Contains no
   /// secrets, only the names of files that hold secrets.
   std::string settings;
-  /// kHashToken: the token's owner.
+  /// For kHashToken: the name of the token's owner.
   std::string token_name;
 };
 

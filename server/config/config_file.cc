@@ -14,8 +14,7 @@
 namespace topk {
 namespace {
 
-// Limits the nesting: each dot can nest tables one level deeper, and toml++
-// visits tables recursively.
+// Limits the recursion of toml++: each dot can nest tables one level deeper.
 constexpr int kMaxDots = 3'000;
 
 [[noreturn]] void Fail(const std::string& path, toml::source_position at,
@@ -30,12 +29,12 @@ bool IsSwitch(const CLI::Option& option) {
 
 bool IsList(const CLI::Option& option) { return option.get_expected_max() > 1; }
 
-// Returns true if the option's value is text rather than a number.
 bool IsText(const CLI::Option& option) {
   return option.get_type_name().starts_with("TEXT");
 }
 
-// Appends the text of `node`. Returns "", or an error if its type is wrong.
+// Appends the text of `node`. Returns "", or an error if the node has the wrong
+// type.
 std::string Append(const CLI::Option& option, const toml::node& node,
                    std::vector<std::string>& texts) {
   if (IsSwitch(option)) {

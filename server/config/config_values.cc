@@ -54,7 +54,8 @@ std::string CheckListen(std::string& address) {
   return "";
 }
 
-// Accepts zero and `least` to `most`. Rewrites the number in its shortest form.
+// Accepts 0 and any number in [least, most]. Rewrites the number in its
+// shortest form.
 CLI::Validator Number(double least, double most, const char* type,
                       const char* rule) {
   const auto check = [least, most, rule](std::string& text) -> std::string {
@@ -89,7 +90,7 @@ std::string CheckCollector(std::string& url) {
   constexpr std::string_view kHostCharacters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
   const size_t slashes = url.find("://");
-  // Schemes are case-insensitive (RFC 3986, 3.1).
+  // URL schemes are case-insensitive (RFC 3986, 3.1).
   const std::string scheme = InLowerCase(url.substr(0, slashes));
   std::string address =
       slashes == std::string::npos ? "" : url.substr(slashes + 3);
@@ -156,7 +157,8 @@ CLI::Validator ObjectPrefix() {
 
 CLI::Validator Share() { return Number(0, 1, "SHARE", "a share of 0 to 1"); }
 
-// Smaller rates would overflow the delays, and are certainly mistakes.
+// Rejects rates below 1e-6, which are certainly mistakes and would overflow the
+// delays.
 CLI::Validator Rate() {
   return Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
 }

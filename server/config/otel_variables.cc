@@ -19,7 +19,8 @@ namespace {
 using Attributes = std::map<std::string, std::string>;
 using Variable = std::function<std::string(const std::string&)>;
 
-// The limit of W3C Baggage, the format of OTEL_RESOURCE_ATTRIBUTES.
+// The size limit of W3C Baggage, which is the format of
+// OTEL_RESOURCE_ATTRIBUTES.
 constexpr size_t kMaxAttributeBytes = 8192;
 
 void Warn(TraceConfig& config, const std::string& name, std::string_view value,

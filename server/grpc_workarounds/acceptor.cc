@@ -44,7 +44,6 @@ int FirstReserved() {
   return std::max(max - kReservedDescriptors, max / 2);
 }
 
-// A socket address of any family.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -123,7 +122,7 @@ int Bind(const SocketAddress& address, int send_timeout_ms) {
   if (fd < 0) return -1;
   if (family != AF_UNIX) {
     SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    // Inherited by accepted sockets.
+    // Accepted sockets inherit these options.
     SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, send_timeout_ms);
   }
@@ -140,8 +139,8 @@ void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  // Any other error means that the socket may be in use: its backlog may be
-  // full, or it may have another type.
+  // After any other error, the socket may be in use: its backlog may be full,
+  // or it may not be a stream socket.
   if (fd >= 0 && connect(fd, address.get(), address.size) != 0 &&
       errno == ECONNREFUSED) {
     unlink(path.c_str());
@@ -211,7 +210,8 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     files_.emplace_back(path,
                         open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     addresses_.push_back(address);
-    // Nobody can connect before listen(), so the umask at bind() is harmless.
+    // Nobody can connect before listen(), so the mode that bind() takes from
+    // the umask is harmless.
     const bool listens =
         chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
     error_ = std::strerror(errno);
@@ -219,7 +219,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
   }
   const std::vector<SocketAddress> addresses = Resolve(address, error_);
   // Retry: a port that the kernel picked for one address may be in use on
-  // another.
+  // another address.
   for (int attempt = 0; attempt < kMaxBindAttempts; ++attempt) {
     std::vector<Socket> sockets;
     in_port_t port = 0;

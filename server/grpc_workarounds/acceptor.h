@@ -41,15 +41,16 @@ int RaiseDescriptorLimit();
 
 /// Accepts connections on its own listening sockets. Reserves the last file
 /// descriptors for the rest of the process: closes connections that would use
-/// them. Waits if no file descriptor is left.
+/// them. Pauses while no file descriptor is left.
 class Acceptor {
  public:
   /// Takes ownership of the connected socket `fd`, accepted on `listener`.
   using Handler = std::function<void(int listener, int fd)>;
 
-  /// `max_replaced` is the limit of ConnectionReplacement; `options` has those
-  /// of ConnectionCounts. Peers that acknowledge no data for the keepalive
-  /// timeout are disconnected. `log` may be null and must outlive the acceptor.
+  /// `max_replaced` is the limit for ConnectionReplacement; `options` has the
+  /// limits for ConnectionCounts. Peers that acknowledge no data for the
+  /// keepalive timeout are disconnected. `log` may be null and must outlive the
+  /// acceptor.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
            int ipv6_prefix = 64, spdlog::logger* log = nullptr);
   /// Calls Stop().
@@ -63,7 +64,7 @@ class Acceptor {
   /// if the address cannot be bound; error() then returns the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
-  /// As above, for the server that `builder` builds.
+  /// Like Listen() above, for the server that `builder` builds.
   bool Listen(const std::string& address, grpc::ServerBuilder& builder,
               std::shared_ptr<grpc::ServerCredentials> credentials,
               mode_t mode = 0600);

@@ -1,5 +1,5 @@
-// Limits on open connections. gRPC 1.51 has none, and those of 1.83 are private
-// and apply to the whole process. See acceptor.h.
+// Limits on open connections. gRPC 1.51 has none. The limits of gRPC 1.83 are
+// private and apply to the whole process. See acceptor.h.
 #pragma once
 
 #include <sys/resource.h>

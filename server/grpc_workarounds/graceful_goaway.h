@@ -1,11 +1,11 @@
-// Defect: grpc::Server::Shutdown() sends GOAWAY but drops calls that are
-// already on their way, with CANCELLED. No public function only sends GOAWAY,
+// Defect: grpc::Server::Shutdown() sends GOAWAY but drops calls sent before
+// the client receives it, with CANCELLED. No public function only sends GOAWAY,
 // so this header calls grpc_core::Server::SendGoaways(), which the library
 // exports but no header of gRPC 1.51 declares.
 // Versions: 1.51 to 1.83. Upstream: https://github.com/grpc/grpc/issues/24237
 // Test: Drain.LosesNoCallOfABalancedClient (drain_test.cc).
-// Delete when a public function sends GOAWAY, or when Shutdown() serves the
-// calls on their way.
+// Delete when a public function sends GOAWAY, or when Shutdown() serves
+// those calls.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,8 +16,9 @@
 namespace topk {
 
 /// Sends a graceful GOAWAY on all open connections. The server still serves
-/// calls on their way, and clients send later calls to other servers without an
-/// error. Returns false if this gRPC does not export the function.
+/// calls sent before clients receive it, and clients send later calls to other
+/// servers without an error. Returns false if this gRPC version does not export
+/// the function.
 inline bool SendGoaways(grpc::Server& server) {
   // A grpc_server is a pointer to grpc_core::Server.
   using Function = void (*)(grpc_server*);
@@ -25,8 +26,8 @@ inline bool SendGoaways(grpc::Server& server) {
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
   // gRPC's internal functions crash outside an ExecCtx, which no public header
-  // declares. A byte buffer creates one to release its slices, so this slice
-  // calls the function when it is released.
+  // declares. A byte buffer creates an ExecCtx to release its slices. So call
+  // the function when this slice is released.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

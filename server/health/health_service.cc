@@ -23,9 +23,9 @@ using grpc::health::v1::HealthCheckResponse;
 // All addresses in an IPv6 network with this prefix length are one client.
 constexpr int kIpv6Prefix = 64;
 
-// Time limit for the request to arrive: kPatience while at most kMaxPatient
-// calls wait, which bounds the memory they hold, otherwise kImpatience. Clients
-// normally send the request with the call.
+// Time limit for a request to arrive: kPatience while at most kMaxPatient calls
+// wait, otherwise kImpatience. This bounds the memory that the waiting calls
+// hold. Clients normally send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kImpatience{250};
@@ -201,8 +201,8 @@ void HealthState::Stop() {
     serving_ = false;
     watchers.assign(watchers_.begin(), watchers_.end());
   }
-  // Unlocked to avoid a deadlock: OnChange() locks the call, and calls lock
-  // this state.
+  // Unlocked to avoid a deadlock: OnChange() locks the call, and a locked call
+  // locks this state.
   for (const auto& watcher : watchers) watcher->OnChange();
 }
 

@@ -53,13 +53,13 @@ class HealthState {
 };
 
 /// Serves the health state. Replaces gRPC's own health service, which starts
-/// the callback API's threads. These also poll, so half of all calls would
-/// change threads, at 20 us each (gRPC 1.51). Thread-safe. Create one per
-/// grpc::Server.
+/// the callback API's threads. These threads also poll, so half of all calls
+/// would move between threads, at 20 us each (gRPC 1.51). Thread-safe. Create
+/// one per grpc::Server.
 class HealthService {
  public:
   /// Maximum number of open calls per server, including watches. Each client
-  /// address may use half. Clients that check health keep one watch per
+  /// address may use half of them. Clients that check health keep one watch per
   /// connection.
   static constexpr int kMaxOpenCalls = 4096;
   /// Maximum request size in bytes.

@@ -55,7 +55,7 @@ std::string SerializedOutput(const inference::ModelInferRequest& request,
 }
 
 // Returns the serialized mark of the last response for a request. Every
-// response is marked, because each request has only one.
+// response gets the mark, because each request has only one response.
 std::string FinalResponseMark() {
   ModelInferResponse response;
   (*response.mutable_parameters())["triton_final_response"].set_bool_param(

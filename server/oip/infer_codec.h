@@ -47,7 +47,7 @@ class InferCodec final : public Codec {
   const Regions& regions_;
   ModelStatistics& statistics_;
   const InferMessage kind_;
-  // Holds the parsed message. Most messages fit into the first block.
+  // The first block of the arena. Most parsed messages fit into it.
   alignas(std::max_align_t) std::array<char, size_t{2} << 10> block_;
   google::protobuf::Arena arena_{block_.data(), block_.size()};
   RawInfer raw_{arena_};

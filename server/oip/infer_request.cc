@@ -37,7 +37,6 @@ Status UnknownTensor(std::string_view kind, const std::string& name,
       StrCat("unexpected inference ", kind, " ", NameWithModel(name, request)));
 }
 
-// Returns the region that a tensor's parameters name.
 Result<v1::SharedMemoryRegion> FindRegion(const Parameters& parameters,
                                           const Regions& regions) {
   const Result<std::string> name = ReadText(kRegion, parameters.at(kRegion));
@@ -118,9 +117,9 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
              "raw_input_contents"));
 }
 
-// Returns the next raw contents, and increments `next`, if the request has raw
-// contents. Otherwise appends the input's typed contents to `data`. REQUIRES:
-// at most one call for each of the inputs X and K.
+// If the request has raw contents, returns the next of them and increments
+// `next`. Otherwise appends the input's typed contents to `data`. REQUIRES: at
+// most one call for each of the inputs X and K.
 Result<Pieces> TakeData(const Input& input, const RawInfer& from, size_t& next,
                         std::string& data) {
   if (from.content_count == 0) {
@@ -210,7 +209,7 @@ Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
   return {};
 }
 
-// Parses the inputs. Returns the data of X; see ParseInfer().
+// Returns the data of X; see ParseInfer().
 Result<Pieces> TakeInputs(const RawInfer& from, const Regions& regions,
                           google::protobuf::Message& attributes,
                           v1::Tensor& tensor) {
@@ -304,7 +303,7 @@ std::string OipField(const std::string& field, const Model& model,
         })) {
       return StrCat("inputs[K]", name.ends_with(kType) ? ".datatype" : "");
     }
-    // A client can set only the data type of an output's description.
+    // In an output's description, a client can set only the data type.
     const bool is_output = name.starts_with("output_");
     if (is_output && !name.ends_with(kType)) return "outputs";
     return StrCat("parameters[", Quote(is_k ? "k" : name), "]");

@@ -11,7 +11,7 @@ namespace topk {
 namespace {
 
 constexpr char kPlatform[] = "topk";
-// A model takes several types, but its metadata can name only one.
+// A model accepts several types, but its metadata can name only one.
 constexpr v1::DataType kListedType = v1::DATA_TYPE_F32;
 constexpr int64_t kAnyDimensions = -1;
 
@@ -68,7 +68,7 @@ Result<const Model*> FindModel(const std::string& name,
     newest = &model;
   }
   if (newest != nullptr && version.empty()) return newest;
-  // Triton's wording, because clients search error messages for it.
+  // Use Triton's wording, because clients search error messages for it.
   const std::string which =
       newest == nullptr ? "" : StrCat(" version ", version);
   return Status{Code::kNotFound, "MODEL_NOT_FOUND",

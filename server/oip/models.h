@@ -32,8 +32,8 @@ struct Model {
 std::span<const Model> Models();
 
 /// Returns a version of a model, or the newest if `version` is empty. Returns
-/// NOT_FOUND if it does not exist, and INVALID_ARGUMENT if `version` is not a
-/// number.
+/// NOT_FOUND if there is no such model or version, and INVALID_ARGUMENT if
+/// `version` is not a number.
 Result<const Model*> FindModel(const std::string& name,
                                const std::string& version);
 
@@ -41,8 +41,8 @@ Result<const Model*> FindModel(const std::string& name,
 void Describe(const Model& model, inference::ModelMetadataResponse& metadata);
 void Describe(const Model& model, inference::ModelConfig& config);
 
-/// Returns Quote() with single quotes, as in Triton: clients search error
-/// messages for quoted names.
+/// Returns Quote() with single quotes, as in Triton, because clients search
+/// error messages for quoted names.
 inline std::string SingleQuote(std::string_view text) {
   std::string quoted = Quote(text);
   quoted.front() = quoted.back() = '\'';

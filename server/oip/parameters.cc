@@ -20,8 +20,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using inference::InferParameter;
 
-// Reserved by the protocol for sequences, priorities and the like. Some clients
-// always send some of them.
+// Parameters that the protocol reserves, e.g. for sequences and priorities.
+// Some clients always send some of them.
 constexpr std::array<std::string_view, 7> kIgnored = {
     "sequence_id",
     "sequence_start",
@@ -41,9 +41,9 @@ Status WrongType(const std::string& name, std::string_view expected) {
       StrCat("parameter ", Quote(name), " must be ", expected));
 }
 
-// Returns the name of the parameter that sets an attribute. Only the data type
-// of an output's description can be set, because the protocol's outputs are
-// packed.
+// Returns the name of the parameter that sets an attribute. In an output's
+// description, only the data type can be set, because outputs in this protocol
+// are always packed.
 std::string ParameterOf(const FieldDescriptor& attribute) {
   const bool is_output =
       attribute.message_type() != nullptr &&

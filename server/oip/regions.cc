@@ -43,11 +43,12 @@ Status Regions::Register(
   region.set_name(request.key());
   region.set_offset(Size(request.offset()).value());
   region.set_byte_size(Size(request.byte_size()).value());
-  // Opens the object only to report errors early. Inputs need only read access.
+  // Open the object only to report errors early. Inputs need only read access.
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
   if (!opened.ok()) {
-    // Report fields of this request, which has no SharedMemoryRegion `key`.
+    // The errors name fields of a region `key`. Name the fields of this request
+    // instead.
     Status status = opened.status();
     constexpr std::string_view kPrefix = "key.";
     if (status.field == "key.name") status.field = "key";

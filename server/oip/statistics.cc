@@ -10,7 +10,6 @@ size_t RowOf(const Model& model) {
   return static_cast<size_t>(&model - Models().data());
 }
 
-// Counts one more event of this duration.
 void Count(std::chrono::nanoseconds length, inference::StatisticDuration& to) {
   to.set_count(to.count() + 1);
   to.set_ns(to.ns() +

@@ -37,9 +37,9 @@ struct SecurityConfig {
 
 /// The caller of an RPC.
 struct Caller {
-  /// The owner of the token. Without a token, a name from the certificate: an
-  /// allowed name, else the first name, else the common name. Without a
-  /// certificate, the IP address or "unix".
+  /// The name of the token's owner. Without a token, a name from the
+  /// certificate: an allowed name, else the first name, else the common name.
+  /// Without a certificate, the IP address or "unix".
   std::string name;
   /// Identifies the caller for limits: "token:NAME", "cert:NAME",
   /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network share a key.
@@ -55,7 +55,7 @@ struct Caller {
 /// the settings. Thread-safe.
 class Authenticator {
  public:
-  /// Loads the tokens. Returns an error if the settings or the file are
+  /// Loads the tokens file. Returns an error if the settings or the file are
   /// invalid. If the file later changes to invalid content, the previous tokens
   /// stay in use and the error is logged. `certificates` is null if clients
   /// need no certificate. `certificates` and `log` must outlive the result.
@@ -67,7 +67,7 @@ class Authenticator {
   /// TOKEN_MISSING or TOKEN_UNKNOWN, PERMISSION_DENIED with reason
   /// CLIENT_NOT_ALLOWED if no name in the certificate is allowed, or the error
   /// of ClientCertificates::Check(). Callers over a Unix socket need no
-  /// certificate: access to the socket is controlled by its file permissions.
+  /// certificate: the socket's file permissions control access.
   Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
 
   /// Returns true if callers need a token or a certificate.

@@ -32,8 +32,9 @@ Status NotValid(const std::string& why) {
           StrCat("the client's certificate is not valid: ", why)};
 }
 
-// Ignores revocation list errors of trust anchors: an authority from the file
-// needs no list that covers itself. To revoke it, remove it from the file.
+// Ignores errors about revocation lists of trust anchors: an authority from the
+// file needs no list that covers itself. To revoke an authority, remove it from
+// the file.
 int IgnoreAnchorRevocationErrors(int ok, X509_STORE_CTX* context) {
   if (ok == 1) return 1;
   const int anchor = sk_X509_num(X509_STORE_CTX_get0_chain(context)) - 1;
@@ -122,7 +123,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   }
   Verdict verdict{{}, lists_until_};
   // The first pass ignores the revocation lists, so that the intermediates are
-  // stored even while a list is missing: a resumed session sends no chain.
+  // stored even while a list is missing: a resumed session sends no chain and
+  // needs them.
   for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
     if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
@@ -139,14 +141,15 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
     for (int i = 0; i < sk_X509_num(verified); ++i) {
       const X509* link = sk_X509_value(verified, i);
-      // A certificate is still valid during the second of its notAfter.
+      // A certificate is valid until the end of the second of its notAfter.
       verdict.until =
           std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
     }
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // `until` may be in the past: the list of another authority may have expired.
+  // `until` may be in the past, because another authority's list may have
+  // expired.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

@@ -28,8 +28,8 @@ class ClientCertificates {
   /// Paths of PEM files.
   struct Files {
     std::string authorities;
-    /// Revocation lists. If empty, nothing is revoked. Otherwise, every
-    /// authority of a certificate needs an unexpired list.
+    /// File of revocation lists. If empty, no certificate is revoked.
+    /// Otherwise, every authority of a certificate needs an unexpired list.
     std::string revoked;
   };
 

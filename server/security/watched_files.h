@@ -36,7 +36,6 @@ class WatchedFiles {
   WatchedFiles(std::vector<NamedFile> files, Load load, spdlog::logger& log)
       : files_(std::move(files)), load_(std::move(load)), log_(log) {}
 
-  // The contents of all files, or the error if a file cannot be read.
   struct Snapshot {
     std::vector<std::string> contents;
     std::string error;

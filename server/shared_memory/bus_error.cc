@@ -108,7 +108,7 @@ BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
   if (page_bytes == 0) InstallHandler();  // once per process
   while (slot_ < kMax && slots[slot_].end.load() != 0) ++slot_;
   if (slot_ == kMax) return;
-  // The mapping includes the whole last page.
+  // A mapping includes the whole last page.
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t end =
       (begin + memory.size() + page_bytes - 1) & ~(page_bytes - 1);

@@ -31,7 +31,8 @@ class BusGuard {
   BusGuard(const BusGuard&) = delete;
   BusGuard& operator=(const BusGuard&) = delete;
 
-  /// Returns whether this range is guarded. False if kMax others already were.
+  /// Returns whether this range is guarded, or false if kMax others already
+  /// were.
   bool guards() const { return slot_ < kMax; }
 
   /// Returns whether an access found a missing page. From that page on, the

@@ -21,8 +21,8 @@ namespace topk {
 Status CheckLocal(bool is_local, const std::string& field);
 
 /// Opens the shared memory named in a request, if any, and writes the outputs
-/// there. If shared memory is disabled, leaves the request unchanged, and the
-/// engine rejects the fields.
+/// there. If shared memory is disabled, leaves the request unchanged; the
+/// engine then rejects its shared memory fields.
 class RequestMemory {
  public:
   /// `objects` must outlive this object. Null disables shared memory.

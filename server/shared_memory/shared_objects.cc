@@ -113,8 +113,8 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     removed.splice(removed.end(), entries_, found);
   }
   if (Status s = opened->Map(field); !s.ok()) return s;
-  // Do not cache huge objects: unused ones would take the address space of
-  // others.
+  // Do not cache huge objects: while unused, they would take address space that
+  // others need.
   constexpr int64_t kMaxKeptBytes = int64_t{64} << 30;
   if (opened->size() > kMaxKeptBytes) return opened;
   if (entries_.size() == kMaxKept) {

@@ -32,9 +32,9 @@ struct CallInfo {
   CallSpan* span = nullptr;
 };
 
-/// Logs finished requests: failed ones at info and slow ones at warn, at most
-/// kLinesPerSecond of each; a sample of the others at info, the rest at debug.
-/// Never logs tensor data. Thread-safe.
+/// Logs finished requests. Failed requests are logged at info and slow ones at
+/// warn, at most kLinesPerSecond of each. A sample of the others is logged at
+/// info, the rest at debug. Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
   /// Bounded because clients could otherwise fill a disk with failing requests.
@@ -46,7 +46,8 @@ class AccessLog {
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 
-  /// Logs a request that has just ended, unless its level or limit forbids.
+  /// Logs a request that has just ended, unless its level is off or its limit
+  /// is reached.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);
 

@@ -51,8 +51,8 @@ class LineLimiter {
   int64_t reported_ TOPK_GUARDED_BY(mutex_) = 0;
 };
 
-/// Picks a fraction of events at regular intervals: 0.25 picks every fourth.
-/// Thread-safe.
+/// Picks a fraction of events at regular intervals: 0.25 picks every fourth
+/// event. Thread-safe.
 class Sampler {
  public:
   /// `share` is 0 to 1.

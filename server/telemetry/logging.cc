@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Prefix of a message that is a JSON object. The line gets the object's fields.
-// Clients cannot choose the first byte of any other message.
+// Prefix of a message that is a JSON object, whose fields are added to the
+// line. Clients cannot choose the first byte of any other message.
 constexpr char kFieldsMark = '\x1e';
 
 // Writes a line of text or a JSON object. Messages cannot forge lines, because
@@ -64,7 +64,7 @@ class LineFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter pattern_{"%Y-%m-%dT%H:%M:%S.%e%z %l %v"};
 };
 
-// Signals when it is flushed. Called only by the writing thread.
+// Sets `flushed` when it is flushed. Called only by the writing thread.
 class FlushSignal final
     : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
@@ -118,7 +118,7 @@ bool FlushLog(std::chrono::milliseconds timeout) {
         std::future_status::ready) {
       return true;
     }
-    // Retry, because newer lines may have displaced the request.
+    // Retry, because newer lines may have displaced the flush request.
   } while (std::chrono::steady_clock::now() < end);
   return false;
 }
@@ -128,7 +128,7 @@ int64_t DroppedLines() {
 }
 
 void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
-  // Never destroyed, because gRPC's threads may log until the process ends.
+  // Never destroyed; see Writer().
   static auto& target = *new std::shared_ptr<spdlog::logger>();
   target = std::move(log);
   // Limited, because anyone who can connect can make gRPC log errors.
@@ -136,12 +136,12 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   SetLibraryLogHandler([](LibrarySeverity severity, std::string_view library,
                           std::string_view text) {
     if (severity == LibrarySeverity::kFatal) {
-      // The process aborts next and would lose queued lines.
+      // Flush, because the process aborts next and would lose queued lines.
       target->critical("{}: {}", library, text);
       FlushLog(std::chrono::seconds(1));
       return;
     }
-    // protobuf errors are malformed requests, which are logged separately.
+    // protobuf errors report malformed requests, which are logged separately.
     const bool is_error =
         severity == LibrarySeverity::kError && library != "protobuf";
     const auto level = is_error ? spdlog::level::err : spdlog::level::debug;

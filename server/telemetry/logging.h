@@ -17,9 +17,8 @@ inline constexpr size_t kMaxWaitingLines = 4096;
 /// Returns a logger that writes to `sink`, by default stderr. `level` is one of
 /// spdlog's names, `format` is text or json; see Configure().
 ///
-/// Logging never blocks, because a background thread writes the lines. While
-/// the sink accepts no data, lines are queued, and the oldest are dropped once
-/// the queue is full. All loggers share the queue and the thread.
+/// Logging never blocks: lines wait in a queue until a background thread writes
+/// them. All loggers share the queue and the thread.
 std::shared_ptr<spdlog::logger> MakeLogger(
     const std::string& level, const std::string& format,
     std::shared_ptr<spdlog::sinks::sink> sink = nullptr);

@@ -28,8 +28,8 @@ namespace topk {
 /// whatever clients send.
 class Metrics {
  public:
-  /// Maximum number of kernels with their own series. All others share a series
-  /// labeled "other".
+  /// Maximum number of kernels with their own series. All other kernels share a
+  /// series labeled "other".
   static constexpr size_t kMaxKernels = 64;
 
   Metrics();
@@ -79,7 +79,6 @@ class Metrics {
   prometheus::Histogram& poller_busy_;
   LineLimiter poller_lines_{1};
   std::atomic<bool> ready_ = false;
-  // Filled by the constructor.
   std::map<std::string_view, prometheus::Counter*> rejected_;   // by reason
   std::map<std::string_view, prometheus::Counter*> cancelled_;  // by progress
   std::array<prometheus::Histogram*, kStageNames.size()> stages_;

@@ -33,7 +33,6 @@ std::vector<std::string> CivetwebOptions(const std::string& address) {
           "request_timeout_ms", std::to_string(kTimeoutMs)};
 }
 
-// Opens a connection to host:port and closes it.
 void WakeAcceptThread(const std::string& address) {
   const size_t colon = address.rfind(':');
   addrinfo hints{};

@@ -35,7 +35,7 @@ inline constexpr std::array<const char*, 4> kStageNames = {"queue", "decode",
 struct RequestStats {
   using Clock = std::chrono::steady_clock;
 
-  /// The start of the request's total time.
+  /// When the request arrived.
   Clock::time_point begun{};
   /// Bytes of the input, and of the output's values and indices.
   int64_t tensor_bytes = 0;

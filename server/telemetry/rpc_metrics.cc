@@ -33,7 +33,7 @@ RpcMetrics::Method MakeMethod(MetricRegistry& registry, const std::string& type,
            0.25, 0.5, 1, 2.5, 5, 10},
           labels),
       {}};
-  // In the order of grpc::StatusCode, and in Go's spelling.
+  // The names are in the order of grpc::StatusCode and in Go's spelling.
   size_t code = 0;
   for (const char* code_name :
        {"OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded",

@@ -14,8 +14,8 @@ namespace {
 
 namespace otlp = opentelemetry::proto;
 
-// OTLP asks for retries after UNAVAILABLE. The call's deadline covers all
-// attempts.
+// The OTLP specification asks for retries after UNAVAILABLE. The call's
+// deadline covers all attempts.
 constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
     "maxAttempts": 4, "initialBackoff": "0.5s", "maxBackoff": "5s",
     "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]})";
@@ -23,8 +23,8 @@ constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
 constexpr int kRetryBytes = 4 << 20;
 constexpr int kMaxReconnectMs = 5000;
 
-// Flags of an OTLP span: the span is sampled; the next flag is meaningful; the
-// parent is remote.
+// Flags of an OTLP span: the span is sampled; kRemote is valid; the parent is
+// remote.
 constexpr uint32_t kSampled = 1;
 constexpr uint32_t kRemoteKnown = 0x100;
 constexpr uint32_t kRemote = 0x200;
@@ -126,7 +126,7 @@ SpanExporter::SpanExporter(const TraceConfig& config, spdlog::logger& log)
 
 bool SpanExporter::Samples(const TraceContext& trace) const {
   if (config_.follow_parent && trace.parent != 0) return trace.sampled;
-  // Trace ids are random, so this share of them is below the bound.
+  // Trace ids are random, so the fraction `ratio` of them is below this bound.
   return trace.trace_low >> 1 < static_cast<uint64_t>(config_.ratio * 0x1p63);
 }
 

@@ -56,7 +56,8 @@ struct Span {
 /// calls nor fills the memory. Thread-safe.
 class SpanExporter {
  public:
-  /// Limits of the queue and of one message, not counting stages.
+  /// Maximum number of spans in the queue and in one message, not counting
+  /// stages.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
   /// How long a span may wait for its batch to fill.

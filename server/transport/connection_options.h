@@ -11,7 +11,8 @@ namespace topk {
 /// name. Durations are in seconds.
 struct ConnectionOptions {
   double keepalive_time = 60;
-  /// Also disconnects clients that stop reading: they do not answer pings.
+  /// Also disconnects clients that stop reading, because they do not answer
+  /// pings.
   double keepalive_timeout = 20;
   /// A client that pings more often is disconnected at the third violation.
   /// gRPC's default of 5 minutes would disconnect clients with a keepalive of
@@ -34,9 +35,9 @@ struct ConnectionOptions {
 void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder);
 
-/// Applies the options for connections from health probes and admin tools. They
-/// are short-lived and limited, so that they cannot starve the main listeners
-/// of file descriptors, memory or threads.
+/// Applies the options for connections from health probes and admin tools. Such
+/// connections are short-lived and limited, so that they cannot starve the main
+/// listeners of file descriptors, memory or threads.
 void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
 
 /// Returns the options that ApplySideConnectionOptions() applies.
