@@ -15,19 +15,19 @@ namespace topk {
 /// Whether gRPC sends the caller's memory or a copy of it.
 enum class Memory { kBorrowed, kCopied };
 
-/// Tracks the buffers that gRPC has borrowed from the caller. A cancelled call
-/// ends before its bytes have left the connection's buffers, so the caller must
-/// wait for the buffers before it may change or free them.
+/// Tracks the buffers that gRPC has borrowed from the caller. gRPC may still
+/// read from them after a cancelled call has ended, so the caller must not
+/// change or free them before AwaitReturn() returns.
 class BorrowedBuffers {
  public:
   explicit BorrowedBuffers(Memory memory) : memory_(memory) {}
 
-  /// Returns the pieces as slices. Borrowed pieces are not copied if the
-  /// buffers are Memory::kBorrowed.
+  /// Returns a buffer with the pieces. Copies borrowed pieces only if this
+  /// object was created with Memory::kCopied.
   grpc::ByteBuffer Wrap(const std::vector<MessagePiece>& pieces);
 
-  /// Returns once gRPC has released all buffers. Call it after the call and its
-  /// context are destroyed. While it waits, it polls `queue` for gRPC.
+  /// Blocks until gRPC has released all buffers, and polls `queue` meanwhile.
+  /// Call it after the call and its context are destroyed.
   void AwaitReturn(grpc::CompletionQueue& queue) const;
 
  private:

@@ -78,7 +78,8 @@ class Stream {
     switch (Next(queue_, ok)) {
       case Event::kWrite:
         writing_ = false;
-        // If not ok, the server has ended the call with a status.
+        // If a write fails, the server has already ended the call with a
+        // status.
         if (ok && reading_) Write();
         break;
       case Event::kRead:

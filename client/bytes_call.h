@@ -17,23 +17,24 @@
 
 namespace topk {
 
-/// Produces the messages that a stream sends and consumes those that it
-/// receives.
+/// Callbacks that produce the messages to send on a stream and consume the
+/// received messages.
 struct StreamHandlers {
   struct Message {
     std::vector<MessagePiece> pieces;
-    /// Another message follows at once, so this one may be buffered.
+    /// Whether another message follows immediately, so that gRPC may buffer
+    /// this one.
     bool more = false;
   };
   /// Returns the next message, or nothing after the last.
   std::function<std::optional<Message>()> next;
-  /// Consumes a message from the server. An error ends the call.
+  /// Consumes a message from the server. If it returns an error, the call ends.
   std::function<Status(grpc::ByteBuffer&)> receive;
 };
 
-/// Sends one message in place, receives one, and returns the call's status. The
-/// pieces' memory is no longer used after the return. `prepare` sets the call's
-/// deadline, and `stop` cancels the call.
+/// Sends one message, receives one, and returns the call's status. The memory
+/// of `request` may be freed after the return. `prepare` sets the call's
+/// metadata and deadline. `stop` cancels the call.
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,

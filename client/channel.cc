@@ -13,23 +13,23 @@ namespace {
 // A connection that accepts no bytes for this long is closed. Otherwise a
 // stalled server would hold the caller's buffers and the call indefinitely.
 constexpr int kStuckMilliseconds = 10'000;
-// The pings themselves are not needed, and servers reject intervals below 5
-// minutes. But gRPC sets TCP_USER_TIMEOUT only if pings are enabled.
+// gRPC sets TCP_USER_TIMEOUT only if keepalive pings are enabled. The pings
+// themselves are not needed, and servers reject intervals below 5 minutes.
 constexpr int kPingMilliseconds = 600'000;
 // The maximum backoff between connection attempts. gRPC's default is two
 // minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
-// No gRPC retry policy: gRPC would wait for a retry delay even beyond the
-// deadline, and then lose the status. Also, if a connection breaks while a
-// message of a stream is in flight, gRPC 1.51 may omit a message when it
-// resends. Attempts (retry.h) is the only retry policy.
+// Sets no retry policy, because Attempts (retry.h) decides about retries. gRPC
+// would wait for a retry delay even beyond the deadline, and then lose the
+// status. Also, if a connection breaks while a message of a stream is in
+// flight, gRPC 1.51 may omit a message when it resends the stream.
 constexpr char kServiceConfig[] =
     R"({"loadBalancingConfig": [{"round_robin": {}}],)"
     R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";
 
-// A list of addresses needs gRPC's ipv4 scheme, or ipv6 if the addresses are in
-// brackets.
+// Adds the scheme that gRPC needs for a list of addresses: ipv6 if they are in
+// brackets, otherwise ipv4.
 std::string Target(const std::string& target) {
   const bool list = target.find(',') != std::string::npos &&
                     target.find('/') == std::string::npos &&
@@ -49,7 +49,7 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetResourceQuota(limit.quota());
   arguments.SetMaxSendMessageSize(-1);
-  // Accept only uncompressed messages, and expand none.
+  // Accept only uncompressed messages, and never decompress.
   arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);

@@ -35,23 +35,23 @@ namespace {
 
 using std::chrono::system_clock;
 
-// Larger tensors are streamed. Measured latency with one caller, in a message
-// and in a stream: 64 KiB 176 and 190 us, 1 MiB 608 and 418 us, 64 MiB 27 and
-// 16 ms.
+// Larger tensors are streamed. Measured latency in one message and as a stream,
+// with one caller: 64 KiB: 176 and 190 us; 1 MiB: 608 and 418 us; 64 MiB: 27
+// and 16 ms.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
-// Measured: 1 MiB messages have the highest throughput.
+// 1 MiB messages had the highest throughput in measurements.
 constexpr size_t kChunkBytes = size_t{1} << 20;
 // Requests up to this size are sent without querying the server's message
-// limit: no useful limit is lower.
+// limit, because no useful limit is lower.
 constexpr size_t kLargeBytes = size_t{48} << 10;
 // The lowest message limit that a server may have.
 constexpr int64_t kMinLimit = 1024;
-// Upper bound on the bytes that a message adds to its data.
+// Upper bound on the bytes around the data in a message.
 constexpr size_t kFieldBytes = 32;
-// Effectively no deadline. The clock's own range is not much longer.
+// Effectively no deadline. The limit keeps deadlines within the clock's range.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
 constexpr int64_t kMaxCapabilities = int64_t{1} << 20;
-// protobuf supports no larger messages, and gRPC 1.51 aborts on one.
+// Protobuf does not support larger messages, and gRPC 1.51 aborts on them.
 constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
 Status CheckSize(size_t bytes, int64_t limit) {
@@ -87,8 +87,8 @@ struct Call {
   const CallOptions& options;
 };
 
-// gRPC may send a request even after its deadline, so check before each
-// attempt.
+// Call before each attempt, because gRPC may send a request even after its
+// deadline.
 Status CheckTime(const Call& call) {
   if (call.options.stop.stop_requested()) return Cancelled();
   if (system_clock::now() < call.deadline) return {};
@@ -110,7 +110,8 @@ struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
         setup(Client::Check(client_options)),
-        // Both channels use the same object, so that they share a connection.
+        // Both channels use the same credentials, so that they share a
+        // connection.
         credentials(setup.ok() ? MakeCredentials(client_options)
                                : grpc::InsecureChannelCredentials()),
         token(client_options.token_file),
@@ -122,8 +123,8 @@ struct Client::Impl {
         health(grpc::health::v1::Health::NewStub(Connect(
             client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
 
-  // Waits for all calls: gRPC must not destroy a channel on a callback's
-  // thread.
+  // Waits for all asynchronous calls: gRPC must not destroy a channel on a
+  // callback's thread.
   ~Impl() {
     closing.request_stop();
     std::unique_lock lock(calls_mutex);
@@ -147,7 +148,7 @@ struct Client::Impl {
     if (bytes <= kLargeBytes) return kMaxMessageBytes;
     const Result<v1::Capabilities> capabilities = AskCapabilities(call);
     if (!capabilities.ok()) {
-      // The caller's own call succeeds, or reports its own error.
+      // Ignored: the caller's own call will succeed, or report its own error.
       if (capabilities.status().code == Code::kUnimplemented) {
         limit = kMaxMessageBytes;
       }
@@ -200,7 +201,6 @@ struct Client::Impl {
                                  kMaxCapabilities, call);
   }
 
-  // Sends a TopK request, given as pieces, and checks the response.
   Result<v1::TopKResponse> AskTopK(const v1::TopKRequest& header,
                                    const std::vector<MessagePiece>& request,
                                    const Call& call) {
@@ -212,9 +212,9 @@ struct Client::Impl {
     return answer;
   }
 
-  // Runs a streaming call. `rewind` goes back to the first unanswered request,
-  // and returns whether part of a response had arrived. `max_bytes` bounds each
-  // received message.
+  // Makes a streaming call. Between attempts, `rewind` goes back to the first
+  // unanswered request and returns whether part of a response had arrived.
+  // `max_bytes` bounds each received message.
   Status Stream(Method method, const StreamHandlers& handlers,
                 const std::function<bool()>& rewind, int64_t max_bytes,
                 const Call& call) {
@@ -237,7 +237,7 @@ struct Client::Impl {
                      const std::function<void(Result<v1::TopKResponse>)>& done,
                      const Call& call, bool* too_many);
 
-  // Makes a call until it succeeds or its error is not retried.
+  // Calls `make` until it succeeds or returns an error that is not retried.
   Status Attempt(int64_t max_bytes, const Call& call,
                  const std::function<Status()>& make,
                  const std::function<bool()>& rewind) {
@@ -251,7 +251,7 @@ struct Client::Impl {
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
       // gRPC reconnects only while a caller waits for a connection. The rest of
-      // the pause does not depend on changes to the system time.
+      // the pause ignores changes to the system time.
       const auto wake =
           std::chrono::steady_clock::now() + (*then - system_clock::now());
       WaitForConnected(*then, call.options.stop);
@@ -295,8 +295,8 @@ struct Client::Impl {
   const Status setup;  // if not OK, nothing is sent
   const std::shared_ptr<grpc::ChannelCredentials> credentials;
   TokenFile token;
-  // A Unix socket to a stalled server is never closed, so gRPC might never
-  // release borrowed memory.
+  // Copied for Unix sockets: gRPC never closes the socket to a stalled server,
+  // so it might never release borrowed memory.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
   const std::shared_ptr<ReceiveLimit> receive_limit;
@@ -409,7 +409,7 @@ Status Client::Impl::ComputeMany(
   std::vector<Status> unsent(count);
   int64_t max_bytes = 0;
   int64_t max_request = LimitFor(0, call);
-  bool asked = false;  // ask once: an unresponsive server costs seconds
+  bool asked = false;  // ask only once: a call may take seconds
   for (size_t i = 0; i < count; ++i) {
     const size_t bytes = item(i).bytes();
     if (bytes > kLargeBytes && !std::exchange(asked, true)) {
@@ -432,7 +432,7 @@ Status Client::Impl::ComputeMany(
     ++answered;
     done(std::move(result));
   };
-  // Finishes requests that were not sent, up to the next one that awaits a
+  // Reports the errors of unsent requests, up to the next request that awaits a
   // response. Returns whether there is one.
   const auto has_next = [&] {
     while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
@@ -491,7 +491,7 @@ std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
       },
       [&](auto result) { results.push_back(std::move(result)); },
       impl_->Begin(options), &too_many);
-  // With extra results, none can be attributed to a request.
+  // With too many results, it is unclear which result belongs to which request.
   if (too_many) results.assign(requests.size(), end);
   return results;
 }
@@ -519,7 +519,7 @@ Result<Response> Client::ComputeTopK(const Request& request,
                   : ComputeTopK(request.message(), options));
 }
 
-// One asynchronous call, kept alive by gRPC's callbacks and the alarm.
+// An asynchronous call. gRPC's callbacks and the alarm hold references to it.
 class Client::Impl::AsyncCall
     : public std::enable_shared_from_this<Client::Impl::AsyncCall> {
  public:
@@ -607,7 +607,7 @@ class Client::Impl::AsyncCall
     return Response(std::move(response));
   }
 
-  // First, so that Leave() runs after all other members are destroyed.
+  // Declared first, so that Leave() runs after all other members are destroyed.
   const std::unique_ptr<Impl, void (*)(Impl*)> impl_;
   const CallOptions options_;
   const system_clock::time_point deadline_;
@@ -621,7 +621,8 @@ class Client::Impl::AsyncCall
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::Alarm> pause_;
   bool stopped_ = false;
-  // Last, because their destructors wait while another thread runs Cancel().
+  // Declared last and thus destroyed first: the destructors wait while another
+  // thread runs Cancel().
   const std::stop_callback<std::function<void()>> on_stop_, on_close_;
 };
 

@@ -19,11 +19,11 @@ namespace topk {
 /// localhost, 127.0.0.0/8 or ::1.
 bool IsLocalTarget(const std::string& target);
 
-/// Returns an option's name, such as "tls_ca", as messages spell it.
+/// Returns the name that messages use for an option such as "tls_ca".
 using OptionName = std::string (*)(std::string_view name);
 
-/// Returns the first error in the options: an invalid target, an unusable file,
-/// or a token without TLS.
+/// Returns the first error in the options, e.g. an invalid target, an unusable
+/// file, or a token without TLS.
 Status CheckOptions(const ClientOptions& options, OptionName name);
 
 /// Returns the credentials for valid options. Certificate files are reloaded
@@ -31,8 +31,8 @@ Status CheckOptions(const ClientOptions& options, OptionName name);
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const ClientOptions& options);
 
-/// The token in a file. Reads the file again at most once a second: tokens that
-/// a cluster issues live for an hour. Thread-safe.
+/// A file with a token. Header() reads the file again at most once a second,
+/// because tokens issued by a cluster expire after an hour. Thread-safe.
 class TokenFile {
  public:
   /// "" = no token.

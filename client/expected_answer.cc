@@ -52,7 +52,6 @@ Result<int64_t> ReadK(const Outline& outline) {
   return ReadInteger(*type, std::as_bytes(std::span(data)).data());
 }
 
-// Checks that the indices at all positions of a layout are in range.
 template <class Index>
 class RangeCheck {
  public:

@@ -12,28 +12,28 @@
 
 namespace topk {
 
-/// Returns INTERNAL with the reason BAD_ANSWER, for a response that cannot
-/// belong to its request. `field` is the response's field, or "".
+/// Returns an INTERNAL error with the reason BAD_ANSWER, for a response that
+/// cannot belong to its request. `field` is the response's field, or "".
 Status BadAnswer(std::string_view field, std::string_view message);
 
-/// The response that a request implies: the types, shapes and sizes of its
-/// outputs, and the range of its indices. Servers may be faulty, or not be
-/// topkd: use nothing of a response as a memory offset until Check() has
+/// What a request implies about its response: the types, shapes and sizes of
+/// the outputs, and the range of the indices. Servers may be faulty, or not be
+/// topkd, so use no number in a response as a memory offset before Check() has
 /// accepted it. Does not check whether the right elements were selected.
 class ExpectedAnswer {
  public:
-  /// The request's tensor need not have a source.
+  /// The request's tensor need not have data or name shared memory.
   explicit ExpectedAnswer(const v1::TopKRequest& request);
 
   /// Returns OK, or BAD_ANSWER with the response's field, its value and the
-  /// expected value. If a server must reject the request, every response is
-  /// wrong. Indices in shared memory are not read.
+  /// expected value. For a request that a server must reject, returns
+  /// BAD_ANSWER for any response. Does not read indices in shared memory.
   Status Check(const v1::TopKResponse& response) const;
 
   /// Upper bound on the bytes of one response message.
   int64_t max_message_bytes() const;
-  /// The bytes of the values and of the indices in the response itself. 0 for
-  /// an output that was not requested or is in shared memory.
+  /// The size of each output in the response, in bytes. 0 for an output that
+  /// was not requested or is in shared memory.
   int64_t value_bytes() const { return CarriedBytes(values_); }
   int64_t index_bytes() const { return CarriedBytes(indices_); }
 
@@ -41,7 +41,7 @@ class ExpectedAnswer {
   struct Output {
     bool wanted = false;
     DType dtype = DType::kF32;
-    /// In elements; empty = packed.
+    /// The strides in elements. Empty = packed.
     std::vector<int64_t> strides;
     int64_t bytes = 0;
     /// The shared-memory region for the output. If its name is empty, the
@@ -56,7 +56,7 @@ class ExpectedAnswer {
                      const v1::Tensor& tensor) const;
   Status CheckRange(const v1::Tensor& indices) const;
 
-  /// Why a server must reject the request, or OK.
+  /// The reason why a server must reject the request, or OK.
   Status rejection_;
   std::string request_id_;
   /// The shape of the outputs: the input's, with k along the axis.

@@ -18,9 +18,9 @@ std::shared_ptr<ReceiveLimit> ReceiveLimit::Of(const std::string& target) {
 }
 
 void ReceiveLimit::Add(int64_t bytes) {
-  // For connection buffers and unexpected messages.
+  // Allowance for connection buffers and unexpected messages.
   constexpr int64_t kBaseBytes = int64_t{64} << 20;
-  // For a message, read-ahead and headroom: gRPC slows down calls when more
+  // Covers a message, read-ahead and headroom: gRPC slows down calls when more
   // than half of a quota is in use.
   constexpr int64_t kFactor = 4;
   const std::lock_guard lock(mutex_);

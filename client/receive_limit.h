@@ -10,16 +10,16 @@
 
 namespace topk {
 
-/// Bounds the memory for a target's responses by what the calls in flight
-/// expect. A channel's message size limit bounds no memory: gRPC allocates a
+/// Limits the memory for responses from one target to what the calls in flight
+/// need. A channel's message size limit does not limit memory: gRPC allocates a
 /// whole message before it checks the length, and receives up to 2 GiB if the
-/// server sends them. If this limit is exceeded, gRPC resets the target's
+/// server sends that much. If this limit is exceeded, gRPC resets the target's
 /// streams, including those of other calls. Thread-safe.
 class ReceiveLimit {
  public:
-  /// Returns the limit that all clients of a target in this process share,
-  /// because clients with equal options share connections. Calls to other
-  /// targets are not affected.
+  /// Returns the limit for a target. All clients of the target in this process
+  /// share the limit, because clients with equal options share connections.
+  /// Calls to other targets are not affected.
   static std::shared_ptr<ReceiveLimit> Of(const std::string& target);
 
   ReceiveLimit() { Add(0); }

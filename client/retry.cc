@@ -8,13 +8,13 @@
 namespace topk {
 namespace {
 
-// Three pauses together exceed 1 s, the time that gRPC waits before it
+// The longest pause before a retry. Three pauses exceed 1 s, after which gRPC
 // reconnects to a lost server.
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
-// TopK is idempotent. If a server goes away after a proxy has forwarded part of
-// its response, the proxy has no status to send, and gRPC turns the end of the
-// stream into CANCELLED or INTERNAL. The same errors from topkd have a reason.
+// Retries are safe because TopK is idempotent. If a server dies after a proxy
+// has forwarded part of its response, the proxy has no status to send, and gRPC
+// reports CANCELLED or INTERNAL. The same errors from topkd have a reason.
 bool IsRetried(const Status& status, bool begun) {
   if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {

@@ -20,8 +20,8 @@ class Attempts {
 
   /// Returns when to retry, always before the deadline, or nothing if the call
   /// ends with `status`. `begun` tells whether part of the response had
-  /// arrived. If the server's retry delay ends after the deadline, adds this to
-  /// the message.
+  /// arrived. If the server's retry delay ends after the deadline, adds a note
+  /// to the message.
   std::optional<Time> Next(Status& status, bool begun);
 
  private:

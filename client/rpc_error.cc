@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A server may send any number of seconds. topkd never sends a longer delay
-// than this, and adding a day overflows no clock.
+// Upper bound on retry delays, since a server may send any number of seconds.
+// topkd never sends a longer delay, and adding a day overflows no clock.
 constexpr milliseconds kMaxDelay = std::chrono::hours(24);
 
 milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
@@ -28,8 +28,8 @@ milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
                                   milliseconds(0), kMaxDelay);
 }
 
-// Reads the trailer that gRPC's own retries obey. Anything other than a number
-// >= 0 forbids a retry.
+// Returns the delay in the trailer that gRPC's own retries obey. Any value but
+// a number >= 0 forbids a retry.
 milliseconds PushbackOf(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
@@ -47,7 +47,7 @@ milliseconds PushbackOf(const grpc::ClientContext& context) {
   return milliseconds(std::min(number, kMaxDelay.count()));
 }
 
-// Copies the google.rpc details to `status`. Returns whether there is a
+// Copies the google.rpc details to `status`. Returns whether they contain a
 // RetryInfo.
 bool ReadDetails(const google::rpc::Status& rpc, Status& status) {
   bool has_delay = false;

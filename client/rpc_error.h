@@ -11,11 +11,12 @@
 
 namespace topk {
 
-/// The reason of UNAVAILABLE if a response broke off. Servers never send it.
+/// The reason of an UNAVAILABLE error if a response broke off. Servers never
+/// send this reason.
 inline constexpr char kBrokeOff[] = "ANSWER_BROKE_OFF";
 
-/// Returns an error that a message contains, with the reason and field of its
-/// details. REQUIRES: its code is not 0.
+/// Converts an error that was sent in a message, with the reason and field of
+/// its details. REQUIRES: rpc.code() is not 0.
 Status FromRpc(const google::rpc::Status& rpc);
 
 /// The value of Status::retry_after if the server forbids a retry.
@@ -23,8 +24,8 @@ inline constexpr std::chrono::milliseconds kDoNotRetry{-1};
 
 /// Returns the status of a finished call, with the reason and field of the
 /// details in grpc-status-details-bin, if any. The retry delay, 0 .. 1 day, is
-/// that of the RetryInfo or else of grpc-retry-pushback-ms, or is kDoNotRetry
-/// if the latter forbids a retry.
+/// from the RetryInfo, or else from the trailer grpc-retry-pushback-ms. It is
+/// kDoNotRetry if that trailer forbids a retry.
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context);
 
 }  // namespace topk

@@ -15,11 +15,11 @@ class StreamedAnswer {
   explicit StreamedAnswer(const ExpectedAnswer& expected)
       : expected_(expected) {}
 
-  /// Adds the next message. Returns BAD_ANSWER if it is out of order, empty, or
-  /// larger than the rest of its output.
+  /// Adds the next message. Returns BAD_ANSWER if the message is out of order
+  /// or empty, or exceeds the rest of its output.
   Status Add(v1::TopKResponseChunk& chunk);
 
-  /// Discards what has arrived. Returns whether there was anything.
+  /// Discards all messages. Returns whether any had been added.
   bool Clear();
 
   /// Returns the whole response, or BAD_ANSWER if it is incomplete or wrong.

@@ -17,8 +17,8 @@
 #define TOPK_GRPC_AT_LEAST(minor) \
   (GRPC_CPP_VERSION_MAJOR > 1 || GRPC_CPP_VERSION_MINOR >= (minor))
 
-// Since 1.65, gRPC ignores its own log function and logs through Abseil.
-// protobuf does so since 4.22.
+// Since 1.65, gRPC logs through Abseil instead of its own log function.
+// protobuf has logged through Abseil since 4.22.
 #if TOPK_GRPC_AT_LEAST(65)
 #include <absl/log/globals.h>
 #include <absl/log/initialize.h>

@@ -22,7 +22,8 @@
 namespace topk::cli {
 namespace {
 
-// Makes the kinds of requests, or prints the error and returns its exit status.
+// Creates the request templates. On failure, prints the error and returns its
+// exit status.
 ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
                        std::vector<RequestTemplate>& kinds) {
   std::vector<RequestSpec> specs = {flags.kind};
@@ -51,7 +52,7 @@ ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
   return kOk;
 }
 
-// Shows the progress of a load on a line of stderr that overwrites itself.
+// Shows the progress of a load in a single line on stderr.
 class Watch {
  public:
   ~Watch() {

@@ -13,7 +13,8 @@ namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The kind of request or, with a mix, the defaults of its lines.
+  /// The kind of request. With a mix, the defaults for keys that its lines
+  /// omit.
   RequestSpec kind;
   /// A file; "" = no mix.
   std::string mix;

@@ -7,7 +7,7 @@
 namespace topk::cli {
 namespace {
 
-// Global, because a signal handler gets no other state.
+// Global, because a signal handler has no other state.
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -21,7 +21,8 @@ void SetHandler(void (*handler)(int)) {
 }
 
 void Note(int) {
-  // Reset both: the second signal may be the other one.
+  // Restore the defaults of both SIGINT and SIGTERM: the next signal may be
+  // either.
   SetHandler(SIG_DFL);
   interrupted = true;
 }

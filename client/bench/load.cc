@@ -24,8 +24,8 @@ class MachineClock final : public LoadClock {
   }
 };
 
-// How soon a caller that waits for its next call notices that the load has
-// ended.
+// The interval at which a caller that waits for its next call checks whether
+// the load has ended.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
 struct Shared {
@@ -45,7 +45,7 @@ struct Shared {
   Time Now() const { return clock.Now() - start; }
 };
 
-// Ends the load if it was interrupted. Returns whether it has ended.
+// Ends the load if the user interrupted it. Returns whether the load has ended.
 bool Stopped(Shared& shared) {
   if (shared.options.interrupted && shared.options.interrupted()) {
     const std::lock_guard lock(shared.mutex);
@@ -73,7 +73,8 @@ bool IsRight(const v1::TopKResponse& answer, const v1::TopKResponse& expected) {
          answer.indices().data() == expected.indices().data();
 }
 
-// Adds a call's responses to the stats. Returns whether the load may go on.
+// Adds a call's responses to the stats. Returns whether the load should
+// continue.
 bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
            LoadStats& stats, Shared& shared) {
   const Status* error = nullptr;
@@ -83,7 +84,8 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
       stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
-      // If topkd itself returns this code, it also returns a reason.
+      // UNAVAILABLE errors from topkd have a reason. Without it, the connection
+      // failed.
       if (error->code == Code::kUnavailable && error->reason.empty()) {
         ++(IsConnectFailure(*error) ? stats.not_connected : stats.lost);
       }
@@ -103,9 +105,8 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
   return !wrong && shared.options.keep_going;
 }
 
-// Sends one caller's calls until the schedule ends or the load is stopped.
 void MakeCalls(const Send& send, Shared& shared) {
-  // The default timer slack lets the kernel wake a sleeper 50 us late.
+  // With the default timer slack, the kernel may wake this thread 50 us late.
   prctl(PR_SET_TIMERSLACK, 1);
   const bool open = shared.options.profile.rate > 0;
   std::vector<LoadStats> by_kind(shared.kinds.size());

@@ -20,28 +20,28 @@ namespace topk::cli {
 /// One response per request of a call.
 using Answers = std::vector<Result<v1::TopKResponse>>;
 
-/// Sends one call of a kind and waits for its responses. Each caller has its
-/// own Send.
+/// Sends one call with requests of one kind and waits for its responses. Each
+/// caller has its own Send.
 using Send = std::function<Answers(const RequestTemplate& kind)>;
 
 /// The clock of a load. Thread-safe.
 class LoadClock {
  public:
   virtual ~LoadClock() = default;
-  /// The time since an arbitrary start.
+  /// Returns the time since an arbitrary fixed point.
   virtual std::chrono::nanoseconds Now() = 0;
-  /// Returns once Now() has reached `time`.
+  /// Blocks until Now() has reached `time`.
   virtual void SleepUntil(std::chrono::nanoseconds time) = 0;
 };
 
-/// Returns the clock of the machine, which never goes back.
+/// Returns the machine's monotonic clock.
 LoadClock& SteadyClock();
 
 /// How a load is run.
 struct LoadOptions {
   LoadProfile profile;
-  /// Whether to count failed requests and go on. Otherwise the first failure
-  /// ends the load. A wrong response always does.
+  /// Whether to count failed requests and continue. Otherwise the first failure
+  /// ends the load. A wrong response always ends it.
   bool keep_going = false;
   /// If set, called by every caller after each call with the number of requests
   /// sent so far, including the warm-up.
@@ -53,34 +53,33 @@ struct LoadOptions {
 
 /// The results of one kind of request, excluding the warm-up.
 struct LoadStats {
-  /// Latencies, in nanoseconds, of the calls whose requests all succeeded.
-  /// Measured from when a call was due (closed loop: sent) until its last
-  /// response arrived.
+  /// Latencies, in nanoseconds, of the calls whose requests all succeeded, from
+  /// when a call was due (closed loop: sent) until its last response arrived.
   Histogram latency;
   int64_t answered = 0;
   int64_t verified = 0;
   /// The number of failed requests by status code.
   std::map<std::string, int64_t> errors;
-  /// The number of failed requests that received a retry delay.
+  /// The number of failed requests whose error had a retry delay.
   int64_t retry_hints = 0;
-  /// The number of failed requests that found no connection, and of those whose
-  /// connection broke before the response.
+  /// How many failed requests found no connection, and how many lost it before
+  /// the response arrived.
   int64_t not_connected = 0;
   int64_t lost = 0;
 
   void Add(const LoadStats& other);
 };
 
-/// What a load measured.
+/// The results of a load.
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
-  /// From the end of the warm-up to the last response. In an open loop with a
-  /// time limit, at least until the limit, or until the load ended early.
+  /// The time from the end of the warm-up to the last response. In an open loop
+  /// with a time limit, at least until that limit or the early end of the load.
   double seconds = 0;
-  /// Open loop: the number of requests that were due but not sent when the load
-  /// ended, the delay of the last request sent, in seconds, and whether that
-  /// delay is at most 1 % of the load's duration.
+  /// Open loop only: the number of requests that were due but not sent when the
+  /// load ended, the delay of the last request sent, in seconds, and whether
+  /// that delay is at most 1 % of the load's duration.
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;
@@ -92,7 +91,7 @@ struct LoadResult {
 };
 
 /// Makes calls on one thread per caller until the profile's requests or seconds
-/// are used up. REQUIRES: at least one kind and one caller.
+/// are reached. REQUIRES: at least one kind and one caller.
 LoadResult RunLoad(const LoadOptions& options,
                    const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers,

@@ -13,11 +13,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Bounds weights so that their sum does not overflow.
+// Upper bound on a weight, so that the sum of all weights does not overflow.
 constexpr double kMaxWeight = 1e9;
 constexpr char kWeight[] = "must be a number above 0, at most 1e9";
 
-// JSON integers may be unsigned and exceed int64_t.
+// Returns false unless the value is an integer that fits into int64_t.
 bool GetInteger(const Json& value, int64_t* integer) {
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)) {
@@ -38,7 +38,7 @@ bool GetShape(const Json& value, std::vector<int64_t>* shape) {
   return true;
 }
 
-// Sets the field for a key. Returns the rule that the value breaks, or "".
+// Sets the field called `key`. Returns the rule that the value violates, or "".
 std::string_view SetKey(std::string_view key, const Json& value,
                         RequestSpec& kind) {
   if (key == "weight") {

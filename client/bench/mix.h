@@ -28,13 +28,13 @@ struct RequestSpec {
 /// Reads a mix: one JSON object per line, e.g.
 ///   {"weight": 3, "shape": [8, 1000], "dtype": "f32", "k": 5, "axis": -1,
 ///    "smallest": false}
-/// Missing keys have the values of `defaults`. Blank lines are skipped. Returns
-/// INVALID_ARGUMENT, naming `name`, the line and the key, for anything else.
+/// Missing keys have the values in `defaults`. Skips blank lines. For any other
+/// input, returns INVALID_ARGUMENT with `name`, the line and the key.
 Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
                                           const std::string& name,
                                           const RequestSpec& defaults);
 
-/// Reads a mix from a file. NOT_FOUND if it cannot be read.
+/// Reads a mix from a file. Returns NOT_FOUND if the file cannot be read.
 Result<std::vector<RequestSpec>> ReadMix(const std::string& path,
                                          const RequestSpec& defaults);
 

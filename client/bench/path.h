@@ -13,7 +13,8 @@ namespace topk::cli {
 struct BenchPath {
   /// The value of --path.
   std::string_view name;
-  /// Whether the tensor is separate from the request; see TransportOptions.
+  /// Whether the tensor is passed separately from the request; see
+  /// TransportOptions.
   bool separate_tensor;
   bool batched;
   /// Returns a Send for one caller. `client` must outlive the result.

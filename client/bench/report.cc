@@ -13,7 +13,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// The columns that report a latency distribution.
 struct Column {
   const char* name;
   const char* key;
@@ -24,7 +23,7 @@ constexpr Column kPercentiles[] = {
     {"p95", "p95_us", 0.95},      {"p99", "p99_us", 0.99},
     {"p99.9", "p99_9_us", 0.999}, {"max", "max_us", 1}};
 
-// Formats a time with three digits, e.g. "1.25ms".
+// Formats a time with three significant digits, e.g. "1.25ms".
 std::string TimeText(double nanoseconds) {
   const char* unit = "us";
   double value = nanoseconds / 1e3;

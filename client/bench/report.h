@@ -11,19 +11,20 @@
 
 namespace topk::cli {
 
-/// The input of a report. REQUIRES: the flags, kinds and result of one load
-/// with at least one response.
+/// The input of a report. REQUIRES: all members are from the same load, which
+/// had at least one response.
 struct BenchReport {
   const BenchFlags& flags;
   const std::vector<RequestTemplate>& kinds;
   const LoadResult& result;
 };
 
-/// Prints the rate, and the percentiles of each kind, at most `columns` wide.
+/// Prints the request rate and each kind's latency percentiles. Lines are at
+/// most `columns` wide.
 void PrintText(const BenchReport& report, int columns, std::ostream& out);
 
-/// Returns the whole report. Times are in microseconds if their names contain
-/// "us".
+/// Returns the report as JSON. Fields with "us" in their names are times in
+/// microseconds.
 nlohmann::ordered_json ToJson(const BenchReport& report);
 
 }  // namespace topk::cli

@@ -13,12 +13,12 @@
 namespace topk::cli {
 namespace {
 
-// A message is smaller than 2 GiB and has a few fields besides its tensor.
+// A message must be smaller than 2 GiB. 1 MiB is for fields other than the
+// tensor.
 constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
-// Each kind of request keeps one batch in memory.
+// One batch of each kind of request is kept in memory.
 constexpr int64_t kMaxBatchBytes = int64_t{4} << 30;
 
-// Returns random elements: floats from 0 to 1, integers with random bits.
 std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto width = static_cast<size_t>(type.bytes);

@@ -24,7 +24,8 @@ std::optional<Schedule::Call> Schedule::Next(Time now) {
   const std::lock_guard lock(mutex_);
   const bool open = profile_.rate > 0;
   const double taken = std::chrono::duration<double>(now).count();
-  // Calls that the warm-up could not send must not delay the counted ones.
+  // Skip calls that the warm-up did not send in time, or they would delay the
+  // counted ones.
   if (taken >= profile_.warmup) next_ = std::max(next_, profile_.warmup);
   const double at = open ? next_ : taken;
   const bool over = calls_ > 0 ? counted_ == calls_

@@ -1,4 +1,4 @@
-// Decides when a load's calls are due, and their kinds.
+// Decides when a load's calls are due and what kind they are.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct LoadProfile {
   /// The number of requests to count; 0 = as many as fit in `seconds`.
   int64_t requests = 0;
   double seconds = 5;
-  /// Seconds of calls before the measurement that are not counted.
+  /// The duration of the warm-up in seconds. Its calls are not counted.
   double warmup = 1;
   /// Requests per call.
   int64_t batch = 1;
@@ -32,17 +32,18 @@ struct LoadProfile {
   uint64_t seed = 1;
 };
 
-/// Hands out a load's calls in order of time. The same seed yields the same
-/// sequence, whichever thread takes the calls. Thread-safe.
+/// Hands out the calls of a load in the order in which they are due. The same
+/// seed yields the same calls, regardless of the threads that take them.
+/// Thread-safe.
 class Schedule {
  public:
   /// The time since the load began.
   using Time = std::chrono::nanoseconds;
 
   struct Call {
-    /// When the call is due; in a closed loop, when it was taken.
+    /// When the call is due. In a closed loop, when Next() returned it.
     Time at;
-    /// The index of the kind, drawn by weight.
+    /// The index of the kind of request, chosen at random by weight.
     size_t kind;
     bool verify;
     /// Whether the call counts, i.e. is not part of the warm-up.
@@ -51,24 +52,24 @@ class Schedule {
 
   Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
-  /// Returns the next call, or nothing once the load is over. Calls that are
-  /// due but not taken when the warm-up or the load ends are dropped, except
-  /// that at least one call is counted.
+  /// Returns the next call, or nothing once the load is over. Drops calls that
+  /// are overdue when the warm-up or the load ends, but hands out at least one
+  /// counted call.
   std::optional<Call> Next(Time now);
 
   /// Ends the load: no call after `at` is due.
   void Stop(Time at);
   bool stopped() const;
 
-  /// Number of calls that were due but never sent; the expected number for
-  /// Poisson arrivals.
+  /// The number of calls that were due but never sent. With Poisson arrivals,
+  /// the expected number.
   int64_t missed() const;
 
  private:
   double Gap();
 
   const LoadProfile profile_;
-  const int64_t calls_;  // 0 = no limit but the time
+  const int64_t calls_;  // 0 = limited only by time
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
   std::discrete_distribution<size_t> kinds_;

@@ -77,7 +77,8 @@ class Fitting final : public CLI::Formatter {
                                              : kDefaultColumns;
 };
 
-// An empty value, e.g. that of an unset shell variable, must not turn off TLS.
+// Rejects an empty value, e.g. of an unset shell variable, which would
+// otherwise turn off TLS.
 CLI::Validator NotEmpty() {
   const auto check = [](const std::string& value) -> std::string {
     return value.empty() ? "the value is empty" : "";
@@ -161,15 +162,16 @@ CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& timeout) {
   return bench;
 }
 
-// Fails if stdout cannot be written, e.g. on a full disk or a closed pipe.
+// Flushes stdout. Returns kFailed instead of kOk if that fails, e.g. because of
+// a full disk or a closed pipe.
 int AtEnd(int exit_code) {
   if (std::cout.flush() || exit_code != kOk) return exit_code;
   std::cerr << "topk: cannot write to stdout\n";
   return kFailed;
 }
 
-// Returns the option with a name, preferably that of the command in use: CLI11
-// reads the environment variables of all commands. Null if there is none.
+// Returns the option called `name`, or null. Prefers that of the command in
+// use, because CLI11 reads the environment variables of all commands.
 const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   std::vector<const CLI::App*> commands = app.get_subcommands({});
   std::stable_partition(
@@ -181,7 +183,8 @@ const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Returns a flag. Its source is the environment variable, if one set it.
+// Returns a flag's type and its source: the environment variable, if one set
+// it.
 UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
                    char** argv) {
   const CLI::Option* option = FindOption(app, name);
@@ -197,7 +200,7 @@ UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
   return found;
 }
 
-// Returns the flag for an option of the client library.
+// Returns the flag for a client option, e.g. "--tls-ca" for "tls_ca".
 std::string FlagOf(std::string_view option) {
   std::string flag = StrCat("--", option);
   std::ranges::replace(flag, '_', '-');
@@ -211,8 +214,8 @@ std::string UnknownFlag(const CLI::App& app) {
   return "";
 }
 
-// Returns the error text for an unknown command or flag, which CLI11 may report
-// as a missing one, or "" if all are known.
+// Returns the error text for an unknown command or flag, or "" if all are
+// known. CLI11 itself may only report that one is missing.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
@@ -262,8 +265,8 @@ int Main(int argc, char** argv) {
   CLI::App* merge_command = app.add_subcommand(
       "merge", "Merges the results of the shards of an axis");
   AddMergeFlags(*merge_command, merge);
-  // One per command: CLI11 reads the environment variables of all commands, and
-  // a variable must not override another command's flag.
+  // Each command needs its own options: CLI11 reads the environment variables
+  // of all commands, and a variable must not override another command's flag.
   ClientOptions health_client = {.use_http_proxy = false};
   ClientOptions info_client;
   std::string service;

@@ -34,8 +34,8 @@ Element At(const v1::Tensor& tensor, int64_t i) {
   return {static_cast<DType>(tensor.data_type()), tensor.data(), i};
 }
 
-// Returns e.g. "0.5 @7". If the texts are the same but the bits differ (NaNs),
-// adds the bits.
+// Returns element `i` and its index, e.g. "0.5 @7". Adds the element's bits if
+// `other` has the same text but different bits (NaNs).
 std::string Pair(const v1::TopKResponse& answer, const v1::TopKResponse& other,
                  int64_t i) {
   const Element value = At(answer.values(), i);

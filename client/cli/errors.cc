@@ -26,7 +26,7 @@ constexpr std::string_view kOtherName =
     "the server's certificate has another name: --tls-server-name NAME";
 constexpr std::string_view kUnresolved =
     "the host name cannot be resolved; --target or TOPK_TARGET is HOST:PORT";
-// Servers also close excess connections before the handshake.
+// Servers with too many connections also close new ones before the handshake.
 constexpr std::string_view kUseTls =
     "the server may require TLS (--tls, or --tls-ca FILE), or have too many "
     "connections (topkd's --max-connections and --max-connections-per-client)";
@@ -46,13 +46,13 @@ constexpr Row kUnreachable[] = {
     {"No such file or directory", Over::kAny,
      "the socket does not exist: start a server with topkd --listen "
      "unix:PATH"},
-    // The texts before gRPC 1.83, and since.
+    // gRPC 1.83 changed the first text to the second.
     {"DNS resolution failed", Over::kAny, kUnresolved},
     {"address lookup failed", Over::kAny, kUnresolved},
     {"Failed parsing HTTP/2", Over::kAny,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"},
-    // The texts of OpenSSL, and of BoringSSL.
+    // OpenSSL and BoringSSL word these errors differently.
     {"wrong version number", Over::kTls, kNoTls},
     {"WRONG_VERSION_NUMBER", Over::kTls, kNoTls},
     {"certificate verify failed", Over::kTls, kPassAuthority},
@@ -114,7 +114,7 @@ std::string Advice(const Status& status, const ClientOptions& client) {
         return "leave out --shared-memory (bench: --path shm), or start the "
                "server with topkd --allow-shared-memory";
       }
-      // topkd always returns a reason with this code.
+      // UNIMPLEMENTED errors from topkd always have a reason.
       return status.reason.empty() ? "the server is not topkd, or has a "
                                      "different version: see topk info"
                                    : "";

@@ -10,12 +10,12 @@
 
 namespace topk::cli {
 
-/// Returns a hint, e.g. which flag to give, for the failure of a call with
-/// these options, or "".
+/// Returns a hint for a failed call with these options, e.g. which flag to set,
+/// or "".
 std::string Advice(const Status& status, const ClientOptions& client);
 
 /// Returns whether a call was not sent because there was no connection. If
-/// false, its connection broke. REQUIRES: UNAVAILABLE without a reason.
+/// false, the connection broke. REQUIRES: UNAVAILABLE without a reason.
 bool IsConnectFailure(const Status& status);
 
 /// Prints the error of a call, or of a local computation if `client` is null.
@@ -25,7 +25,7 @@ ExitCode Report(const Status& status, const ClientOptions* client,
                 std::string_view request_id = "");
 
 /// Prints why an input cannot be used. If the file does not exist, also prints
-/// the folder that was searched.
+/// the folder that the path is relative to.
 ExitCode ReportInput(const std::string& path, const Status& status);
 
 /// Prints why the command line is invalid.

@@ -4,8 +4,8 @@
 #include "client/cli/command.h"
 
 int main(int argc, char** argv) {
-  // gRPC's errors are part of each call's status, so its log is switched off.
-  // setenv is safe here because there is no other thread yet.
+  // Turn off gRPC's log: each call's status has its error. setenv is safe here
+  // because there is no other thread yet.
   setenv("GRPC_VERBOSITY", "NONE", 0);  // NOLINT(concurrency-mt-unsafe)
   return topk::cli::RunCommand(argc, argv);
 }

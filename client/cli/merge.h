@@ -19,14 +19,14 @@ namespace topk::cli {
 /// The flags of `topk merge`.
 struct MergeFlags {
   std::vector<std::string> folders;
-  /// The k of the whole axis, which the files do not contain.
+  /// The k for the whole axis. The files do not contain it.
   int64_t k = 0;
   int64_t axis = -1;
   bool smallest = false;
   std::string order = "value";
   /// One per folder, or empty.
   std::vector<int64_t> index_offsets;
-  /// The type of the values, if .npy has no name for it.
+  /// The element type of the values, if NumPy has no name for it.
   std::optional<DType> dtype;
   ShowFlags show;
 };
@@ -39,7 +39,7 @@ Status ReadTensor(const std::string& path, std::optional<DType> as,
 void AddMergeFlags(CLI::App& command, MergeFlags& flags);
 
 /// Merges the responses in the folders, shows the result, and returns the exit
-/// status. Calls no server.
+/// status. Does not call a server.
 ExitCode MergeFolders(const MergeFlags& flags);
 
 }  // namespace topk::cli

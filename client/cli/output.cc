@@ -15,8 +15,8 @@
 namespace topk::cli {
 namespace {
 
-// Converts a float of up to 32 bits exactly, without compiler support for its
-// type.
+// Converts a floating-point type of up to 32 bits to float, exactly. The
+// compiler need not support the type.
 float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const int exponent_bits = type.bits - 1 - type.mantissa_bits;
   const uint64_t sign = uint64_t{1} << (type.bits - 1);
@@ -24,13 +24,13 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // Without an infinity, type.infinity is the largest number, with a non-zero
-  // mantissa.
+  // If the type has no infinity, type.infinity is the largest number, whose
+  // mantissa is not 0.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
     const uint64_t mantissa = magnitude % hidden + (exponent > 0 ? hidden : 0);
-    // The bias is 2^(exponent bits - 1) - 1.
+    // 1 - bias - mantissa bits, where the bias is 2^(exponent bits - 1) - 1.
     const int least = 2 - (1 << (exponent_bits - 1)) - type.mantissa_bits;
     value = std::ldexp(static_cast<float>(mantissa),
                        std::max(exponent - 1, 0) + least);
@@ -67,7 +67,8 @@ std::string Number(T value) {
   return error == std::errc() ? std::string(text, end) : "?";
 }
 
-// Calls `fn` with element `i` as a number type that represents it exactly.
+// Calls `fn` with element `i`, converted to a number type that represents it
+// exactly.
 template <class Fn>
 auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
   const DTypeInfo& type = InfoOf(dtype);
@@ -93,8 +94,8 @@ void Pad(std::string& text, size_t width) {
   if (text.size() < width) text.insert(0, width - text.size(), ' ');
 }
 
-// Prints a name and a line of cells, wrapped at the terminal's width and
-// indented below the name.
+// Prints a name and cells. Lines wrap at the terminal's width and are indented
+// below the name.
 class Line {
  public:
   Line(const std::string& name, int columns, std::ostream& out)
@@ -182,7 +183,6 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   const auto dtype = static_cast<DType>(values.data_type());
   const auto index_type = static_cast<DType>(indices.data_type());
 
-  // First format all cells, to find the column widths.
   struct Row {
     std::string name;
     std::vector<std::string> found, values, indices;

@@ -20,8 +20,8 @@ struct Labels {
   std::vector<std::string> of_slice;
 };
 
-/// Returns element `i` of packed data in its shortest exact form: 0.1, -3,
-/// nan, inf.
+/// Returns the shortest text that represents element `i` of packed data
+/// exactly, e.g. 0.1, -3, nan or inf.
 std::string ElementText(DType dtype, const std::string& data, int64_t i);
 
 /// Returns ElementText() of every element of a packed tensor.
@@ -42,16 +42,15 @@ struct TableShape {
 ///   [3, :]  0.98 @12  0.97 @40
 /// With labels, the labels of the selected elements come first:
 ///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
-/// A last line has the number of slices left out, or says that there are no
-/// slices. REQUIRES: ExpectedAnswer accepts the response, and `axis` is its
-/// axis.
+/// A last line says how many slices were left out, or that there are none.
+/// REQUIRES: ExpectedAnswer accepts the response, and `axis` is its axis.
 void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, const TableShape& shape,
                 std::ostream& out);
 
-/// Writes a header, and a line per element in row-major order: the coordinates,
-/// the value and the index. The coordinate along the axis is called "position".
-/// REQUIRES: as PrintTable().
+/// Writes a header line and a line per element in row-major order: the
+/// coordinates, the value and the index. The coordinate along the axis is
+/// called "position". REQUIRES: as for PrintTable().
 void PrintCsv(const v1::TopKResponse& response, int axis, std::ostream& out);
 
 /// Returns {"shape", "values", "indices", ...} with flat row-major lists.

@@ -12,7 +12,7 @@
 
 namespace topk::cli {
 
-/// The operator, as chosen by the flags of the same names.
+/// The operator and its attributes. The members are named like their flags.
 struct OperatorFlags {
   int64_t k = 0;
   std::optional<int64_t> axis;
@@ -33,8 +33,8 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 /// Returns the request for a tensor of this type and shape, without its data.
 /// Sets only attributes whose flags were given, so that the operator's own
 /// defaults and rules apply; but the axis defaults to the last and the version
-/// to the newest. INVALID_ARGUMENT for a flag that the dialect lacks. REQUIRES:
-/// flags.dialect names a dialect.
+/// to the newest. Returns INVALID_ARGUMENT for a flag that the dialect does not
+/// have. REQUIRES: flags.dialect names a dialect.
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
                                     v1::DataType data_type,
                                     const std::vector<int64_t>& shape);

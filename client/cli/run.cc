@@ -19,7 +19,7 @@
 namespace topk::cli {
 namespace {
 
-// Uses only the CPU: opening a device takes longer than one tensor is worth.
+// Uses only the CPU: opening a device takes too long for a single tensor.
 Engine LocalEngine() {
   EngineOptions options;
   options.backends.choice = "cpu";
@@ -27,7 +27,7 @@ Engine LocalEngine() {
 }
 
 // Copies an output from shared memory. The client has already validated the
-// region.
+// response's region.
 void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
   const v1::SharedMemoryRegion& region = tensor.shared_memory();
   const auto bytes =

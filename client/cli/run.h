@@ -8,7 +8,7 @@ namespace topk::cli {
 
 /// Reads the file, computes the result on the server or locally, and returns
 /// the exit status. Writes the result to stdout or to files, or compares it
-/// with one computed locally.
+/// with a result computed locally.
 ExitCode Run(const RunFlags& flags);
 
 }  // namespace topk::cli

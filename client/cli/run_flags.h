@@ -17,17 +17,18 @@ namespace topk::cli {
 /// The flags of `topk run`, except those of AddClientFlags().
 struct RunFlags {
   std::string file;
-  /// The member of a .npz archive; "" = its only one.
+  /// The member of a .npz archive. "" = the only member.
   std::string member;
   OperatorFlags operation;
-  /// A file with k; "" = the operation's k.
+  /// A file with the K tensor. "" = the operation's k.
   std::string k_tensor;
-  /// Empty = packed.
+  /// The strides. Empty = packed.
   std::vector<int64_t> strides;
-  /// The element type, if .npy has no name for it.
+  /// The element type, if NumPy has no name for it.
   std::optional<DType> dtype;
   bool local = false;
-  /// Whether to compare the server's response instead of showing it.
+  /// Whether to compare the server's response with a local result instead of
+  /// showing it.
   bool compare = false;
   std::string stream = "auto";
   bool shared_memory = false;
@@ -40,7 +41,7 @@ struct RunFlags {
   ClientOptions client;
 };
 
-/// Adds --dtype, for files whose element type has no name in .npy.
+/// Adds --dtype, for files whose element type has no name in NumPy.
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 
 /// Adds the flags to `topk run`. `flags` must outlive `command`.

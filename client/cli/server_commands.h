@@ -8,7 +8,7 @@
 
 namespace topk::cli {
 
-/// Prints SERVING or NOT_SERVING. Returns kUnavailable for the latter.
+/// Prints SERVING or NOT_SERVING. Returns kUnavailable for NOT_SERVING.
 ExitCode Health(const ClientOptions& client, const std::string& service);
 
 /// Prints the server's capabilities as a table or as JSON.

@@ -78,7 +78,8 @@ ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
     return kOk;
   }
   if (flags.json) {
-    // ASCII only: the server's text may contain terminal control characters.
+    // Escape all but ASCII: the server's text may contain terminal control
+    // characters.
     std::cout << ToJson(response).dump(-1, ' ', true) << "\n";
     return kOk;
   }

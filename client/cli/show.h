@@ -14,7 +14,7 @@ namespace topk::cli {
 
 /// How a response is shown; by default, as a table.
 struct ShowFlags {
-  /// A folder, or a file if it ends with .npz.
+  /// A folder, or a .npz file if the name ends with .npz.
   std::string out;
   bool json = false;
   bool csv = false;
@@ -25,10 +25,11 @@ struct ShowFlags {
 inline constexpr char kValuesFile[] = "values.npy";
 inline constexpr char kIndicesFile[] = "indices.npy";
 
-/// Adds the flags to a subcommand. Returns the flags that replace the table.
+/// Adds the flags to a subcommand. Returns the flags for outputs other than the
+/// table.
 std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags);
 
-/// Shows the response. REQUIRES: as PrintTable().
+/// Shows the response. REQUIRES: as for PrintTable().
 ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
               const ShowFlags& flags);
 

@@ -1,4 +1,4 @@
-// The terminal's width, and text wrapping. There are no colors.
+// The terminal's width, and text wrapping.
 #pragma once
 
 #include <string>

@@ -26,8 +26,8 @@ bool CanBeArray(const std::vector<std::byte>& content, size_t size) {
          (content[0] == std::byte{'P'} && content[1] == std::byte{'K'});
 }
 
-// Reads to the end, for pipes. Stops early if the content is not an array,
-// because it may be endless, e.g. /dev/zero.
+// Reads a file that cannot be mapped, e.g. a pipe. Stops early if the content
+// is not an array, because it may be endless, e.g. /dev/zero.
 Result<FileBytes> ReadAll(int fd) {
   auto content = std::make_shared<std::vector<std::byte>>();
   size_t size = 0;
@@ -48,7 +48,8 @@ Result<FileBytes> ReadAll(int fd) {
 Result<FileBytes> ReadDescriptor(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return CannotRead();
-  // Maps a regular file that is read from its start, as in "topk run - <file".
+  // A regular file is mapped if it is read from its start, as in "topk run -
+  // <file".
   if (!S_ISREG(info.st_mode) || info.st_size == 0 ||
       lseek(fd, 0, SEEK_CUR) != 0) {
     return ReadAll(fd);

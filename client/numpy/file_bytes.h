@@ -13,12 +13,12 @@ namespace topk {
 /// The content of a file, and its owner.
 struct FileBytes {
   std::span<const std::byte> data;
-  /// Owns the mapping or the memory.
+  /// Owns the memory of `data`.
   std::shared_ptr<const void> owner;
 };
 
-/// Maps a file, or reads to the end what cannot be mapped, e.g. a pipe. "-" is
-/// standard input. NOT_FOUND if the file cannot be read.
+/// Maps a file. If the file cannot be mapped, e.g. a pipe, reads it to the end.
+/// "-" is standard input. Returns NOT_FOUND if the file cannot be read.
 Result<FileBytes> ReadFileBytes(const std::string& path);
 
 }  // namespace topk

@@ -21,27 +21,27 @@ struct NpyArray {
   DType dtype;
   std::vector<int64_t> shape;
   /// Little-endian and row-major, with the size that shape and type imply.
-  /// Points to the mapped file, or to memory if the file had another byte or
-  /// element order.
+  /// Points to the mapped file, or to a copy if the file has a different byte
+  /// order or element order.
   std::span<const std::byte> data;
-  /// Owns the mapping or the memory.
+  /// Owns the memory of `data`.
   std::shared_ptr<const void> owner;
 };
 
-/// Returns whether .npy has a name for a type. Other types are stored as in
+/// Returns whether NumPy has a name for a type. Other types are stored as in
 /// ml_dtypes: bf16 as V2, u2 or i2, and types of a byte or less as V1, u1 or
 /// i1, one element in the lowest bits of each byte.
 bool HasNpyName(const DTypeInfo& type);
 
 /// Returns the size in bytes that a file's header, shape and type imply.
-/// `start` is the start of the file or all of it, and `as` is as for
-/// ParseNpy(). INVALID_ARGUMENT if ParseNpy() would reject the header.
+/// `start` is the start of the file or all of it. For `as`, see ParseNpy().
+/// Returns INVALID_ARGUMENT if ParseNpy() would reject the header.
 Result<size_t> NpyFileSize(std::span<const std::byte> start,
                            std::optional<DType> as);
 
 /// Parses the content of a file. Byte-swaps big-endian data, transposes Fortran
 /// order, and packs elements of less than a byte. `as` is the element type, if
-/// .npy has no name for it. `owner` keeps `file` valid.
+/// NumPy has no name for it. `owner` owns the memory of `file`.
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner,
                           std::optional<DType> as);
@@ -49,9 +49,9 @@ Result<NpyArray> ParseNpy(std::span<const std::byte> file,
 /// Reads and parses a file; see ReadFileBytes().
 Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as);
 
-/// Returns the file for a packed little-endian array, which np.load can read.
-/// Types without a NumPy name are V1 or V2, as in ml_dtypes; elements of less
-/// than a byte take one byte.
+/// Returns the content of a .npy file with a packed little-endian array, for
+/// np.load. Types without a NumPy name are stored as V1 or V2, as in ml_dtypes.
+/// Elements of less than a byte take one byte.
 std::string NpyBytes(DType dtype, std::span<const int64_t> shape,
                      std::string_view data);
 

@@ -93,7 +93,7 @@ class HeaderReader {
     if (!TakeString(descr) || descr.size() < 2) return false;
     const char order = descr.front();
     header.big_endian = order == '>';
-    // '=' means the writing machine's order; NumPy never writes it.
+    // '=' means the byte order of the writing machine. NumPy never writes it.
     if (order != '<' && order != '>' && order != '|') return false;
     header.type = descr.substr(1);
     return true;
@@ -145,7 +145,7 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
                                static_cast<int>(minor),
                                " is not 1.0, 2.0 or 3.0"));
   }
-  // The header's length: 2 bytes in format 1.0, 4 from 2.0 on.
+  // The length field has 2 bytes in format 1.0, and 4 bytes since 2.0.
   const size_t length_bytes = major == 1 ? 2 : 4;
   uint32_t length = 0;
   if (text.size() < 8 + length_bytes) return MalformedNpy("it is cut off");

@@ -28,16 +28,17 @@ struct NpyHeader {
 };
 
 /// Parses the header at the start of a file's content (format 1.0, 2.0 or 3.0).
-/// INVALID_ARGUMENT if the header is malformed.
+/// Returns INVALID_ARGUMENT if the header is malformed.
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file);
 
-/// Returns INVALID_ARGUMENT: the file is not a .npy file, because `what`.
+/// Returns an INVALID_ARGUMENT error. `what` says why the file is not a .npy
+/// file.
 Status MalformedNpy(std::string_view what);
 
-/// Returns the start of a file with this header, including magic and padding.
-/// Format 1.0, little-endian, row-major. The data begins at a multiple of 64
-/// bytes, so it can be mapped. REQUIRES: the result is smaller than 64 KiB, as
-/// it is for any shape that was read from a file.
+/// Returns the start of a file with this header, including magic and padding,
+/// in format 1.0 for little-endian row-major data. The data begins at a
+/// multiple of 64 bytes, so it can be mapped. REQUIRES: the result is smaller
+/// than 64 KiB. This is true for any shape that was read from a file.
 std::string NpyFileStart(std::string_view descr,
                          std::span<const int64_t> shape);
 

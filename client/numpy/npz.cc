@@ -18,7 +18,7 @@
 namespace topk {
 namespace {
 
-// np.savez and np.savez_compressed append this to names.
+// np.savez and np.savez_compressed append this suffix to names.
 constexpr std::string_view kSuffix = ".npy";
 // The maximum number of names that an error lists.
 constexpr size_t kListed = 20;
@@ -36,8 +36,8 @@ Status Broken(std::string_view what) {
                          StrCat("not a .npz file: ", what));
 }
 
-// A zip file begins with the header of its first entry, or with its end record
-// if it is empty.
+// A zip archive begins with the header of its first entry, or with the end
+// record if it is empty.
 bool IsZip(std::span<const std::byte> file) {
   const auto begins = [file](std::string_view magic) {
     return file.size() >= magic.size() &&
@@ -64,7 +64,7 @@ Result<Archive> Open(std::span<const std::byte> file) {
   return archive;
 }
 
-// Returns the members' names as in NumPy.
+// Returns the members' names without ".npy", as in NumPy.
 std::vector<std::string> Names(zip_t* archive) {
   std::vector<std::string> names;
   const zip_int64_t count = zip_get_num_entries(archive, 0);
@@ -103,7 +103,7 @@ Result<size_t> Find(const std::vector<std::string>& names,
 // ends.
 Status Inflate(zip_file_t* member, size_t size,
                std::vector<std::byte>& content) {
-  // Memory grows with the data, not with the size that a header claims.
+  // Grow the memory as data arrives: the size in a header may be false.
   constexpr size_t kStep = size_t{1} << 20;
   size_t filled = content.size();
   while (filled < size) {
@@ -139,7 +139,8 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
     return MalformedNpy(StrCat("the archive says that it has ", stat.size,
                                " bytes; its shape and type imply ", *size));
   }
-  // Read one more byte, to reach the end or find that the member is too long.
+  // Ask for one byte more than that, to reach the end or find that the member
+  // is too long.
   if (Status s = Inflate(member.get(), *size + 1, content); !s.ok()) return s;
   if (content.size() > *size) {
     return MalformedNpy(StrCat("it has more than the ", *size,

@@ -10,18 +10,18 @@
 
 namespace topk {
 
-/// Reads an array from a .npy file, text (see ParseText()) or a .npz archive,
+/// Reads an array from a .npy file, a .npz archive or text (see ParseText()),
 /// depending on the file's first bytes. `member` is NumPy's name of the array
-/// in the archive; "" requires that there is only one. `as` is as for
-/// ParseNpy(). "-" is standard input. NOT_FOUND if the file cannot be read.
-/// INVALID_ARGUMENT, listing the members, if there is no such member.
+/// in the archive, or "" if there is only one. For `as`, see ParseNpy(). "-" is
+/// standard input. Returns NOT_FOUND if the file cannot be read, or
+/// INVALID_ARGUMENT with a list of the members if there is no such member.
 Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
                            std::optional<DType> as);
 
-/// One array of a .npz archive to write.
+/// An array to write to a .npz archive.
 struct NpyMember {
   std::string name;
-  /// The .npy file; see NpyBytes().
+  /// The content of the .npy file; see NpyBytes().
   std::string content;
 };
 

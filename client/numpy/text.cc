@@ -26,7 +26,8 @@ std::string_view TakeCell(std::string_view& line) {
   return cell;
 }
 
-// The numbers so far. `integers` is complete only if all numbers are integers.
+// The numbers read so far. `integers` is complete only if all numbers are
+// integers.
 struct Numbers {
   std::vector<double> reals;
   std::vector<int64_t> integers;

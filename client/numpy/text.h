@@ -15,9 +15,9 @@ bool IsText(std::span<const std::byte> file);
 /// Parses lines of numbers separated by commas, semicolons, tabs or spaces. A
 /// line may be in brackets. The shape is [lines, numbers per line], or has one
 /// dimension if there is only one line or one number per line. The elements are
-/// i64 if all numbers are integers, otherwise f64. A first line without numbers
-/// is a header and is skipped. INVALID_ARGUMENT, naming the line, for anything
-/// else.
+/// i64 if all numbers are integers, otherwise f64. If the first line has no
+/// numbers, it is a header and is skipped. Returns INVALID_ARGUMENT with the
+/// line for other text.
 Result<NpyArray> ParseText(std::span<const std::byte> file);
 
 }  // namespace topk

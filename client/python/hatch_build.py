@@ -12,8 +12,8 @@ import tempfile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The oldest generator that has wheels for the interpreter. Its stubs work with
-# every later protobuf, but stubs of a newer generator fail with an older one.
+# The oldest generator that has wheels for each Python version. Its stubs work
+# with all later versions of protobuf, but not with earlier ones.
 GENERATORS = (
     ((3, 13), ("grpcio-tools >=1.62.3,<1.63",
                "setuptools <81")),  # imported by this grpcio-tools
@@ -60,5 +60,5 @@ class CustomBuildHook(BuildHookInterface):
             self.folder.cleanup()
 
     def _has_stubs(self):
-        """Whether the stubs exist already: this is an unpacked sdist."""
+        """Returns whether the stubs already exist, as in an unpacked sdist."""
         return pathlib.Path(self.root, "topk_client", "_stubs").exists()

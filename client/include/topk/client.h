@@ -59,12 +59,13 @@ struct ClientOptions {
 
   /// Uses TLS 1.2 or later. Any of the next four options implies it. The
   /// server's certificate must be signed by an authority in `tls_ca` (default:
-  /// those of this machine) for the name `tls_server_name` (default: the
-  /// target's).
+  /// this machine's authorities) and have the name `tls_server_name` (default:
+  /// the target's).
   bool tls = false;
   /// PEM files: the certificate authorities, and the client's own certificate
   /// and key. Changed files are reloaded. Replace a certificate and its key
-  /// together (a directory, a symbolic link), or connections fail in between.
+  /// together, e.g. in a directory behind a symbolic link, or connections fail
+  /// in between.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
@@ -93,7 +94,7 @@ bool UsesTls(const ClientOptions& options);
 
 /// Configures one call.
 struct CallOptions {
-  /// The timeout of the call. If unset, ClientOptions::timeout.
+  /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
   /// Whether ComputeTopK() streams a separate tensor. If unset, a tensor is
   /// streamed if it is larger than 512 KiB, where streaming is faster, or if
@@ -110,11 +111,11 @@ struct CallOptions {
 /// whose health check reports NOT_SERVING.
 ///
 /// Each call returns the server's response, or its error with the code, the
-/// message, and the reason and field of the google.rpc details. A response that
-/// cannot belong to its request is INTERNAL with the reason BAD_ANSWER and the
-/// response's field. The client receives at most 64 MiB plus four times the
-/// largest responses that the calls in flight allow, and rejects compressed
-/// messages.
+/// message, and the reason and field of the google.rpc details. If a response
+/// cannot belong to its request, the error is INTERNAL with the reason
+/// BAD_ANSWER and the response's field. Received messages take at most 64 MiB
+/// plus four times the largest possible responses to the calls in flight.
+/// Compressed messages are rejected.
 ///
 /// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. If a
 /// server stops reading a tensor, the call may return up to 10 s after its
@@ -156,8 +157,8 @@ class Client {
                                        const CallOptions& options = {}) const;
 
   /// As above, but reads the tensor in place and sends it in one message or as
-  /// a stream. `header` is the request, without a tensor source. A template so
-  /// that `{}` as the second argument means CallOptions.
+  /// a stream. `header` is the request, without a tensor source. This is a
+  /// template so that `{}` as the second argument means CallOptions.
   template <std::convertible_to<std::span<const std::byte>> Tensor>
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
                                        const Tensor& tensor,
@@ -195,7 +196,7 @@ class Client {
 
   /// Returns whether `service` ("" = the whole server) is SERVING, or NOT_FOUND
   /// if the server has no such service. Also reaches servers that are not
-  /// serving. If there are several servers, any one of them is asked.
+  /// serving. If there are several servers, asks any of them.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 

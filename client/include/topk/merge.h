@@ -10,10 +10,11 @@
 
 namespace topk {
 
-/// A server's response for one shard, or a merged response, with the parameters
-/// of the whole axis, which responses do not contain.
+/// A response for one shard, or a merged response, with those parameters of the
+/// request that responses do not contain.
 struct PartialAnswer {
-  /// Must have both outputs, packed. Each shard's k is min(k, its length).
+  /// Must have both outputs, packed. A shard shorter than k is requested with
+  /// its length as k.
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;
@@ -22,16 +23,16 @@ struct PartialAnswer {
   Direction direction = Direction::kLargest;
   /// kIndex for OpenVINO's sort = "index", kValue for all other requests.
   Order order = Order::kValue;
-  /// Where the shard begins, or 0 if the request set index_offset. Added to
-  /// every index.
+  /// Where the shard begins on the axis, or 0 if the request set index_offset.
+  /// Added to every index.
   int64_t index_offset = 0;
 };
 
 /// Merges the responses of all shards, without calling a server. The values and
-/// indices are byte-identical to those of one request for the whole axis. They
-/// have fewer than k elements along the axis if the shards have no more. The
-/// result can be merged again: its bytes do not depend on the grouping or the
-/// order of the shards.
+/// indices are byte-identical to those of one request for the whole axis. If
+/// the shards have fewer than k elements in total, the result has fewer, too.
+/// The result can be merged again: its bytes do not depend on the grouping or
+/// the order of the shards.
 ///
 /// Returns INVALID_ARGUMENT, naming the partial, field, value and rule, if
 /// - the partials differ in their attributes or in a dimension other than the

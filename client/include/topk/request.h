@@ -88,8 +88,8 @@ class Request {
   static Request DirectML(Elements tensor, const std::vector<int64_t>& shape,
                           int64_t k, const DirectMLAttributes& attributes = {});
 
-  /// Wraps any message. `tensor` is the tensor's data; empty if the message has
-  /// the data or names shared memory.
+  /// Wraps any message. `tensor` is the tensor's data. It is empty if the
+  /// message has the data or names shared memory.
   explicit Request(v1::TopKRequest message,
                    std::optional<std::span<const std::byte>> tensor = {})
       : message_(std::move(message)), tensor_(tensor) {}
@@ -117,7 +117,7 @@ class Response {
   std::span<const T> values() const {
     return View<T>(message_.values());
   }
-  /// Returns the indices likewise: int64_t for ONNX, int32_t for OpenVINO
+  /// Like values(), but for the indices: int64_t for ONNX, int32_t for OpenVINO
   /// unless `index_type` is "i64", uint32_t for DirectML.
   template <Element T = int64_t>
   std::span<const T> indices() const {

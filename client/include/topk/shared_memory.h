@@ -22,10 +22,11 @@ namespace topk {
 class SharedMemory {
  public:
   /// Creates an object of `bytes` zero bytes, all of them allocated, that only
-  /// this user may open. If `name` is empty, generates a unique name below
-  /// "/topk", the servers' default prefix. Returns INVALID_ARGUMENT if the name
-  /// exists or is invalid (it must be a slash followed by no other slash), or
-  /// RESOURCE_EXHAUSTED if there is not enough shared memory.
+  /// this user may open. If `name` is empty, generates a unique name that
+  /// begins with "/topk", the servers' default prefix. Returns INVALID_ARGUMENT
+  /// if the name exists or is invalid (a valid name begins with a slash and has
+  /// no other slash), or RESOURCE_EXHAUSTED if there is not enough shared
+  /// memory.
   static Result<SharedMemory> Create(const std::string& name, size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;

@@ -35,23 +35,23 @@ _SERVICE = "topk.v1.TopKService"
 # they are less than 5 minutes apart.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
-# The pauses before retries, in seconds. Three pauses add up to more than 1 s,
-# gRPC's own pause before it reconnects to a lost server.
+# The first and the longest pause before a retry, in seconds. Three pauses add
+# up to more than 1 s, after which gRPC reconnects to a lost server.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.
 _RECONNECT_MILLISECONDS = 10_000
-# The range of a server's message size limit, in bytes. Protobuf messages cannot
-# be larger.
+# The range of a server's message size limit, in bytes. Protobuf does not
+# support larger messages.
 _MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
 # gRPC limits received messages per channel, not per call, and allocates a
 # message before the client sees any of it. So each call uses the channel with
-# the smallest of these limits, in bytes, that its largest possible response
-# fits: gRPC rejects a larger one as soon as it has read the length. The numbers
-# are not round, so that gRPC's error for such a response differs from a
-# server's error for a request above its limit.
+# the smallest of these limits, in bytes, that allows its largest possible
+# response. gRPC rejects a larger response as soon as it has read the length.
+# The numbers are not round, so that gRPC's error for such a response differs
+# from a server's error for a request above its limit.
 _RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
-# Stands for no deadline. gRPC can represent this timeout.
+# Used instead of no deadline. gRPC can represent this timeout.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
 # A client keeps its last large message of up to this size until it has encoded
@@ -59,7 +59,8 @@ _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 # system, and the page faults would cost more than the copies.
 _KEPT_BYTES = 8 << 20
 
-# The server's limits for tokens: minimum characters, maximum file bytes.
+# The server's limits: the minimum length of a token in characters, and the
+# maximum size of its file in bytes.
 _MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
 
 
@@ -74,9 +75,9 @@ def _finite(timeout: Optional[float]) -> float:
 
 
 # gRPC's retry policy is not used; see Attempts instead. gRPC would wait for a
-# retry delay that ends after the deadline, and then lose the status. If a
-# connection breaks while a stream's message is in flight, gRPC 1.51 may also
-# omit a message when it resends the stream.
+# retry delay even beyond the deadline, and then lose the status. Also, if a
+# connection breaks while a message of a stream is in flight, gRPC 1.51 may omit
+# a message when it resends the stream.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": _SERVICE}})
@@ -91,9 +92,9 @@ def _grpc_target(target: str) -> str:
 
 
 def _check_target(target: str) -> None:
-    """ValueError if a port of the target is invalid: gRPC would take it modulo
-    65536, and read 0x50 as 0. Targets such as unix: and xds: have no ports.
-    TypeError if the target is not a str."""
+    """Raises ValueError if a port of the target is invalid: gRPC would take it
+    modulo 65536, and read 0x50 as 0. Targets such as unix: and xds: have no
+    ports. Raises TypeError if the target is not a str."""
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(("unix:", "unix-abstract:", "vsock:", "xds:",
@@ -147,8 +148,8 @@ def _is_local(target: str) -> bool:
 
 
 def _checked_path(argument: str, path: Path) -> str:
-    """Returns the path as a string. TypeError if it is not a path: open() would
-    take an int as a file descriptor, read it and close it."""
+    """Returns the path as a string. Raises TypeError if it is not a path:
+    open() would take an int as a file descriptor, read it and close it."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{argument} is {path!r}, not a path")
     return os.fspath(path)
@@ -168,8 +169,8 @@ def _read(argument: str, path: Optional[Path]) -> Optional[bytes]:
 
 def _read_certificates(argument: str, path: Optional[Path]
                        ) -> Optional[bytes]:
-    """Returns the content of a certificate file. ValueError if it has no valid
-    certificate in PEM form."""
+    """Returns the content of a certificate file. Raises ValueError if it has no
+    valid certificate in PEM form."""
     content = _read(argument, path)
     if content is None:
         return None
@@ -184,7 +185,7 @@ def _read_certificates(argument: str, path: Optional[Path]
 
 
 def _check_key(key: Path, certificate: Path) -> None:
-    """ValueError unless the key belongs to the certificate."""
+    """Raises ValueError unless the key belongs to the certificate."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
             certificate, key, password="")  # suppresses the password prompt
@@ -195,8 +196,8 @@ def _check_key(key: Path, certificate: Path) -> None:
 
 
 def _check_token(token: str) -> str:
-    """Returns the token. ValueError if no server would accept it. The error
-    never contains a part of the token."""
+    """Returns the token. Raises ValueError if no server would accept it. The
+    error never contains a part of the token."""
     if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
         raise ValueError("a token has letters, digits and -._~+/= only")
     if len(token) < _MIN_TOKEN:
@@ -215,9 +216,9 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 class _TokenFile:
-    """A token file, read again for each call. ValueError if the file has no
-    valid token at first. If it becomes invalid later, the last valid token
-    stays in use."""
+    """A token file that is read again for each call. The constructor raises
+    ValueError if the file has no valid token. If the file becomes invalid
+    later, the last valid token stays in use."""
 
     def __init__(self, path: Path) -> None:
         self._path = _checked_path("token_file", path)
@@ -241,13 +242,13 @@ class _TokenFile:
 
 
 class Attempts:
-    """The remaining attempts of one call and its deadline, for any method."""
+    """The remaining attempts of a call, and its deadline."""
 
     def __init__(self, most: int, timeout: float) -> None:
         self._left = most
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
-        # Whether the server was asked for its message limit, even if it failed.
+        # Whether the message size limit was queried, even if the query failed.
         self.asked = False
 
     def seconds(self) -> float:
@@ -262,7 +263,7 @@ class Attempts:
         told = error.retry_delay or 0.0
         # If a server dies after a proxy has forwarded part of its response, the
         # proxy ends the stream without a status, which gRPC reports as
-        # CANCELLED or INTERNAL. topkd's own errors have a reason.
+        # CANCELLED or INTERNAL. The same errors from topkd have a reason.
         again = error._may_retry and (
             error.code is grpc.StatusCode.UNAVAILABLE
             or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0
@@ -299,7 +300,6 @@ class Route:
         self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
 
     def error(self, rpc: Any) -> TopKError:
-        """Converts an exception of gRPC."""
         return self._with_hint(from_rpc(rpc, self.max_message_bytes))
 
     def error_of_status(self, code: grpc.StatusCode, details: Optional[str],
@@ -322,7 +322,7 @@ def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
 
 
 def pair_of(answer: Union[Answer, TopKError]) -> Tuple[Array, Array]:
-    """Returns both arrays of an answer to topk_request(). Raises if it is an
+    """Returns both arrays of an answer to topk_request(), or raises the
     error."""
     if isinstance(answer, TopKError):
         raise answer
@@ -336,8 +336,8 @@ class Connection:
     Attributes:
       _grpc: grpc or grpc.aio.
       _sleep: sleeps for a number of seconds.
-      _prepare: returns function(argument). The function may copy a large
-        tensor.
+      _prepare: calls function(argument), which may copy a large tensor, and
+        returns the result.
     """
 
     _grpc: Any
@@ -394,7 +394,7 @@ class Connection:
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
             ("grpc.max_send_message_length", -1),
-            # Accept uncompressed messages only, and never decompress.
+            # Accept only uncompressed messages, and never decompress.
             ("grpc.compression_enabled_algorithms_bitset", 1),
             ("grpc.per_message_decompression", 0),
             ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
@@ -406,7 +406,7 @@ class Connection:
         if tls_server_name:
             options.append(("grpc.ssl_target_name_override", tls_server_name))
         if has_token and not tls:
-            # Do not send a token that is meant for this machine to a proxy.
+            # A proxy must not see a token that is sent without TLS.
             options.append(("grpc.enable_http_proxy", 0))
         credentials = grpc.ssl_channel_credentials(
             _read_certificates("tls_ca", tls_ca), _read("tls_key", tls_key),
@@ -440,14 +440,15 @@ class Connection:
                     for route in (self._health, *self._routes.values())]
 
     def _begin(self, timeout: Optional[float]) -> float:
-        """Returns the timeout in seconds for a call that begins now. ValueError
-        after close()."""
+        """Returns the timeout in seconds for a call that begins now. Raises
+        ValueError if the client is closed."""
         if self._closed:
             raise ValueError("the client is closed")
         return self._timeout if timeout is None else _finite(timeout)
 
     def _check_not_closed(self) -> None:
-        """TopKError after close(). For calls that began before close()."""
+        """Raises TopKError if the client was closed after the call had
+        begun."""
         if self._closed:
             raise TopKError(grpc.StatusCode.CANCELLED, "the client was closed")
 
@@ -467,7 +468,8 @@ class Connection:
 
     def _broken(self, error: TopKError, begun: bool) -> TopKError:
         """Marks the error of a stream whose response had begun to arrive. After
-        close() the error is not marked: its CANCELLED is not from a proxy."""
+        close() the error is not marked, because its CANCELLED is not from a
+        proxy."""
         error._begun = begun and not self._closed
         return error
 
@@ -482,9 +484,9 @@ class Connection:
         return Attempts(self._max_attempts, self._begin(timeout))
 
     def _how(self, seconds: float) -> Dict[str, Any]:
-        """Returns the keyword arguments of an RPC. TopKError if the client was
-        closed or no time is left: with a timeout of 0, gRPC might still send
-        the request."""
+        """Returns the keyword arguments for an RPC. Raises TopKError if the
+        client was closed, or if no time is left: with a timeout of 0, gRPC
+        might still send the request."""
         self._check_not_closed()
         if seconds == 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -493,7 +495,6 @@ class Connection:
 
     async def _capabilities(self, attempts: Attempts
                             ) -> topk_pb2.Capabilities:
-        """Returns the server's Capabilities message."""
         while True:
             try:
                 route = self._route()
@@ -504,7 +505,6 @@ class Connection:
             await self._sleep(pause)
 
     async def _serving(self, service: str, timeout: Optional[float]) -> bool:
-        """See Client.is_serving."""
         request = health_pb2.HealthCheckRequest(service=service)
         response = parse(health_pb2.HealthCheckResponse, (
             await self._unary(self._health, self._health.check_health,
@@ -515,7 +515,6 @@ class Connection:
 
     async def _compute(self, request: Request, stream: Optional[bool],
                        timeout: Optional[float]) -> Answer:
-        """Returns the answer for one tensor."""
         attempts = self._attempts(timeout)
         call = Call(request)
         if self._must_ask(call, attempts):
@@ -542,18 +541,17 @@ class Connection:
             await self._sleep(pause)
 
     def _must_ask(self, call: Call, attempts: Attempts) -> bool:
-        """Whether to ask for the server's message size limit first."""
+        """Returns whether to query the server's message size limit first."""
         return (self._limit is None and call.is_large()
                 and not attempts.asked)
 
     async def _ask_limit(self, attempts: Attempts) -> None:
-        """Asks the server for its message size limit."""
         attempts.asked = True
         try:
             self._learn_limit(await self._capabilities(
                 Attempts(self._max_attempts, attempts.seconds())))
         except TopKError as error:
-            # The call itself is sent anyway and reports its own error.
+            # Ignored: the call itself will succeed, or report its own error.
             if error.code == grpc.StatusCode.UNIMPLEMENTED:
                 self._limit = MAX_LIMIT
 

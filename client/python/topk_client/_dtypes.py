@@ -12,7 +12,7 @@ from topk_client._stubs import tensor_pb2
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
-# The NumPy name of each type. ml_dtypes provides those that NumPy lacks.
+# The NumPy name of each type. ml_dtypes provides the types that NumPy lacks.
 NUMPY_NAMES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
@@ -21,13 +21,14 @@ NUMPY_NAMES = {
     "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
     "f8e8m0": "float8_e8m0fnu",
 }
-# The bits of each type that is smaller than a byte. NumPy has no name for u1,
+# The width in bits of each type smaller than a byte. NumPy has no name for u1,
 # u3, u6 and nf4.
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
-# The bits of +infinity, or of the largest number if the type has no infinity.
-# Greater magnitudes are NaN. All other types are ordered by their bits or as
-# two's complement. f8e8m0 needs no entry: its NaN already has the highest bits.
+# The bits of +infinity in each floating-point type, or of the largest number if
+# there is no infinity. Greater magnitudes are NaN. All other types are ordered
+# by their bits or as two's complement. f8e8m0 needs no entry: its NaN has the
+# highest bits.
 INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,
@@ -38,8 +39,8 @@ _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 @functools.lru_cache(maxsize=None)
 def number_of(name: str) -> Any:
-    """Returns the DataType with a short name, e.g. "f32". ValueError for an
-    unknown name, TypeError if it is not a str."""
+    """Returns the DataType with a short name, e.g. "f32". Raises ValueError for
+    an unknown name, TypeError if it is not a str."""
     if not isinstance(name, str):
         raise TypeError(f"the data type is {name!r}, not a name such as 'f32'")
     try:
@@ -51,15 +52,17 @@ def number_of(name: str) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def name_of(number: int) -> str:
-    """Returns the short name of a DataType. ValueError if it is unknown."""
+    """Returns the short name of a DataType. Raises ValueError if it is
+    unknown."""
     return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
 
 
-# Cached: NumPy needs longer to name a type than protobuf to encode a request.
+# Cached because NumPy takes longer to name a type than protobuf takes to encode
+# a request.
 @functools.lru_cache(maxsize=64)
 def short_name_of(dtype: DType) -> str:
-    """Returns the short name of a type, e.g. "f32". TypeError for a type that
-    the service does not support."""
+    """Returns the short name of a type, e.g. "f32". Raises TypeError for a type
+    that the service does not support."""
     if dtype.name not in _NAMES:
         raise TypeError(f"the service does not support {dtype}; its "
                         "types are " + ", ".join(_NAMES))
@@ -72,7 +75,7 @@ def kind_of(dtype: DType, name: Optional[str] = None
     """Returns the DataType of an array's elements, its width in bits, its name
     if it is smaller than a byte (otherwise None), and the NumPy type of the
     elements on the wire. `name` is the DataType's short name if it differs from
-    the dtype's. TypeError if the service does not support the type."""
+    the dtype's. Raises TypeError if the service does not support the type."""
     number = number_of(short_name_of(dtype) if name is None else name)
     name = name_of(number)
     wire = _little_endian(dtype)
@@ -82,8 +85,8 @@ def kind_of(dtype: DType, name: Optional[str] = None
 
 
 def numpy_of(number: int) -> DType:
-    """Returns NumPy's type for a DataType. KeyError or TypeError if NumPy has
-    no such type."""
+    """Returns NumPy's type for a DataType. Raises KeyError or TypeError if
+    NumPy has no such type."""
     return np.dtype(NUMPY_NAMES[name_of(number)])
 
 
@@ -121,8 +124,8 @@ def ordered_keys(array: Array, name: str) -> Array:
 
 def pack(array: Array, name: str) -> Array:
     """Packs elements smaller than a byte, stored one per byte, into bytes.
-    TypeError if they are stored in larger types, ValueError if an element is
-    out of range."""
+    Raises TypeError if they are stored in larger types, ValueError if an
+    element is out of range."""
     if array.dtype.itemsize != 1:
         raise TypeError(f"elements of {name} come in one byte each, not in "
                         f"{array.dtype}")

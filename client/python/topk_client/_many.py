@@ -29,11 +29,13 @@ class _Pending:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: Deque[Call] = collections.deque()
-        # The tail of _calls that the current stream has not sent yet. Each
-        # stream has its own deque, since gRPC may still read an old stream's.
+        # The part of _calls that the current stream has not sent yet. Each
+        # stream has its own deque, because gRPC may still read the deque of an
+        # ended stream.
         self._unsent: Deque[Call] = collections.deque()
-        # What reading the caller's requests has raised. Hidden from gRPC, which
-        # would log a traceback, or wait for requests until the deadline.
+        # The exception of the caller's iterator or of an invalid request.
+        # Hidden from gRPC, which would log a traceback, or wait for requests
+        # until the deadline.
         self._mistake: Optional[BaseException] = None
 
     def _renew(self) -> Deque[Call]:
@@ -47,8 +49,8 @@ class _Pending:
             self._unsent.append(call)
 
     def answer(self, data: bytes) -> Union[Answer, TopKError]:
-        """Reads the next result of the current stream. BAD_ANSWER if it does
-        not match the first call."""
+        """Reads the next result of the current stream. Raises BAD_ANSWER if it
+        does not match the first pending call."""
         if len(self._calls) <= len(self._unsent):
             raise bad_answer("more results than requests")
         return self._calls.popleft().read_result(data)
@@ -61,7 +63,7 @@ class _Pending:
 
     def check_end(self) -> None:
         """Like check_requests(). Also raises BAD_ANSWER if the current stream
-        has ended without all results."""
+        has ended before all results arrived."""
         self.check_requests()
         if len(self._calls) > len(self._unsent):
             raise bad_answer("fewer results than requests")
@@ -76,18 +78,18 @@ class PendingCalls(_Pending):
         self._taking = threading.Lock()
 
     def begin(self) -> Deque[Call]:
-        """Begins a stream. Returns its unsent calls. Empty only if all calls
-        have been answered."""
+        """Begins a stream. Returns its unsent calls. There are none only if all
+        calls have been answered."""
         unsent = self._renew()
         self._wait(unsent)
         self.check_requests()
         return unsent
 
     def _wait(self, unsent: Deque[Call]) -> bool:
-        """Takes the next request unless the stream has an unsent call. Returns
+        """If the stream has no unsent call, takes the next request. Returns
         whether the stream has an unsent call now."""
         # Check before locking: the thread that holds the lock may be in the
-        # caller's iterator, waiting for the answer of an unsent call.
+        # caller's iterator, which may wait for the answer to an unsent call.
         if not unsent:
             with self._taking:
                 try:
@@ -103,7 +105,7 @@ class PendingCalls(_Pending):
     def messages(self, unsent: Deque[Call], route: Route, limit_for: Any
                  ) -> Iterator[bytes]:
         """Yields the request messages of a stream. Ends the stream if a request
-        raises."""
+        is invalid."""
         most = route.max_message_bytes
         while self._wait(unsent) and unsent[0].max_message_bytes <= most:
             try:
@@ -124,16 +126,15 @@ class AsyncPendingCalls(_Pending):
         self._taking: Optional["asyncio.Task[None]"] = None
 
     async def begin(self) -> Deque[Call]:
-        """See PendingCalls.begin."""
         unsent = self._renew()
         await self._wait(unsent)
         self.check_requests()
         return unsent
 
     async def _wait(self, unsent: Deque[Call]) -> bool:
-        """See PendingCalls._wait. Cancellation does not reach the caller's
-        iterator, since that would end the iterator. The next stream waits for
-        the same request."""
+        """See PendingCalls._wait. Cancelling the call does not cancel the
+        caller's iterator, since that would end the iterator. The next stream
+        waits for the same request."""
         if not unsent:
             if self._taking is None:
                 self._taking = asyncio.ensure_future(self._take())
@@ -156,7 +157,6 @@ class AsyncPendingCalls(_Pending):
 
     async def messages(self, unsent: Deque[Call], route: Route, limit_for: Any
                        ) -> AsyncIterator[bytes]:
-        """See PendingCalls.messages."""
         most = route.max_message_bytes
         while await self._wait(unsent) and unsent[0].max_message_bytes <= most:
             call = unsent[0]

@@ -14,14 +14,13 @@ _FEW_INDICES = 64
 
 
 def _listed(numbers: Sequence[int]) -> List[int]:
-    """Returns the first few sizes, for an error message: a server may send any
+    """Returns the first sizes for an error message: a server may send any
     number."""
     return list(numbers[:64])
 
 
 @functools.lru_cache(maxsize=None)
 def _index_type(name: str) -> Tuple[int, DType]:
-    """Returns the DataType and the NumPy type for a short name."""
     number = _dtypes.number_of(name)
     return number, _dtypes.numpy_of(number)
 
@@ -58,8 +57,8 @@ class Output(NamedTuple):
         return cls(data_type, shape, strides, nbytes)
 
     def check(self, tensor: Any, nbytes: int, field: str, place: str) -> None:
-        """BAD_ANSWER unless the message and its data, `nbytes` bytes in the
-        field `place`, match this output."""
+        """Raises BAD_ANSWER unless the message and its data match this output.
+        The data has `nbytes` bytes and is in the field `place`."""
         if (tensor.data_type == self.data_type and nbytes == self.nbytes
                 and tensor.shape == self.shape
                 and tensor.strides == self.strides):
@@ -92,7 +91,7 @@ class Outputs(NamedTuple):
     @classmethod
     def of(cls, spec: Spec, data_type: Any, bits: int, shape: Sequence[int],
            index_offset: int) -> "Outputs":
-        """ValueError for a request that the service must reject."""
+        """Raises ValueError for a request that the service must reject."""
         sizes: List[int] = list(shape)
         k = spec._k
         if not -len(sizes) <= spec.axis < len(sizes):
@@ -109,7 +108,7 @@ class Outputs(NamedTuple):
             index_type, index_offset, index_offset + n)
 
     def check_range(self, indices: Array) -> None:
-        """BAD_ANSWER if an index is not on the axis."""
+        """Raises BAD_ANSWER if an index is out of range."""
         if not indices.size:
             return
         # For few elements, a list is faster than NumPy's reductions.

@@ -24,7 +24,8 @@ from topk_client.merge import Partial
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
-# How often all servers are tried again, and the first pause before that.
+# How many times all servers are tried again, and the first pause before that,
+# in seconds.
 _ROUNDS = 3
 _FIRST_WAIT_SECONDS = 0.1
 _PREFIX = "/topk-shard-"  # extends the server's default prefix
@@ -55,8 +56,8 @@ class Question:
            order: str, data_type: Optional[str],
            servers: Union[str, Sequence[str]], shared_memory: bool,
            client_options: Any) -> "Question":
-        """ValueError for arguments that no server could answer. If `rank` is
-        None, the workers check the axis."""
+        """Raises ValueError for arguments that no server could answer. If
+        `rank` is None, the workers check the axis."""
         if rank is not None and not -rank <= axis < rank:
             raise ValueError(f"axis = {axis} is out of range for rank {rank}")
         if k < 1:
@@ -71,12 +72,11 @@ class Question:
                        client_options.items())))
 
     def partial(self, values: Array, indices: Array) -> Partial:
-        """Returns the partial result for a shard."""
         return Partial(values, indices, self.k, self.axis, self.largest,
                        self.order, self.data_type)
 
 
-# Workers start with a random server, so that the load is spread evenly.
+# Each process starts with a random server, so that the load is spread evenly.
 _turn = itertools.count(random.SystemRandom().randrange(1 << 30))
 _of_thread = threading.local()
 
@@ -131,8 +131,8 @@ class _Buffer:
 
 def _leave_to_parent() -> None:
     """Drops all buffers in a forked child. Otherwise the child would overwrite
-    data that the parent sends, and the child's share of the locks would keep
-    the buffers from being removed if the parent is killed."""
+    data that the parent sends, and if the parent is killed, the child's copies
+    of the locks would prevent the removal of the buffers."""
     global _of_thread
     for buffer in list(_Buffer.alive):
         buffer.close()  # does not unlink the parent's objects
@@ -176,7 +176,7 @@ def _in_shared_memory(shard: Array) -> Region:
 
 
 def _may_pass(error: TopKError) -> bool:
-    """Whether a retry after the error's delay may succeed."""
+    """Returns whether a retry may succeed after the error's delay."""
     return error._may_retry and (
         error.code is grpc.StatusCode.UNAVAILABLE
         or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -190,8 +190,8 @@ def _delay_of(error: TopKError) -> float:
 def answer(shard: Array, begin: int, question: Question) -> Partial:
     """Returns a server's result for the shard that starts at `begin` on the
     axis. Tries the next server if one is unreachable or overloaded. The timeout
-    bounds all attempts together. TopKError if no server answers or can answer
-    before the timeout."""
+    bounds all attempts together. Raises TopKError if no server answers or can
+    answer before the timeout."""
     size = shard.shape[question.axis]
     if not size:
         return question.partial(np.array(shard),
@@ -209,7 +209,7 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     deadline = time.monotonic() + clients[0]._timeout
     soonest: Optional[TopKError] = None
     for wait in (0.0, *(_FIRST_WAIT_SECONDS * 2**n for n in range(_ROUNDS))):
-        # Wait at least until the first server accepts a retry.
+        # Wait at least until the first server allows a retry.
         wait = max(wait, _delay_of(soonest) if soonest else 0.0)
         if soonest and wait >= deadline - time.monotonic():
             raise soonest

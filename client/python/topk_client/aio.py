@@ -215,7 +215,8 @@ class Client(Connection):
             responses.cancel()
 
     async def _checked(self, awaitable: Awaitable[T]) -> T:
-        """Awaits a part of a call. TopKError if close() cancels the call."""
+        """Awaits a part of a call. Raises TopKError if close() cancels the
+        call."""
         before = _cancellations()
         try:
             return await awaitable
@@ -224,7 +225,8 @@ class Client(Connection):
             raise
 
     def _check_cancelled(self, before: int) -> None:
-        """TopKError if close(), and not the task's owner, has cancelled a call.
-        `before` is how often the task had been cancelled before the call."""
+        """Raises TopKError if close(), and not the task's owner, has cancelled
+        a call. `before` is how often the task had been cancelled before the
+        call."""
         if _cancellations() == before:
             self._check_not_closed()

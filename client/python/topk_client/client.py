@@ -50,9 +50,9 @@ class Client(Connection):
       tls_server_name: the name expected in the server's certificate, instead of
         the target's name.
       token: the bearer token to send with each call.
-      token_file: a file with the token, read again for each call. ValueError if
-        it has no valid token when the client is created. If it becomes invalid
-        later, the last valid token stays in use.
+      token_file: a file with the token, read again for each call. Raises
+        ValueError if it has no valid token when the client is created. If it
+        becomes invalid later, the last valid token stays in use.
       token_over_plaintext: whether the token may be sent without TLS to targets
         on other machines.
     """
@@ -164,7 +164,7 @@ class Client(Connection):
 
     def is_serving(self, service: str = "", *,
                    timeout: Optional[float] = None) -> bool:
-        """Returns whether a service ("" = the whole server) is SERVING.
+        """Returns whether a service ("" = the whole server) is SERVING. Raises
         TopKError NOT_FOUND if the server has no such service. Also reaches
         servers that are NOT_SERVING. With several servers, asks any of them."""
         return self._run(self._serving(service, timeout))

@@ -50,8 +50,8 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     repeats its calls. If no server answers a call, the task raises TopKError
     after a second or two, which counts as one of the task's retries.
 
-    ValueError for arguments that no server could answer, and for chunks of
-    unknown size along the axis.
+    Raises ValueError for arguments that no server could answer, and for chunks
+    of unknown size along the axis.
     """
     array = da.asanyarray(array)
     question = _shards.Question.of(k, axis, array.ndim, largest, order,

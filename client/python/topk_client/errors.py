@@ -7,21 +7,21 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-# The reason of an incomplete answer. Set by the client only, never by a server.
+# The reason of the error for an incomplete answer. Never set by a server.
 BROKE_OFF = "ANSWER_BROKE_OFF"
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 # gRPC's text for a server whose health check reports NOT_SERVING, and the text
 # that replaces it.
 _UNHEALTHY = "backend unhealthy"
 _DRAINING = "the server is draining: its health check reports NOT_SERVING"
-# Longer delays are a server's mistake, or an attack.
+# Longer delays are treated as a server's mistake or an attack, and shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
 _OTHER_NAME = ("the server's certificate has another name: pass "
                "tls_server_name")
 _UNRESOLVED = ("the host name of the target cannot be resolved; the target is "
                "HOST:PORT")
-# A server over its connection limit also closes before the handshake.
+# A server with too many connections also closes new ones before the handshake.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
 _USE_TLS = ("the server may require TLS (pass tls=True or tls_ca)" +
@@ -43,7 +43,7 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Failed parsing HTTP/2", None,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"),
-    # OpenSSL and BoringSSL word these differently.
+    # OpenSSL and BoringSSL word these errors differently.
     ("wrong version number", True, _NO_TLS),
     ("WRONG_VERSION_NUMBER", True, _NO_TLS),
     ("certificate verify failed", True, _PASS_AUTHORITY),
@@ -105,8 +105,8 @@ def _printable(text: str) -> str:
 
 
 def add_hint(error: TopKError, *, tls: bool, has_token: bool) -> TopKError:
-    """Sets the error's hint and returns the error. `tls` and `has_token` say
-    what the client uses."""
+    """Sets the error's hint and returns the error. `tls` and `has_token` tell
+    whether the client uses TLS and a token."""
     if error.code is grpc.StatusCode.UNAVAILABLE:
         error.hint = next((hint for text, over_tls, hint in _HINTS
                            if text in error.message
@@ -139,8 +139,8 @@ def _seconds(retry: error_details_pb2.RetryInfo) -> float:
 
 
 def _add_detail(error: TopKError, detail: Any) -> None:
-    """Adds the content of one google.rpc detail to the error. DecodeError if
-    the detail is corrupt."""
+    """Adds the content of one google.rpc detail to the error. Raises
+    DecodeError if the detail is corrupt."""
     info = error_details_pb2.ErrorInfo()
     bad = error_details_pb2.BadRequest()
     quota = error_details_pb2.QuotaFailure()
@@ -195,12 +195,12 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
         status.ParseFromString(encoded or b"")
     except DecodeError:  # not from the service
         status.Clear()
-    # Use the code and message of the call: proxies send no details.
+    # Use the code and message of the call, because proxies send no details.
     status.code = code.value[0]
     status.message = (details or "").replace(_UNHEALTHY, _DRAINING)
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
-        # Not from the server, which always sends details: a proxy whose server
-        # died during a response ends the call without a status.
+        # The server always sends details. Without them, a proxy ended the call
+        # because its server died during the response.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
                          f"the answer broke off: {details}", reason=BROKE_OFF)
     error = from_status(status)

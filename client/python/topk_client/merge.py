@@ -22,9 +22,9 @@ class Partial:
     """The result for one shard of a longer axis, with the attributes of its
     request.
 
-    ValueError if the arrays' shapes differ, the axis is out of range, or there
-    are more than k elements along the axis. TypeError if the service does not
-    support the element type.
+    Raises ValueError if the arrays' shapes differ, the axis is out of range, or
+    there are more than k elements along the axis. Raises TypeError if the
+    service does not support the element type.
 
     Attributes:
       values: the selected elements, min(k, the shard's size) along the axis.
@@ -70,7 +70,8 @@ class Partial:
            data_type: Optional[str] = None) -> "Partial":
         """Returns a server's answer for a shard as a Partial. `k` is the number
         of elements to select from the whole axis; pass it if the shard is
-        shorter. ValueError if the answer lacks the values or the indices."""
+        shorter. Raises ValueError if the answer lacks the values or the
+        indices."""
         if answer.values is None or answer.indices is None:
             raise ValueError("a partial needs both values and indices")
         return cls(answer.values, answer.indices, spec._k if k is None else k,
@@ -88,14 +89,14 @@ def merge(partials: Iterable[Partial],
     index_offset, or pass `offsets`: one number for each partial, which is added
     to the indices of the partial.
 
-    ValueError if
-      there are no partials,
-      partials differ in k, type, axis, sizes along other axes, direction, order
+    Raises ValueError if
+    - there are no partials,
+    - partials differ in k, type, axis, sizes along other axes, direction, order
       or index type,
-      order is "value" and the elements of a partial are not in order, or
-      an index is selected twice (indices that are not selected are not
+    - order is "value" and the elements of a partial are not in order, or
+    - an index is selected twice (indices that are not selected are not
       compared).
-    OverflowError if an offset makes an index exceed its type.
+    Raises OverflowError if an offset makes an index exceed its type.
     """
     parts = list(partials)
     if not parts:

@@ -32,7 +32,7 @@ from topk_client.shared_memory import Region
 from topk_client.specs import Operator, Spec, integer
 
 # Larger tensors are streamed; for smaller ones a single message is faster. The
-# C++ client has a lower limit, as it hands no chunks to another gRPC thread.
+# C++ client has a lower limit, as it passes no chunks to another gRPC thread.
 _STREAMED_BYTES = 8 << 20
 # Chunks of 1 to 4 MiB are equally fast.
 _CHUNK_BYTES = 2 << 20
@@ -40,15 +40,16 @@ _CHUNK_BYTES = 2 << 20
 _DATA_FIELDS = 32
 # Tensors up to this size are sent without asking for the server's limit.
 _LARGE_BYTES = 48 << 10
-# Copying more bytes may take a millisecond or more.
+# Copying more than this may take a millisecond or longer.
 _HEAVY_BYTES = 1 << 20
 # The longest input that DirectML allows: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
 # Upper bound on the bytes around the outputs' data in a response.
 _AROUND_DATA = 16 << 10
-# The tag of TopKResult's response.
+# The encoded tag of TopKResult.response.
 _RESPONSE_TAG = topk_pb2.TopKResult.RESPONSE_FIELD_NUMBER << 3 | 2
-# DLPack's device types with memory that the CPU can read: its own, and pinned.
+# The DLPack device types whose memory the CPU can read: CPU memory and pinned
+# memory.
 _CPU_DEVICES = (1, 3, 11)
 # The exceptions that reading an invalid answer may raise.
 _BAD = (KeyError, OverflowError, TypeError, ValueError)
@@ -145,7 +146,8 @@ class Answer:
 
 def _array_of(tensor: Any) -> Tuple[Array, bool]:
     """Converts a tensor to an array. Also returns whether the array holds the
-    bits of bfloat16. TypeError for masked arrays and tensors on other devices.
+    bits of bfloat16. Raises TypeError for masked arrays and tensors on other
+    devices.
     """
     if isinstance(tensor, np.ma.MaskedArray):
         raise TypeError("the tensor is a masked array, and elements cannot be "
@@ -212,15 +214,14 @@ def _in_place(array: Array) -> Tuple[Array, Tuple[int, ...]]:
 
 def _name(memory: Any, array: Array, padding: int, region: Any) -> None:
     """Sets `region` to the part of the shared memory that holds a contiguous
-    array. ValueError if the array is not in that memory."""
+    array. Raises ValueError if the array is not in that memory."""
     region.name = memory.name
     region.offset = memory.offset_of(array)
     region.byte_size = array.nbytes + padding
 
 
 def parse(kind: Type[M], data: Optional[bytes]) -> M:
-    """Parses a message of type `kind`. TopKError BAD_ANSWER if it is malformed.
-    """
+    """Parses a message of type `kind`. Raises BAD_ANSWER if it is malformed."""
     try:
         if data is None:  # grpc.aio: the call ended without a message
             raise DecodeError
@@ -303,7 +304,7 @@ class _Head(NamedTuple):
                    padding)
 
 
-# Typed, since 1 == True == 1.0 but not all of these are valid arguments.
+# `typed` because 1 == True == 1.0, but not all of these are valid arguments.
 _recent_head = functools.lru_cache(maxsize=256, typed=True)(_Head.of)
 
 
@@ -337,8 +338,8 @@ class Call:
     """Encodes the messages of one request and decodes its answer."""
 
     def __init__(self, request: Request) -> None:
-        """TypeError or ValueError for arguments that cannot be put into a
-        message. The service checks everything else."""
+        """Raises TypeError or ValueError for arguments that cannot be put into
+        a message. The service checks everything else."""
         _check_types(request)
         region = request.tensor if isinstance(request.tensor, Region) else None
         array, name = region.array if region else request.tensor, None
@@ -348,7 +349,7 @@ class Call:
             array, self._widens = _array_of(array)
             name = "bf16" if self._widens else None
         self._request = request
-        # The tensor's type is also that of the values.
+        # The values have the same type as the tensor.
         data_type, bits, self._packed, self._dtype = _dtypes.kind_of(
             array.dtype, request.data_type or name)
         if self._packed and (region is not None
@@ -374,14 +375,13 @@ class Call:
             text = request.request_id.encode()
             self._id = _begin_field(
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
-        # An upper bound on the bytes of one response message.
         self.max_message_bytes = head.max_message_bytes + len(self._id)
         # The request without the tensor's elements, and the encoded fields
         # before the elements. Most requests can use those of the head.
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
-        # Empty if the response must be read field by field.
+        # Empty if the fast path of read() cannot be used.
         self._plain = () if self._packed or has_outs else head.plain
         if region is None and not has_outs:
             return
@@ -398,19 +398,21 @@ class Call:
             output=header.output).SerializeToString() + self._before
 
     def is_large(self) -> bool:
-        """Whether the message may exceed a server's message size limit."""
+        """Returns whether the message may exceed a server's message size
+        limit."""
         return self.nbytes > _LARGE_BYTES
 
     def is_heavy(self) -> bool:
-        """Whether encoding the messages may take a millisecond or more."""
+        """Returns whether encoding the messages may take a millisecond or
+        more."""
         return self.nbytes > _HEAVY_BYTES
 
     def _contiguous(self) -> Array:
         return np.asarray(self._array, self._dtype, order="C")
 
     def _data(self) -> Any:
-        """Returns the elements in their wire format. TypeError or ValueError if
-        they cannot be packed."""
+        """Returns the elements in their wire format. Raises TypeError or
+        ValueError if they cannot be packed."""
         data = self._contiguous()
         if self._packed:
             data = _dtypes.pack(data, self._packed)
@@ -420,9 +422,10 @@ class Call:
         return data
 
     def is_streamed(self, wanted: Optional[bool], limit: int) -> bool:
-        """Whether to use StreamTopK: as `wanted`, or if None, when streaming is
-        faster or the message exceeds `limit`, the server's limit in bytes.
-        ValueError if streaming is wanted for a tensor in shared memory."""
+        """Returns whether to use StreamTopK: as `wanted`, or if None, when
+        streaming is faster or the message exceeds `limit`, the server's limit
+        in bytes. Raises ValueError if streaming is wanted for a tensor in
+        shared memory."""
         if isinstance(self._request.tensor, Region):
             if wanted:
                 raise ValueError("a tensor in shared memory cannot be streamed")
@@ -433,8 +436,8 @@ class Call:
                 or len(self._before) + self.nbytes > limit)
 
     def message(self, limit: int) -> bytes:
-        """Returns the ComputeTopK message. TopKError REQUEST_TOO_LARGE if it
-        exceeds `limit`, the server's limit in bytes."""
+        """Returns the ComputeTopK message. Raises TopKError REQUEST_TOO_LARGE
+        if it exceeds `limit`, the server's limit in bytes."""
         if isinstance(self._request.tensor, Region):
             return self._id + self._header.SerializeToString()
         size = len(self._before) + self.nbytes
@@ -491,8 +494,8 @@ class Call:
                values: Optional[bytearray] = None,
                indices: Optional[bytearray] = None) -> Answer:
         """Decodes an answer. `values` and `indices` are the outputs' bytes, by
-        default those in the message. TopKError BAD_ANSWER if the answer does
-        not match this request."""
+        default those in the message. Raises TopKError BAD_ANSWER if the answer
+        does not match this request."""
         request, outputs = self._request, self.outputs
         if outputs is None:
             raise bad_answer("the server must reject the request: "
@@ -553,8 +556,8 @@ class Call:
               dtype: DType, data: Optional[bytearray],
               out: Optional[Region]) -> Array:
         """Returns one output as an array: from `data`, from the tensor message,
-        or from the requested region `out`. BAD_ANSWER if the message does not
-        describe this output."""
+        or from the requested region `out`. Raises BAD_ANSWER if the message
+        does not describe this output."""
         field = "response." + name
         if out is None and not tensor.HasField("shared_memory"):
             buffer: Any = bytearray(tensor.data) if data is None else data
@@ -576,7 +579,7 @@ class Call:
                 dtype, self._packed).reshape(shape)
         strides = ([s * dtype.itemsize for s in output.strides]
                    if output.strides else None)
-        # Raises unless all elements lie in the buffer.
+        # Raises an error unless all elements are in the buffer.
         return np.ndarray(shape, dtype, buffer, offset, strides)
 
 
@@ -587,7 +590,8 @@ class StreamedAnswer:
         self._call = call
         self._header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
-        # 0 if the service must reject the request.
+        # The size of each output in bytes. 0 if the service must reject the
+        # request.
         self._sizes = {name: getattr(call.outputs, name).nbytes
                        if call.outputs else 0 for name in self._data}
 
@@ -597,8 +601,8 @@ class StreamedAnswer:
         return self._header is not None
 
     def add(self, chunk: topk_pb2.TopKResponseChunk) -> None:
-        """Adds the next message. TopKError BAD_ANSWER if it is out of order, or
-        exceeds the size of an output."""
+        """Adds the next message. Raises TopKError BAD_ANSWER if it is out of
+        order, or exceeds the size of an output."""
         kind: Any = chunk.WhichOneof("content")
         if (kind == "header") != (self._header is None):
             raise bad_answer("a chunk arrived before the header, or a second "
@@ -617,8 +621,8 @@ class StreamedAnswer:
             self._append(kind, data)
 
     def answer(self) -> Answer:
-        """Returns the complete answer. TopKError BAD_ANSWER if it is incomplete
-        or wrong."""
+        """Returns the complete answer. Raises TopKError BAD_ANSWER if it is
+        incomplete or wrong."""
         if self._header is None:
             raise bad_answer("the stream ended without a header")
         return self._call.answer(self._header, self._data["values"],

@@ -13,9 +13,9 @@ from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
 
-# A partial whose indices start at 0, and the size of its shards along the axis,
-# which is the offset of the next part. So a shard's size need not be known
-# before its response arrives.
+# A partial result with indices that start at 0, and the sum of its shards'
+# sizes along the axis, which is the index offset of the next part. Thus no
+# shard's size need be known in advance.
 _Part = Tuple[Partial, int]
 
 
@@ -68,7 +68,7 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
         grid = grid.reshape((-1,) + (1,) * (rank - 1))
     else:
         rank = grid.ndim
-    # A list has arrays of any rank, cut along `axis`.
+    # A plain list may hold arrays of any rank, cut along `axis`.
     a_list = rank == 1 and not is_dataset
     question = _shards.Question.of(
         k, axis, None if a_list else rank, largest, order, data_type, servers,

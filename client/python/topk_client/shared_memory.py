@@ -37,8 +37,9 @@ class SharedMemory:
         """Creates an object of `nbytes` >= 1 zero bytes that only this user may
         open. All of its memory is allocated. If the name is empty, a unique
         name is chosen that starts with "/topk", the server's default prefix.
-        ValueError unless the name starts with a slash and contains no other.
-        OSError if the name exists or there is not enough memory."""
+        Raises ValueError unless the name starts with a slash and contains no
+        other. Raises OSError if the name exists or there is not enough
+        memory."""
         name = name or f"/topk-{os.getpid()}-{secrets.token_hex(8)}"
         if name[0] != "/" or "/" in name[1:]:
             raise ValueError(f"{name!r} is not a slash and a name without one")
@@ -47,7 +48,7 @@ class SharedMemory:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self._close = weakref.finalize(self, _unlink, path, os.getpid())
         try:
-            # Allocate now: running out of memory later would be a SIGBUS.
+            # Allocate now: running out of memory later would raise SIGBUS.
             os.posix_fallocate(file, 0, nbytes)
             self.buffer = mmap.mmap(file, nbytes)
         except BaseException:
@@ -73,8 +74,8 @@ class SharedMemory:
         return np.ndarray(shape, dtype, self.buffer, offset)
 
     def offset_of(self, array: Array) -> int:
-        """Returns the offset of a contiguous array in bytes. ValueError if the
-        array is not in this object."""
+        """Returns the offset of a contiguous array in bytes. Raises ValueError
+        if the array is not in this object."""
         whole = np.frombuffer(self.buffer, np.uint8)
         begin = int(array.ctypes.data) - int(whole.ctypes.data)
         if not 0 <= begin <= begin + array.nbytes <= whole.nbytes:

@@ -17,8 +17,8 @@ K = Union[int, Array]
 
 
 def integer(name: str, value: Any) -> int:
-    """Converts an integer of any kind, such as NumPy's, to int. TypeError or
-    ValueError, with the argument's name, for any other value."""
+    """Converts an integer of any kind, such as NumPy's, to int. Raises
+    TypeError or ValueError, with the argument's name, for any other value."""
     try:
         same = value  # isinstance does not narrow this variable's type
         number = operator.index(
@@ -31,7 +31,7 @@ def integer(name: str, value: Any) -> int:
 
 
 def _converted(name: str, kind: Any, value: Any) -> Any:
-    """Converts an attribute of type `kind` to Python's built-in types.
+    """Converts an attribute of type `kind` to Python's built-in types. Raises
     TypeError or ValueError, with the attribute's name, if it has another type.
     """
     same = value  # isinstance does not narrow this variable's type
@@ -83,8 +83,8 @@ class _Attributes:
     """Attributes that have the names of a message's fields."""
 
     def _converted(self) -> Any:
-        """Returns a copy with attributes of Python's built-in types. TypeError
-        or ValueError if an attribute has another type."""
+        """Returns a copy with attributes of Python's built-in types. Raises
+        TypeError or ValueError if an attribute has another type."""
         return dataclasses.replace(self, **{
             field.name: _converted(field.name, field.type,
                                    getattr(self, field.name))
@@ -92,8 +92,8 @@ class _Attributes:
 
     def _fill(self, message: Any) -> None:
         """Sets the fields whose attributes differ from their defaults, since
-        operator versions without an attribute reject it. REQUIRES:
-        _converted()."""
+        operator versions without an attribute reject it. REQUIRES: this object
+        was returned by _converted()."""
         defaults = {field.name: field.default
                     for field in dataclasses.fields(self)}
         message.SetInParent()
@@ -150,7 +150,8 @@ class Operator(_Attributes):
 
     @property
     def _k(self) -> int:
-        """K as an int. ValueError unless the K tensor has one element."""
+        """K as an int. Raises ValueError unless the K tensor has one
+        element."""
         return int(np.asarray(self.k).item())
 
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
