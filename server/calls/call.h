@@ -125,7 +125,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   std::atomic<int> ends_ = 0;
   Status late_status_;
   // Each tag is in use while its operation is in flight.
-  OwningTag<Call, &Call::OnArrived> arrived_tag_;
+  OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;
   OwningTag<Call, &Call::OnWritten> written_tag_;
   OwningTag<Call, &Call::OnFinished> finished_tag_;

@@ -55,11 +55,7 @@ void CallRouter::Register(grpc::ServerBuilder& builder) {
 }
 
 void CallRouter::AcceptMore(EventLoop& loop) {
-  // A new Call starts to wait only when an earlier call's arrival is handled,
-  // which takes long while the loop is behind. Keep more Calls waiting then.
-  constexpr int kWaitingWhenBehind = 512;
-  const int wanted = loop.IsBehind() ? kWaitingWhenBehind : loop.pollers();
-  while (waiting_ < wanted) {
+  while (waiting_ < loop.WaitingCalls()) {
     ++waiting_;
     std::make_shared<Call>(loop, *this)->Wait();
   }

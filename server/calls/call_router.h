@@ -51,6 +51,7 @@ class CallRouter {
   /// needed.
   void OnArrived(EventLoop& loop) {
     --waiting_;
+    loop.CountArrival();
     AcceptMore(loop);
   }
 

@@ -80,12 +80,31 @@ void EventLoop::Marker::OnComplete(bool) {
   is_queued_ = false;
 }
 
+void EventLoop::EndTurn() {
+  // Calls for which no Call waits stay in gRPC, uncounted. If all waiting Calls
+  // were used in this turn, there may be more such calls. Let them arrive
+  // before reading further calls from the connections.
+  const bool used_all = arrivals_.exchange(0) >= kWaitingWhenBehind;
+  if (is_behind_ && used_all) return;
+  PollConnections();
+  const MutexLock lock(mutex_);
+  ++turns_;
+  turn_ended_.notify_all();
+}
+
+void EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
+  marker_.Enqueue();
+  std::unique_lock lock(mutex_);
+  const uint64_t before = turns_;
+  turn_ended_.wait_for(lock, longest, [&] { return turns_ != before; });
+}
+
 // gRPC polls connections only when a thread finds its completion queue empty,
 // which may never happen under load. So this function polls through a second
 // queue that is always empty.
 void EventLoop::PollConnections() {
   // One poll handles at most one connection.
-  constexpr int kPolls = 8;
+  constexpr int kPolls = 32;
   void* tag = nullptr;
   bool ok = false;
   for (int i = 0; i < kPolls; ++i) {
@@ -94,9 +113,8 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // After this many events, poll the connections and take the oldest event.
+  // After this many events, start a turn and take the oldest event.
   constexpr uint32_t kTurn = 256;
-  constexpr uint32_t kTurnWhenBehind = 64;
   CompletionTag* event = nullptr;
   bool ok = false;
   void* tag = nullptr;
@@ -112,11 +130,12 @@ void EventLoop::Poll() {
     // buffered message, writing into a buffer). DoThenAsyncNext() then returns
     // its event to this thread. This saves a wakeup, but the event overtakes
     // all events in the queue. The marker must not overtake events.
-    const bool is_turn = events % (is_behind_ ? kTurnWhenBehind : kTurn) == 0;
-    if (is_turn || is_behind_ || event == &marker_) {
+    const bool starts_turn = is_behind_ || events % kTurn == 0;
+    const bool overtakes = event != nullptr && event->MayOvertake();
+    if ((starts_turn && !overtakes) || event == &marker_) {
       handle();
-      if (is_turn) PollConnections();
-      if (is_turn || is_behind_) marker_.Enqueue();
+      if (event == &marker_) EndTurn();
+      if (starts_turn) marker_.Enqueue();
       if (!queue_->Next(&tag, &ok)) return;
     } else if (queue_->DoThenAsyncNext(
                    handle, &tag, &ok,

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "core/base/happens_before.h"
+#include "core/base/mutex.h"
 #include "server/calls/wait_group.h"
 
 namespace topk {
@@ -34,13 +37,17 @@ class CompletionTag {
   /// constant time.
   virtual void OnComplete(bool ok) = 0;
 
+  /// Returns whether OnComplete() starts an operation whose event may overtake
+  /// others even while the loop is behind.
+  virtual bool MayOvertake() const { return false; }
+
  protected:
   ~CompletionTag() = default;
 };
 
 /// A tag that calls a member function of its owner. Keeps the owner alive from
 /// For() until the member function returns.
-template <class Owner, void (Owner::*kMember)(bool)>
+template <class Owner, void (Owner::*kMember)(bool), bool kMayOvertake = false>
 class OwningTag final : public CompletionTag {
  public:
   /// Returns the tag for one operation. The previous operation must have
@@ -58,6 +65,8 @@ class OwningTag final : public CompletionTag {
     (owner.get()->*kMember)(ok);
     WidenRace();
   }
+
+  bool MayOvertake() const override { return kMayOvertake; }
 
  private:
   std::shared_ptr<Owner> owner_;
@@ -86,12 +95,27 @@ class EventLoop {
   /// If so, enqueue computations: the work queue is fair to clients.
   bool IsBehind() const { return is_behind_; }
 
-  int pollers() const { return pollers_; }
+  /// Returns how many Calls should wait for calls to arrive. A new Call starts
+  /// to wait only when an earlier call's arrival is handled, which takes long
+  /// while the loop is behind. More Calls wait then.
+  int WaitingCalls() const {
+    return is_behind_ ? kWaitingWhenBehind : pollers_;
+  }
+
+  /// Must be called once for each call that arrives.
+  void CountArrival() { ++arrivals_; }
+
+  /// Blocks until the events queued so far have been handled, including calls
+  /// that gRPC has received, or for `longest`.
+  void WaitForTurn(std::chrono::milliseconds longest);
+
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 
  private:
   static constexpr std::chrono::milliseconds kMaxLag{5};
+  static constexpr int kWaitingWhenBehind = 512;
 
+  // Travels through the queue. A turn ends when the marker leaves the queue.
   // Measures how long an event waits in the queue.
   class Marker final : public CompletionTag {
    public:
@@ -111,12 +135,17 @@ class EventLoop {
 
   void Poll();
   void PollConnections();
+  void EndTurn();
 
   WaitGroup users_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
+  std::atomic<int> arrivals_ = 0;  // in this turn
   Marker marker_{*this};
+  Mutex mutex_;
+  std::condition_variable_any turn_ended_;
+  uint64_t turns_ TOPK_GUARDED_BY(mutex_) = 0;
   const OnBusy on_busy_;
   const int pollers_;
   std::vector<std::thread> threads_;

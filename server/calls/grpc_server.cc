@@ -33,7 +33,11 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                          " (ulimit -n), leaves none for connections")};
   }
   if (router != nullptr) router->Start(*server->loop_);
-  server->acceptor_->Start();
+  // A connection may bring hundreds of calls. Serve these before accepting more
+  // connections, so that the clients already connected get their turn.
+  constexpr std::chrono::milliseconds kLongestPace{100};
+  server->acceptor_->Start(
+      [&loop = *server->loop_] { loop.WaitForTurn(kLongestPace); });
   return server;
 }
 

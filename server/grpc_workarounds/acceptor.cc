@@ -278,8 +278,8 @@ bool Acceptor::CanAccept() const {
   return next >= 0 && next + kMaxOpenedLater < first_reserved_;
 }
 
-void Acceptor::Start() {
-  thread_ = std::thread([this] { Run(); });
+void Acceptor::Start(std::function<void()> pace) {
+  thread_ = std::thread([this, pace = std::move(pace)] { Run(pace); });
 }
 
 void Acceptor::Stop() {
@@ -311,10 +311,8 @@ bool Acceptor::Admit(int fd, const sockaddr& peer) {
   return false;
 }
 
-bool Acceptor::AcceptAll(const Socket& socket) {
-  // Accepts at most a full backlog, to give the other sockets and Stop() a
-  // turn.
-  for (int i = 0; i < SOMAXCONN; ++i) {
+bool Acceptor::Accept(const Socket& socket, int max) {
+  for (int i = 0; i < max; ++i) {
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
     const int fd = accept4(socket.fd(), peer.get(), &peer.size,
@@ -334,7 +332,10 @@ bool Acceptor::AcceptAll(const Socket& socket) {
   return true;
 }
 
-void Acceptor::Run() {
+void Acceptor::Run(const std::function<void()>& pace) {
+  // A connection may bring hundreds of calls.
+  constexpr int kMaxAtOnce = 2;
+  constexpr int kMaxAtStop = 64;
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
   for (const Socket& socket : sockets_) {
     polled.push_back({socket.fd(), POLLIN, 0});
@@ -343,9 +344,11 @@ void Acceptor::Run() {
   while (polled[0].revents == 0) {
     poll(polled.data(), pause ? 1 : polled.size(), pause ? kPauseMs : -1);
     pause = false;
+    const bool stops = polled[0].revents != 0;
     for (const Socket& socket : sockets_) {
-      if (!AcceptAll(socket)) pause = true;
+      if (!Accept(socket, stops ? kMaxAtStop : kMaxAtOnce)) pause = true;
     }
+    if (pace && !stops) pace();
   }
 }
 

@@ -81,12 +81,14 @@ class Acceptor {
   /// Returns true if there are file descriptors left for connections.
   bool CanAccept() const;
 
-  /// Starts the accept thread. Call after the server has started.
-  void Start();
+  /// Starts the accept thread. Call after the server has started. `pace` is
+  /// called after every few connections and may block, so that the server can
+  /// serve these connections before it gets more.
+  void Start(std::function<void()> pace = {});
 
-  /// Accepts the connections already waiting, then closes the listening sockets
-  /// so that later attempts to connect are refused. Established connections
-  /// stay open. Call before the server shuts down.
+  /// Accepts up to 64 connections that already wait on each socket, then closes
+  /// the sockets so that later attempts to connect are refused. Established
+  /// connections stay open. Call before the server shuts down.
   void Stop();
 
   /// Disconnects all connections. Necessary because gRPC does not close a
@@ -96,11 +98,12 @@ class Acceptor {
  private:
   class Socket;
 
-  // Returns false if the process ran out of file descriptors or memory.
-  bool AcceptAll(const Socket& socket);
+  // Accepts at most `max` connections. Returns false if the process ran out of
+  // file descriptors or memory.
+  bool Accept(const Socket& socket, int max);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);
-  void Run();
+  void Run(const std::function<void()>& pace);
 
   const int send_timeout_ms_;
   const int first_reserved_;

@@ -312,6 +312,16 @@ def unknown_methods(attacker):
             attacker.count(client, streams)
 
 
+@attack(rounds=20000, seconds=3)
+def calls_on_closed_connections(attacker):
+    """Calls on connections that are closed at once, before the server could
+    limit their number."""
+    with attacker.connect() as client:
+        client.send(b"".join(h2.call(stream, h2.fields())
+                             for stream in client.new_streams(250)))
+        attacker.delivered(250)
+
+
 @attack(rounds=2000, processes=1, flags=("--threads=4", "--pollers=2"),
         arriving=64, longest=2, needs_haproxy=True)
 def rapid_reset(attacker):
