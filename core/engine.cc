@@ -7,21 +7,10 @@
 #include "core/backends/registry.h"
 #include "core/base/processors.h"
 #include "core/base/text.h"
-#include "core/chunked_run.h"
 #include "core/dialects/registry.h"
 
 namespace topk {
 namespace {
-
-// Returns the cost of a tensor in chunks: of a fold, or of concatenation and a
-// run.
-Cost ChunkedCost(const PreparedPlan& prepared, bool folds) {
-  if (folds) return prepared.FoldCost();
-  Cost cost = prepared.RunCost();
-  cost.working_bytes += cost.input_bytes;
-  cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
-  return cost;
-}
 
 // Returns the cost if either of two backends may run the request.
 Cost MaxCost(const Cost& a, const Cost& b) {
@@ -41,17 +30,6 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
                            StrCat(plan.inner, " columns next to axis ",
                                   plan.axis, " exceed the limit of a stream, ",
                                   most, "; make the axis the last one"));
-}
-
-Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
-                Engine::Chunks chunks, const Outputs& outputs,
-                const Cancellation* cancellation) {
-  if (chunks.size() == 1) return prepared.Run(chunks[0], outputs, cancellation);
-  Result<ChunkedRun> run = ChunkedRun::Start(
-      plan, prepared, prepared.FoldsWell(), outputs, cancellation);
-  if (!run.ok()) return {"", "", "", run.status()};
-  for (const auto& chunk : chunks) run->Feed(chunk);
-  return run->Finish();
 }
 
 }  // namespace
@@ -78,7 +56,7 @@ Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
   if (!plan.ok()) return plan.status();
   if (Status s = CheckPayload(*plan, data_bytes); !s.ok()) return s;
   return PrepareBest(*std::move(plan), request.request_id(),
-                     chunks == 1 ? Input::kWhole : Input::kChunks);
+                     chunks == 1 ? Arrival::kWhole : Arrival::kChunks);
 }
 
 Result<PreparedRequest> Engine::PrepareStream(
@@ -91,22 +69,16 @@ Result<PreparedRequest> Engine::PrepareStream(
                            "messages that follow");
   }
   if (Status s = CheckColumns(*plan, limits_); !s.ok()) return s;
-  return PrepareBest(*std::move(plan), header.request_id(), Input::kStream);
+  return PrepareBest(*std::move(plan), header.request_id(), Arrival::kStream);
 }
 
 PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
-                                    Input input) const {
+                                    Arrival arrival) const {
   PreparedRequest request;
   request.plan = std::make_unique<const Plan>(std::move(plan));
   request.request_id = request_id;
-  const auto cost_of = [&](const PreparedPlan& prepared) {
-    if (input == Input::kWhole) return prepared.RunCost();
-    return ChunkedCost(prepared, input == Input::kStream
-                                     ? request.plan->input.packed
-                                     : prepared.FoldsWell());
-  };
   request.prepared = PrepareLast(*request.plan);
-  request.cost = cost_of(*request.prepared);
+  request.cost = request.prepared->CostOf(arrival);
   for (const std::unique_ptr<Backend>& backend : backends_) {
     if (backend == backends_.back()) break;
     auto prepared = backend->Prepare(*request.plan);
@@ -117,7 +89,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
       continue;
     }
     // The last backend runs the request if this one fails.
-    request.cost = MaxCost(request.cost, cost_of(**prepared));
+    request.cost = MaxCost(request.cost, (*prepared)->CostOf(arrival));
     request.prepared = *std::move(prepared);
     if (chosen) break;
   }
@@ -139,12 +111,10 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   const Outputs outputs = PrepareOutputs(plan, response, cancellation);
   if (!IsCancelled(cancellation)) {
     const auto start = std::chrono::steady_clock::now();
-    Execution execution =
-        RunOn(*request.prepared, plan, chunks, outputs, cancellation);
+    Execution execution = request.prepared->Run(chunks, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
-      execution =
-          RunOn(*PrepareLast(plan), plan, chunks, outputs, cancellation);
+      execution = PrepareLast(plan)->Run(chunks, outputs, cancellation);
     }
     SetExecution(execution, std::chrono::steady_clock::now() - start, response);
   }

@@ -1,12 +1,11 @@
 // Implements TensorStream of engine.h.
 #include <chrono>
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "core/answer.h"
 #include "core/base/deferred_free.h"
 #include "core/base/dtype.h"
-#include "core/chunked_run.h"
 #include "core/engine.h"
 
 namespace topk {
@@ -14,7 +13,7 @@ namespace topk {
 struct TensorStream::State {
   PreparedRequest request;
   v1::TopKResponse response;
-  std::optional<ChunkedRun> run;
+  std::unique_ptr<Fold> fold;
   const Cancellation* cancellation = nullptr;
   int64_t received = 0;
   std::chrono::nanoseconds computing{0};
@@ -29,9 +28,8 @@ TensorStream::~TensorStream() {
   // device memory now, because it must not outlive its device.
   if (state_ == nullptr) return;
   const Cost& cost = state_->request.cost;
-  const Fold* fold = state_->run ? state_->run->fold() : nullptr;
   if (cost.output_bytes + cost.working_bytes >= kLargeBytes &&
-      (fold == nullptr || fold->OutlivesBackend())) {
+      (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
     DeferFree(std::move(state_));
   }
 }
@@ -48,33 +46,28 @@ Result<TensorStream> TensorStream::Start(const Engine& engine,
   state.response.set_request_id(state.request.request_id);
   const Outputs outputs = PrepareOutputs(plan, state.response, cancellation);
   if (IsCancelled(cancellation)) return Cancelled();
-  const auto start = [&] {
-    return ChunkedRun::Start(plan, *state.request.prepared, plan.input.packed,
-                             outputs, cancellation);
-  };
-  Result<ChunkedRun> run = start();
-  if (!run.ok()) {
-    engine.CountFallback(run.status().code);
+  auto fold = state.request.prepared->StartFold(outputs, cancellation);
+  if (!fold.ok()) {
+    engine.CountFallback(fold.status().code);
     state.request.prepared = engine.PrepareLast(plan);
-    run = start();
+    fold = state.request.prepared->StartFold(outputs, cancellation);
   }
-  state.run = *std::move(run);
+  state.fold = *std::move(fold);
   if (IsCancelled(cancellation)) return Cancelled();
   return stream;
 }
 
 Size TensorStream::FeedNanoseconds(Size bytes) const {
-  return state_->run->fold() == nullptr
-             ? CopyNanoseconds(bytes)
-             : state_->request.prepared->FeedNanoseconds(bytes);
+  return state_->request.prepared->FeedNanoseconds(bytes);
 }
 
 Size TensorStream::FinishNanoseconds() const {
   const PreparedRequest& request = state_->request;
-  if (state_->run->fold() == nullptr) return request.cost.nanoseconds;
+  const Plan& plan = *request.plan;
+  // A strided tensor is computed when all of it has arrived.
+  if (!plan.input.packed) return request.cost.nanoseconds;
   // A fold on the CPU writes each slice when its last element arrives, but
   // packs sub-byte values only at the end, at up to 1 ns each.
-  const Plan& plan = *request.plan;
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
   return request.prepared->FeedNanoseconds(0) +
          Size(packs ? plan.selected() : 0);
@@ -90,7 +83,7 @@ Status TensorStream::Feed(std::span<const std::byte> chunk) {
   }
   state.received += size;
   const auto start = std::chrono::steady_clock::now();
-  state.run->Feed(chunk);
+  state.fold->Feed(chunk);
   state.computing += std::chrono::steady_clock::now() - start;
   return IsCancelled(state.cancellation) ? Cancelled() : Status();
 }
@@ -101,7 +94,7 @@ Result<v1::TopKResponse> TensorStream::Finish() {
   if (Status s = CheckPayload(*state.request.plan, state.received); !s.ok())
     return s;
   const auto start = std::chrono::steady_clock::now();
-  const Execution execution = state.run->Finish();
+  const Execution execution = state.fold->Finish();
   state.computing += std::chrono::steady_clock::now() - start;
   if (IsCancelled(state.cancellation)) return Cancelled();
   // No fallback: the chunks are gone.

@@ -18,6 +18,7 @@
 #include "core/backends/registry.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/roofline.h"
+#include "tests/support/compute.h"
 
 namespace topk::bench {
 namespace {
@@ -36,7 +37,7 @@ class Worker {
     if (what == "time") {
       return Time(order, [&] {
         const auto start = std::chrono::steady_clock::now();
-        prepared_->Run(data_, answer_[0].outputs(), nullptr);
+        testing::RunWhole(*prepared_, data_, answer_[0].outputs());
         return std::chrono::nanoseconds(std::chrono::steady_clock::now() -
                                         start)
             .count();

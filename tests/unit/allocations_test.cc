@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/backends.h"
+#include "tests/support/compute.h"
 #include "tests/unit/counted_memory.h"
 #include "tests/unit/run_plan.h"
 
@@ -19,10 +20,9 @@ int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
   std::string values(static_cast<size_t>(plan.values.bytes), '\0');
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
   const int64_t before = allocations;
-  prepared->Run(std::as_bytes(std::span(tensor)),
-                {std::as_writable_bytes(std::span(values)),
-                 std::as_writable_bytes(std::span(indices))},
-                nullptr);
+  RunWhole(*prepared, std::as_bytes(std::span(tensor)),
+           {std::as_writable_bytes(std::span(values)),
+            std::as_writable_bytes(std::span(indices))});
   return allocations - before;
 }
 

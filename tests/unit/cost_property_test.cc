@@ -106,10 +106,12 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
     ++compared;
     const auto prepared = *backend.Prepare(*plan);
     const auto prepared_larger = *backend.Prepare(*larger);
-    ExpectAtLeast(prepared_larger->RunCost(), prepared->RunCost(),
+    ExpectAtLeast(prepared_larger->CostOf(Arrival::kWhole),
+                  prepared->CostOf(Arrival::kWhole),
                   "run " + Text(request) + " to " + Text(more));
     if (!plan->input.packed) continue;
-    ExpectAtLeast(prepared_larger->FoldCost(), prepared->FoldCost(),
+    ExpectAtLeast(prepared_larger->CostOf(Arrival::kStream),
+                  prepared->CostOf(Arrival::kStream),
                   "fold " + Text(request) + " to " + Text(more));
     const auto bytes = static_cast<int64_t>(random() % (1 << 24));
     EXPECT_GE(prepared->FeedNanoseconds(2 * bytes).value(),
@@ -219,7 +221,7 @@ TEST(CostOfAnyPlan, CoversARun) {
     const PreparedRequest prepared = prepare();
     const bool folds = prepared.plan->input.packed && random() % 3 == 0;
     const Cost cost =
-        folds ? prepared.prepared->FoldCost() : prepared.prepared->RunCost();
+        prepared.prepared->CostOf(folds ? Arrival::kStream : Arrival::kWhole);
     const std::string data = DataFor(random, *prepared.plan);
     const auto bytes = std::as_bytes(std::span(data));
     std::optional<Taken> best;

@@ -15,7 +15,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "core/backends/cpu/block_feed.h"
@@ -28,25 +30,61 @@
 
 namespace topk::cpu {
 
+/// Cuts the data of a tensor into units, which chunks may split.
+class UnitCutter {
+ public:
+  /// REQUIRES: 1 <= unit <= 8.
+  explicit UnitCutter(size_t unit) : unit_(unit) {}
+
+  /// Calls fn(units) with the whole units of the next chunk, in order.
+  template <class Fn>
+  void Cut(std::span<const std::byte> chunk, const Fn& fn) {
+    if (size_ > 0) {  // complete the split unit
+      const auto missing = chunk.first(std::min(unit_ - size_, chunk.size()));
+      std::ranges::copy(missing, split_.data() + size_);
+      size_ += missing.size();
+      if (size_ < unit_) return;
+      fn(rest());
+      chunk = chunk.subspan(missing.size());
+    }
+    size_ = chunk.size() % unit_;
+    fn(chunk.first(chunk.size() - size_));
+    std::ranges::copy(chunk.last(size_), split_.data());
+  }
+
+  /// Returns the bytes of the last unit if it is incomplete.
+  std::span<const std::byte> rest() const {
+    return std::span(split_).first(size_);
+  }
+
+ private:
+  const size_t unit_;
+  std::array<std::byte, 8> split_{};
+  size_t size_ = 0;
+};
+
 /// A fold over elements of whole bytes.
 template <class Key, bool kFloat>
-class ElementFold {
+class ElementFold final : public Fold {
  public:
-  /// All arguments must outlive this object, except `resources`, which need
-  /// only outlive its calls.
+  /// `plan` and `cancellation` must outlive this object, and `resources` its
+  /// calls.
   ElementFold(const Plan& plan, const Outputs& outputs,
               const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
               const Cancellation* cancellation)
-      : plan_(plan),
+      : Fold(plan),
+        plan_(plan),
+        outputs_(outputs),
+        encoder_(encoder),
         arenas_(resources.arenas),
         rows_(FoldRows(plan)),
         schedule_(FoldSchedule(plan, resources.threads, resources.task)),
         run_{plan,          schedule_,
              resources.set, resources.set.kernels<Key, kFloat>(),
-             encoder,       nullptr,
-             outputs,       cancellation},
+             encoder_,      nullptr,
+             outputs_,      cancellation},
         feed_(run_),
-        writer_(plan, outputs, run_.kernels, schedule_.sort_pieces,
+        writer_(plan, outputs_, run_.kernels, schedule_.sort_pieces,
                 cancellation) {
     if (rows_ == plan.n) return;
     const Selection<Key> empty(run_.kernels.kth, plan.k,
@@ -76,8 +114,25 @@ class ElementFold {
            SliceWriter<Key>::Bytes(plan.k, schedule.sort_pieces);
   }
 
-  /// Takes the next elements of the tensor.
-  void Feed(const std::byte* elements, int64_t count) {
+  // Nothing is left to do: each slice was written when its last element
+  // arrived.
+  Execution Finish() override { return {"cpu", "fold", run_.set.name}; }
+
+  // Only Take() uses the resources.
+  bool OutlivesBackend() const override { return true; }
+
+ private:
+  // The number of selections constructed between checks for cancellation.
+  static constexpr int64_t kBlockColumns = int64_t{1} << 11;
+
+  void Take(std::span<const std::byte> chunk) override {
+    elements_.Cut(chunk, [this](std::span<const std::byte> elements) {
+      Add(elements.data(), static_cast<int64_t>(elements.size() / sizeof(Key)));
+    });
+  }
+
+  // Takes the next elements of the tensor.
+  void Add(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;
     const int64_t whole = plan_.n * inner;
     while (count > 0 && !IsCancelled(run_.cancellation)) {
@@ -100,10 +155,6 @@ class ElementFold {
       count -= taken;
     }
   }
-
- private:
-  // The number of selections constructed between checks for cancellation.
-  static constexpr int64_t kBlockColumns = int64_t{1} << 11;
 
   void Buffer(const std::byte* elements, int64_t count) {
     const auto bytes = static_cast<size_t>(rows_ * plan_.inner) * sizeof(Key);
@@ -156,6 +207,8 @@ class ElementFold {
   }
 
   const Plan& plan_;
+  const Outputs outputs_;
+  const SortKeyEncoder<Key, kFloat> encoder_;
   ArenaPool& arenas_;
   const int64_t rows_;
   const Schedule schedule_;
@@ -163,6 +216,7 @@ class ElementFold {
   BlockFeed<Key, kFloat> feed_;
   SliceWriter<Key> writer_;
   std::vector<Selection<Key>> selections_;
+  UnitCutter elements_{sizeof(Key)};
   Scratch<std::byte> buffer_;
   int64_t buffered_ = 0;  // elements in the buffer
   int64_t position_ = 0;  // the number of elements before the buffered ones

@@ -106,27 +106,23 @@ class CudaPlan final : public PreparedPlan {
   }
 
   // One thread copies to pinned memory and waits for the device.
-  Cost RunCost() const override {
+  Cost CostOf(Arrival) const override {
     Cost cost = CostOfOutputs(plan_);
     cost.working_bytes = 2 * cuda::kStagingBytes;
     cost.nanoseconds += FeedNanoseconds(0);
     return cost;
   }
 
-  Cost FoldCost() const override { return RunCost(); }
-
-  bool FoldsWell() const override { return true; }
-
   // Every call may wait for the device, so none may run on a poller thread.
   Size FeedNanoseconds(Size) const override {
     return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
   }
 
-  Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
+  Execution Run(Chunks chunks, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
     const Result<std::unique_ptr<Fold>> fold = StartFold(outputs, cancellation);
     if (!fold.ok()) return {kName, "", "", fold.status()};
-    (*fold)->Feed(tensor.first(static_cast<size_t>(plan_.input.bytes)));
+    for (const auto& chunk : chunks) (*fold)->Feed(chunk);
     return (*fold)->Finish();
   }
 

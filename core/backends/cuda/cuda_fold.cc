@@ -31,7 +31,8 @@ class CudaFold final : public Fold {
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
            const Cancellation* cancellation)
-      : plan_(plan),
+      : Fold(plan),
+        plan_(plan),
         outputs_(outputs),
         cancellation_(cancellation),
         rule_(
@@ -43,7 +44,14 @@ class CudaFold final : public Fold {
         architecture_(architecture),
         lane_(std::move(lane)) {}
 
-  void Feed(std::span<const std::byte> bytes) override {
+  Execution Finish() override {
+    SwapBuffers();
+    Collect(buffers_[current_ ^ 1]);
+    return {"cuda", NameOf(method_), architecture_, lane_->status()};
+  }
+
+ private:
+  void Take(std::span<const std::byte> bytes) override {
     while (!bytes.empty() && Continues()) {
       Buffer& buffer = buffers_[current_];
       if (buffer.elements == nullptr) {
@@ -58,13 +66,6 @@ class CudaFold final : public Fold {
     }
   }
 
-  Execution Finish() override {
-    SwapBuffers();
-    Collect(buffers_[current_ ^ 1]);
-    return {"cuda", NameOf(method_), architecture_, lane_->status()};
-  }
-
- private:
   bool Continues() const {
     return lane_->status().ok() && !IsCancelled(cancellation_);
   }

@@ -26,6 +26,7 @@
 #include "core/base/processors.h"
 #include "tests/bench/gpu/cub_topk.h"
 #include "tests/bench/workload.h"
+#include "tests/support/compute.h"
 
 namespace topk::bench {
 namespace {
@@ -184,14 +185,15 @@ int Main(const std::string& path) {
     const auto on_cpu = *cpu->Prepare(plan);
     Answer right(plan);
     Say(workload, "cpu",
-        LeastOnHost([&] { on_cpu->Run(data, right.outputs(), nullptr); }),
+        LeastOnHost([&] { testing::RunWhole(*on_cpu, data, right.outputs()); }),
         {{"kernel", on_cpu->kernel()}});
     Answer ours(plan);
     nlohmann::json more = device;
     if (const auto on_gpu = gpu->Prepare(plan); on_gpu.ok()) {
       more["kernel"] = (*on_gpu)->kernel();
-      Say(workload, "end_to_end",
-          LeastOnHost([&] { (*on_gpu)->Run(data, ours.outputs(), nullptr); }),
+      Say(workload, "end_to_end", LeastOnHost([&] {
+            testing::RunWhole(**on_gpu, data, ours.outputs());
+          }),
           more);
       compare(right, ours, "end_to_end");
     }
