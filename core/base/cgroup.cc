@@ -1,7 +1,7 @@
 #include "core/base/cgroup.h"
 
-#include <algorithm>
 #include <cstdio>
+#include <sstream>
 
 namespace topk {
 namespace {
@@ -10,20 +10,17 @@ namespace {
 // or "". `table` is /proc/self/cgroup; its lines are
 // "<id>:<controllers>:<path>".
 std::string CgroupPath(const std::string& table, const std::string& wanted) {
-  size_t begin = 0;
-  while (begin < table.size()) {
-    const size_t end = std::min(table.find('\n', begin), table.size());
-    const std::string line = table.substr(begin, end - begin);
-    begin = end + 1;
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::string names = line.substr(first + 1, second - first - 1);
+  std::istringstream lines(table);
+  std::string id;
+  std::string names;
+  std::string path;
+  while (std::getline(lines, id, ':') && std::getline(lines, names, ':') &&
+         std::getline(lines, path)) {
     const bool match =
         wanted.empty()
             ? names.empty()
             : ("," + names + ",").find("," + wanted + ",") != std::string::npos;
-    if (match) return line.substr(second + 1);
+    if (match) return path;
   }
   return "";
 }
