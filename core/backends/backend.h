@@ -75,7 +75,7 @@ class Fold {
 
   /// Returns whether the fold may be destroyed after its backend, on any
   /// thread.
-  virtual bool OutlivesBackend() const { return false; }
+  virtual bool OutlivesBackend() const { return true; }
 
  private:
   virtual void Take(std::span<const std::byte> chunk) = 0;

@@ -129,11 +129,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
   select.arrangement = Arrangement::kByValue;
   cuda::EmitTask emit;
-  emit.items = select.kept;
-  emit.batches = plan.outer;
-  emit.k = plan.k;
-  emit.inner = plan.inner;
-  emit.element_bytes = bytes;
+  emit.selected = select;
   emit.values = values.get();
   emit.indices = indices.get();
   const double least = LeastOnDevice([&] {
