@@ -45,8 +45,8 @@ int64_t ExtremeSize(Random& random) {
 
 // Returns a request with sizes up to the ends of their ranges.
 PlanRequest Extreme(Random& random) {
-  const auto types = DTypes();
-  PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
+  PlanRequest request =
+      Ask(kDTypes[random() % std::size(kDTypes)].type, {}, 0, 1);
   const size_t rank = 1 + random() % 5;
   for (size_t d = 0; d < rank; ++d) {
     request.shape.push_back(ExtremeSize(random));
@@ -122,8 +122,8 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
 
 // Returns a request of any kind that this machine can run.
 PlanRequest Ordinary(Random& random) {
-  const auto types = DTypes();
-  PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
+  PlanRequest request =
+      Ask(kDTypes[random() % std::size(kDTypes)].type, {}, 0, 1);
   int64_t left = int64_t{1} << (4 + random() % 17);
   const size_t rank = 1 + random() % 3;
   for (size_t d = 0; d < rank; ++d) {

@@ -13,7 +13,7 @@
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
-#include "core/backends/cpu/cpu_fold.h"
+#include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/run_schedule.h"
 #include "core/base/deferred_free.h"
@@ -44,8 +44,6 @@ class Concatenation final : public Fold {
     const std::span<const std::byte> whole = whole_;
     return prepared_.Run(std::span(&whole, 1), outputs_, cancellation_);
   }
-
-  bool OutlivesBackend() const override { return true; }
 
  private:
   void Take(std::span<const std::byte> chunk) override {
@@ -126,7 +124,14 @@ class CpuPlan final : public PreparedPlan {
   std::unique_ptr<Fold> Start(Arrival arrival, const Outputs& outputs,
                               const Cancellation* cancellation) const {
     if (Folds(arrival)) {
-      return cpu::MakeFold(plan_, outputs, resources_, cancellation);
+      return WithSortKeyEncoder(
+          plan_,
+          [&]<class Key, bool kFloat>(
+              const SortKeyEncoder<Key, kFloat>& encoder)
+              -> std::unique_ptr<Fold> {
+            return std::make_unique<cpu::ElementFold<Key, kFloat>>(
+                plan_, outputs, encoder, resources_, cancellation);
+          });
     }
     return std::make_unique<Concatenation>(plan_, *this, outputs, cancellation);
   }

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,7 @@
 #include "core/backends/cpu/run_units.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 
@@ -63,7 +65,8 @@ class UnitCutter {
   size_t size_ = 0;
 };
 
-/// A fold over elements of whole bytes.
+/// A fold on the CPU. Each slice is written when its last element arrives. The
+/// memory of a fold does not depend on the length of the tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
@@ -73,19 +76,24 @@ class ElementFold final : public Fold {
               const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
               const Cancellation* cancellation)
       : Fold(plan),
-        plan_(plan),
-        outputs_(outputs),
+        type_(InfoOf(plan.dtype)),
+        unpacked_plan_(type_.packed() ? std::optional(UnpackedPlan(plan))
+                                      : std::nullopt),
+        plan_(unpacked_plan_ ? *unpacked_plan_ : plan),
+        values_(plan, outputs),
+        outputs_(values_.unpacked()),
         encoder_(encoder),
         arenas_(resources.arenas),
-        rows_(FoldRows(plan)),
-        schedule_(FoldSchedule(plan, resources.threads, resources.task)),
-        run_{plan,          schedule_,
+        rows_(FoldRows(plan_)),
+        schedule_(FoldSchedule(plan_, resources.threads, resources.task)),
+        run_{plan_,         schedule_,
              resources.set, resources.set.kernels<Key, kFloat>(),
              encoder_,      nullptr,
              outputs_,      cancellation},
         feed_(run_),
-        writer_(plan, outputs_, run_.kernels, schedule_.sort_pieces,
-                cancellation) {
+        writer_(plan_, outputs_, run_.kernels, schedule_.sort_pieces,
+                cancellation),
+        units_(static_cast<size_t>(type_.packed() ? type_.bits : type_.bytes)) {
     if (rows_ == plan.n) return;
     const Selection<Key> empty(run_.kernels.kth, plan.k,
                                SlackFor(plan.k, plan.inner > 1), plan.n,
@@ -114,21 +122,47 @@ class ElementFold final : public Fold {
            SliceWriter<Key>::Bytes(plan.k, schedule.sort_pieces);
   }
 
-  // Nothing is left to do: each slice was written when its last element
-  // arrived.
-  Execution Finish() override { return {"cpu", "fold", run_.set.name}; }
-
-  // Only Take() uses the resources.
-  bool OutlivesBackend() const override { return true; }
+  Execution Finish() override {
+    ForEachBlock(
+        0, values_.count(), kBlockBytes, run_.cancellation,
+        [this](int64_t begin, int64_t end) { values_.Write(begin, end); });
+    return {"cpu", "fold", run_.set.name};
+  }
 
  private:
   // The number of selections constructed between checks for cancellation.
   static constexpr int64_t kBlockColumns = int64_t{1} << 11;
 
   void Take(std::span<const std::byte> chunk) override {
-    elements_.Cut(chunk, [this](std::span<const std::byte> elements) {
-      Add(elements.data(), static_cast<int64_t>(elements.size() / sizeof(Key)));
+    units_.Cut(chunk, [this](std::span<const std::byte> units) {
+      AddUnits(units.data(),
+               static_cast<int64_t>(units.size()) * 8 / type_.bits);
     });
+    // The last group of packed elements may be incomplete.
+    const auto rest = units_.rest();
+    const int64_t left = Left();
+    if (left < kPackedGroup && !rest.empty() &&
+        static_cast<int64_t>(rest.size()) == (left * type_.bits + 7) / 8) {
+      AddUnits(rest.data(), left);
+    }
+  }
+
+  // Returns the number of elements yet to arrive.
+  int64_t Left() const {
+    return plan_.slices() * plan_.n - position_ - buffered_;
+  }
+
+  // Takes whole units of the tensor.
+  void AddUnits(const std::byte* units, int64_t count) {
+    if (!type_.packed()) return Add(units, count);
+    count = std::min(count, Left());  // the last byte may have unused bits
+    ForEachBlock(0, count, kBlockElements, run_.cancellation,
+                 [&](int64_t begin, int64_t end) {
+                   std::array<std::byte, kBlockElements> bytes;
+                   Unpack(run_.kernels, type_, units, begin, end - begin,
+                          bytes.data());
+                   Add(bytes.data(), end - begin);
+                 });
   }
 
   // Takes the next elements of the tensor.
@@ -206,7 +240,10 @@ class ElementFold final : public Fold {
     }
   }
 
+  const DTypeInfo& type_;
+  const std::optional<Plan> unpacked_plan_;
   const Plan& plan_;
+  const PackedValues values_;
   const Outputs outputs_;
   const SortKeyEncoder<Key, kFloat> encoder_;
   ArenaPool& arenas_;
@@ -216,7 +253,7 @@ class ElementFold final : public Fold {
   BlockFeed<Key, kFloat> feed_;
   SliceWriter<Key> writer_;
   std::vector<Selection<Key>> selections_;
-  UnitCutter elements_{sizeof(Key)};
+  UnitCutter units_;
   Scratch<std::byte> buffer_;
   int64_t buffered_ = 0;  // elements in the buffer
   int64_t position_ = 0;  // the number of elements before the buffered ones
