@@ -6,7 +6,7 @@
 
 #include "core/answer.h"
 #include "core/base/deferred_free.h"
-#include "core/base/processors.h"
+#include "core/base/process_limits.h"
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
 
@@ -43,6 +43,31 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
                            StrCat(plan.inner, " columns next to axis ",
                                   plan.axis, " exceed the limit of a stream, ",
                                   most, "; make the axis the last one"));
+}
+
+// Discards a response that nobody waits for. Large buffers are freed
+// asynchronously.
+void Discard(const Plan& plan, v1::TopKResponse response) {
+  constexpr int64_t kSmall = int64_t{4} << 20;  // 0.3 ms
+  if (plan.output_bytes() < kSmall) return;
+  for (v1::Tensor* tensor :
+       {response.mutable_values(), response.mutable_indices()}) {
+    if (!tensor->has_data()) continue;
+    DeferFree(tensor->release_data(), 0, [](void* p) {
+      const std::unique_ptr<std::string> data(static_cast<std::string*>(p));
+      DropPages(data->data(), data->size());
+    });
+  }
+}
+
+// Sets the response's ExecutionInfo.
+void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
+                  v1::TopKResponse& response) {
+  v1::ExecutionInfo& info = *response.mutable_execution();
+  info.set_backend(std::string(execution.backend));
+  info.set_kernel(std::string(execution.kernel));
+  info.set_instruction_set(std::string(execution.instruction_set));
+  info.set_compute_nanoseconds(duration.count());
 }
 
 }  // namespace
