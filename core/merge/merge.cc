@@ -309,11 +309,7 @@ class Merger {
         Play(node);
       }
     }
-    return FindTwice();
-  }
-
-  // Rejects a merged slice that has the same index twice.
-  Status FindTwice() {
+    // Reject an index that was selected twice.
     indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
       indices_.push_back(LoadIndex(work_.indices, Place(j)));

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
-#include "core/backends/cpu/kth.h"
+#include "core/backends/cpu/selection.h"
 #include "core/base/dtype.h"
 #include "core/base/elements.h"
 #include "core/base/with_sort_key_encoder.h"
