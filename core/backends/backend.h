@@ -93,9 +93,6 @@ class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
 
-  /// The kernel that Run() uses.
-  virtual std::string_view kernel() const = 0;
-
   /// Returns the typical duration of Run() with all its threads. Used to choose
   /// between backends. The costs below are upper bounds on CPU time instead.
   virtual int64_t EstimateNanoseconds() const = 0;

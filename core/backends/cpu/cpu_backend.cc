@@ -68,8 +68,6 @@ class CpuPlan final : public PreparedPlan {
         resources_(resources),
         schedule_(cpu::Choose(plan, resources.threads, resources.task)) {}
 
-  std::string_view kernel() const override { return NameOf(schedule_); }
-
   int64_t EstimateNanoseconds() const override {
     return cpu::EstimateNanoseconds(plan_, schedule_, resources_.threads);
   }

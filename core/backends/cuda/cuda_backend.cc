@@ -102,10 +102,6 @@ class CudaPlan final : public PreparedPlan {
   CudaPlan(const Plan& plan, const CudaBackend& backend, int64_t positions)
       : plan_(plan), backend_(backend), positions_(positions) {}
 
-  std::string_view kernel() const override {
-    return NameOf(cuda::MethodOf(plan_, positions_));
-  }
-
   int64_t EstimateNanoseconds() const override {
     return cuda::EstimateNanoseconds(plan_, positions_);
   }

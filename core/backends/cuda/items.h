@@ -17,7 +17,6 @@
 
 namespace topk::cuda {
 
-using Order64 = uint64_t;
 __extension__ using Order128 = unsigned __int128;
 
 /// A quotient and its remainder.
@@ -63,7 +62,7 @@ struct ItemTypes {
   }
 };
 
-using NarrowItems = ItemTypes<Order64, uint32_t>;
+using NarrowItems = ItemTypes<uint64_t, uint32_t>;
 using WideItems = ItemTypes<Order128, uint64_t>;
 
 /// The items of a task, computed on access: the carried items, then the items
