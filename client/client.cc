@@ -25,7 +25,7 @@
 #include "client/streamed_answer.h"
 #include "core/base/happens_before.h"
 #include "core/base/text.h"
-#include "core/security/local_address.h"
+#include "core/security/target.h"
 #include "core/wire/message_pieces.h"
 #include "core/wire/methods.h"
 #include "grpc/health/v1/health.grpc.pb.h"

@@ -8,7 +8,6 @@
 #include "core/base/text.h"
 #include "core/security/bearer_token.h"
 #include "core/security/certificates.h"
-#include "core/security/local_address.h"
 #include "core/security/small_file.h"
 #include "core/security/target.h"
 #include "proto/library_versions.h"

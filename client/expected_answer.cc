@@ -190,9 +190,9 @@ Status ExpectedAnswer::Describe(const v1::TensorDesc* desc,
       elements += Size(shape_[i] - 1) * output.strides[i];
     }
     const Size bytes = elements * info.bytes;
-    if (bytes == Size::kMax || !CheckedRoundUp4(bytes.value(), &output.bytes)) {
-      return huge;
-    }
+    const Size padded = bytes + 3;
+    if (padded == Size::kMax) return huge;
+    output.bytes = padded.value() / 4 * 4;
   }
   const int64_t total = desc->total_tensor_size_bytes();
   if (total != 0 && total < output.bytes) {

@@ -1,9 +1,7 @@
 #include "core/answer.h"
 
 #include <algorithm>
-#include <memory>
 
-#include "core/base/deferred_free.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -61,28 +59,6 @@ Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                                     cancellation, *response.mutable_indices());
   }
   return outputs;
-}
-
-void Discard(const Plan& plan, v1::TopKResponse response) {
-  constexpr int64_t kSmall = int64_t{4} << 20;  // 0.3 ms
-  if (plan.output_bytes() < kSmall) return;
-  for (v1::Tensor* tensor :
-       {response.mutable_values(), response.mutable_indices()}) {
-    if (!tensor->has_data()) continue;
-    DeferFree(tensor->release_data(), 0, [](void* p) {
-      const std::unique_ptr<std::string> data(static_cast<std::string*>(p));
-      DropPages(data->data(), data->size());
-    });
-  }
-}
-
-void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
-                  v1::TopKResponse& response) {
-  v1::ExecutionInfo& info = *response.mutable_execution();
-  info.set_backend(std::string(execution.backend));
-  info.set_kernel(std::string(execution.kernel));
-  info.set_instruction_set(std::string(execution.instruction_set));
-  info.set_compute_nanoseconds(duration.count());
 }
 
 }  // namespace topk

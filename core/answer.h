@@ -2,7 +2,6 @@
 // response message.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
 #include "core/backends/backend.h"
@@ -22,13 +21,5 @@ Status CheckPayload(const Plan& plan, int64_t bytes);
 /// cancellation (null = never), the outputs may be too short to use.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
-
-/// Discards a response that nobody waits for. Large buffers are freed
-/// asynchronously.
-void Discard(const Plan& plan, v1::TopKResponse response);
-
-/// Sets the response's ExecutionInfo.
-void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
-                  v1::TopKResponse& response);
 
 }  // namespace topk

@@ -2,25 +2,27 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "core/answer.h"
-#include "core/backends/registry.h"
-#include "core/base/processors.h"
+#include "core/base/deferred_free.h"
+#include "core/base/process_limits.h"
 #include "core/base/text.h"
-#include "core/chunked_run.h"
 #include "core/dialects/registry.h"
 
 namespace topk {
 namespace {
 
-// Returns the cost of a tensor in chunks: of a fold, or of concatenation and a
-// run.
-Cost ChunkedCost(const PreparedPlan& prepared, bool folds) {
-  if (folds) return prepared.FoldCost();
-  Cost cost = prepared.RunCost();
-  cost.working_bytes += cost.input_bytes;
-  cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
-  return cost;
+constexpr std::string_view kOrderingRule =
+    "Elements rank by value, descending for the largest and ascending for the "
+    "smallest, then by index, ascending in both. -0 equals +0; every NaN is "
+    "one value, above +infinity. The first k in rank are the answer, in rank "
+    "order or, for sort = index, by ascending index. Values are bit copies of "
+    "the input.";
+
+void AddTypes(std::span<const DType> types,
+              google::protobuf::RepeatedField<int>* field) {
+  for (const DType type : types) field->Add(static_cast<int>(type));
 }
 
 // Returns the cost if either of two backends may run the request.
@@ -43,15 +45,29 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
                                   most, "; make the axis the last one"));
 }
 
-Execution RunOn(const PreparedPlan& prepared, const Plan& plan,
-                Engine::Chunks chunks, const Outputs& outputs,
-                const Cancellation* cancellation) {
-  if (chunks.size() == 1) return prepared.Run(chunks[0], outputs, cancellation);
-  Result<ChunkedRun> run = ChunkedRun::Start(
-      plan, prepared, prepared.FoldsWell(), outputs, cancellation);
-  if (!run.ok()) return {"", "", "", run.status()};
-  for (const auto& chunk : chunks) run->Feed(chunk);
-  return run->Finish();
+// Discards a response that nobody waits for. Large buffers are freed
+// asynchronously.
+void Discard(const Plan& plan, v1::TopKResponse response) {
+  constexpr int64_t kSmall = int64_t{4} << 20;  // 0.3 ms
+  if (plan.output_bytes() < kSmall) return;
+  for (v1::Tensor* tensor :
+       {response.mutable_values(), response.mutable_indices()}) {
+    if (!tensor->has_data()) continue;
+    DeferFree(tensor->release_data(), 0, [](void* p) {
+      const std::unique_ptr<std::string> data(static_cast<std::string*>(p));
+      DropPages(data->data(), data->size());
+    });
+  }
+}
+
+// Sets the response's ExecutionInfo.
+void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
+                  v1::TopKResponse& response) {
+  v1::ExecutionInfo& info = *response.mutable_execution();
+  info.set_backend(std::string(execution.backend));
+  info.set_kernel(std::string(execution.kernel));
+  info.set_instruction_set(std::string(execution.instruction_set));
+  info.set_compute_nanoseconds(duration.count());
 }
 
 }  // namespace
@@ -78,7 +94,7 @@ Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
   if (!plan.ok()) return plan.status();
   if (Status s = CheckPayload(*plan, data_bytes); !s.ok()) return s;
   return PrepareBest(*std::move(plan), request.request_id(),
-                     chunks == 1 ? Input::kWhole : Input::kChunks);
+                     chunks == 1 ? Arrival::kWhole : Arrival::kChunks);
 }
 
 Result<PreparedRequest> Engine::PrepareStream(
@@ -91,22 +107,16 @@ Result<PreparedRequest> Engine::PrepareStream(
                            "messages that follow");
   }
   if (Status s = CheckColumns(*plan, limits_); !s.ok()) return s;
-  return PrepareBest(*std::move(plan), header.request_id(), Input::kStream);
+  return PrepareBest(*std::move(plan), header.request_id(), Arrival::kStream);
 }
 
 PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
-                                    Input input) const {
+                                    Arrival arrival) const {
   PreparedRequest request;
   request.plan = std::make_unique<const Plan>(std::move(plan));
   request.request_id = request_id;
-  const auto cost_of = [&](const PreparedPlan& prepared) {
-    if (input == Input::kWhole) return prepared.RunCost();
-    return ChunkedCost(prepared, input == Input::kStream
-                                     ? request.plan->input.packed
-                                     : prepared.FoldsWell());
-  };
   request.prepared = PrepareLast(*request.plan);
-  request.cost = cost_of(*request.prepared);
+  request.cost = request.prepared->CostOf(arrival);
   for (const std::unique_ptr<Backend>& backend : backends_) {
     if (backend == backends_.back()) break;
     auto prepared = backend->Prepare(*request.plan);
@@ -117,7 +127,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
       continue;
     }
     // The last backend runs the request if this one fails.
-    request.cost = MaxCost(request.cost, cost_of(**prepared));
+    request.cost = MaxCost(request.cost, (*prepared)->CostOf(arrival));
     request.prepared = *std::move(prepared);
     if (chosen) break;
   }
@@ -139,12 +149,10 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   const Outputs outputs = PrepareOutputs(plan, response, cancellation);
   if (!IsCancelled(cancellation)) {
     const auto start = std::chrono::steady_clock::now();
-    Execution execution =
-        RunOn(*request.prepared, plan, chunks, outputs, cancellation);
+    Execution execution = request.prepared->Run(chunks, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
-      execution =
-          RunOn(*PrepareLast(plan), plan, chunks, outputs, cancellation);
+      execution = PrepareLast(plan)->Run(chunks, outputs, cancellation);
     }
     SetExecution(execution, std::chrono::steady_clock::now() - start, response);
   }
@@ -168,6 +176,34 @@ void Engine::CountFallback(Code why) const {
   count.fetch_add(1, std::memory_order_relaxed);
 }
 
+v1::Capabilities Engine::GetCapabilities() const {
+  v1::Capabilities capabilities;
+  for (const Dialect* dialect : Dialects()) {
+    for (const OperatorVersion& version : dialect->versions) {
+      v1::OperatorCapability& row = *capabilities.add_operators();
+      row.mutable_spec()->set_dialect(dialect->id);
+      row.mutable_spec()->set_version(version.version);
+      row.set_name(std::string(version.name));
+      AddTypes(version.data_types, row.mutable_data_types());
+      AddTypes(version.index_types, row.mutable_index_types());
+    }
+  }
+  for (const std::unique_ptr<Backend>& backend : backends_) {
+    v1::BackendCapability& row = *capabilities.add_backends();
+    row.set_name(std::string(backend->name()));
+    row.set_instruction_set(std::string(backend->instruction_set()));
+    row.set_thread_count(backend->threads());
+  }
+  v1::Limits& limits = *capabilities.mutable_limits();
+  limits.set_max_elements(limits_.max_elements);
+  limits.set_max_output_bytes(limits_.max_output_bytes);
+  limits.set_max_selected_elements(limits_.max_selected_elements);
+  limits.set_max_rank(limits_.max_rank);
+  capabilities.set_ordering_rule(std::string(kOrderingRule));
+  capabilities.set_build_version(TOPK_VERSION);
+  return capabilities;
+}
+
 DeviceReport Engine::Devices() const {
   DeviceReport report;
   for (const std::unique_ptr<Backend>& backend : backends_) {
@@ -178,6 +214,99 @@ DeviceReport Engine::Devices() const {
   report.fallbacks_lost = fallbacks_lost_.load(std::memory_order_relaxed);
   report.fallbacks_full = fallbacks_full_.load(std::memory_order_relaxed);
   return report;
+}
+
+struct TensorStream::State {
+  PreparedRequest request;
+  v1::TopKResponse response;
+  std::unique_ptr<Fold> fold;
+  const Cancellation* cancellation = nullptr;
+  int64_t received = 0;
+  std::chrono::nanoseconds computing{0};
+};
+
+TensorStream::TensorStream(std::unique_ptr<State> state)
+    : state_(std::move(state)) {}
+TensorStream::TensorStream(TensorStream&&) noexcept = default;
+
+TensorStream::~TensorStream() {
+  // An unfinished stream may hold a lot of memory, which is slow to free. Free
+  // device memory now, because it must not outlive its device.
+  if (state_ == nullptr) return;
+  const Cost& cost = state_->request.cost;
+  if (cost.output_bytes + cost.working_bytes >= kLargeBytes &&
+      (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
+    DeferFree(std::move(state_));
+  }
+}
+
+Result<TensorStream> TensorStream::Start(const Engine& engine,
+                                         PreparedRequest request,
+                                         const Cancellation* cancellation) {
+  if (IsCancelled(cancellation)) return Cancelled();
+  TensorStream stream(std::make_unique<State>());
+  State& state = *stream.state_;
+  state.cancellation = cancellation;
+  state.request = std::move(request);
+  const Plan& plan = *state.request.plan;
+  state.response.set_request_id(state.request.request_id);
+  const Outputs outputs = PrepareOutputs(plan, state.response, cancellation);
+  if (IsCancelled(cancellation)) return Cancelled();
+  auto fold = state.request.prepared->StartFold(outputs, cancellation);
+  if (!fold.ok()) {
+    engine.CountFallback(fold.status().code);
+    state.request.prepared = engine.PrepareLast(plan);
+    fold = state.request.prepared->StartFold(outputs, cancellation);
+  }
+  state.fold = *std::move(fold);
+  if (IsCancelled(cancellation)) return Cancelled();
+  return stream;
+}
+
+Size TensorStream::FeedNanoseconds(Size bytes) const {
+  return state_->request.prepared->FeedNanoseconds(bytes);
+}
+
+Size TensorStream::FinishNanoseconds() const {
+  const PreparedRequest& request = state_->request;
+  const Plan& plan = *request.plan;
+  // A strided tensor is computed when all of it has arrived.
+  if (!plan.input.packed) return request.cost.nanoseconds;
+  // A fold on the CPU writes each slice when its last element arrives, but
+  // packs sub-byte values only at the end, at up to 1 ns each.
+  const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
+  return request.prepared->FeedNanoseconds(0) +
+         Size(packs ? plan.selected() : 0);
+}
+
+Status TensorStream::Feed(std::span<const std::byte> chunk) {
+  State& state = *state_;
+  if (IsCancelled(state.cancellation)) return Cancelled();
+  const Plan& plan = *state.request.plan;
+  const auto size = static_cast<int64_t>(chunk.size());
+  if (size > plan.padded_data_bytes - state.received) {
+    return CheckPayload(plan, state.received + size);
+  }
+  state.received += size;
+  const auto start = std::chrono::steady_clock::now();
+  state.fold->Feed(chunk);
+  state.computing += std::chrono::steady_clock::now() - start;
+  return IsCancelled(state.cancellation) ? Cancelled() : Status();
+}
+
+Result<v1::TopKResponse> TensorStream::Finish() {
+  State& state = *state_;
+  if (IsCancelled(state.cancellation)) return Cancelled();
+  if (Status s = CheckPayload(*state.request.plan, state.received); !s.ok())
+    return s;
+  const auto start = std::chrono::steady_clock::now();
+  const Execution execution = state.fold->Finish();
+  state.computing += std::chrono::steady_clock::now() - start;
+  if (IsCancelled(state.cancellation)) return Cancelled();
+  // No fallback: the chunks are gone.
+  if (!execution.status.ok()) return execution.status;
+  SetExecution(execution, state.computing, state.response);
+  return std::move(state.response);
 }
 
 }  // namespace topk

@@ -55,9 +55,6 @@ class Engine {
   Engine(const EngineOptions& options,
          std::vector<std::unique_ptr<Backend>> backends);
 
-  /// The chunks of a tensor's data. Chunks may end anywhere.
-  using Chunks = std::span<const std::span<const std::byte>>;
-
   /// Validates a request whose tensor has `data_bytes` bytes of data in
   /// `chunks` chunks, and computes its cost. Takes constant time and memory.
   /// Ignores `tensor.data`. Returns the errors of Lower() and CheckPayload(),
@@ -90,11 +87,9 @@ class Engine {
  private:
   friend class TensorStream;
 
-  enum class Input { kWhole, kChunks, kStream };
-
   /// Prepares a plan on the backend with the lowest estimate.
   PreparedRequest PrepareBest(Plan plan, const std::string& request_id,
-                              Input input) const;
+                              Arrival arrival) const;
   /// Prepares a plan on the last backend, the CPU, which runs every plan.
   std::unique_ptr<const PreparedPlan> PrepareLast(const Plan& plan) const;
   /// Counts a fallback to the last backend. `why` is the error code of the

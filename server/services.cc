@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/processors.h"
+#include "core/base/process_limits.h"
 #include "core/base/text.h"
 #include "server/admission/memory_limit.h"
 #include "server/telemetry/logging.h"

@@ -21,7 +21,7 @@ void AddKindFlags(CLI::App& command, BenchFlags& flags) {
       ->delimiter(',')
       ->capture_default_str();
   std::vector<std::string> types;
-  for (const DTypeInfo& row : DTypes()) types.emplace_back(row.name);
+  for (const DTypeInfo& row : kDTypes) types.emplace_back(row.name);
   command.add_option("--dtype", flags.kind.dtype, "The element type")
       ->check(CLI::IsMember(types))
       ->capture_default_str();

@@ -27,7 +27,7 @@ std::string RandomHex(int bytes) {
 
 void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
   std::vector<std::string> types;
-  for (const DTypeInfo& row : DTypes()) {
+  for (const DTypeInfo& row : kDTypes) {
     if (!HasNpyName(row)) types.emplace_back(row.name);
   }
   command

@@ -28,7 +28,7 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
                                   "-byte elements (u", type.bytes, ", V",
                                   type.bytes, "); the file has ", header.type));
   }
-  for (const DTypeInfo& row : DTypes()) {
+  for (const DTypeInfo& row : kDTypes) {
     if (HasNpyName(row) &&
         StrCat(row.name.substr(0, 1), row.bytes) == header.type) {
       return row.type;

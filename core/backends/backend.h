@@ -1,6 +1,7 @@
 // The interface of a backend. ARCHITECTURE.md explains how to add another one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -14,6 +15,13 @@
 #include "core/plan/plan.h"
 
 namespace topk {
+
+/// The chunks of a tensor's data. Chunks may end anywhere.
+using Chunks = std::span<const std::span<const std::byte>>;
+
+/// How a tensor arrives: in one chunk, in several chunks that are all there at
+/// the start, or in chunks that arrive one after another.
+enum class Arrival { kWhole, kChunks, kStream };
 
 /// The memory for the outputs: plan.values.bytes and plan.indices.bytes, zeroed
 /// by the caller. An output that the plan does not want is empty.
@@ -49,11 +57,17 @@ struct DeviceState {
 /// outputs are undefined.
 class Fold {
  public:
+  explicit Fold(const Plan& plan)
+      : missing_(static_cast<size_t>(plan.input.bytes)) {}
   virtual ~Fold() = default;
 
-  /// Takes the next bytes of the tensor, in row-major order. A chunk may end
-  /// within an element. REQUIRES: the total does not exceed plan.input.bytes.
-  virtual void Feed(std::span<const std::byte> chunk) = 0;
+  /// Takes the next bytes of the tensor's data. A chunk may end within an
+  /// element. Ignores padding.
+  void Feed(std::span<const std::byte> chunk) {
+    chunk = chunk.first(std::min(chunk.size(), missing_));
+    missing_ -= chunk.size();
+    if (!chunk.empty()) Take(chunk);
+  }
 
   /// Writes the rest of the outputs. REQUIRES: all of plan.input.bytes were
   /// fed.
@@ -61,7 +75,12 @@ class Fold {
 
   /// Returns whether the fold may be destroyed after its backend, on any
   /// thread.
-  virtual bool OutlivesBackend() const { return false; }
+  virtual bool OutlivesBackend() const { return true; }
+
+ private:
+  virtual void Take(std::span<const std::byte> chunk) = 0;
+
+  size_t missing_;
 };
 
 /// A plan that one backend will run. Thread-safe. The plan and the backend must
@@ -74,37 +93,28 @@ class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
 
-  /// The kernel that Run() uses.
-  virtual std::string_view kernel() const = 0;
-
   /// Returns the typical duration of Run() with all its threads. Used to choose
   /// between backends. The costs below are upper bounds on CPU time instead.
   virtual int64_t EstimateNanoseconds() const = 0;
 
-  /// Returns the cost of Run().
-  virtual Cost RunCost() const = 0;
-
-  /// Returns the cost of a fold over all chunks. REQUIRES: plan.input.packed.
-  virtual Cost FoldCost() const = 0;
-
-  /// Returns whether a fold is about as fast as Run(), so that concatenating
-  /// the chunks is not worth a copy.
-  virtual bool FoldsWell() const = 0;
+  /// Returns the cost of Run() on one chunk or several, or of a fold over a
+  /// stream.
+  virtual Cost CostOf(Arrival arrival) const = 0;
 
   /// Returns an upper bound on the CPU time of one Fold::Feed() of `bytes`
-  /// bytes. REQUIRES: plan.input.packed.
+  /// bytes.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
-  /// Computes the result from the whole tensor. Uses only the calling thread if
-  /// RunCost() is at most kSerialNanoseconds and the backend computes on the
-  /// CPU. REQUIRES: tensor.size() >= plan.input.bytes.
-  virtual Execution Run(std::span<const std::byte> tensor,
-                        const Outputs& outputs,
+  /// Computes the result from all chunks of the tensor. Uses only the calling
+  /// thread if there is one chunk, CostOf() is at most kSerialNanoseconds, and
+  /// the backend computes on the CPU. REQUIRES: the chunks have at least
+  /// plan.input.bytes.
+  virtual Execution Run(Chunks chunks, const Outputs& outputs,
                         const Cancellation* cancellation) const = 0;
 
   /// Starts a fold over a tensor that arrives in chunks. The errors are those
   /// of Execution::status. This object, `outputs` and `cancellation` must
-  /// outlive the fold. REQUIRES: plan.input.packed.
+  /// outlive the fold.
   virtual Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const = 0;
 };

@@ -31,14 +31,6 @@ inline bool AddWithin(int64_t limit, int64_t amount,
   return true;
 }
 
-/// Rounds `bytes` up to a multiple of 4 into *rounded and returns true, or
-/// returns false on overflow. REQUIRES: bytes >= 0.
-inline bool CheckedRoundUp4(int64_t bytes, int64_t* rounded) {
-  if (!CheckedAdd(bytes, 3, rounded)) return false;
-  *rounded &= ~int64_t{3};
-  return true;
-}
-
 /// A nonnegative count of bytes, elements or nanoseconds. Sums and products
 /// saturate at 2^63 - 1, differences at 0, so that the estimate for a hostile
 /// request is huge rather than negative.

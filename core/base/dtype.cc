@@ -1,7 +1,7 @@
 #include "core/base/dtype.h"
 
+#include <algorithm>
 #include <iterator>
-#include <limits>
 
 #include "core/base/checked.h"
 
@@ -24,17 +24,13 @@ const DTypeInfo& InfoOf(DType type) {
 }
 
 const DTypeInfo* FindDType(int number) {
-  for (const DTypeInfo& row : kDTypes) {
-    if (static_cast<int>(row.type) == number) return &row;
-  }
-  return nullptr;
+  const bool known = number >= 1 && number <= std::ssize(kDTypes);
+  return known ? &InfoOf(static_cast<DType>(number)) : nullptr;
 }
 
 const DTypeInfo* FindDType(std::string_view name) {
-  for (const DTypeInfo& row : kDTypes) {
-    if (row.name == name) return &row;
-  }
-  return nullptr;
+  const auto* row = std::ranges::find(kDTypes, name, &DTypeInfo::name);
+  return row == std::end(kDTypes) ? nullptr : row;
 }
 
 bool CheckedBytes(const DTypeInfo& type, int64_t count, int64_t* bytes) {
@@ -45,14 +41,9 @@ bool CheckedBytes(const DTypeInfo& type, int64_t count, int64_t* bytes) {
 }
 
 int64_t MaxIndex(DType index_type) {
-  switch (index_type) {
-    case DType::kI32:
-      return std::numeric_limits<int32_t>::max();
-    case DType::kU32:
-      return std::numeric_limits<uint32_t>::max();
-    default:
-      return std::numeric_limits<int64_t>::max();
-  }
+  const DTypeInfo& type = InfoOf(index_type);
+  const int bits = std::min(type.sign != 0 ? type.bits - 1 : type.bits, 63);
+  return static_cast<int64_t>((uint64_t{1} << bits) - 1);
 }
 
 }  // namespace topk

@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace topk {
@@ -38,15 +37,13 @@ enum class DType : int {
   kF8E8M0 = 23,
 };
 
-/// Which end of a byte the first element of a packed type occupies.
-enum class BitOrder { kLowFirst, kHighFirst };
-
 /// A row of the table: everything that the rest of the code knows about a type.
 ///
 /// Elements smaller than 8 bits are packed without gaps across the whole
-/// tensor. Computations use one byte per element, with the element in the
-/// highest bits (see packing.h). `sign`, `infinity` and `mantissa_bits`
-/// describe that byte.
+/// tensor. The first element of a byte has the lowest bits, but the highest bit
+/// if elements have one bit. Computations use one byte per element, with the
+/// element in the highest bits (see packing.h). `sign`, `infinity` and
+/// `mantissa_bits` describe that byte.
 struct DTypeInfo {
   DType type;
   /// The user-visible name, e.g. "f32".
@@ -64,8 +61,6 @@ struct DTypeInfo {
   uint64_t infinity;
   /// Floats: the number of mantissa bits, which are the lowest bits.
   int mantissa_bits = 0;
-  /// For packed types only.
-  BitOrder bit_order = BitOrder::kLowFirst;
 
   /// True if several elements share a byte.
   bool packed() const { return bits < 8; }
@@ -86,7 +81,7 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kU16, "u16", 16, 2, false, 0, 0},
     {DType::kU32, "u32", 32, 4, false, 0, 0},
     {DType::kU64, "u64", 64, 8, false, 0, 0},
-    {DType::kU1, "u1", 1, 1, false, 0, 0, 0, BitOrder::kHighFirst},
+    {DType::kU1, "u1", 1, 1, false, 0, 0},
     {DType::kU2, "u2", 2, 1, false, 0, 0},
     {DType::kU3, "u3", 3, 1, false, 0, 0},
     {DType::kU4, "u4", 4, 1, false, 0, 0},
@@ -102,9 +97,6 @@ inline constexpr DTypeInfo kDTypes[] = {
     // Ascending powers of two. The largest code is the only NaN.
     {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
 };
-
-/// Returns all rows.
-inline std::span<const DTypeInfo> DTypes() { return kDTypes; }
 
 /// Returns the row of a type. REQUIRES: `type` is an enumerator.
 const DTypeInfo& InfoOf(DType type);

@@ -23,9 +23,11 @@ constexpr uint64_t LowBits(int bits, int lane) {
   return mask;
 }
 
-template <int kBits, BitOrder kOrder>
+template <int kBits>
 struct Packing {
   static constexpr int kShift = 8 - kBits;
+  // Whether the first element of a byte is in the highest bits.
+  static constexpr bool kHighFirst = kBits == 1;
   // Masks of the first element, pair or half in each lane.
   static constexpr uint64_t kLow8 = LowBits(kBits, 16);
   static constexpr uint64_t kLow16 = LowBits(2 * kBits, 32);
@@ -36,7 +38,7 @@ struct Packing {
     x = (x & kLow32) | x >> 4 * kBits << 32;
     x = (x & kLow16) | (x << (16 - 2 * kBits) & kLow16 << 16);
     x = (x & kLow8) | (x << (8 - kBits) & kLow8 << 8);
-    if constexpr (kOrder == BitOrder::kHighFirst) x = __builtin_bswap64(x);
+    if constexpr (kHighFirst) x = __builtin_bswap64(x);
     return x << kShift;
   }
 
@@ -57,7 +59,7 @@ struct Packing {
   // The reverse of Spread().
   static uint64_t Gather(uint64_t x) {
     x = x >> kShift & LowBits(kBits, 8);
-    if constexpr (kOrder == BitOrder::kHighFirst) x = __builtin_bswap64(x);
+    if constexpr (kHighFirst) x = __builtin_bswap64(x);
     x = (x & kLow8) | (x >> (8 - kBits) & kLow8 << kBits);
     x = (x & kLow16) | (x >> (16 - 2 * kBits) & kLow16 << 2 * kBits);
     return (x & kLow32) | x >> 32 << 4 * kBits;
@@ -111,15 +113,15 @@ template <class Fn>
 void WithPacking(const DTypeInfo& type, const Fn& fn) {
   switch (type.bits) {
     case 1:
-      return fn(Packing<1, BitOrder::kHighFirst>());
+      return fn(Packing<1>());
     case 2:
-      return fn(Packing<2, BitOrder::kLowFirst>());
+      return fn(Packing<2>());
     case 3:
-      return fn(Packing<3, BitOrder::kLowFirst>());
+      return fn(Packing<3>());
     case 4:
-      return fn(Packing<4, BitOrder::kLowFirst>());
+      return fn(Packing<4>());
     default:
-      return fn(Packing<6, BitOrder::kLowFirst>());
+      return fn(Packing<6>());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <concepts>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -66,50 +67,43 @@ inline std::string HexOf(unsigned char byte) {
   return {kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
+/// Returns the length of the character at the start of nonempty UTF-8 text if
+/// it is safe to print, or 0 for control characters, bidirectional formatting
+/// characters and invalid bytes.
+inline size_t PrintableLength(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if (first < 0xc0 || first > 0xf4 || text.size() < length) return 0;
+  uint32_t code = first & (0x7f >> length);
+  for (const char c : text.substr(1, length - 1)) {
+    if ((c & 0xc0) != 0x80) return 0;
+    code = code << 6 | (c & 0x3f);
+  }
+  constexpr uint32_t kLeast[] = {0xa0, 0x800, 0x10000};  // else overlong
+  const auto within = [code](uint32_t low, uint32_t high) {
+    return code >= low && code <= high;
+  };
+  const bool surrogate = within(0xd800, 0xdfff);
+  const bool reorders = within(0x200e, 0x200f) || within(0x202a, 0x202e) ||
+                        within(0x2066, 0x2069);
+  return within(kLeast[length - 2], 0x10ffff) && !surrogate && !reorders
+             ? length
+             : 0;
+}
+
 /// Escapes untrusted text for a terminal or a log: control characters,
 /// bidirectional formatting characters and invalid UTF-8 bytes become \xNN.
 inline std::string EscapeControls(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-  };
   std::string escaped;
-  for (size_t i = 0; i < text.size();) {
-    const int first = byte(i);
-    const size_t length = first < 0x80    ? 1
-                          : first < 0xc2  ? 0
-                          : first < 0xe0  ? 2
-                          : first < 0xf0  ? 3
-                          : first <= 0xf4 ? 4
-                                          : 0;
-    bool printable = length > 0 && first >= 0x20 && first != 0x7f;
-    for (size_t j = 1; j < length; ++j) {
-      printable = printable && (byte(i + j) & 0xc0) == 0x80;
+  while (!text.empty()) {
+    const size_t length = PrintableLength(text);
+    if (length > 0) {
+      escaped += text.substr(0, length);
+    } else {
+      escaped += "\\x" + HexOf(static_cast<unsigned char>(text[0]));
     }
-    // Overlong forms, surrogates, and code points above U+10FFFF.
-    if ((first == 0xe0 && byte(i + 1) < 0xa0) ||
-        (first == 0xed && byte(i + 1) >= 0xa0) ||
-        (first == 0xf0 && byte(i + 1) < 0x90) ||
-        (first == 0xf4 && byte(i + 1) >= 0x90)) {
-      printable = false;
-    }
-    // U+0080 .. U+009F are control characters too.
-    if (first == 0xc2 && byte(i + 1) < 0xa0) printable = false;
-    // U+200E, U+200F, U+202A .. U+202E and U+2066 .. U+2069 reorder text.
-    const int last = byte(i + 2);
-    if (first == 0xe2 && byte(i + 1) == 0x80 &&
-        (last == 0x8e || last == 0x8f || (last >= 0xaa && last <= 0xae))) {
-      printable = false;
-    }
-    if (first == 0xe2 && byte(i + 1) == 0x81 && last >= 0xa6 && last <= 0xa9) {
-      printable = false;
-    }
-    if (printable) {
-      escaped += text.substr(i, length);
-      i += length;
-      continue;
-    }
-    escaped += "\\x" + HexOf(static_cast<unsigned char>(first));
-    ++i;
+    text.remove_prefix(std::max(length, size_t{1}));
   }
   return escaped;
 }

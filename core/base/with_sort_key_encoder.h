@@ -4,14 +4,18 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "core/base/order.h"
 #include "core/base/sort_key_encoder.h"
 
 namespace topk {
 
-/// Calls `fn` with the SortKeyEncoder for an element type and a direction.
-/// There are eight instantiations: integers and floats in four widths.
-template <class Fn>
-auto WithSortKeyEncoder(const DTypeInfo& type, bool largest, Fn fn) {
+/// Calls `fn` with the SortKeyEncoder for the members `dtype` and `direction`
+/// of a plan or a partial. There are eight instantiations: integers and floats
+/// in four widths.
+template <class Selected, class Fn>
+auto WithSortKeyEncoder(const Selected& selected, const Fn& fn) {
+  const DTypeInfo& type = InfoOf(selected.dtype);
+  const bool largest = selected.direction == Direction::kLargest;
   const auto call = [&]<class Key>(Key) {
     if (type.is_float) return fn(SortKeyEncoder<Key, true>(type, largest));
     return fn(SortKeyEncoder<Key, false>(type, largest));

@@ -150,17 +150,12 @@ Status CheckPartial(const Partial& partial, size_t number) {
                            StrCat("there are ", own, " elements along axis ",
                                   partial.axis, " where k = ", partial.k));
   }
-  switch (partial.index_type) {
-    case DType::kI32:
-    case DType::kI64:
-    case DType::kU32:
-    case DType::kU64:
-      break;
-    default:
-      return InvalidArgument(
-          "INDEX_TYPE", Path(number, "index_type"),
-          StrCat(NameOf(partial.index_type),
-                 " is not an index type: i32, i64, u32, u64"));
+  constexpr DType kIndexTypes[] = {DType::kI32, DType::kI64, DType::kU32,
+                                   DType::kU64};
+  if (std::ranges::count(kIndexTypes, partial.index_type) == 0) {
+    return InvalidArgument("INDEX_TYPE", Path(number, "index_type"),
+                           StrCat(NameOf(partial.index_type),
+                                  " is not an index type: i32, i64, u32, u64"));
   }
   if (Status s = CheckLength(partial.values, *count, partial.dtype,
                              Path(number, "values"));
@@ -198,10 +193,10 @@ struct Work {
 };
 
 // Merges slice by slice. REQUIRES: no index is negative.
-template <class Encoder, class Key>
+template <class Key, bool kFloat>
 class Merger {
  public:
-  Merger(const Encoder& encoder, const Work& work)
+  Merger(const SortKeyEncoder<Key, kFloat>& encoder, const Work& work)
       : encoder_(encoder),
         work_(work),
         leaves_(std::bit_ceil(work.sources.size())),
@@ -314,11 +309,7 @@ class Merger {
         Play(node);
       }
     }
-    return FindTwice();
-  }
-
-  // Rejects a merged slice that has the same index twice.
-  Status FindTwice() {
+    // Reject an index that was selected twice.
     indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
       indices_.push_back(LoadIndex(work_.indices, Place(j)));
@@ -356,7 +347,7 @@ class Merger {
     return {};
   }
 
-  const Encoder encoder_;
+  const SortKeyEncoder<Key, kFloat> encoder_;
   const Work& work_;
   const size_t leaves_;
   int64_t outer_ = 0;   // of the slice
@@ -365,15 +356,6 @@ class Merger {
   std::vector<uint32_t> winners_;
   std::vector<uint64_t> indices_;
 };
-
-Status MergeSlices(const Partial& like, const Work& work) {
-  return WithSortKeyEncoder(
-      InfoOf(like.dtype), like.direction == Direction::kLargest,
-      [&]<class Key, bool kFloat>(SortKeyEncoder<Key, kFloat> encoder) {
-        return Merger<SortKeyEncoder<Key, kFloat>, Key>(encoder, work)
-            .MergeAll();
-      });
-}
 
 }  // namespace
 
@@ -424,7 +406,10 @@ Result<Merged> MergePartials(std::span<const Partial> partials) {
   work.indices = std::as_writable_bytes(std::span(merged.indices)).data();
   work.values = std::as_writable_bytes(std::span(merged.values)).data();
   if (elements == 0) return merged;
-  if (Status s = MergeSlices(first, work); !s.ok()) return s;
+  Status status = WithSortKeyEncoder(first, [&](const auto& encoder) {
+    return Merger(encoder, work).MergeAll();
+  });
+  if (!status.ok()) return status;
   if (type.packed()) {
     std::string packed(static_cast<size_t>((*count * type.bits + 7) / 8), '\0');
     Pack(type, work.values, *count,

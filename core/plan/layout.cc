@@ -168,53 +168,49 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
   return empty ? 0 : nonzero;
 }
 
-Result<Layout> PackedLayout(std::span<const int64_t> shape,
-                            const DTypeInfo& type, std::string_view field) {
+Result<Layout> MakeLayout(std::span<const int64_t> shape,
+                          std::span<const int64_t> strides,
+                          const DTypeInfo& type, std::string_view shape_field,
+                          std::string_view strides_field) {
   Layout layout;
-  layout.strides.resize(shape.size());
-  // Sizes of 0 count as 1 here: no element uses the stride, and CountElements()
-  // has bounded the product of the other sizes.
-  int64_t stride = 1;
-  int64_t count = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    layout.strides[i] = stride;
-    stride *= std::max<int64_t>(shape[i], 1);
-    count *= shape[i] == 0 ? 0 : 1;
+  layout.packed = strides.empty();
+  if (layout.packed) {
+    layout.strides.resize(shape.size());
+    // Sizes of 0 count as 1 here: no element uses the stride, and
+    // CountElements() has bounded the product of the other sizes.
+    int64_t stride = 1;
+    int64_t count = 1;
+    for (size_t i = shape.size(); i-- > 0;) {
+      layout.strides[i] = stride;
+      stride *= std::max<int64_t>(shape[i], 1);
+      count *= shape[i] == 0 ? 0 : 1;
+    }
+    if (CheckedBytes(type, stride * count, &layout.bytes)) return layout;
+    return Overflow(shape_field);
   }
-  if (!CheckedBytes(type, stride * count, &layout.bytes)) {
-    return Overflow(field);
-  }
-  return layout;
-}
-
-Result<Layout> StridedLayout(std::span<const int64_t> shape,
-                             std::span<const int64_t> strides,
-                             int element_bytes, std::string_view field) {
   if (strides.size() != shape.size()) {
     return InvalidArgument(
-        "STRIDES_RANK", field,
+        "STRIDES_RANK", strides_field,
         StrCat(strides.size(), " strides for ", shape.size(), " dimensions"));
   }
-  Layout layout;
   layout.strides.assign(strides.begin(), strides.end());
-  layout.packed = false;
   int64_t last = 0;  // the position of the last element
   for (size_t i = 0; i < shape.size(); ++i) {
     if (strides[i] < 0 || strides[i] > kMaxStride) {
       return InvalidArgument(
-          "STRIDE_RANGE", PathOf(field, i),
+          "STRIDE_RANGE", PathOf(strides_field, i),
           StrCat("stride ", strides[i], " is outside 0 .. 4294967295 (UINT)"));
     }
     int64_t span = 0;
     if (!CheckedMultiply(std::max<int64_t>(shape[i] - 1, 0), strides[i],
                          &span) ||
         !CheckedAdd(last, span, &last)) {
-      return Overflow(PathOf(field, i));
+      return Overflow(PathOf(strides_field, i));
     }
   }
   if (!CheckedAdd(last, 1, &last) ||
-      !CheckedMultiply(last, element_bytes, &layout.bytes)) {
-    return Overflow(field);
+      !CheckedMultiply(last, type.bytes, &layout.bytes)) {
+    return Overflow(strides_field);
   }
   return layout;
 }

@@ -17,18 +17,15 @@ namespace topk {
 Result<int64_t> CountElements(std::span<const int64_t> shape,
                               std::string_view field);
 
-/// Returns the layout of a contiguous row-major tensor. REQUIRES:
-/// CountElements() accepts the shape.
-Result<Layout> PackedLayout(std::span<const int64_t> shape,
-                            const DTypeInfo& type, std::string_view field);
-
-/// Returns the layout of a strided tensor whose elements have `element_bytes`
-/// bytes each (sub-byte types cannot be strided). Returns INVALID_ARGUMENT,
-/// naming the field, if the numbers of strides and sizes differ, a stride is
-/// outside 0 .. 2^32 - 1, or the length overflows.
-Result<Layout> StridedLayout(std::span<const int64_t> shape,
-                             std::span<const int64_t> strides,
-                             int element_bytes, std::string_view field);
+/// Returns the layout of a tensor with these strides or, if there are none, of
+/// a contiguous row-major tensor. Returns INVALID_ARGUMENT, naming one of the
+/// fields, if the numbers of strides and sizes differ, a stride is outside
+/// 0 .. 2^32 - 1, or the length overflows. REQUIRES: CountElements() accepts
+/// the shape; elements of less than a byte have no strides.
+Result<Layout> MakeLayout(std::span<const int64_t> shape,
+                          std::span<const int64_t> strides,
+                          const DTypeInfo& type, std::string_view shape_field,
+                          std::string_view strides_field);
 
 /// The result of Overlaps().
 enum class Overlap { kNo, kYes, kUndecided };
@@ -38,7 +35,7 @@ inline constexpr int kOverlapSteps = 4000;
 
 /// Returns whether two coordinates have the same position. Exact for nested
 /// strides and for any two dimensions; otherwise kUndecided if kOverlapSteps
-/// steps do not suffice. REQUIRES: StridedLayout() accepts both.
+/// steps do not suffice. REQUIRES: MakeLayout() accepts both.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

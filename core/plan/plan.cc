@@ -114,11 +114,8 @@ Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
 
 Status SetInput(const PlanRequest& request, int64_t elements, Plan& plan) {
   const DTypeInfo& type = InfoOf(plan.dtype);
-  const bool packed = request.strides.empty();
-  Result<Layout> layout =
-      packed ? PackedLayout(request.shape, type, "tensor.shape")
-             : StridedLayout(request.shape, request.strides, type.bytes,
-                             "tensor.strides");
+  Result<Layout> layout = MakeLayout(request.shape, request.strides, type,
+                                     "tensor.shape", "tensor.strides");
   if (!layout.ok()) return layout.status();
   plan.input = *std::move(layout);
   plan.data_bytes = plan.padded_data_bytes = plan.input.bytes;
@@ -137,14 +134,13 @@ Status SetInput(const PlanRequest& request, int64_t elements, Plan& plan) {
 Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
                             const OutputRequest& request,
                             const DTypeInfo& type) {
-  const std::vector<int64_t> shape = plan.output_shape();
   const auto field = [&](const char* name) {
     return StrCat(request.field, ".", name);
   };
-  Result<Layout> layout =
-      request.strides.empty()
-          ? PackedLayout(shape, type, request.field)
-          : StridedLayout(shape, request.strides, type.bytes, field("strides"));
+  const std::string strides_field =
+      request.strides.empty() ? "" : field("strides");
+  Result<Layout> layout = MakeLayout(plan.output_shape(), request.strides, type,
+                                     request.field, strides_field);
   if (!layout.ok() || !is_buffer) return layout;
   const Result<int64_t> bytes = BufferBytes(
       layout->bytes / type.bytes, *layout, type.bytes, request.total_bytes,

@@ -60,11 +60,6 @@ Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
   return info;
 }
 
-Status CheckCaBundle(const PemFile& bundle) {
-  const Result<std::vector<Certificate>> read = ReadCertificates(bundle);
-  return read.ok() ? Status{} : read.status();
-}
-
 Status ReadKeyPair(PemFile& certificate, PemFile& key) {
   for (PemFile* pem : {&certificate, &key}) {
     if (pem->file.path.empty()) {
@@ -85,7 +80,8 @@ Status ReadCaBundle(PemFile& bundle) {
   Result<std::string> text = ReadSmallFile(bundle.file);
   if (!text.ok()) return text.status();
   bundle.text = *std::move(text);
-  return CheckCaBundle(bundle);
+  const Result<std::vector<Certificate>> read = ReadCertificates(bundle);
+  return read.ok() ? Status{} : read.status();
 }
 
 std::string UtcText(std::time_t time) {

@@ -28,11 +28,8 @@ struct CertificateInfo {
 Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                                      const PemFile& key);
 
-/// Returns OK if the file contains certificates and none is damaged.
-Status CheckCaBundle(const PemFile& bundle);
-
-/// Read the files into `text` and check them as above. Return INVALID_ARGUMENT
-/// if only one of a pair is given.
+/// Read the files into `text` and check them with CheckKeyPair() and
+/// ReadCertificates(). Return INVALID_ARGUMENT if only one of a pair is given.
 Status ReadKeyPair(PemFile& certificate, PemFile& key);
 Status ReadCaBundle(PemFile& bundle);
 

@@ -1,4 +1,5 @@
-// Validates server addresses given by users.
+// Validates server addresses given by users, and recognizes addresses of this
+// machine.
 #pragma once
 
 #include <string>
@@ -14,5 +15,13 @@ bool IsHostPort(std::string_view address, int min_port);
 /// Needed because gRPC takes ports modulo 65536 and 0x50 as 0. Targets such as
 /// unix: and xds: have no ports.
 std::string TargetError(std::string_view target);
+
+/// Returns true for a Unix socket address in gRPC's format: unix:path or
+/// unix-abstract:name. A host name that merely begins with "unix" is not one.
+bool IsUnixAddress(std::string_view address);
+
+/// Returns true if a host, with or without a port, is this machine: localhost,
+/// 127.0.0.0/8 (also IPv4-mapped), or ::1.
+bool IsLoopback(std::string_view address);
 
 }  // namespace topk

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <string>
 
-#include "core/base/cgroup.h"
+#include "core/base/process_limits.h"
 
 namespace topk {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/base/text.h"
-#include "core/security/local_address.h"
+#include "core/security/target.h"
 
 namespace topk {
 

@@ -11,6 +11,7 @@
 #include "core/backends/registry.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/roofline.h"
+#include "tests/support/compute.h"
 
 namespace topk::bench {
 namespace {
@@ -30,7 +31,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   for (auto _ : state) {
     best_read = std::min(best_read, TimeToRead(data, arena));
     const auto start = std::chrono::steady_clock::now();
-    execution = prepared->Run(data, answer.outputs(), nullptr);
+    execution = testing::RunWhole(*prepared, data, answer.outputs());
     const int64_t run =
         std::chrono::nanoseconds(std::chrono::steady_clock::now() - start)
             .count();

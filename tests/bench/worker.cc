@@ -18,6 +18,7 @@
 #include "core/backends/registry.h"
 #include "tests/bench/modes.h"
 #include "tests/bench/roofline.h"
+#include "tests/support/compute.h"
 
 namespace topk::bench {
 namespace {
@@ -36,7 +37,7 @@ class Worker {
     if (what == "time") {
       return Time(order, [&] {
         const auto start = std::chrono::steady_clock::now();
-        prepared_->Run(data_, answer_[0].outputs(), nullptr);
+        testing::RunWhole(*prepared_, data_, answer_[0].outputs());
         return std::chrono::nanoseconds(std::chrono::steady_clock::now() -
                                         start)
             .count();
@@ -62,10 +63,11 @@ class Worker {
                  static_cast<std::streamsize>(data_.size()))) {
       throw std::runtime_error("the data is too short");
     }
-    const Backend& backend = *backends_.back();
-    prepared_ = *backend.Prepare(plan_[0]);
-    return {{"kernel", prepared_->kernel()},
-            {"instruction_set", backend.instruction_set()}};
+    prepared_ = *backends_.back()->Prepare(plan_[0]);
+    const Execution execution =
+        testing::RunWhole(*prepared_, data_, answer_[0].outputs());
+    return {{"kernel", execution.kernel},
+            {"instruction_set", execution.instruction_set}};
   }
 
   static json Time(const json& order, const std::function<int64_t()>& run) {

@@ -77,16 +77,14 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
   if (!piece || !plan->input.packed) {
-    (*prepared)->Run(std::as_bytes(std::span(data)), outputs, nullptr);
+    RunWhole(**prepared, std::as_bytes(std::span(data)), outputs);
     return response;
   }
   const std::unique_ptr<Fold> fold = *(*prepared)->StartFold(outputs, nullptr);
-  const auto exact = static_cast<size_t>(plan->input.bytes);  // no padding
-  (void)FeedInPieces(data.substr(0, exact), *piece, random,
-                     [&](std::span<const std::byte> p) {
-                       fold->Feed(p);
-                       return Status();
-                     });
+  (void)FeedInPieces(data, *piece, random, [&](std::span<const std::byte> p) {
+    fold->Feed(p);
+    return Status();
+  });
   fold->Finish();
   return response;
 }

@@ -8,9 +8,16 @@
 
 namespace topk::testing {
 
+/// Runs a plan on a tensor in one chunk.
+inline Execution RunWhole(const PreparedPlan& prepared,
+                          std::span<const std::byte> tensor,
+                          const Outputs& outputs) {
+  return prepared.Run(std::span(&tensor, 1), outputs, nullptr);
+}
+
 /// Prepares and runs a request whose data is in `chunks`.
 inline Result<v1::TopKResponse> Compute(
-    const Engine& engine, const v1::TopKRequest& request, Engine::Chunks chunks,
+    const Engine& engine, const v1::TopKRequest& request, Chunks chunks,
     const Cancellation* cancellation = nullptr) {
   int64_t bytes = 0;
   for (const auto& chunk : chunks) bytes += static_cast<int64_t>(chunk.size());

@@ -200,10 +200,10 @@ class HostLane final : public Lane {
             std::initializer_list<Memory*> uses) override {
     if (!Begins()) return;
     const Uses checked(uses);
-    checked.Check(task.items, task.outputs(), task.element_bytes,
+    checked.Check(task.selected.kept, task.outputs(), task.selected.rule.bytes,
                   "answered items lie outside");
     if (task.values != nullptr) {
-      checked.Check(task.values, task.outputs() * task.element_bytes,
+      checked.Check(task.values, task.outputs() * task.selected.rule.bytes,
                     "values lie outside");
     }
     if (task.indices != nullptr) {
@@ -211,7 +211,7 @@ class HostLane final : public Lane {
                     "indices lie outside");
     }
     for (int64_t t = 0; t < task.outputs(); ++t) {
-      if (task.element_bytes <= 4) {
+      if (task.selected.rule.bytes <= 4) {
         cuda::EmitOne<cuda::NarrowItems>(task, t);
       } else {
         cuda::EmitOne<cuda::WideItems>(task, t);

@@ -39,7 +39,7 @@ TEST(Algorithms, AgreeOnEverySupportedPlan) {
   int64_t runs = 0;
   uint64_t turn = 0;
   Random random(Seed(1));
-  for (const DTypeInfo& type : DTypes()) {
+  for (const DTypeInfo& type : kDTypes) {
     for (const Shape& s : kShapes) {
       ++turn;
       PlanRequest request = Ask(type.type, s.shape, s.axis, s.k);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/backends.h"
+#include "tests/support/compute.h"
 #include "tests/unit/counted_memory.h"
 #include "tests/unit/run_plan.h"
 
@@ -14,16 +15,17 @@ int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
               int64_t k, const char* kernel) {
   const Plan plan = ValidPlan(Ask(dtype, {rows, n}, 1, k));
   const auto prepared = *backend.Prepare(plan);
-  EXPECT_TRUE(prepared->kernel().starts_with(kernel)) << prepared->kernel();
   const std::string tensor = SomeData(dtype, rows * n, 1);
   std::string values(static_cast<size_t>(plan.values.bytes), '\0');
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
   const int64_t before = allocations;
-  prepared->Run(std::as_bytes(std::span(tensor)),
-                {std::as_writable_bytes(std::span(values)),
-                 std::as_writable_bytes(std::span(indices))},
-                nullptr);
-  return allocations - before;
+  const Execution execution =
+      RunWhole(*prepared, std::as_bytes(std::span(tensor)),
+               {std::as_writable_bytes(std::span(values)),
+                std::as_writable_bytes(std::span(indices))});
+  const int64_t count = allocations - before;
+  EXPECT_TRUE(execution.kernel.starts_with(kernel)) << execution.kernel;
+  return count;
 }
 
 TEST(Allocations, DoNotGrowWithTheRows) {

@@ -45,8 +45,8 @@ int64_t ExtremeSize(Random& random) {
 
 // Returns a request with sizes up to the ends of their ranges.
 PlanRequest Extreme(Random& random) {
-  const auto types = DTypes();
-  PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
+  PlanRequest request =
+      Ask(kDTypes[random() % std::size(kDTypes)].type, {}, 0, 1);
   const size_t rank = 1 + random() % 5;
   for (size_t d = 0; d < rank; ++d) {
     request.shape.push_back(ExtremeSize(random));
@@ -106,10 +106,12 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
     ++compared;
     const auto prepared = *backend.Prepare(*plan);
     const auto prepared_larger = *backend.Prepare(*larger);
-    ExpectAtLeast(prepared_larger->RunCost(), prepared->RunCost(),
+    ExpectAtLeast(prepared_larger->CostOf(Arrival::kWhole),
+                  prepared->CostOf(Arrival::kWhole),
                   "run " + Text(request) + " to " + Text(more));
     if (!plan->input.packed) continue;
-    ExpectAtLeast(prepared_larger->FoldCost(), prepared->FoldCost(),
+    ExpectAtLeast(prepared_larger->CostOf(Arrival::kStream),
+                  prepared->CostOf(Arrival::kStream),
                   "fold " + Text(request) + " to " + Text(more));
     const auto bytes = static_cast<int64_t>(random() % (1 << 24));
     EXPECT_GE(prepared->FeedNanoseconds(2 * bytes).value(),
@@ -120,8 +122,8 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
 
 // Returns a request of any kind that this machine can run.
 PlanRequest Ordinary(Random& random) {
-  const auto types = DTypes();
-  PlanRequest request = Ask(types[random() % types.size()].type, {}, 0, 1);
+  PlanRequest request =
+      Ask(kDTypes[random() % std::size(kDTypes)].type, {}, 0, 1);
   int64_t left = int64_t{1} << (4 + random() % 17);
   const size_t rank = 1 + random() % 3;
   for (size_t d = 0; d < rank; ++d) {
@@ -219,7 +221,7 @@ TEST(CostOfAnyPlan, CoversARun) {
     const PreparedRequest prepared = prepare();
     const bool folds = prepared.plan->input.packed && random() % 3 == 0;
     const Cost cost =
-        folds ? prepared.prepared->FoldCost() : prepared.prepared->RunCost();
+        prepared.prepared->CostOf(folds ? Arrival::kStream : Arrival::kWhole);
     const std::string data = DataFor(random, *prepared.plan);
     const auto bytes = std::as_bytes(std::span(data));
     std::optional<Taken> best;

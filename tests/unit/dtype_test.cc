@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/with_sort_key_encoder.h"
+#include "core/plan/plan.h"
 #include "tests/support/oracle.h"
 #include "topk/v1/tensor.pb.h"
 
@@ -89,10 +90,10 @@ std::vector<uint64_t> PatternsOf(const DTypeInfo& type) {
 }
 
 TEST(SortKeyEncoder, OrdersEveryTypeLikeItsNumbers) {
-  for (const DTypeInfo& type : DTypes()) {
+  for (const DTypeInfo& type : kDTypes) {
     SCOPED_TRACE(type.name);
     WithSortKeyEncoder(
-        type, true,
+        Selected{.dtype = type.type},
         [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>&) {
           ExpectKeysInOrder<Key, kFloat>(type.type, PatternsOf(type));
         });
@@ -102,7 +103,7 @@ TEST(SortKeyEncoder, OrdersEveryTypeLikeItsNumbers) {
 
 TEST(DTypes, MatchTheProtocol) {
   const auto& contract = *v1::DataType_descriptor();
-  ASSERT_EQ(DTypes().size(),
+  ASSERT_EQ(std::size(kDTypes),
             static_cast<size_t>(contract.value_count() - 1));  // unspecified
   for (int i = 1; i < contract.value_count(); ++i) {
     std::string name(contract.value(i)->name());

@@ -7,6 +7,7 @@
 
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/registry.h"
+#include "tests/support/compute.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::testing {
@@ -49,7 +50,7 @@ TEST(InstructionSet, EverySupportedOneCanBeForced) {
                              std::as_writable_bytes(std::span(answer.indices))};
     const auto data = std::as_bytes(std::span(tensor));
     const auto prepared = *backends.back()->Prepare(plan);
-    EXPECT_EQ(prepared->Run(data, outputs, nullptr).instruction_set, set.name);
+    EXPECT_EQ(RunWhole(*prepared, data, outputs).instruction_set, set.name);
     const auto fold = *prepared->StartFold(outputs, nullptr);
     fold->Feed(data);
     EXPECT_EQ(fold->Finish().instruction_set, set.name);

@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
-#include "core/backends/cpu/kth.h"
+#include "core/backends/cpu/selection.h"
 #include "core/base/dtype.h"
 #include "core/base/elements.h"
 #include "core/base/with_sort_key_encoder.h"
+#include "core/plan/plan.h"
 
 namespace topk::cpu {
 namespace {
@@ -25,15 +26,18 @@ namespace {
 template <class Fn>
 void ForAll(const Fn& fn) {
   for (const InstructionSet& set : SupportedInstructionSets()) {
-    for (const DTypeInfo& type : DTypes()) {
+    for (const DTypeInfo& type : kDTypes) {
       for (const bool largest : {true, false}) {
         SCOPED_TRACE(std::string(set.name) + " " + std::string(type.name) +
                      (largest ? " largest" : " smallest"));
-        WithSortKeyEncoder(type, largest,
-                           [&]<class Key, bool kFloat>(
-                               const SortKeyEncoder<Key, kFloat>& encoder) {
-                             fn(set.kernels<Key, kFloat>(), encoder, type);
-                           });
+        WithSortKeyEncoder(
+            Selected{.dtype = type.type,
+                     .direction =
+                         largest ? Direction::kLargest : Direction::kSmallest},
+            [&]<class Key, bool kFloat>(
+                const SortKeyEncoder<Key, kFloat>& encoder) {
+              fn(set.kernels<Key, kFloat>(), encoder, type);
+            });
         if (::testing::Test::HasFatalFailure()) return;
       }
     }

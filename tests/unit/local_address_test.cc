@@ -1,7 +1,7 @@
 // Recognizes addresses that other machines cannot reach.
-#include "core/security/local_address.h"
-
 #include <gtest/gtest.h>
+
+#include "core/security/target.h"
 
 namespace topk {
 namespace {

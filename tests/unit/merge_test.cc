@@ -148,8 +148,7 @@ TEST_P(Merging, HasTheBytesOfTheWholeForAnySharding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Merging,
-                         ::testing::ValuesIn(DTypes().begin(), DTypes().end()),
+INSTANTIATE_TEST_SUITE_P(Types, Merging, ::testing::ValuesIn(kDTypes),
                          [](const auto& param) {
                            return std::string(param.param.name);
                          });

@@ -136,7 +136,7 @@ TEST(Npy, ReadsWrittenFiles) {
   const std::string path =
       StrCat(std::filesystem::temp_directory_path().string(), "/topk-npy-test-",
              getpid(), ".npy");
-  for (const DTypeInfo& type : DTypes()) {
+  for (const DTypeInfo& type : kDTypes) {
     const std::vector<int64_t> shape = {2, 3};
     std::string data;
     int64_t bytes = 0;

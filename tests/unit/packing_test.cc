@@ -21,7 +21,7 @@ using testing::WriteBits;
 
 std::vector<DTypeInfo> PackedTypes() {
   std::vector<DTypeInfo> types;
-  for (const DTypeInfo& type : DTypes()) {
+  for (const DTypeInfo& type : kDTypes) {
     if (type.packed()) types.push_back(type);
   }
   return types;

@@ -9,6 +9,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/with_sort_key_encoder.h"
+#include "core/plan/plan.h"
 
 namespace topk::cpu {
 namespace {
@@ -49,12 +50,14 @@ std::vector<Key> Interesting(const DTypeInfo& type, int random_count) {
 }
 
 TEST(Probe, AgreesWithSortKeys) {
-  for (const DTypeInfo& type : DTypes()) {
+  for (const DTypeInfo& type : kDTypes) {
     for (const bool largest : {true, false}) {
       SCOPED_TRACE(std::string(type.name) +
                    (largest ? " largest" : " smallest"));
       WithSortKeyEncoder(
-          type, largest,
+          Selected{.dtype = type.type,
+                   .direction =
+                       largest ? Direction::kLargest : Direction::kSmallest},
           [&]<class Key, bool kFloat>(
               const SortKeyEncoder<Key, kFloat>& encoder) {
             std::vector<Key> bits = Interesting<Key>(type, 500);

@@ -1,11 +1,11 @@
 // The number of processors according to cgroup files and the affinity mask.
-#include "core/base/processors.h"
-
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <thread>
 #include <utility>
+
+#include "core/base/process_limits.h"
 
 namespace topk {
 namespace {

@@ -6,6 +6,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "tests/support/compute.h"
 #include "tests/support/oracle.h"
 
 namespace topk::testing {
@@ -52,8 +53,8 @@ Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  answer.kernel = (*backend.Prepare(plan))
-                      ->Run(std::as_bytes(std::span(tensor)), outputs, nullptr)
+  answer.kernel = RunWhole(**backend.Prepare(plan),
+                           std::as_bytes(std::span(tensor)), outputs)
                       .kernel;
   return answer;
 }

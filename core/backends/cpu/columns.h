@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
@@ -42,13 +41,9 @@ class ColumnRunner {
 
   using State = ColumnState<Key>;
 
-  struct Free {
-    void operator()(Key* p) const {
-      ::operator delete(p, std::align_val_t(kVectorBytes));
-    }
+  struct alignas(kVectorBytes) Block {
+    Key keys[State::kBlock];
   };
-  // The state of a tile, or of a piece of it.
-  using Memory = std::unique_ptr<Key, Free>;
 
   // A candidate of a column that was cut into pieces or folded.
   struct Part {
@@ -74,9 +69,8 @@ class ColumnRunner {
     while (static_cast<int64_t>(pieces_.size()) < pieces) {
       const int64_t size =
           State::Elements(run_.schedule.tile * factor, plan_.k);
-      pieces_.emplace_back(static_cast<Key*>(
-          ::operator new(static_cast<size_t>(size) * sizeof(Key),
-                         std::align_val_t(kVectorBytes))));
+      pieces_.push_back(std::make_unique_for_overwrite<Block[]>(
+          static_cast<size_t>(size / State::kBlock)));
     }
     const int64_t block = std::max(
         kBlockBytes / (width * factor * static_cast<int64_t>(sizeof(Key))),
@@ -109,8 +103,8 @@ class ColumnRunner {
   }
 
   State StateOf(int64_t piece, int64_t columns) const {
-    return State::In(pieces_[static_cast<size_t>(piece)].get(), columns,
-                     plan_.k);
+    Block* const blocks = pieces_[static_cast<size_t>(piece)].get();
+    return State::In(reinterpret_cast<Key*>(blocks), columns, plan_.k);
   }
 
   // Writes the state of a tile that needs no merge.
@@ -195,7 +189,8 @@ class ColumnRunner {
 
   const Run<Key, kFloat>& run_;
   const Plan& plan_;
-  std::vector<Memory> pieces_;
+  // The state of a tile, or of each piece of it.
+  std::vector<std::unique_ptr<Block[]>> pieces_;
   std::vector<Part> parts_;
   std::vector<Place> places_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/backends/cpu/cpu_fold.h"
+#include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/run_units.h"
 #include "core/backends/cpu/unpacked.h"
@@ -20,16 +20,21 @@ Size RunBytes(const Plan& plan, const Schedule& schedule, int threads) {
          });
 }
 
+Size FoldBytes(const Plan& plan, int threads, double task) {
+  if (plan.slices() == 0) return PackedValues::Bytes(plan);
+  return PackedValues::Bytes(plan) +
+         WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                                      const SortKeyEncoder<Key, kFloat>&) {
+           return ElementFold<Key, kFloat>::Bytes(
+               InfoOf(plan.dtype).packed() ? UnpackedPlan(plan) : plan, threads,
+               task);
+         });
+}
+
 // The constants are about twice those measured, for the slowest data.
 // unit/cost_property_test.cc compares them with real runs. They depend only on
 // the layout: if they depended on the algorithm, a larger request could have a
 // lower cost.
-
-// Returns whether the tensor has columns whose elements are too small for
-// simd/columns-inl.h.
-bool AreSmallColumns(const Plan& plan) {
-  return plan.inner > 1 && plan.input.packed && InfoOf(plan.dtype).bytes < 4;
-}
 
 // Returns the time to read an element, in nanoseconds.
 double ElementNanoseconds(const Plan& plan, bool fold) {
@@ -45,7 +50,7 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
     return 3 + 10 / static_cast<double>(plan.inner) +
            (type.packed() ? 5 : bytes * 0.2);
   }
-  if (AreSmallColumns(plan)) return row + 2;
+  if (type.bytes < 4) return row + 2;  // too small for simd/columns-inl.h
   int64_t k = std::min(plan.k, kColumnK);
   k = std::min(k, CopiedFromK(plan));
   return bytes * (0.2 + 0.04 * static_cast<double>(k));

@@ -8,12 +8,15 @@
 #include "core/backends/cpu/cpu_backend.h"
 
 #include <memory>
+#include <vector>
 
+#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
-#include "core/backends/cpu/cpu_fold.h"
+#include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/run_schedule.h"
+#include "core/base/deferred_free.h"
 
 namespace topk {
 namespace {
@@ -24,6 +27,40 @@ using cpu::Schedule;
 
 constexpr std::string_view kName = "cpu";
 
+// Concatenates the chunks of a tensor, and then runs the plan on the whole.
+class Concatenation final : public Fold {
+ public:
+  Concatenation(const Plan& plan, const PreparedPlan& prepared,
+                const Outputs& outputs, const Cancellation* cancellation)
+      : Fold(plan),
+        prepared_(prepared),
+        outputs_(outputs),
+        cancellation_(cancellation) {
+    whole_.reserve(static_cast<size_t>(plan.input.bytes));
+  }
+
+  Execution Finish() override {
+    if (IsCancelled(cancellation_)) return {};  // bytes may be missing
+    const std::span<const std::byte> whole = whole_;
+    return prepared_.Run(std::span(&whole, 1), outputs_, cancellation_);
+  }
+
+ private:
+  void Take(std::span<const std::byte> chunk) override {
+    constexpr int64_t kBlock = int64_t{256} << 10;  // 0.2 ms for new pages
+    cpu::ForEachBlock(0, static_cast<int64_t>(chunk.size()), kBlock,
+                      cancellation_, [&](int64_t begin, int64_t end) {
+                        whole_.insert(whole_.end(), chunk.begin() + begin,
+                                      chunk.begin() + end);
+                      });
+  }
+
+  const PreparedPlan& prepared_;
+  const Outputs outputs_;
+  const Cancellation* const cancellation_;
+  std::vector<std::byte, DeferredFreeAllocator<std::byte>> whole_;
+};
+
 class CpuPlan final : public PreparedPlan {
  public:
   CpuPlan(const Plan& plan, Resources& resources)
@@ -31,33 +68,37 @@ class CpuPlan final : public PreparedPlan {
         resources_(resources),
         schedule_(cpu::Choose(plan, resources.threads, resources.task)) {}
 
-  std::string_view kernel() const override { return NameOf(schedule_); }
-
   int64_t EstimateNanoseconds() const override {
     return cpu::EstimateNanoseconds(plan_, schedule_, resources_.threads);
   }
 
-  Cost RunCost() const override {
-    return cpu::RunCost(plan_, schedule_, resources_.threads);
-  }
-
-  Cost FoldCost() const override {
-    return cpu::FoldCost(plan_, resources_.threads, resources_.task);
-  }
-
-  bool FoldsWell() const override {
-    return plan_.input.packed && schedule_.algorithm == cpu::Algorithm::kScan;
+  Cost CostOf(Arrival arrival) const override {
+    if (Folds(arrival)) {
+      return cpu::FoldCost(plan_, resources_.threads, resources_.task);
+    }
+    Cost cost = cpu::RunCost(plan_, schedule_, resources_.threads);
+    if (arrival != Arrival::kWhole) {
+      cost.working_bytes += cost.input_bytes;
+      cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
+    }
+    return cost;
   }
 
   Size FeedNanoseconds(Size bytes) const override {
-    return cpu::FeedNanoseconds(plan_, bytes);
+    return plan_.input.packed ? cpu::FeedNanoseconds(plan_, bytes)
+                              : CopyNanoseconds(bytes);
   }
 
-  Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
+  Execution Run(Chunks chunks, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
+    if (chunks.size() != 1) {
+      const auto fold = Start(Arrival::kChunks, outputs, cancellation);
+      for (const auto& chunk : chunks) fold->Feed(chunk);
+      return fold->Finish();
+    }
     const auto run = [&] {
-      cpu::RunSchedule(plan_, schedule_, resources_.set, tensor.data(), outputs,
-                       cancellation);
+      cpu::RunSchedule(plan_, schedule_, resources_.set, chunks[0].data(),
+                       outputs, cancellation);
     };
     schedule_.run_inline ? run() : resources_.arenas.Run(run);
     return {kName, NameOf(schedule_), resources_.set.name};
@@ -65,10 +106,34 @@ class CpuPlan final : public PreparedPlan {
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    return cpu::MakeFold(plan_, outputs, resources_, cancellation);
+    return Start(Arrival::kStream, outputs, cancellation);
   }
 
  private:
+  // Returns whether a tensor is folded rather than concatenated. A stream is
+  // folded if possible, to save memory. Other chunks are folded if that is as
+  // fast as running the whole tensor.
+  bool Folds(Arrival arrival) const {
+    return arrival != Arrival::kWhole && plan_.input.packed &&
+           (arrival == Arrival::kStream ||
+            schedule_.algorithm == cpu::Algorithm::kScan);
+  }
+
+  std::unique_ptr<Fold> Start(Arrival arrival, const Outputs& outputs,
+                              const Cancellation* cancellation) const {
+    if (Folds(arrival)) {
+      return WithSortKeyEncoder(
+          plan_,
+          [&]<class Key, bool kFloat>(
+              const SortKeyEncoder<Key, kFloat>& encoder)
+              -> std::unique_ptr<Fold> {
+            return std::make_unique<cpu::ElementFold<Key, kFloat>>(
+                plan_, outputs, encoder, resources_, cancellation);
+          });
+    }
+    return std::make_unique<Concatenation>(plan_, *this, outputs, cancellation);
+  }
+
   const Plan& plan_;
   Resources& resources_;
   const Schedule schedule_;

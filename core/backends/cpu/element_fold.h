@@ -15,7 +15,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/backends/cpu/block_feed.h"
@@ -25,29 +28,72 @@
 #include "core/backends/cpu/run_units.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 
-/// A fold over elements of whole bytes.
-template <class Key, bool kFloat>
-class ElementFold {
+/// Cuts the data of a tensor into units, which chunks may split.
+class UnitCutter {
  public:
-  /// All arguments must outlive this object, except `resources`, which need
-  /// only outlive its calls.
+  /// REQUIRES: 1 <= unit <= 8.
+  explicit UnitCutter(size_t unit) : unit_(unit) {}
+
+  /// Calls fn(units) with the whole units of the next chunk, in order.
+  template <class Fn>
+  void Cut(std::span<const std::byte> chunk, const Fn& fn) {
+    if (size_ > 0) {  // complete the split unit
+      const auto missing = chunk.first(std::min(unit_ - size_, chunk.size()));
+      std::ranges::copy(missing, split_.data() + size_);
+      size_ += missing.size();
+      if (size_ < unit_) return;
+      fn(rest());
+      chunk = chunk.subspan(missing.size());
+    }
+    size_ = chunk.size() % unit_;
+    fn(chunk.first(chunk.size() - size_));
+    std::ranges::copy(chunk.last(size_), split_.data());
+  }
+
+  /// Returns the bytes of the last unit if it is incomplete.
+  std::span<const std::byte> rest() const {
+    return std::span(split_).first(size_);
+  }
+
+ private:
+  const size_t unit_;
+  std::array<std::byte, 8> split_{};
+  size_t size_ = 0;
+};
+
+/// A fold on the CPU. Each slice is written when its last element arrives. The
+/// memory of a fold does not depend on the length of the tensor.
+template <class Key, bool kFloat>
+class ElementFold final : public Fold {
+ public:
+  /// `plan` and `cancellation` must outlive this object, and `resources` its
+  /// calls.
   ElementFold(const Plan& plan, const Outputs& outputs,
               const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
               const Cancellation* cancellation)
-      : plan_(plan),
+      : Fold(plan),
+        type_(InfoOf(plan.dtype)),
+        unpacked_plan_(type_.packed() ? std::optional(UnpackedPlan(plan))
+                                      : std::nullopt),
+        plan_(unpacked_plan_ ? *unpacked_plan_ : plan),
+        values_(plan, outputs),
+        outputs_(values_.unpacked()),
+        encoder_(encoder),
         arenas_(resources.arenas),
-        rows_(FoldRows(plan)),
-        schedule_(FoldSchedule(plan, resources.threads, resources.task)),
-        run_{plan,          schedule_,
+        rows_(FoldRows(plan_)),
+        schedule_(FoldSchedule(plan_, resources.threads, resources.task)),
+        run_{plan_,         schedule_,
              resources.set, resources.set.kernels<Key, kFloat>(),
-             encoder,       nullptr,
-             outputs,       cancellation},
+             encoder_,      nullptr,
+             outputs_,      cancellation},
         feed_(run_),
-        writer_(plan, outputs, run_.kernels, schedule_.sort_pieces,
-                cancellation) {
+        writer_(plan_, outputs_, run_.kernels, schedule_.sort_pieces,
+                cancellation),
+        units_(static_cast<size_t>(type_.packed() ? type_.bits : type_.bytes)) {
     if (rows_ == plan.n) return;
     const Selection<Key> empty(run_.kernels.kth, plan.k,
                                SlackFor(plan.k, plan.inner > 1), plan.n,
@@ -76,8 +122,51 @@ class ElementFold {
            SliceWriter<Key>::Bytes(plan.k, schedule.sort_pieces);
   }
 
-  /// Takes the next elements of the tensor.
-  void Feed(const std::byte* elements, int64_t count) {
+  Execution Finish() override {
+    ForEachBlock(
+        0, values_.count(), kBlockBytes, run_.cancellation,
+        [this](int64_t begin, int64_t end) { values_.Write(begin, end); });
+    return {"cpu", "fold", run_.set.name};
+  }
+
+ private:
+  // The number of selections constructed between checks for cancellation.
+  static constexpr int64_t kBlockColumns = int64_t{1} << 11;
+
+  void Take(std::span<const std::byte> chunk) override {
+    units_.Cut(chunk, [this](std::span<const std::byte> units) {
+      AddUnits(units.data(),
+               static_cast<int64_t>(units.size()) * 8 / type_.bits);
+    });
+    // The last group of packed elements may be incomplete.
+    const auto rest = units_.rest();
+    const int64_t left = Left();
+    if (left < kPackedGroup && !rest.empty() &&
+        static_cast<int64_t>(rest.size()) == (left * type_.bits + 7) / 8) {
+      AddUnits(rest.data(), left);
+    }
+  }
+
+  // Returns the number of elements yet to arrive.
+  int64_t Left() const {
+    return plan_.slices() * plan_.n - position_ - buffered_;
+  }
+
+  // Takes whole units of the tensor.
+  void AddUnits(const std::byte* units, int64_t count) {
+    if (!type_.packed()) return Add(units, count);
+    count = std::min(count, Left());  // the last byte may have unused bits
+    ForEachBlock(0, count, kBlockElements, run_.cancellation,
+                 [&](int64_t begin, int64_t end) {
+                   std::array<std::byte, kBlockElements> bytes;
+                   Unpack(run_.kernels, type_, units, begin, end - begin,
+                          bytes.data());
+                   Add(bytes.data(), end - begin);
+                 });
+  }
+
+  // Takes the next elements of the tensor.
+  void Add(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;
     const int64_t whole = plan_.n * inner;
     while (count > 0 && !IsCancelled(run_.cancellation)) {
@@ -100,10 +189,6 @@ class ElementFold {
       count -= taken;
     }
   }
-
- private:
-  // The number of selections constructed between checks for cancellation.
-  static constexpr int64_t kBlockColumns = int64_t{1} << 11;
 
   void Buffer(const std::byte* elements, int64_t count) {
     const auto bytes = static_cast<size_t>(rows_ * plan_.inner) * sizeof(Key);
@@ -155,7 +240,12 @@ class ElementFold {
     }
   }
 
+  const DTypeInfo& type_;
+  const std::optional<Plan> unpacked_plan_;
   const Plan& plan_;
+  const PackedValues values_;
+  const Outputs outputs_;
+  const SortKeyEncoder<Key, kFloat> encoder_;
   ArenaPool& arenas_;
   const int64_t rows_;
   const Schedule schedule_;
@@ -163,6 +253,7 @@ class ElementFold {
   BlockFeed<Key, kFloat> feed_;
   SliceWriter<Key> writer_;
   std::vector<Selection<Key>> selections_;
+  UnitCutter units_;
   Scratch<std::byte> buffer_;
   int64_t buffered_ = 0;  // elements in the buffer
   int64_t position_ = 0;  // the number of elements before the buffered ones

@@ -9,11 +9,10 @@
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/cpu/simd/bound-inl.h"
 #include "core/backends/cpu/simd/columns-inl.h"
-#include "core/backends/cpu/simd/rank-inl.h"
+#include "core/backends/cpu/simd/rearrange-inl.h"
 #include "core/backends/cpu/simd/scan-inl.h"
 #include "core/backends/cpu/simd/short_rows-inl.h"
-#include "core/backends/cpu/simd/transpose-inl.h"
-#include "core/backends/cpu/simd/unpack-inl.h"
+#include "core/backends/cpu/simd/sort_few-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {

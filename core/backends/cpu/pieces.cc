@@ -5,47 +5,14 @@
 #include <tbb/task_group.h>
 
 namespace topk::cpu {
+namespace {
 
-std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
-  const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
-  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
-  idle_.pop_back();
-  return arena;
-}
-
-bool ForEachPiece(int64_t count, const Cancellation* cancellation,
-                  FunctionRef<void(int64_t)> fn) {
-  if (count == 1) {
-    fn(0);
-    return !IsCancelled(cancellation);
-  }
-  tbb::task_group_context context;
-  tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(int64_t{0}, count,
-                      HandedOver(
-                          [&](int64_t i) {
-                            if (IsCancelled(cancellation)) {
-                              context.cancel_group_execution();
-                            } else {
-                              fn(i);
-                            }
-                          },
-                          &context),
-                      tbb::simple_partitioner(), context);
-  });
-  AnnotateHappensAfter(&context);
-  // Also false if the enclosing loop has failed in the meantime.
-  return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
-}
-
-void ForEachRange(int64_t count, int64_t grain,
-                  const Cancellation* cancellation,
-                  FunctionRef<void(int64_t, int64_t)> fn) {
-  if (count <= grain) {
-    fn(0, count);
-    return;
-  }
+// Calls fn(begin, end) on ranges of [0, count), in parallel. Returns whether
+// all calls were made.
+template <class Partitioner>
+bool ForEach(int64_t count, int64_t grain, const Partitioner& partitioner,
+             const Cancellation* cancellation,
+             absl::FunctionRef<void(int64_t, int64_t)> fn) {
   tbb::task_group_context context;
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(
@@ -59,9 +26,41 @@ void ForEachRange(int64_t count, int64_t grain,
               }
             },
             &context),
-        context);
+        partitioner, context);
   });
   AnnotateHappensAfter(&context);
+  // Also false if the enclosing loop has failed in the meantime.
+  return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
+}
+
+}  // namespace
+
+std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
+  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
+  idle_.pop_back();
+  return arena;
+}
+
+bool ForEachPiece(int64_t count, const Cancellation* cancellation,
+                  absl::FunctionRef<void(int64_t)> fn) {
+  if (count == 1) {
+    fn(0);
+    return !IsCancelled(cancellation);
+  }
+  return ForEach(count, 1, tbb::simple_partitioner(), cancellation,
+                 [&](int64_t piece, int64_t) { fn(piece); });
+}
+
+void ForEachRange(int64_t count, int64_t grain,
+                  const Cancellation* cancellation,
+                  absl::FunctionRef<void(int64_t, int64_t)> fn) {
+  if (count <= grain) {
+    fn(0, count);
+  } else {
+    ForEach(count, grain, tbb::auto_partitioner(), cancellation, fn);
+  }
 }
 
 }  // namespace topk::cpu

@@ -5,6 +5,7 @@
 // a task of another request, and would hold the memory of both.
 #pragma once
 
+#include <absl/functional/function_ref.h>
 #include <tbb/task_arena.h>
 
 #include <cstdint>
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include "core/base/cancellation.h"
-#include "core/base/function_ref.h"
 #include "core/base/happens_before.h"
 
 namespace topk::cpu {
@@ -49,12 +49,12 @@ class ArenaPool {
 /// calls after a cancellation. Returns whether all calls were made. If not,
 /// their results must not be read.
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
-                  FunctionRef<void(int64_t)> fn);
+                  absl::FunctionRef<void(int64_t)> fn);
 
 /// Calls fn(begin, end) on ranges of [0, count) of `grain` or more, in parallel
 /// if there are several. Starts no more calls after a cancellation.
 void ForEachRange(int64_t count, int64_t grain,
                   const Cancellation* cancellation,
-                  FunctionRef<void(int64_t, int64_t)> fn);
+                  absl::FunctionRef<void(int64_t, int64_t)> fn);
 
 }  // namespace topk::cpu

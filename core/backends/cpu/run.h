@@ -14,7 +14,6 @@
 #include "core/backends/cpu/pieces.h"
 #include "core/base/cancellation.h"
 #include "core/base/checked.h"
-#include "core/base/deferred_free.h"
 #include "core/base/dtype.h"
 #include "core/base/elements.h"
 #include "core/base/sort_key_encoder.h"
@@ -50,20 +49,5 @@ struct Run {
     return At<Key>(tensor, element - first);
   }
 };
-
-/// Calls `fn` with the SortKeyEncoder of a plan's elements.
-template <class Fn>
-auto WithSortKeyEncoder(const Plan& plan, Fn fn) {
-  return topk::WithSortKeyEncoder(
-      InfoOf(plan.dtype), plan.direction == Direction::kLargest, std::move(fn));
-}
-
-/// Destroys selections of `bytes` bytes, asynchronously if they are large.
-template <class T>
-void DeferDestroy(std::vector<T>& selections, Size bytes) {
-  constexpr int64_t kSoon = int64_t{16} << 20;  // 2 ms
-  if (bytes < kSoon || selections.empty()) return;
-  DeferFree(std::make_unique<std::vector<T>>(std::move(selections)));
-}
 
 }  // namespace topk::cpu

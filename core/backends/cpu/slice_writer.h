@@ -160,28 +160,25 @@ class SliceWriter {
 
   template <class Index, class Each>
   void StoreAs(int64_t slice, const Each& each) const {
-    const auto axis = static_cast<size_t>(plan_.axis);
-    const int64_t value_stride = plan_.values.strides[axis];
-    const int64_t index_stride = plan_.indices.strides[axis];
-    const auto offset = static_cast<uint64_t>(plan_.index_offset);
-    const int64_t value_base = SliceOffset(plan_, plan_.values, slice);
-    const int64_t index_base = SliceOffset(plan_, plan_.indices, slice);
     ForEachBlockOf(plan_.k, [&](int64_t begin, int64_t end) {
       // Local copies: byte stores may alias members.
       std::byte* const values =
           plan_.wants_values ? outputs_.values.data() : nullptr;
       std::byte* const indices =
           plan_.wants_indices ? outputs_.indices.data() : nullptr;
-      const auto by = offset;
-      const int64_t value_step = value_stride;
-      const int64_t index_step = index_stride;
-      int64_t value = value_base + begin * value_step;
-      int64_t index = index_base + begin * index_step;
+      const auto axis = static_cast<size_t>(plan_.axis);
+      const int64_t value_step = plan_.values.strides[axis];
+      const int64_t index_step = plan_.indices.strides[axis];
+      const auto offset = static_cast<uint64_t>(plan_.index_offset);
+      int64_t value =
+          SliceOffset(plan_, plan_.values, slice) + begin * value_step;
+      int64_t index =
+          SliceOffset(plan_, plan_.indices, slice) + begin * index_step;
       for (int64_t j = begin; j < end; ++j) {
         each(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
           if (values != nullptr) Store(values, value, bits);
           if (indices != nullptr) {
-            Store(indices, index, static_cast<Index>(at + by));
+            Store(indices, index, static_cast<Index>(at + offset));
           }
         });
         value += value_step;

@@ -3,14 +3,17 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/backends/cpu/block_feed.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/slice_writer.h"
+#include "core/base/deferred_free.h"
 
 namespace topk::cpu {
 
@@ -64,7 +67,11 @@ class SliceRunner {
         SelectWhole(tile.first, tile.count);
       }
     }
-    DeferDestroy(selections_, SelectionBytes(plan_, schedule_));
+    constexpr int64_t kLarge = int64_t{16} << 20;  // 2 ms
+    if (SelectionBytes(plan_, schedule_) >= kLarge) {
+      DeferFree(
+          std::make_unique<decltype(selections_)>(std::move(selections_)));
+    }
   }
 
  private:

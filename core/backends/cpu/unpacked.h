@@ -66,15 +66,16 @@ Key FirstKey(const DTypeInfo& type,
   return first;
 }
 
-/// The output values, selected as bytes and packed at the end, because
-/// different threads may select neighbors that share a byte.
+/// The outputs of a plan. Values of less than a byte are selected as bytes and
+/// packed at the end, because different threads may select neighbors that share
+/// a byte.
 class PackedValues {
  public:
   /// Throws std::bad_alloc.
-  explicit PackedValues(const Plan& plan)
-      : plan_(plan),
-        bytes_(memory_.Get(
-            static_cast<size_t>(plan.wants_values ? plan.selected() : 0))) {}
+  PackedValues(const Plan& plan, const Outputs& outputs)
+      : type_(InfoOf(plan.dtype)),
+        outputs_(outputs),
+        bytes_(memory_.Get(static_cast<size_t>(Bytes(plan).value()))) {}
 
   /// Returns an upper bound on the memory of this object, in bytes.
   static Size Bytes(const Plan& plan) {
@@ -82,22 +83,24 @@ class PackedValues {
                                                             : 0;
   }
 
-  /// Returns the outputs to select into, in place of the plan's.
-  Outputs WithUnpackedValues(const Outputs& outputs) const {
-    return {bytes_, outputs.indices};
+  /// Returns the outputs to select into.
+  Outputs unpacked() const {
+    return bytes_.empty() ? outputs_ : Outputs{bytes_, outputs_.indices};
   }
 
-  /// Packs the values begin .. end - 1 into the plan's own output. REQUIRES:
-  /// `begin` is the start of a group; `end` is too, or is the end of the
-  /// output.
-  void Write(int64_t begin, int64_t end, const Outputs& outputs) const {
-    const DTypeInfo& type = InfoOf(plan_.dtype);
-    Pack(type, bytes_.data() + begin, end - begin,
-         outputs.values.data() + begin / kPackedGroup * type.bits);
+  /// Returns the number of values to pack.
+  int64_t count() const { return static_cast<int64_t>(bytes_.size()); }
+
+  /// Packs the values begin .. end - 1. REQUIRES: `begin` is the start of a
+  /// group; `end` is too, or is count().
+  void Write(int64_t begin, int64_t end) const {
+    Pack(type_, bytes_.data() + begin, end - begin,
+         outputs_.values.data() + begin / kPackedGroup * type_.bits);
   }
 
  private:
-  const Plan& plan_;
+  const DTypeInfo& type_;
+  const Outputs outputs_;
   Scratch<std::byte> memory_;
   const std::span<std::byte> bytes_;
 };

@@ -21,59 +21,9 @@ using cuda::Lane;
 
 constexpr std::string_view kName = "cuda";
 
-// The devices, used in turn.
-class DeviceSet {
- public:
-  explicit DeviceSet(std::vector<std::unique_ptr<Device>> devices)
-      : devices_(std::move(devices)) {}
-
-  std::string_view architecture() const {
-    return devices_.front()->architecture();
-  }
-
-  // Returns UNIMPLEMENTED if no device can run a plan that takes `bytes` bytes.
-  Status Check(int64_t bytes) const;
-
-  // Opens a lane on the next device that is neither lost nor full.
-  Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) const {
-    const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
-    for (size_t i = 0;; ++i) {
-      Device& device = *devices_[(first + i) % devices_.size()];
-      Result<std::unique_ptr<Lane>> lane = device.OpenLane(bytes);
-      if (lane.ok() || i + 1 == devices_.size()) return lane;
-    }
-  }
-
-  std::vector<DeviceState> States() const {
-    std::vector<DeviceState> states;
-    for (const auto& device : devices_) states.push_back(device->state());
-    return states;
-  }
-
- private:
-  const std::vector<std::unique_ptr<Device>> devices_;
-  mutable std::atomic<size_t> next_ = 0;
-};
-
 Status Declined(const std::string& what) {
   return Unimplemented("NOT_ON_THIS_BACKEND", "",
                        StrCat("the CUDA backend does not take ", what));
-}
-
-Status DeviceSet::Check(int64_t bytes) const {
-  int64_t most = 0;
-  bool lost = true;
-  for (const auto& device : devices_) {
-    if (device->lost()) continue;
-    lost = false;
-    most = std::max(most, device->memory_limit());
-  }
-  if (lost) return Declined("anything: each of its devices is lost");
-  if (bytes > most) {
-    return Declined(
-        StrCat("what takes ", bytes, " bytes of a device that gives ", most));
-  }
-  return {};
 }
 
 // Returns OK for plans that the kernels can run.
@@ -92,59 +42,7 @@ Status CheckPlan(const Plan& plan) {
   return {};
 }
 
-class CudaPlan final : public PreparedPlan {
- public:
-  CudaPlan(const Plan& plan, const DeviceSet& devices, int64_t positions)
-      : plan_(plan), devices_(devices), positions_(positions) {}
-
-  std::string_view kernel() const override {
-    return NameOf(cuda::MethodOf(plan_, positions_));
-  }
-
-  int64_t EstimateNanoseconds() const override {
-    return cuda::EstimateNanoseconds(plan_, positions_);
-  }
-
-  // One thread copies to pinned memory and waits for the device.
-  Cost RunCost() const override {
-    Cost cost = CostOfOutputs(plan_);
-    cost.working_bytes = 2 * cuda::kStagingBytes;
-    cost.nanoseconds += FeedNanoseconds(0);
-    return cost;
-  }
-
-  Cost FoldCost() const override { return RunCost(); }
-
-  bool FoldsWell() const override { return true; }
-
-  // Every call may wait for the device, so none may run on a poller thread.
-  Size FeedNanoseconds(Size) const override {
-    return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
-  }
-
-  Execution Run(std::span<const std::byte> tensor, const Outputs& outputs,
-                const Cancellation* cancellation) const override {
-    const Result<std::unique_ptr<Fold>> fold = StartFold(outputs, cancellation);
-    if (!fold.ok()) return {kName, "", "", fold.status()};
-    (*fold)->Feed(tensor.first(static_cast<size_t>(plan_.input.bytes)));
-    return (*fold)->Finish();
-  }
-
-  Result<std::unique_ptr<Fold>> StartFold(
-      const Outputs& outputs, const Cancellation* cancellation) const override {
-    Result<std::unique_ptr<Lane>> lane =
-        devices_.OpenLane(cuda::DeviceBytes(plan_, positions_));
-    if (!lane.ok()) return lane.status();
-    return cuda::MakeFold(plan_, outputs, *std::move(lane), positions_,
-                          devices_.architecture(), cancellation);
-  }
-
- private:
-  const Plan& plan_;
-  const DeviceSet& devices_;
-  const int64_t positions_;  // per chunk
-};
-
+// Uses its devices in turn.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::vector<std::unique_ptr<Device>> devices,
@@ -153,30 +51,107 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return kName; }
   std::string_view instruction_set() const override {
-    return devices_.architecture();
+    return devices_.front()->architecture();
   }
   int threads() const override { return 0; }
 
   Result<std::unique_ptr<const PreparedPlan>> Prepare(
-      const Plan& plan) const override {
-    if (Status s = CheckPlan(plan); !s.ok()) return s;
-    const int64_t positions = cuda::PositionsPerChunk(plan, chunk_elements_);
-    if (Status s = devices_.Check(cuda::DeviceBytes(plan, positions));
-        !s.ok()) {
-      return s;
-    }
-    return std::unique_ptr<const PreparedPlan>(
-        std::make_unique<CudaPlan>(plan, devices_, positions));
-  }
+      const Plan& plan) const override;
 
   std::vector<DeviceState> Devices() const override {
-    return devices_.States();
+    std::vector<DeviceState> states;
+    for (const auto& device : devices_) states.push_back(device->state());
+    return states;
+  }
+
+  // Opens a lane on the next device that is neither lost nor full.
+  Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) const {
+    const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
+    for (size_t i = 0;; ++i) {
+      Device& device = *devices_[(first + i) % devices_.size()];
+      Result<std::unique_ptr<Lane>> lane = device.OpenLane(bytes);
+      if (lane.ok() || i + 1 == devices_.size()) return lane;
+    }
   }
 
  private:
-  const DeviceSet devices_;
+  // Returns UNIMPLEMENTED if no device can run a plan that takes `bytes` bytes.
+  Status CheckDevices(int64_t bytes) const {
+    int64_t most = 0;
+    bool lost = true;
+    for (const auto& device : devices_) {
+      if (device->lost()) continue;
+      lost = false;
+      most = std::max(most, device->memory_limit());
+    }
+    if (lost) return Declined("anything: each of its devices is lost");
+    if (bytes > most) {
+      return Declined(
+          StrCat("what takes ", bytes, " bytes of a device that gives ", most));
+    }
+    return {};
+  }
+
+  const std::vector<std::unique_ptr<Device>> devices_;
   const int64_t chunk_elements_;
+  mutable std::atomic<size_t> next_ = 0;
 };
+
+class CudaPlan final : public PreparedPlan {
+ public:
+  CudaPlan(const Plan& plan, const CudaBackend& backend, int64_t positions)
+      : plan_(plan), backend_(backend), positions_(positions) {}
+
+  int64_t EstimateNanoseconds() const override {
+    return cuda::EstimateNanoseconds(plan_, positions_);
+  }
+
+  // One thread copies to pinned memory and waits for the device.
+  Cost CostOf(Arrival) const override {
+    Cost cost = CostOfOutputs(plan_);
+    cost.working_bytes = 2 * cuda::kStagingBytes;
+    cost.nanoseconds += FeedNanoseconds(0);
+    return cost;
+  }
+
+  // Every call may wait for the device, so none may run on a poller thread.
+  Size FeedNanoseconds(Size) const override {
+    return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
+  }
+
+  Execution Run(Chunks chunks, const Outputs& outputs,
+                const Cancellation* cancellation) const override {
+    const Result<std::unique_ptr<Fold>> fold = StartFold(outputs, cancellation);
+    if (!fold.ok()) return {kName, "", "", fold.status()};
+    for (const auto& chunk : chunks) (*fold)->Feed(chunk);
+    return (*fold)->Finish();
+  }
+
+  Result<std::unique_ptr<Fold>> StartFold(
+      const Outputs& outputs, const Cancellation* cancellation) const override {
+    Result<std::unique_ptr<Lane>> lane =
+        backend_.OpenLane(cuda::DeviceBytes(plan_, positions_));
+    if (!lane.ok()) return lane.status();
+    return std::unique_ptr<Fold>(std::make_unique<cuda::CudaFold>(
+        plan_, outputs, *std::move(lane), positions_,
+        backend_.instruction_set(), cancellation));
+  }
+
+ private:
+  const Plan& plan_;
+  const CudaBackend& backend_;
+  const int64_t positions_;  // per chunk
+};
+
+Result<std::unique_ptr<const PreparedPlan>> CudaBackend::Prepare(
+    const Plan& plan) const {
+  if (Status s = CheckPlan(plan); !s.ok()) return s;
+  const int64_t positions = cuda::PositionsPerChunk(plan, chunk_elements_);
+  Status s = CheckDevices(cuda::DeviceBytes(plan, positions));
+  if (!s.ok()) return s;
+  return std::unique_ptr<const PreparedPlan>(
+      std::make_unique<CudaPlan>(plan, *this, positions));
+}
 
 }  // namespace
 

@@ -1,23 +1,209 @@
 // A selection on a device over a contiguous tensor that arrives in chunks.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <utility>
 
 #include "core/backends/backend.h"
+#include "core/backends/cuda/chunks.h"
 #include "core/backends/cuda/device.h"
+#include "core/backends/cuda/items.h"
 
 namespace topk::cuda {
 
-/// Implements PreparedPlan::StartFold(). Copies the tensor to the device in
-/// chunks of `chunk_positions` positions, computes a chunk while the next one
-/// is copied, keeps the best k of each unfinished slice on the device, and
-/// copies the results of finished slices back. `architecture` is the device's
-/// architecture and must outlive the fold. The status of Finish() is the lane's
-/// status.
-std::unique_ptr<Fold> MakeFold(const Plan& plan, const Outputs& outputs,
-                               std::unique_ptr<Lane> lane,
-                               int64_t chunk_positions,
-                               std::string_view architecture,
-                               const Cancellation* cancellation);
+/// Copies the tensor to the device in chunks, computes a chunk while the next
+/// one is copied, keeps the best k of each unfinished slice on the device, and
+/// copies the results of finished slices back. The status of Finish() is the
+/// lane's status.
+class CudaFold final : public Fold {
+ public:
+  /// `plan`, `cancellation` and `architecture`, the device's, must outlive this
+  /// object. A chunk has `chunk_positions` positions.
+  CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
+           int64_t chunk_positions, std::string_view architecture,
+           const Cancellation* cancellation)
+      : Fold(plan),
+        plan_(plan),
+        outputs_(outputs),
+        cancellation_(cancellation),
+        rule_(
+            RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest)),
+        index_bytes_(InfoOf(plan.index_type).bytes),
+        position_bytes_(static_cast<size_t>(plan.inner * rule_.bytes)),
+        chunk_bytes_(static_cast<size_t>(chunk_positions) * position_bytes_),
+        method_(MethodOf(plan, chunk_positions)),
+        architecture_(architecture),
+        lane_(std::move(lane)) {}
+
+  // Holds memory of the device.
+  bool OutlivesBackend() const override { return false; }
+
+  Execution Finish() override {
+    SwapBuffers();
+    Collect(buffers_[current_ ^ 1]);
+    return {"cuda", NameOf(method_), architecture_, lane_->status()};
+  }
+
+ private:
+  // Items on the device: [slices, count].
+  struct Items {
+    std::unique_ptr<Memory> memory;
+    ItemArrays arrays;
+    int64_t count = 0;
+  };
+
+  // A chunk on the device, and the outputs of the slices that end in the chunk.
+  struct Buffer {
+    std::unique_ptr<Memory> elements;
+    size_t filled = 0;
+    std::unique_ptr<Memory> values;
+    std::unique_ptr<Memory> indices;
+    int64_t first_batch = 0;
+    int64_t batches = 0;
+  };
+
+  void Take(std::span<const std::byte> bytes) override {
+    while (!bytes.empty() && Continues()) {
+      Buffer& buffer = buffers_[current_];
+      if (buffer.elements == nullptr) {
+        buffer.elements = lane_->Allocate(chunk_bytes_);
+      }
+      const auto part =
+          bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));
+      lane_->Upload(part, *buffer.elements, buffer.filled);
+      buffer.filled += part.size();
+      bytes = bytes.subspan(part.size());
+      if (buffer.filled == chunk_bytes_) SwapBuffers();
+    }
+  }
+
+  bool Continues() const {
+    return lane_->status().ok() && !IsCancelled(cancellation_);
+  }
+
+  // Starts computing the current buffer, and collects the outputs of the other
+  // buffer, which becomes the current buffer.
+  void SwapBuffers() {
+    if (Continues()) Compute(buffers_[current_]);
+    current_ ^= 1;
+    Collect(buffers_[current_]);
+  }
+
+  void Compute(Buffer& buffer) {
+    const auto positions =
+        static_cast<int64_t>(buffer.filled / position_bytes_);
+    const auto tiles =
+        CutTiles(plan_, next_position_, next_position_ + positions);
+    for (const Tile& tile : tiles) {
+      if (!tile.Ends(plan_)) continue;
+      if (buffer.batches == 0) buffer.first_batch = tile.first_batch;
+      buffer.batches += tile.batches;
+    }
+    if (const int64_t count = buffer.batches * plan_.k * plan_.inner;
+        count > 0) {
+      if (plan_.wants_values) buffer.values = Allocate(count * rule_.bytes);
+      if (plan_.wants_indices) buffer.indices = Allocate(count * index_bytes_);
+    }
+    size_t at = 0;
+    for (const Tile& tile : tiles) {
+      if (!Continues()) return;
+      Compute(tile, at, buffer);
+      at +=
+          static_cast<size_t>(tile.batches * tile.positions) * position_bytes_;
+    }
+    next_position_ += positions;
+    buffer.filled = 0;
+  }
+
+  // Keeps the best k of each slice of the tile at `at` in the buffer.
+  void Compute(const Tile& tile, size_t at, Buffer& buffer) {
+    SelectTask task;
+    task.rule = rule_;
+    task.elements = buffer.elements->data() + at;
+    task.batches = tile.batches;
+    task.positions = tile.positions;
+    task.inner = plan_.inner;
+    task.first_position = tile.first_position;
+    if (tile.first_position > 0) {
+      task.carried = carried_.arrays;
+      task.carried_count = carried_.count;
+    }
+    const bool ends = tile.Ends(plan_);
+    task.k = std::min(plan_.k, task.length());
+    task.method = ChooseMethod(task.slices(), task.length(), task.k);
+    if (ends) {
+      task.arrangement = plan_.order == Order::kValue ? Arrangement::kByValue
+                                                      : Arrangement::kByIndex;
+    }
+    const int64_t count = task.slices() * task.k;
+    Items kept;
+    kept.memory = Allocate(count * ItemBytes(rule_.bytes));
+    if (!Continues()) return;
+    kept.arrays = ArraysIn(kept.memory->data(), count, rule_.bytes);
+    kept.count = task.k;
+    task.kept = kept.arrays;
+    lane_->Select(task, {buffer.elements.get(), carried_.memory.get(),
+                         kept.memory.get()});
+    if (ends) Emit(tile, task, *kept.memory, buffer);
+    carried_ = ends ? Items() : std::move(kept);
+  }
+
+  void Emit(const Tile& tile, const SelectTask& selected, Memory& items,
+            Buffer& buffer) {
+    EmitTask task;
+    task.selected = selected;
+    task.index_bytes = index_bytes_;
+    task.index_offset = plan_.index_offset;
+    const int64_t before =
+        (tile.first_batch - buffer.first_batch) * plan_.k * plan_.inner;
+    if (buffer.values != nullptr) {
+      task.values = buffer.values->data() + before * rule_.bytes;
+    }
+    if (buffer.indices != nullptr) {
+      task.indices = buffer.indices->data() + before * index_bytes_;
+    }
+    lane_->Emit(task, {&items, buffer.values.get(), buffer.indices.get()});
+  }
+
+  // Copies the outputs of a buffer to the host.
+  void Collect(Buffer& buffer) {
+    const int64_t batch = plan_.k * plan_.inner;
+    const auto collect = [&](const std::unique_ptr<Memory> from,
+                             std::span<std::byte> to, int bytes) {
+      if (from == nullptr || !Continues()) return;
+      lane_->Download(
+          *from,
+          to.subspan(static_cast<size_t>(buffer.first_batch * batch * bytes),
+                     static_cast<size_t>(buffer.batches * batch * bytes)));
+    };
+    collect(std::move(buffer.values), outputs_.values, rule_.bytes);
+    collect(std::move(buffer.indices), outputs_.indices, index_bytes_);
+    buffer.batches = 0;
+  }
+
+  std::unique_ptr<Memory> Allocate(int64_t bytes) {
+    return lane_->Allocate(static_cast<size_t>(bytes));
+  }
+
+  const Plan& plan_;
+  const Outputs outputs_;
+  const Cancellation* const cancellation_;
+  const KeyRule rule_;
+  const int index_bytes_;
+  const size_t position_bytes_;
+  const size_t chunk_bytes_;
+  const Method method_;
+  const std::string_view architecture_;
+  // Must outlive the memories below.
+  const std::unique_ptr<Lane> lane_;
+  std::array<Buffer, 2> buffers_;
+  int current_ = 0;
+  // The items kept so far in the unfinished batch.
+  Items carried_;
+  // The next of all outer * n positions.
+  int64_t next_position_ = 0;
+};
 
 }  // namespace topk::cuda

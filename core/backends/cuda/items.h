@@ -17,7 +17,6 @@
 
 namespace topk::cuda {
 
-using Order64 = uint64_t;
 __extension__ using Order128 = unsigned __int128;
 
 /// A quotient and its remainder.
@@ -63,7 +62,7 @@ struct ItemTypes {
   }
 };
 
-using NarrowItems = ItemTypes<Order64, uint32_t>;
+using NarrowItems = ItemTypes<uint64_t, uint32_t>;
 using WideItems = ItemTypes<Order128, uint64_t>;
 
 /// The items of a task, computed on access: the carried items, then the items
@@ -112,14 +111,15 @@ struct ItemSource {
 /// Writes element t of a task's outputs.
 template <class Types>
 TOPK_HOST_DEVICE void EmitOne(const EmitTask& task, int64_t t) {
-  const Division column = Divide(t, task.inner);
-  const Division rank = Divide(column.quotient, task.k);
-  const int64_t slice = rank.quotient * task.inner + column.remainder;
-  const int64_t from = slice * task.k + rank.remainder;
+  const SelectTask& selected = task.selected;
+  const Division column = Divide(t, selected.inner);
+  const Division rank = Divide(column.quotient, selected.k);
+  const int64_t slice = rank.quotient * selected.inner + column.remainder;
+  const int64_t from = slice * selected.k + rank.remainder;
   if (task.values != nullptr) {
     const auto bits =
-        static_cast<const typename Types::Bits*>(task.items.bits)[from];
-    switch (task.element_bytes) {
+        static_cast<const typename Types::Bits*>(selected.kept.bits)[from];
+    switch (selected.rule.bytes) {
       case 1:
         static_cast<uint8_t*>(task.values)[t] = static_cast<uint8_t>(bits);
         break;
@@ -136,9 +136,9 @@ TOPK_HOST_DEVICE void EmitOne(const EmitTask& task, int64_t t) {
   if (task.indices != nullptr) {
     const int64_t index =
         task.index_offset +
-        Types::IndexOf(
-            static_cast<const typename Types::Order*>(task.items.orders)[from],
-            task.arrangement);
+        Types::IndexOf(static_cast<const typename Types::Order*>(
+                           selected.kept.orders)[from],
+                       selected.arrangement);
     if (task.index_bytes == 4) {
       static_cast<uint32_t*>(task.indices)[t] = static_cast<uint32_t>(index);
     } else {

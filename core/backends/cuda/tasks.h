@@ -63,15 +63,10 @@ struct SelectTask {
   constexpr int64_t length() const { return carried_count + positions; }
 };
 
-/// Writes the outputs of some batches, [batches, k, inner], from their items.
+/// Writes the outputs of some batches, [batches, k, inner], from the items that
+/// a selection kept.
 struct EmitTask {
-  /// [batches * inner, k], in the order of `arrangement`.
-  ItemArrays items;
-  Arrangement arrangement = Arrangement::kByValue;
-  int64_t batches = 1;
-  int64_t k = 1;
-  int64_t inner = 1;
-  int element_bytes = 4;
+  SelectTask selected;
   /// On the device. Null if the output is not wanted.
   void* values = nullptr;
   void* indices = nullptr;
@@ -79,7 +74,7 @@ struct EmitTask {
   int index_bytes = 8;
   int64_t index_offset = 0;
 
-  constexpr int64_t outputs() const { return batches * k * inner; }
+  constexpr int64_t outputs() const { return selected.slices() * selected.k; }
 };
 
 /// Launches a task on `stream`, a cudaStream_t. Scratch memory is allocated

@@ -23,9 +23,10 @@
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
 #include "core/backends/cuda/tasks.h"
-#include "core/base/processors.h"
+#include "core/base/process_limits.h"
 #include "tests/bench/gpu/cub_topk.h"
 #include "tests/bench/workload.h"
+#include "tests/support/compute.h"
 
 namespace topk::bench {
 namespace {
@@ -128,11 +129,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
   select.arrangement = Arrangement::kByValue;
   cuda::EmitTask emit;
-  emit.items = select.kept;
-  emit.batches = plan.outer;
-  emit.k = plan.k;
-  emit.inner = plan.inner;
-  emit.element_bytes = bytes;
+  emit.selected = select;
   emit.values = values.get();
   emit.indices = indices.get();
   const double least = LeastOnDevice([&] {
@@ -183,16 +180,18 @@ int Main(const std::string& path) {
     };
     const auto on_cpu = *cpu->Prepare(plan);
     Answer right(plan);
-    Say(workload, "cpu",
-        LeastOnHost([&] { on_cpu->Run(data, right.outputs(), nullptr); }),
-        {{"kernel", on_cpu->kernel()}});
+    Execution execution;
+    double least = LeastOnHost(
+        [&] { execution = testing::RunWhole(*on_cpu, data, right.outputs()); });
+    Say(workload, "cpu", least, {{"kernel", execution.kernel}});
     Answer ours(plan);
     nlohmann::json more = device;
     if (const auto on_gpu = gpu->Prepare(plan); on_gpu.ok()) {
-      more["kernel"] = (*on_gpu)->kernel();
-      Say(workload, "end_to_end",
-          LeastOnHost([&] { (*on_gpu)->Run(data, ours.outputs(), nullptr); }),
-          more);
+      least = LeastOnHost([&] {
+        execution = testing::RunWhole(**on_gpu, data, ours.outputs());
+      });
+      more["kernel"] = execution.kernel;
+      Say(workload, "end_to_end", least, more);
       compare(right, ours, "end_to_end");
     }
     const DeviceBuffer elements(data.size());

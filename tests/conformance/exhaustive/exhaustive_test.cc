@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/backends.h"
+#include "tests/support/compute.h"
 #include "tests/support/oracle.h"
 
 namespace topk::testing {
@@ -142,10 +143,9 @@ TEST_P(Exhaustive, EveryRowAndEveryK) {
             if (!prepared.ok()) continue;
             std::string values(static_cast<size_t>(plan->values.bytes), '\0');
             std::vector<int32_t> indices(static_cast<size_t>(words.count * k));
-            (*prepared)->Run(std::as_bytes(std::span(words.data)),
-                             {std::as_writable_bytes(std::span(values)),
-                              std::as_writable_bytes(std::span(indices))},
-                             nullptr);
+            RunWhole(**prepared, std::as_bytes(std::span(words.data)),
+                     {std::as_writable_bytes(std::span(values)),
+                      std::as_writable_bytes(std::span(indices))});
             std::vector<int> expected(static_cast<size_t>(n));
             for (int64_t w = 0; w < words.count; ++w, ++checked) {
               const auto& word = words.letters[static_cast<size_t>(w)];

@@ -114,10 +114,10 @@ TEST_F(Gpu, ComputesLongSlices) {
           const Plan plan = ValidPlan(request);
           ASSERT_TRUE(gpu->Prepare(plan).ok());
           for (size_t i = 0; i < data.size(); ++i) {
-            ASSERT_EQ(RunPlan(*gpu, plan, data[i]),
-                      RunPlan(*cpu, plan, data[i]))
-                << (*gpu->Prepare(plan))->kernel() << " " << InfoOf(type).name
-                << " k " << k << " data " << i;
+            const Answer ours = RunPlan(*gpu, plan, data[i]);
+            ASSERT_EQ(ours, RunPlan(*cpu, plan, data[i]))
+                << ours.kernel << " " << InfoOf(type).name << " k " << k
+                << " data " << i;
           }
         }
       }

@@ -77,16 +77,12 @@ int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                     const std::byte* elements, int64_t count, const Key* bounds,
                     uint32_t* columns) {
   const Tag<Key> d;
-  constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const VectorEncoder<Key, kFloat> vector_encoder(encoder);
   const auto word = [&](const std::byte* row, const Key* bound) HWY_ATTR {
-    uint64_t bits = 0;
-    for (int64_t i = 0; i < kWord; i += kLanes) {
-      const auto keys =
-          vector_encoder.Keys(LoadElements(d, row + i * sizeof(Key)));
-      bits |= MaskBits(d, hn::Gt(keys, hn::LoadU(d, bound + i))) << i;
-    }
-    return bits;
+    return WordBits(d, [&](int64_t i) HWY_ATTR {
+      const auto bits = LoadElements(d, row + i * sizeof(Key));
+      return hn::Gt(vector_encoder.Keys(bits), hn::LoadU(d, bound + i));
+    });
   };
   int64_t found = 0;
   int64_t i = 0;

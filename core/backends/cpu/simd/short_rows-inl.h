@@ -3,8 +3,8 @@
 // Algorithm: the greatest keys of at least 2k groups of a row are computed in
 // registers. The k-th greatest of them is a lower bound for the row's k best. A
 // second pass over the row, now in L1, finds all elements that reach the bound:
-// k and a few more. These are sorted by counting (rank-inl.h). Keys of 32 bits
-// in vectors of 16 lanes are sorted by a network instead (network-inl.h).
+// k and a few more. These are sorted by counting or, for keys of 32 bits in
+// vectors of 16 lanes, by a network (sort_few-inl.h).
 //
 // Why: no branch depends on the data except for rows with many equal elements,
 // no element moves twice, and rows do not wait for each other. Compressing the
@@ -25,8 +25,7 @@
 
 #include <algorithm>
 
-#include "core/backends/cpu/simd/network-inl.h"
-#include "core/backends/cpu/simd/rank-inl.h"
+#include "core/backends/cpu/simd/sort_few-inl.h"
 #include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,16 +1,23 @@
-// A device of the CUDA runtime: its memory pool, and the lanes' resources,
-// which are reused.
+// A device of the CUDA runtime: its memory pool, and its lanes, whose resources
+// are reused.
+//
+// A lane has one stream for copies and one for computations. Each Memory has
+// two events, so that a stream waits for the other only if both use that
+// memory.
 //
 // Tests: the label gpu.
 #include "core/backends/cuda/device/cuda_device.h"
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
-#include "core/backends/cuda/device/cuda_lane.h"
 #include "core/base/text.h"
 
 namespace topk::cuda {
@@ -20,23 +27,88 @@ namespace {
 // and each holds pinned memory.
 constexpr int kLanes = 16;
 
+// The deleter of a CUDA type, e.g. CudaFree<cudaEventDestroy>.
+template <auto kFree>
+struct CudaFree {
+  template <class T>
+  void operator()(T* object) const {
+    kFree(object);
+  }
+};
+using Stream = std::unique_ptr<CUstream_st, CudaFree<cudaStreamDestroy>>;
+// Waiting for an event that was never recorded is a no-op.
+using Event = std::unique_ptr<CUevent_st, CudaFree<cudaEventDestroy>>;
+
+// Creates an event. Threads that wait for it do not spin.
+cudaError_t Create(Event& event) {
+  cudaEvent_t created = nullptr;
+  const cudaError_t error = cudaEventCreateWithFlags(
+      &created, cudaEventDisableTiming | cudaEventBlockingSync);
+  event.reset(created);
+  return error;
+}
+
+// The resources of a lane. The device reuses them, because pinned memory is
+// slow to allocate.
+struct LaneParts {
+  struct Staging {
+    std::unique_ptr<std::byte, CudaFree<cudaFreeHost>> data;
+    Event copied;
+  };
+  Stream copying;
+  Stream computing;
+  std::array<Staging, 2> staging;
+
+  cudaError_t Create() {
+    cudaError_t error = cudaSuccess;
+    for (Stream* stream : {&copying, &computing}) {
+      cudaStream_t created = nullptr;
+      if (error == cudaSuccess) {
+        error = cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking);
+      }
+      stream->reset(created);
+    }
+    for (Staging& each : staging) {
+      void* data = nullptr;
+      if (error == cudaSuccess) {
+        error = cudaHostAlloc(&data, kStagingBytes, cudaHostAllocDefault);
+      }
+      each.data.reset(static_cast<std::byte*>(data));
+      if (error == cudaSuccess) error = cuda::Create(each.copied);
+    }
+    return error;
+  }
+};
+
+// Returns an error's name and text.
+std::string TextOf(cudaError_t error) {
+  return StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+}
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(int number, const cudaDeviceProp& properties, int64_t memory_limit)
-      : memory_limit_(memory_limit),
-        architecture_(StrCat("sm_", properties.major, properties.minor)) {
-    handle_.number = number;
-    handle_.name = properties.name;
-  }
+      : number_(number),
+        name_(properties.name),
+        memory_limit_(memory_limit),
+        architecture_(StrCat("sm_", properties.major, properties.minor)) {}
   ~CudaDevice() override;
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
   std::string_view architecture() const override { return architecture_; }
-  bool lost() const override {
-    return handle_.lost.load(std::memory_order_relaxed);
-  }
+  bool lost() const override { return lost_.load(std::memory_order_relaxed); }
   int64_t memory_limit() const override { return memory_limit_; }
   DeviceState state() const override;
+
+  cudaMemPool_t pool() const { return pool_; }
+  // Selects the device for this thread's calls.
+  cudaError_t Use() const { return cudaSetDevice(number_); }
+  // Returns the status for an error, and sets `lost_` if the error is sticky:
+  // every later call of this process would fail. REQUIRES: not cudaSuccess.
+  Status StatusOf(cudaError_t error);
+  // Gives back the memory and the parts of a lane. `parts` is null if they
+  // cannot be reused.
+  void Release(int64_t bytes, std::unique_ptr<LaneParts> parts);
 
  private:
   // Creates the context and the memory pool. A context takes several hundred
@@ -44,37 +116,220 @@ class CudaDevice final : public Device {
   cudaError_t Initialize();
   // Reserves memory for a lane, and takes parts from `idle_` if there are any.
   Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts);
-  // Gives back the memory and the parts. `parts` is null if they cannot be
-  // reused.
-  void Release(int64_t bytes, std::unique_ptr<LaneParts> parts);
 
+  const int number_;
+  const std::string name_;
   const int64_t memory_limit_;
   const std::string architecture_;
-  DeviceHandle handle_;
+  std::atomic<bool> lost_ = false;
   // Guards the creation of the memory pool and the members below.
   mutable std::mutex mutex_;
+  cudaMemPool_t pool_ = nullptr;
   int64_t reserved_ = 0;  // bytes that open lanes may use
   int open_ = 0;          // number of open lanes
   std::vector<std::unique_ptr<LaneParts>> idle_;  // of closed lanes, for reuse
 };
 
+class CudaMemory final : public Memory {
+ public:
+  CudaMemory(void* data, size_t size, const LaneParts& parts)
+      : Memory(static_cast<std::byte*>(data), size), parts_(parts) {}
+  ~CudaMemory() override {
+    if (data() == nullptr) return;
+    cudaStreamWaitEvent(parts_.computing.get(), copied_.get(), 0);
+    cudaFreeAsync(data(), parts_.computing.get());
+  }
+  cudaError_t Create() {
+    const cudaError_t error = cuda::Create(copied_);
+    return error == cudaSuccess ? cuda::Create(computed_) : error;
+  }
+
+  // Before...() makes a stream wait for the other stream's work on this memory.
+  // After...() marks the end of the stream's own work.
+  cudaError_t BeforeCopy() const {
+    return cudaStreamWaitEvent(parts_.copying.get(), computed_.get(), 0);
+  }
+  cudaError_t AfterCopy() const {
+    return cudaEventRecord(copied_.get(), parts_.copying.get());
+  }
+  cudaError_t BeforeComputing() const {
+    return cudaStreamWaitEvent(parts_.computing.get(), copied_.get(), 0);
+  }
+  cudaError_t AfterComputing() const {
+    return cudaEventRecord(computed_.get(), parts_.computing.get());
+  }
+
+ private:
+  const LaneParts& parts_;
+  Event copied_;
+  Event computed_;
+};
+
+class CudaLane final : public Lane {
+ public:
+  // `bytes` and `parts` are those that the device has reserved.
+  CudaLane(CudaDevice& device, int64_t bytes, std::unique_ptr<LaneParts> parts)
+      : device_(device), bytes_(bytes), parts_(std::move(parts)) {}
+  ~CudaLane() override {
+    // Wait: memory freed on the lane is not available to others until its work
+    // ends.
+    if (device_.Use() != cudaSuccess ||
+        cudaStreamSynchronize(parts_->copying.get()) != cudaSuccess ||
+        cudaStreamSynchronize(parts_->computing.get()) != cudaSuccess) {
+      parts_ = nullptr;
+    }
+    device_.Release(bytes_, std::move(parts_));
+  }
+
+  std::unique_ptr<Memory> Allocate(size_t bytes) override {
+    void* data = nullptr;
+    if (Begins()) {
+      Succeeds(cudaMallocFromPoolAsync(&data, std::max<size_t>(bytes, 1),
+                                       device_.pool(),
+                                       parts_->computing.get()));
+    }
+    auto memory = std::make_unique<CudaMemory>(data, bytes, *parts_);
+    if (data != nullptr && Succeeds(memory->Create())) {
+      // The copying stream must wait for the allocation.
+      Succeeds(memory->AfterComputing());
+    }
+    return memory;
+  }
+
+  // Gathers small uploads in the staging buffer, so that each copy is large.
+  void Upload(std::span<const std::byte> from, Memory& to, size_t at) override {
+    if (&to != staged_for_ || at != staged_at_ + staged_) CopyStaged();
+    while (!from.empty() && Begins()) {
+      LaneParts::Staging& staging = parts_->staging[next_staging_];
+      if (staged_ == 0) {
+        if (!Succeeds(cudaEventSynchronize(staging.copied.get()))) return;
+        staged_for_ = static_cast<CudaMemory*>(&to);
+        staged_at_ = at;
+      }
+      const size_t size = std::min(from.size(), kStagingBytes - staged_);
+      std::memcpy(staging.data.get() + staged_, from.data(), size);
+      staged_ += size;
+      at += size;
+      from = from.subspan(size);
+      if (staged_ == kStagingBytes) CopyStaged();
+    }
+  }
+
+  void Select(const SelectTask& task,
+              std::initializer_list<Memory*> uses) override {
+    Compute(uses, [&] {
+      return LaunchSelect(task, parts_->computing.get(), device_.pool());
+    });
+  }
+
+  void Emit(const EmitTask& task,
+            std::initializer_list<Memory*> uses) override {
+    Compute(uses, [&] { return LaunchEmit(task, parts_->computing.get()); });
+  }
+
+  // Copies to one staging buffer while emptying the other.
+  void Download(Memory& memory, std::span<std::byte> to) override {
+    CopyStaged();
+    auto& from = static_cast<CudaMemory&>(memory);
+    if (!Begins() || !Succeeds(from.BeforeCopy())) return;
+    std::array<std::span<std::byte>, 2> arriving;
+    for (size_t at = 0;;) {
+      const size_t number = next_staging_;
+      next_staging_ ^= 1;
+      LaneParts::Staging& staging = parts_->staging[number];
+      if (!Succeeds(cudaEventSynchronize(staging.copied.get()))) return;
+      std::span<std::byte>& arrived = arriving[number];
+      if (!arrived.empty()) {
+        std::memcpy(arrived.data(), staging.data.get(), arrived.size());
+        arrived = {};
+      }
+      if (at < to.size()) {
+        arrived = to.subspan(at, std::min(to.size() - at, kStagingBytes));
+        if (!Succeeds(cudaMemcpyAsync(staging.data.get(), from.data() + at,
+                                      arrived.size(), cudaMemcpyDeviceToHost,
+                                      parts_->copying.get())) ||
+            !Succeeds(
+                cudaEventRecord(staging.copied.get(), parts_->copying.get()))) {
+          return;
+        }
+        at += arrived.size();
+      } else if (arriving[number ^ 1].empty()) {
+        break;
+      }
+    }
+    Succeeds(from.AfterCopy());
+  }
+
+ private:
+  // Returns whether a call succeeded, and sets the status if not.
+  bool Succeeds(cudaError_t error) {
+    if (error != cudaSuccess) status_ = device_.StatusOf(error);
+    return error == cudaSuccess;
+  }
+
+  // Returns whether an operation may start: no earlier operation failed.
+  bool Begins() { return status_.ok() && Succeeds(device_.Use()); }
+
+  // Starts the copy of the staged bytes to the device.
+  void CopyStaged() {
+    if (staged_ == 0 || !Begins()) return;
+    LaneParts::Staging& staging = parts_->staging[next_staging_];
+    if (Succeeds(staged_for_->BeforeCopy()) &&
+        Succeeds(cudaMemcpyAsync(
+            staged_for_->data() + staged_at_, staging.data.get(), staged_,
+            cudaMemcpyHostToDevice, parts_->copying.get())) &&
+        Succeeds(
+            cudaEventRecord(staging.copied.get(), parts_->copying.get()))) {
+      Succeeds(staged_for_->AfterCopy());
+    }
+    staged_ = 0;
+    next_staging_ ^= 1;
+  }
+
+  // Launches a task, with the waits before it and the events after it.
+  template <class Launch>
+  void Compute(std::initializer_list<Memory*> uses, const Launch& launch) {
+    CopyStaged();
+    if (!Begins()) return;
+    const auto each = [&](cudaError_t (CudaMemory::*step)() const) {
+      return std::ranges::all_of(uses, [&](Memory* memory) {
+        return memory == nullptr ||
+               Succeeds((static_cast<CudaMemory*>(memory)->*step)());
+      });
+    };
+    if (each(&CudaMemory::BeforeComputing) &&
+        Succeeds(static_cast<cudaError_t>(launch()))) {
+      each(&CudaMemory::AfterComputing);
+    }
+  }
+
+  CudaDevice& device_;
+  const int64_t bytes_;
+  std::unique_ptr<LaneParts> parts_;
+  size_t next_staging_ = 0;
+  // The number of bytes in the next staging buffer, and their destination on
+  // the device.
+  size_t staged_ = 0;
+  CudaMemory* staged_for_ = nullptr;
+  size_t staged_at_ = 0;
+};
+
 CudaDevice::~CudaDevice() {
-  if (handle_.pool == nullptr || handle_.Use() != cudaSuccess) return;
+  if (pool_ == nullptr || Use() != cudaSuccess) return;
   idle_.clear();
-  cudaMemPoolDestroy(handle_.pool);
+  cudaMemPoolDestroy(pool_);
 }
 
 cudaError_t CudaDevice::Initialize() {
   // Threads that wait for the device must not spin.
-  cudaError_t error =
-      cudaInitDevice(handle_.number, cudaDeviceScheduleBlockingSync,
-                     cudaInitDeviceFlagsAreValid);
-  if (error == cudaSuccess) error = handle_.Use();
+  cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
+                                     cudaInitDeviceFlagsAreValid);
+  if (error == cudaSuccess) error = Use();
   if (error != cudaSuccess) return error;
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = handle_.number;
+  properties.location.id = number_;
   properties.maxSize = static_cast<size_t>(memory_limit_);
   cudaMemPool_t pool = nullptr;
   error = cudaMemPoolCreate(&pool, &properties);
@@ -83,7 +338,7 @@ cudaError_t CudaDevice::Initialize() {
   auto keep = static_cast<uint64_t>(memory_limit_);
   error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
   if (error == cudaSuccess) {
-    handle_.pool = pool;
+    pool_ = pool;
   } else {
     cudaMemPoolDestroy(pool);
   }
@@ -92,15 +347,14 @@ cudaError_t CudaDevice::Initialize() {
 
 Status CudaDevice::Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
   const std::lock_guard lock(mutex_);
-  if (handle_.pool == nullptr) {
+  if (pool_ == nullptr) {
     const cudaError_t error = Initialize();
-    if (error != cudaSuccess) return handle_.StatusOf(error);
+    if (error != cudaSuccess) return StatusOf(error);
   }
   if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
-    return ResourceExhausted(
-        "DEVICE_MEMORY", "server",
-        StrCat("there is no room on ", handle_.name, " now"),
-        std::chrono::seconds(1));
+    return ResourceExhausted("DEVICE_MEMORY", "server",
+                             StrCat("there is no room on ", name_, " now"),
+                             std::chrono::seconds(1));
   }
   reserved_ += bytes;
   ++open_;
@@ -121,24 +375,22 @@ void CudaDevice::Release(int64_t bytes, std::unique_ptr<LaneParts> parts) {
 Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
   if (lost()) {
     return Status{Code::kUnavailable, "DEVICE_LOST", "",
-                  StrCat(handle_.name, " failed before")};
+                  StrCat(name_, " failed before")};
   }
   std::unique_ptr<LaneParts> parts;
   if (Status s = Reserve(bytes, parts); !s.ok()) return s;
   try {
     if (parts == nullptr) {
       parts = std::make_unique<LaneParts>();
-      cudaError_t error = handle_.Use();
+      cudaError_t error = Use();
       if (error == cudaSuccess) error = parts->Create();
       if (error != cudaSuccess) {
         Release(bytes, nullptr);
-        return handle_.StatusOf(error);
+        return StatusOf(error);
       }
     }
-    return MakeLane(handle_, std::move(parts),
-                    [this, bytes](std::unique_ptr<LaneParts> used) {
-                      Release(bytes, std::move(used));
-                    });
+    return std::unique_ptr<Lane>(
+        std::make_unique<CudaLane>(*this, bytes, std::move(parts)));
   } catch (...) {  // std::bad_alloc
     Release(bytes, nullptr);
     throw;
@@ -146,15 +398,29 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
 }
 
 DeviceState CudaDevice::state() const {
-  DeviceState state{handle_.name, 0, memory_limit_, lost()};
+  DeviceState state{name_, 0, memory_limit_, lost()};
   const std::lock_guard lock(mutex_);
   uint64_t used = 0;
-  if (!state.lost && handle_.pool != nullptr &&
-      cudaMemPoolGetAttribute(handle_.pool, cudaMemPoolAttrReservedMemCurrent,
+  if (!state.lost && pool_ != nullptr &&
+      cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
                               &used) == cudaSuccess) {
     state.memory_bytes = static_cast<int64_t>(used);
   }
   return state;
+}
+
+Status CudaDevice::StatusOf(cudaError_t error) {
+  cudaGetLastError();  // clears the error unless it is sticky
+  if (error == cudaErrorMemoryAllocation) {
+    return ResourceExhausted("DEVICE_MEMORY", "server",
+                             StrCat("no memory left on ", name_),
+                             std::chrono::seconds(1));
+  }
+  if (cudaDeviceSynchronize() != cudaSuccess) {
+    lost_.store(true, std::memory_order_relaxed);
+  }
+  return {Code::kUnavailable, "DEVICE_LOST", "",
+          StrCat(name_, " failed: ", TextOf(error))};
 }
 
 // Returns why there is no device. cudaGetDeviceCount() returns the same error

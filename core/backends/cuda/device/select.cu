@@ -318,7 +318,7 @@ int LaunchSelect(const SelectTask& task, void* stream, void* pool) {
 
 int LaunchEmit(const EmitTask& task, void* stream) {
   auto* const on = static_cast<cudaStream_t>(stream);
-  return task.element_bytes <= 4
+  return task.selected.rule.bytes <= 4
              ? cub::DeviceFor::Bulk(task.outputs(), Emit<NarrowItems>{task}, on)
              : cub::DeviceFor::Bulk(task.outputs(), Emit<WideItems>{task}, on);
 }

@@ -1,21 +1,27 @@
-// Sorts for short rows (short_rows-inl.h) of 32-bit keys, within the lanes of
-// vectors.
+// Sorts a few keys by counting, or within the lanes of vectors.
 //
-// Algorithm: a bitonic network sorts the maxima of a row's groups, and then the
-// candidates with their positions. Each step exchanges lanes whose numbers
+// Counting: for each key, counts how many keys rank before it: the greater
+// ones, and the equal ones in front of it. The count is the key's position.
+// Comparing each key with all others is quadratic, but needs no branches, moves
+// or waits, and handles a vector at a time. 50 keys take 0.1 us, a tenth of the
+// radix sort (rank_sort.h). When: short rows, and outputs of k <=
+// kMaxRankCount.
+//
+// Network: a bitonic network sorts the maxima of a short row's groups, and then
+// the candidates with their positions. Each step exchanges lanes whose numbers
 // differ in the same bits, and keeps the greater element in the lower lane. A
-// row with a key that several bit patterns share (zeros, NaNs) is sorted by
-// counting instead.
+// step is three instructions, without branches or memory accesses. The network
+// takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen 4). A row
+// with a key that several bit patterns share (zeros, NaNs) is sorted by
+// counting. When: short rows (short_rows-inl.h) of 32-bit keys, with vectors of
+// 16 lanes, as in AVX-512.
 //
-// Why: a step is three instructions, without branches or memory accesses. The
-// network takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen
-// 4). When: vectors of 16 lanes, as in AVX-512. Tests: unit/algorithms_test.cc,
-// unit/kernels_test.cc.
-#if defined(TOPK_SIMD_NETWORK) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_NETWORK
-#undef TOPK_SIMD_NETWORK
+// Tests: unit/algorithms_test.cc, unit/kernels_test.cc.
+#if defined(TOPK_SIMD_SORT_FEW) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_SORT_FEW
+#undef TOPK_SIMD_SORT_FEW
 #else
-#define TOPK_SIMD_NETWORK
+#define TOPK_SIMD_SORT_FEW
 #endif
 
 #include <limits>
@@ -24,6 +30,27 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
+
+/// Kernels::rank.
+template <class Key>
+void Rank(const Key* keys, int64_t count, Key* ranks) {
+  const Tag<Key> d;
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
+  for (int64_t v = 0; v < count; v += kLanes) {
+    const auto key = hn::Load(d, keys + v);
+    const auto place = hn::Iota(d, static_cast<Key>(v));
+    auto rank = hn::Zero(d);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto other = hn::Set(d, keys[i]);
+      const auto before =
+          hn::Or(hn::Gt(other, key),
+                 hn::And(hn::Eq(other, key),
+                         hn::Gt(place, hn::Set(d, static_cast<Key>(i)))));
+      rank = hn::Sub(rank, hn::VecFromMask(d, before));  // a true lane is -1
+    }
+    hn::Store(rank, d, ranks + v);
+  }
+}
 
 /// Exchanges each lane of the vectors with lane ^ kBits if the two are out of
 /// order.

@@ -1,24 +1,27 @@
-// Transposes columns to rows.
+// Transposes columns to rows, and unpacks 4-bit elements to bytes.
 //
-// Algorithm: transposes squares in registers, with as many elements per side as
-// 16 bytes hold. Each step interleaves the first half of the vectors with the
-// second.
+// Transpose: squares are transposed in registers, with as many elements per
+// side as 16 bytes hold. Each step interleaves the first half of the vectors
+// with the second. Every instruction set can interleave 16 bytes without
+// crossing lanes. A few rows are done before the next columns, so that whole
+// cache lines are written. If the pitch is a power of two, the lines of all
+// columns would otherwise compete for a few sets of L1 (16 tensors of 4096 x 64
+// f32 took 1.6 times as long). Prefetching rows gained nothing (Xeon with
+// AVX-512). When: the tiles of block_source.h and their outputs. Costs: one
+// instruction per 32-bit element, less for smaller ones.
 //
-// Why: every instruction set can interleave 16 bytes without crossing lanes. A
-// few rows are done before the next columns, so that whole cache lines are
-// written. If the pitch is a power of two, the lines of all columns would
-// otherwise compete for a few sets of L1 (16 tensors of 4096 x 64 f32 took 1.6
-// times as long). Prefetching rows gained nothing (Xeon with AVX-512).
+// Unpacking: bytes are widened to 16-bit words, each word is shifted to where
+// its two elements belong, both are combined, and the other bits are masked.
+// Unpacked elements are still in L1, so the number of instructions matters:
+// five per vector, about as many as the scan of that vector. When: every 4-bit
+// type. Other widths are unpacked by base/packing.cc.
 //
-// When: the tiles of block_source.h and their outputs. Costs: one instruction
-// per 32-bit element, less for smaller ones.
-//
-// Tests: unit/algorithms_test.cc, conformance/.
-#if defined(TOPK_SIMD_TRANSPOSE) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_TRANSPOSE
-#undef TOPK_SIMD_TRANSPOSE
+// Tests: unit/algorithms_test.cc, unit/packing_test.cc, conformance/.
+#if defined(TOPK_SIMD_REARRANGE) == defined(HWY_TARGET_TOGGLE)
+#ifdef TOPK_SIMD_REARRANGE
+#undef TOPK_SIMD_REARRANGE
 #else
-#define TOPK_SIMD_TRANSPOSE
+#define TOPK_SIMD_REARRANGE
 #endif
 
 #include <algorithm>
@@ -85,6 +88,26 @@ void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
   }
   for (int64_t r = 0; r < whole_rows; ++r) copy(r, whole_columns, columns);
   for (int64_t r = whole_rows; r < rows; ++r) copy(r, 0, columns);
+}
+
+/// Kernels::unpack_halves.
+inline void UnpackHalves(const std::byte* packed, int64_t count,
+                         std::byte* elements) {
+  const Tag<uint16_t> words;
+  const hn::Rebind<uint8_t, Tag<uint16_t>> narrow;
+  constexpr int64_t kLanes = hn::MaxLanes(Tag<uint16_t>());
+  const auto high = hn::Set(words, 0xF0F0);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto x = hn::PromoteTo(words, LoadElements(narrow, packed + i));
+    const auto both =
+        hn::And(hn::Or(hn::ShiftLeft<4>(x), hn::ShiftLeft<8>(x)), high);
+    hn::StoreU(both, words, reinterpret_cast<uint16_t*>(elements + 2 * i));
+  }
+  for (; i < count; ++i) {
+    elements[2 * i] = packed[i] << 4;
+    elements[2 * i + 1] = packed[i] & std::byte{0xF0};
+  }
 }
 
 }  // namespace topk::cpu::HWY_NAMESPACE

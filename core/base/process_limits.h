@@ -1,7 +1,8 @@
-// The number of processors that this process may use.
+// The processors that this process may use, and its control groups (cgroups).
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace topk {
 
@@ -14,5 +15,15 @@ int AvailableProcessors();
 /// 0 if there is no limit or the text is malformed. `quota` is the content of
 /// cpu.max ("max 100000", "150000 100000") or "<cfs_quota_us> <cfs_period_us>".
 int ProcessorsOfQuota(const std::string& quota);
+
+/// Returns the first 4 KiB of a file, or "" if it cannot be read.
+std::string ReadKernelFile(const std::string& path);
+
+/// Returns the folders of this process's cgroup and its parents, up to the root
+/// of the hierarchy. The limits of all of them apply. `controller` is "" for
+/// cgroup v2, or the name of a v1 controller, e.g. "memory". In a container,
+/// the folders may not exist, except for the root, which is that of the
+/// container.
+std::vector<std::string> CgroupFolders(const std::string& controller);
 
 }  // namespace topk
