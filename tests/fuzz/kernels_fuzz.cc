@@ -9,7 +9,6 @@
 #include "core/dialects/registry.h"
 #include "tests/conformance/run_everywhere.h"
 #include "tests/fuzz/input.h"
-#include "tests/fuzz/request_from.h"
 #include "tests/support/oracle.h"
 
 namespace topk::testing {
@@ -17,7 +16,6 @@ namespace {
 
 using cpu::Algorithm;
 
-constexpr int64_t kMaxElements = 1 << 12;
 constexpr Algorithm kAlgorithms[] = {
     Algorithm::kShortRows,
     Algorithm::kScan,
@@ -27,10 +25,10 @@ constexpr Algorithm kAlgorithms[] = {
 
 void Check(Input& input) {
   static tbb::task_arena arena(3);
-  v1::TopKRequest request = RequestFrom(input, kMaxElements);
   const int threads = static_cast<int>(1 + input.Below(4));
   const double task = input.Flag() ? 1 : cpu::kTaskNanoseconds;
-  SetData(input, request);
+  Random random(input.Rest());
+  const v1::TopKRequest request = RandomRequest(random);
   const Result<Plan> plan = Lower(request, Limits());
   Require(plan.ok(), "the request is right");
   if (plan->slices() == 0) return;  // nothing to run
