@@ -10,6 +10,7 @@
 #include "tests/support/compute.h"
 #include "tests/support/generators.h"
 #include "tests/support/host_device.h"
+#include "tests/support/requests.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::testing {
@@ -42,15 +43,9 @@ Engine MakeEngine(Devices devices, const char* choice = "cuda",
 
 v1::TopKRequest SomeRequest(int64_t rows, int64_t n, int64_t k) {
   Random random(5);
-  v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(11);
-  request.mutable_onnx()->mutable_k()->set_value(k);
-  v1::Tensor& tensor = *request.mutable_tensor();
-  tensor.set_data_type(v1::DATA_TYPE_F32);
-  tensor.add_shape(rows);
-  tensor.add_shape(n);
-  tensor.set_data(RandomData(random, v1::DATA_TYPE_F32, rows * n));
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_F32, {rows, n}, k);
+  request.mutable_tensor()->set_data(
+      RandomData(random, v1::DATA_TYPE_F32, rows * n));
   return request;
 }
 

@@ -132,25 +132,5 @@ TEST(DTypes, AreNotFoundByUnknownNumbersAndNames) {
   }
 }
 
-TEST(CheckedBytes, RoundsUpToWholeBytes) {
-  struct Row {
-    DType type;
-    int64_t count, bytes;
-  };
-  constexpr int64_t kMax = INT64_MAX;
-  for (const Row& row :
-       {Row{DType::kU1, 8, 1}, Row{DType::kU1, 9, 2}, Row{DType::kU2, 5, 2},
-        Row{DType::kU3, 8, 3}, Row{DType::kU3, 9, 4}, Row{DType::kU4, 3, 2},
-        Row{DType::kU6, 4, 3}, Row{DType::kU6, 5, 4}, Row{DType::kI4, 0, 0},
-        Row{DType::kF8E5M2, 7, 7}, Row{DType::kU1, kMax, int64_t{1} << 60},
-        Row{DType::kF32, kMax / 4, kMax / 4 * 4}}) {
-    int64_t bytes = -1;
-    EXPECT_TRUE(CheckedBytes(InfoOf(row.type), row.count, &bytes));
-    EXPECT_EQ(bytes, row.bytes) << InfoOf(row.type).name << " " << row.count;
-  }
-  int64_t bytes = 0;
-  EXPECT_FALSE(CheckedBytes(InfoOf(DType::kF64), kMax / 4, &bytes));
-}
-
 }  // namespace
 }  // namespace topk

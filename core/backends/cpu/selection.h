@@ -13,7 +13,7 @@
 // the bound therefore has a higher index than every candidate and ranks behind
 // them, so a strict comparison of keys keeps the lowest indices.
 //
-// Tests: unit/selection_test.cc, conformance/exhaustive/.
+// Tests: unit/row_feed_test.cc, conformance/exhaustive/.
 #pragma once
 
 #include <algorithm>

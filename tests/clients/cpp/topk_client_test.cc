@@ -12,6 +12,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "tests/clients/cpp/fake_server.h"
+#include "tests/support/requests.h"
 #include "tests/support/test_server.h"
 #include "topk/client.h"
 
@@ -20,7 +21,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::AnswerTo;
-using ::testing::ElementsAre;
 using testing::Fake;
 using testing::FakeServer;
 using ::testing::HasSubstr;
@@ -122,18 +122,6 @@ void CallUntilBothAnswer(const Client& client, const FailingServer& a,
   }));
 }
 
-TEST(Client, ComputesOverTcpAndUnixSockets) {
-  const std::string path =
-      "unix:/tmp/topk-client-test-" + std::to_string(getpid());
-  const TestServer server({.listen = {"127.0.0.1:0", path}});
-  for (const std::string& target : {server.target(), path}) {
-    const auto answer =
-        ClientOf(target).ComputeTopK(OnnxRequest({1, 5, 3}, 2), {});
-    ASSERT_TRUE(answer.ok()) << answer.status().message;
-    EXPECT_THAT(Indices(*answer), ElementsAre(1, 2));
-  }
-}
-
 TEST(Client, AcceptsAListOfIpV6Addresses) {
   const FakeServer server(
       {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }},
@@ -162,15 +150,6 @@ TEST(Client, StreamingHasTheResultOfUnaryCalls) {
   }
 }
 
-// Returns a request for the maximum of `size` bytes, without the bytes.
-v1::TopKRequest MaxOfBytes(size_t size) {
-  v1::TopKRequest request = OnnxRequest({1}, 1);
-  request.mutable_tensor()->clear_data();
-  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
-  request.mutable_tensor()->set_shape(0, static_cast<int64_t>(size));
-  return request;
-}
-
 class MessageLimit : public ::testing::TestWithParam<int> {};
 
 TEST_P(MessageLimit, NoMessageExceedsIt) {
@@ -180,7 +159,8 @@ TEST_P(MessageLimit, NoMessageExceedsIt) {
                             3 * limit + 1, size_t{5} << 20}) {
     std::vector<std::byte> tensor(size);
     tensor[size - 2] = std::byte{7};
-    v1::TopKRequest request = MaxOfBytes(size);
+    v1::TopKRequest request =
+        OnnxRequest(v1::DATA_TYPE_U8, {static_cast<int64_t>(size)}, 1);
     for (const auto stream : {std::optional<bool>(), std::optional(true)}) {
       // Each client queries the limit itself.
       const auto answer = ClientOf(server.target())
@@ -281,27 +261,6 @@ TEST(Client, ErrorsHaveReasonAndField) {
   }
 }
 
-TEST(Client, ManyKeepTheirOrderAndTheirErrors) {
-  const TestServer server;
-  std::vector<v1::TopKRequest> requests;
-  for (size_t i = 1; i <= 1000; ++i) {
-    // Every seventh request is invalid.
-    requests.push_back(OnnxRequest(Ramp(i), i % 7 == 0 ? 100000 : 1));
-  }
-  const auto results = ClientOf(server.target()).ComputeTopKMany(requests);
-  ASSERT_EQ(results.size(), requests.size());
-  for (size_t i = 1; i <= 1000; ++i) {
-    const auto& result = results[i - 1];
-    ASSERT_EQ(result.ok(), i % 7 != 0);
-    if (result.ok()) {
-      EXPECT_THAT(Indices(*result), ElementsAre(static_cast<int64_t>(i) - 1));
-    } else {
-      EXPECT_EQ(result.status().reason, "K_EXCEEDS_DIMENSION");
-      EXPECT_EQ(result.status().field, "onnx.k");
-    }
-  }
-}
-
 TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
   // Exceeds flow control in both directions: a client that writes all requests
   // before it reads a response hangs.
@@ -315,11 +274,6 @@ TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
     ASSERT_TRUE(result.ok()) << result.status().message;
     EXPECT_EQ(result->values().data().size(), kElements * sizeof(float));
   }
-}
-
-TEST(Client, ManyWithoutRequestsIsEmpty) {
-  const FailingServer server;
-  EXPECT_TRUE(ClientOf(server.target()).ComputeTopKMany({}).empty());
 }
 
 TEST(Client, AttributesNoResultIfThereAreTooMany) {
@@ -450,14 +404,6 @@ TEST(Client, NamesADrainingServer) {
               HasSubstr("the server is draining"));
 }
 
-TEST(Client, DeadlinesEndCallsWithoutAServer) {
-  const Client client({.target = "127.0.0.1:1", .timeout = milliseconds(300)});
-  const auto answer = client.ComputeTopK(OnnxRequest({1}, 1));
-  ASSERT_FALSE(answer.ok());
-  EXPECT_TRUE(answer.status().code == Code::kUnavailable ||
-              answer.status().code == Code::kDeadlineExceeded);
-}
-
 TEST(Client, AcceptsTheLongestDeadline) {
   const FailingServer server;
   const auto answer =
@@ -504,17 +450,6 @@ TEST(Client, SendsItsUserAgent) {
   ASSERT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
   const std::lock_guard lock(mutex);
   EXPECT_THAT(seen, StartsWith("digits/7 "));
-}
-
-TEST(Client, CapabilitiesAndHealth) {
-  const TestServer server;
-  const Client client = ClientOf(server.target());
-  const auto capabilities = client.GetCapabilities();
-  ASSERT_TRUE(capabilities.ok());
-  EXPECT_EQ(capabilities->operators_size(), 9);
-  EXPECT_TRUE(*client.IsServing(""));
-  EXPECT_TRUE(*client.IsServing("topk.v1.TopKService"));
-  EXPECT_EQ(client.IsServing("no.such.Service").status().code, Code::kNotFound);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 //
 // When: every 4-bit type. Other widths are unpacked by base/packing.cc.
 //
-// Tests: unit/packing_test.cc, conformance/.
+// Tests: unit/long_slices_test.cc, conformance/.
 #if defined(TOPK_SIMD_UNPACK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_UNPACK
 #undef TOPK_SIMD_UNPACK
