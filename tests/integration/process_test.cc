@@ -201,14 +201,17 @@ TEST(Topkd, EndsInTimeWithAStuckThread) {
 }
 
 TEST(Topkd, ReportsAnAddressInUse) {
+  const TemporaryFolder folder;
   const TakenPort taken(/*listens=*/true);
   for (const std::string flag :
        {"--listen", "--metrics-listen", "--health-listen", "--admin-listen"}) {
     const char* other = flag == "--listen" ? "--metrics-listen" : "--listen";
-    Subprocess topkd({kTopkd, flag, taken.address(), other, "127.0.0.1:0",
-                      "--log-format", "json"});
+    Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"), flag,
+                      taken.address(), other, "127.0.0.1:0", "--log-format",
+                      "json"});
     EXPECT_EQ(topkd.Wait(), 1);
     EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
+    EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
     std::istringstream lines(topkd.Output());
     for (std::string line; std::getline(lines, line);) {
       EXPECT_TRUE(json::accept(line)) << line;  // including gRPC's lines

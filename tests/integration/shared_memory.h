@@ -22,10 +22,10 @@
 namespace topk::testing {
 
 /// Returns server settings that allow shared memory.
-inline ServerConfig SharedMemoryConfig(const std::string& prefix = "/topk") {
+inline ServerConfig SharedMemoryConfig() {
   ServerConfig config;
   config.allow_shared_memory = true;
-  config.shared_memory_prefix = prefix;
+  config.shared_memory_prefix = "/topk-test";
   return config;
 }
 
