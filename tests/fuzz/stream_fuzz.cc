@@ -8,6 +8,7 @@
 #include "tests/conformance/run_everywhere.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/compute.h"
+#include "tests/support/oracle.h"
 
 namespace topk::testing {
 namespace {

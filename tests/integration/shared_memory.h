@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "tests/integration/ask.h"
 #include "tests/support/generators.h"
+#include "tests/support/oracle.h"
 #include "tests/support/requests.h"
 #include "tests/support/test_server.h"
 #include "topk/shared_memory.h"
@@ -87,12 +88,6 @@ inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
   *request.mutable_tensor()->mutable_shared_memory() =
       memory.Region(offset, data.size());
   return request;
-}
-
-/// Returns a response without the parts that may differ between runs.
-inline std::string Comparable(v1::TopKResponse response) {
-  response.clear_execution();
-  return response.SerializeAsString();
 }
 
 /// A server that allows shared memory, and its client.

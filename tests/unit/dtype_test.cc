@@ -25,10 +25,6 @@ Number Meaning(DType type, uint64_t bits) {
   return testing::NumberOf(static_cast<v1::DataType>(type), bits);
 }
 
-bool Equal(const Number& a, const Number& b) {
-  return a.nan || b.nan ? a.nan && b.nan : a.value == b.value;
-}
-
 // Expects that the keys order the patterns like their values, with NaN above
 // all numbers: when values ascend, LARGEST keys ascend, SMALLEST keys descend,
 // and equal values have equal keys.
@@ -42,16 +38,14 @@ void ExpectKeysInOrder(DType type, const std::vector<uint64_t>& patterns) {
   for (const uint64_t bits : patterns) {
     rows.push_back({Meaning(type, bits), static_cast<Key>(bits)});
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    if (a.number.nan || b.number.nan) return b.number.nan && !a.number.nan;
-    return a.number.value < b.number.value;
-  });
+  std::ranges::stable_sort(
+      rows, [](const Row& a, const Row& b) { return a.number < b.number; });
   const SortKeyEncoder<Key, kFloat> largest(InfoOf(type), true);
   const SortKeyEncoder<Key, kFloat> smallest(InfoOf(type), false);
   for (size_t i = 1; i < rows.size(); ++i) {
     const Key before = rows[i - 1].bits;
     const Key after = rows[i].bits;
-    if (Equal(rows[i - 1].number, rows[i].number)) {
+    if (!(rows[i - 1].number < rows[i].number)) {
       ASSERT_EQ(largest(before), largest(after)) << +before << " " << +after;
       ASSERT_EQ(smallest(before), smallest(after)) << +before << " " << +after;
     } else {

@@ -9,8 +9,8 @@
 //
 // Why: a step is three instructions, without branches or memory accesses. The
 // network takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen
-// 4). When: vectors of 16 lanes, as in AVX-512. Tests: unit/algorithms_test.cc,
-// unit/kernels_test.cc.
+// 4). When: vectors of 16 lanes, as in AVX-512. Tests: unit/kernels_test.cc,
+// conformance/.
 #if defined(TOPK_SIMD_NETWORK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_NETWORK
 #undef TOPK_SIMD_NETWORK

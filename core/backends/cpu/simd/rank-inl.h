@@ -7,8 +7,7 @@
 // moves or waits, and handles a vector at a time. 50 keys take 0.1 us, a tenth
 // of the radix sort (rank_sort.h).
 //
-// When: short rows, and outputs of k <= kMaxRankCount. Tests:
-// unit/algorithms_test.cc.
+// When: short rows, and outputs of k <= kMaxRankCount. Tests: conformance/.
 #if defined(TOPK_SIMD_RANK) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_RANK
 #undef TOPK_SIMD_RANK

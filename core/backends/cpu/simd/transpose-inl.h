@@ -13,7 +13,7 @@
 // When: the tiles of block_source.h and their outputs. Costs: one instruction
 // per 32-bit element, less for smaller ones.
 //
-// Tests: unit/algorithms_test.cc, conformance/.
+// Tests: conformance/.
 #if defined(TOPK_SIMD_TRANSPOSE) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_TRANSPOSE
 #undef TOPK_SIMD_TRANSPOSE
