@@ -187,17 +187,12 @@ TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {
 }
 
 TEST(Topkd, EndsInTimeWithAStuckThread) {
-  const TemporaryFolder folder;
-  const std::string ready_file = folder.File("ready.json");
-  Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file",
-                    ready_file, "--drain-timeout", "100ms"},
-                   {std::string("LD_PRELOAD=") + TOPK_STUCK_SHUTDOWN,
-                    "ASAN_OPTIONS=verify_asan_link_order=0"});
-  ASSERT_TRUE(Eventually([&] { return !ReadFile(ready_file).empty(); }))
-      << topkd.Output();
-  topkd.Signal(SIGTERM);
-  EXPECT_EQ(topkd.Wait(), 1);
-  EXPECT_THAT(topkd.Output(), HasSubstr("not drained"));
+  Topkd topkd({"--drain-timeout", "100ms"}, "127.0.0.1:0",
+              {std::string("LD_PRELOAD=") + TOPK_STUCK_SHUTDOWN,
+               "ASAN_OPTIONS=verify_asan_link_order=0"});
+  topkd.process().Signal(SIGTERM);
+  EXPECT_EQ(topkd.process().Wait(), 1);
+  EXPECT_THAT(topkd.process().Output(), HasSubstr("not drained"));
 }
 
 TEST(Topkd, ReportsAnAddressInUse) {
