@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
-#include <thread>
 
 #include "tests/clients/cpp/fake_server.h"
 #include "tests/support/requests.h"
@@ -282,24 +281,6 @@ TEST(Client, AttributesNoResultIfThereAreTooMany) {
   for (const auto& result : results) {
     EXPECT_EQ(result.status().reason, "BAD_ANSWER");
   }
-}
-
-TEST(Client, IsThreadSafe) {
-  const TestServer server;
-  const Client client = ClientOf(server.target());
-  std::atomic<int> right = 0;
-  std::vector<std::jthread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&] {
-      for (size_t i = 1; i <= 50; ++i) {
-        const auto answer = client.ComputeTopK(OnnxRequest(Ramp(i), 1));
-        right += answer.ok() &&
-                 Indices(*answer).front() == static_cast<int64_t>(i) - 1;
-      }
-    });
-  }
-  threads.clear();
-  EXPECT_EQ(right, 400);
 }
 
 // wrong_servers.py tests small requests. gRPC's own retries stop at 256 KiB.
