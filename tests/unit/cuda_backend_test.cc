@@ -10,6 +10,7 @@
 #include "tests/support/compute.h"
 #include "tests/support/generators.h"
 #include "tests/support/host_device.h"
+#include "tests/support/oracle.h"
 #include "tests/support/requests.h"
 #include "tests/unit/run_plan.h"
 
@@ -26,16 +27,13 @@ Devices Some(std::vector<HostDeviceOptions> options) {
   return devices;
 }
 
-std::unique_ptr<Backend> Cpu() {
-  return MakeCpuBackend(1, cpu::SupportedInstructionSets().front());
-}
-
 // Returns an engine that prefers CUDA.
 Engine MakeEngine(Devices devices, const char* choice = "cuda",
                   int64_t chunk_elements = 64) {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(MakeCudaBackend(std::move(devices), chunk_elements));
-  backends.push_back(Cpu());
+  backends.push_back(
+      MakeCpuBackend(1, cpu::SupportedInstructionSets().front()));
   EngineOptions options;
   options.backends.choice = choice;
   return Engine(options, std::move(backends));
@@ -55,10 +53,7 @@ std::string Bytes(const v1::TopKResponse& response) {
 }
 
 std::string RightBytes(const v1::TopKRequest& request) {
-  std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(Cpu());
-  const Engine engine(EngineOptions(), std::move(backends));
-  return Bytes(*Compute(engine, request));
+  return Bytes(Oracle(request).response);
 }
 
 TEST(CudaBackend, ReportsWhyItDeclines) {

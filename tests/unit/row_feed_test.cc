@@ -124,18 +124,6 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   }
 }
 
-// No later element can rank before the largest key.
-TEST_P(RowFeedTest, EndsAtKElementsWithTheGreatestKey) {
-  constexpr int64_t kCount = 20000;
-  constexpr int64_t kK = 60;
-  std::vector<uint32_t> row(kCount, 7);
-  std::fill_n(row.begin() + 1000, 500, 0xFFFFFFFF);
-  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-  Feeder feed(kernels_, encoder_, kK);
-  feed.FeedMore({Bytes(row), kCount, 0}, selection);
-  EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kK));
-}
-
 TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -202,27 +190,6 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
     ASSERT_EQ(ChosenIndices(selection),
               BestIndices(row, static_cast<size_t>(k)))
         << round;
-  }
-}
-
-// All pieces share a bound. It holds if k elements of all pieces reach it.
-TEST_P(RowFeedTest, ChunksShareABound) {
-  constexpr int64_t kCount = 100000;
-  constexpr int64_t kK = 500;
-  std::mt19937 random(2);
-  for (const bool ascending : {false, true}) {
-    std::vector<uint32_t> row(kCount);
-    for (uint32_t& x : row) x = static_cast<uint32_t>(random());
-    if (ascending) std::sort(row.begin(), row.end());
-    for (const int pieces : {2, 7}) {
-      std::vector<Selection<uint32_t>> parts(
-          static_cast<size_t>(pieces),
-          Selection<uint32_t>(kernels_.kth, kK, kK, kCount));
-      Feeder feed(kernels_, encoder_, kK);
-      feed.Feed({Bytes(row), kCount, 0}, parts);
-      for (size_t p = 1; p < parts.size(); ++p) parts[0].Merge(parts[p]);
-      ASSERT_EQ(ChosenIndices(parts[0]), BestIndices(row, kK));
-    }
   }
 }
 
