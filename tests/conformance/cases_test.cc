@@ -1,9 +1,6 @@
 // Runs each case in tests/conformance/cases along every path through the core.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <ostream>
 #include <set>
 #include <stdexcept>
@@ -64,36 +61,6 @@ TEST_P(Cases, Hold) {
 
 INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),
                          [](const auto& param) { return param.param.name; });
-
-// Each line of the case files is a test. Counts the lines without using the
-// parser.
-TEST(CaseFile, ReadsEveryLineAsATest) {
-  std::map<std::string, int> lines;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           TOPK_SOURCE_DIR "/tests/conformance/cases")) {
-    ASSERT_EQ(entry.path().extension(), ".cases") << entry.path();
-    std::ifstream in(entry.path());
-    const std::string stem = entry.path().stem().string();
-    for (std::string line; std::getline(in, line);) {
-      if (!line.empty() && line.front() != '#') ++lines[stem];
-    }
-    EXPECT_GT(lines[stem], 0) << entry.path();
-  }
-  std::map<std::string, int> tests;
-  const auto& unit = *::testing::UnitTest::GetInstance();
-  for (int i = 0; i < unit.total_test_suite_count(); ++i) {
-    const auto& suite = *unit.GetTestSuite(i);
-    if (std::string(suite.name()) != "All/Cases") continue;
-    for (int j = 0; j < suite.total_test_count(); ++j) {
-      std::string name = suite.GetTestInfo(j)->name();  // Hold/onnx_top_k
-      name = name.substr(name.find('/') + 1);
-      for (const auto& [stem, count] : lines) {
-        if (name.rfind(stem + "_", 0) == 0) ++tests[stem];
-      }
-    }
-  }
-  EXPECT_EQ(tests, lines);
-}
 
 // Every operator version has an accepted and a rejected case.
 TEST(CaseFile, EveryVersionHasCases) {

@@ -8,7 +8,7 @@
 namespace topk::testing {
 namespace {
 
-// Each request takes 40 paths through the core. Sanitizers are ten times
+// Each request takes about 50 paths through the core. Sanitizers are ten times
 // slower.
 #ifdef TOPK_SANITIZED
 constexpr int kRequests = 2500;
@@ -25,7 +25,12 @@ TEST(Random, RequestsHaveTheOraclesResults) {
     ASSERT_TRUE(oracle.violations.empty()) << oracle.violations[0].field << "\n"
                                            << request.DebugString();
     const std::string expected = Comparable(oracle.response);
-    for (const Outcome& outcome : ways.Run(request, random)) {
+    std::vector<Outcome> outcomes = ways.Run(request, random);
+    std::ranges::move(
+        RunAlgorithms(request, static_cast<int>(Pick(random, 1, 4)),
+                      random() % 2 == 0 ? 1 : cpu::kTaskNanoseconds),
+        std::back_inserter(outcomes));
+    for (const Outcome& outcome : outcomes) {
       ASSERT_TRUE(outcome.response.ok())
           << outcome.way << ": " << outcome.response.status().message << "\n"
           << request.DebugString();

@@ -1,6 +1,8 @@
 // Runs a request along every path through the core.
 #pragma once
 
+#include <tbb/task_arena.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "core/answer.h"
+#include "core/backends/cpu/run_schedule.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"
 #include "tests/support/backends.h"
@@ -133,10 +136,37 @@ class Everywhere {
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 
-/// Returns a response without the parts that may differ between paths.
-inline std::string Comparable(v1::TopKResponse response) {
-  response.clear_execution();
-  return response.SerializeAsString();
+/// Runs a request with every algorithm that can, whether or not it would be
+/// chosen, on every instruction set. Tasks take about `task` nanoseconds.
+inline std::vector<Outcome> RunAlgorithms(const v1::TopKRequest& request,
+                                          int threads, double task) {
+  static tbb::task_arena arena(3);
+  std::vector<Outcome> outcomes;
+  const Result<Plan> plan = Lower(request, Limits());
+  if (!plan.ok()) return {{"lowering", plan.status()}};
+  if (plan->slices() == 0) return outcomes;  // nothing to run
+  for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
+    for (const cpu::Algorithm algorithm :
+         {cpu::Algorithm::kShortRows, cpu::Algorithm::kScan,
+          cpu::Algorithm::kSort, cpu::Algorithm::kColumns}) {
+      if (!CanRun(algorithm, *plan)) continue;
+      const cpu::Schedule schedule = cpu::Cut(algorithm, *plan, threads, task);
+      v1::TopKResponse response;
+      response.set_request_id(request.request_id());
+      const Outputs outputs = PrepareOutputs(*plan, response);
+      const auto run = [&] {
+        cpu::RunSchedule(
+            *plan, schedule, set,
+            reinterpret_cast<const std::byte*>(request.tensor().data().data()),
+            outputs);
+      };
+      schedule.run_inline ? run() : arena.execute(run);
+      outcomes.push_back(
+          {std::string(NameOf(schedule)) + " on " + std::string(set.name),
+           std::move(response)});
+    }
+  }
+  return outcomes;
 }
 
 }  // namespace topk::testing

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "server/calls/raw_message.h"
+#include "tests/fuzz/input.h"
 #include "tests/support/quiet_protobuf.h"
 
 namespace topk {
@@ -39,40 +39,47 @@ std::string& DataOf(v1::TopKRequestChunk& chunk) {
   return *chunk.mutable_data();
 }
 
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
+using testing::Require;
 
 // The last block of an arena is not full.
 constexpr int64_t kArenaBlock = int64_t{8} << 10;
 
-// Reads a message as a worker does, after a poller has tried. The poller must
-// read the same or give up. Returns whether the result should be compared.
+// Reads a message as a worker does. Returns the status and the charge.
 template <class To>
-bool ReadBoth(grpc::ByteBuffer& buffer, bool valid, To& to) {
+std::pair<Status, int64_t> ReadAsWorker(grpc::ByteBuffer& buffer, To& to) {
   Size charged;
   const auto charge = [&charged](Size more) {
     charged += more;
     return Status();
   };
-  const auto first = ReadRaw(buffer, Reader::kPoller, charge, to);
   const auto read = ReadRaw(buffer, Reader::kWorker, charge, to);
   Require(read.has_value(), "a worker does not give up");
-  if (read->reason == "TOO_MUCH_TO_PARSE") {
+  return {*read, charged.value()};
+}
+
+// Reads a message as a worker does, after a poller has tried. The poller must
+// read the same or give up. Returns whether the result should be compared.
+template <class To>
+bool ReadBoth(grpc::ByteBuffer& buffer, bool valid, To& to) {
+  const auto charge = [](Size) { return Status(); };
+  const auto first = ReadRaw(buffer, Reader::kPoller, charge, to);
+  const Status read = ReadAsWorker(buffer, to).first;
+  if (read.reason == "TOO_MUCH_TO_PARSE") {
     Require(static_cast<int64_t>(buffer.Length()) > kMaxParsedBytes,
             "a small message is not too much");
     Require(!first.has_value() || !first->ok(), "a poller read more");
     return false;
   }
-  Require(!first.has_value() || first->ok() == read->ok(),
+  Require(!first.has_value() || first->ok() == read.ok(),
           "judged in two ways by two readers");
-  Require(read->ok() == valid, "judged in two ways");
-  Require(charged + kUnchargedBytes + kArenaBlock >=
-              to.message.SpaceUsedLong() - sizeof(to.message),
-          "the charge covers the message");
+  Require(read.ok() == valid, "judged in two ways");
   return valid;
+}
+
+// Requires that a charge covers what was allocated.
+void RequireCovered(int64_t charged, size_t allocated) {
+  Require(charged + kUnchargedBytes >= static_cast<int64_t>(allocated),
+          "the charge covers the message");
 }
 
 template <class Message>
@@ -82,6 +89,9 @@ void Check(const std::string& bytes, size_t cut) {
   expected.DiscardUnknownFields();
   grpc::ByteBuffer buffer = Cut(bytes, cut);
   RawMessage<Message> raw;
+  const int64_t charged = ReadAsWorker(buffer, raw).second;
+  RequireCovered(charged, raw.message.SpaceUsedLong() - sizeof(raw.message) +
+                              raw.data.capacity() * sizeof(raw.data.front()));
   if (!ReadBoth(buffer, valid, raw)) return;
   if constexpr (std::is_same_v<Message, v1::TopKRequestChunk>) {
     // For a header's data, only its presence is recorded.
@@ -120,6 +130,12 @@ void CheckInfer(const std::string& bytes, size_t cut) {
   google::protobuf::Arena arena;
   grpc::ByteBuffer buffer = Cut(bytes, cut);
   RawInfer raw(arena);
+  const auto before = arena.SpaceAllocated();
+  const int64_t charged = ReadAsWorker(buffer, raw).second;
+  RequireCovered(
+      charged + kArenaBlock,
+      std::max<size_t>(arena.SpaceAllocated() - before,
+                       raw.message.SpaceUsedLong() - sizeof(raw.message)));
   if (!ReadBoth(buffer, valid, raw)) return;
   const auto count = static_cast<size_t>(expected.raw_input_contents_size());
   Require(raw.content_count == count, "contents are counted in two ways");

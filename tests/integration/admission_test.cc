@@ -238,22 +238,5 @@ TEST(Admission, DelaysAStreamAboveTheRate) {
             std::chrono::milliseconds(900));
 }
 
-// The client waits for the retry delay, then calls again.
-TEST(Admission, ClientsRetryAfterARejection) {
-  const TestServer server({.max_inflight_calls = 1});
-  const Client client({.target = server.target(), .max_attempts = 5});
-  auto open = std::make_unique<OpenCall>(server);
-  std::thread later([&] {
-    EXPECT_TRUE(Eventually([&] {
-      return server.Log().find("TOO_MANY_CALLS") != std::string::npos ||
-             server.Log().find("RESOURCE_EXHAUSTED") != std::string::npos;
-    }));
-    open.reset();
-  });
-  const auto answer = client.ComputeTopK(OnnxRequest({1, 2, 3}, 1));
-  later.join();
-  EXPECT_TRUE(answer.ok()) << answer.status().message;
-}
-
 }  // namespace
 }  // namespace topk::testing

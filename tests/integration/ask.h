@@ -51,6 +51,18 @@ inline v1::TopKRequestChunk HeaderOf(const v1::TopKRequest& request) {
   return chunk;
 }
 
+/// Returns the traceparent that the server sent, or "".
+inline std::string ReturnedTrace(const grpc::ClientContext& context) {
+  for (const auto* metadata : {&context.GetServerInitialMetadata(),
+                               &context.GetServerTrailingMetadata()}) {
+    const auto found = metadata->find("traceparent");
+    if (found != metadata->end()) {
+      return {found->second.data(), found->second.size()};
+    }
+  }
+  return "";
+}
+
 /// A call of ComputeTopKMany.
 class ManyCall {
  public:

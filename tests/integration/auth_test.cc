@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/secured.h"
@@ -56,12 +57,8 @@ TEST_F(Tokens, AreNeededForAllKindsOfCalls) {
   const TestServer server(TokensConfig());
   const Client client(PlainOptions(server));
   const v1::TopKRequest request = OnnxRequest({1, 2}, 1);
-  v1::TopKRequest header = request;
-  header.mutable_tensor()->clear_source();
-  const std::vector<float> values = {1, 2};
-  EXPECT_EQ(
-      client.StreamTopK(header, std::as_bytes(std::span(values))).status().code,
-      Code::kUnauthenticated);
+  EXPECT_EQ(client.StreamTopK(HeaderOf(request).header(), {}).status().code,
+            Code::kUnauthenticated);
   for (const auto& result : client.ComputeTopKMany({&request, 1})) {
     EXPECT_EQ(result.status().code, Code::kUnauthenticated);
   }
@@ -88,10 +85,7 @@ TEST_F(Tokens, RevocationEndsOpenStreams) {
     ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 1)));
     ASSERT_TRUE(stream->Read(&result));
   }
-  v1::TopKRequestChunk header;
-  *header.mutable_header() = OnnxRequest({1, 2}, 1);
-  header.mutable_header()->mutable_tensor()->clear_source();
-  ASSERT_TRUE(tensor->Write(header));
+  ASSERT_TRUE(tensor->Write(HeaderOf(OnnxRequest({1, 2}, 1))));
   Write("tokens", Line("bob", kBobToken));
   EXPECT_FALSE(many->Read(&result));
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
@@ -116,9 +110,7 @@ TEST_F(Tokens, RevocationEndsAStreamWhoseClientDoesNotRead) {
                        std::chrono::seconds(30));
   const auto stub = server.Stub();
   const auto stream = stub->StreamTopK(&context);
-  v1::TopKRequestChunk message;
-  *message.mutable_header() = OnnxRequest({1, 2}, kElements);
-  message.mutable_header()->mutable_tensor()->clear_source();
+  v1::TopKRequestChunk message = HeaderOf(OnnxRequest({1, 2}, kElements));
   message.mutable_header()->mutable_tensor()->set_shape(0, kElements);
   ASSERT_TRUE(stream->Write(message));
   message.set_data(std::string(1 << 20, '\0'));

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "core/base/text.h"
 #include "tests/integration/subprocess.h"
@@ -229,46 +230,43 @@ TEST(Config, ReadsTomlOfAllForms) {
 TEST(Config, NamesThePlaceInTheFileThatIsWrong) {
   const TemporaryFolder folder;
   const std::string file = folder.File("topkd.toml");
-  for (const auto& [text, error] : {
+  for (const auto& [text, error] :
+       std::initializer_list<std::pair<std::string, const char*>>{
            // Invalid TOML.
-           std::pair("threads = 1\n x # y\n", ":2:4: "),
-           std::pair("threads = x\n", ":1:11: "),
-           std::pair("unix-socket-mode = 0660\n", ":1:24: "),
-           std::pair("ready-file = '\xff'\n", ":1:14: "),
-           std::pair("ready-file = '\x01'\n", ":1:15: "),
-           std::pair("threads = 1\nlisten = 'a:1'\nthreads = 2\n", ":3:11: "),
+           {"threads = 1\n x # y\n", ":2:4: "},
+           {"threads = x\n", ":1:11: "},
+           {"unix-socket-mode = 0660\n", ":1:24: "},
+           {"ready-file = '\xff'\n", ":1:14: "},
+           {"ready-file = '\x01'\n", ":1:15: "},
+           {"threads = 1\nlisten = 'a:1'\nthreads = 2\n", ":3:11: "},
            // Unknown settings.
-           std::pair("bogus = 1\n", ":1:1: unknown key \"bogus\"\n"),
-           std::pair("[server]\nthreads = 1\n",
-                     ":1:2: unknown key \"server\"\n"),
-           std::pair("a.threads = 1\n", ":1:1: unknown key \"a\"\n"),
-           std::pair("threads = 1\ncheck-config = true\n",
-                     ":2:1: unknown key \"check-config\"\n"),
+           {"bogus = 1\n", ":1:1: unknown key \"bogus\"\n"},
+           {"[server]\nthreads = 1\n", ":1:2: unknown key \"server\"\n"},
+           {"a.threads = 1\n", ":1:1: unknown key \"a\"\n"},
+           {"threads = 1\ncheck-config = true\n",
+            ":2:1: unknown key \"check-config\"\n"},
            // Wrong type.
-           std::pair("allow-shared-memory = ''\n",
-                     ":1:23: allow-shared-memory: \"''\" is not true or false"),
-           std::pair("ready-file = 5\n",
-                     ":1:14: ready-file: \"5\" is not a string\n"),
-           std::pair("threads = [1, 2]\n",
-                     ":1:11: threads: an array is not a number"),
-           std::pair("drain-delay = 1979-05-27\n",
-                     ":1:15: drain-delay: \"1979-05-27\" is not a number"),
-           std::pair("[threads]\n", ": threads: a table is not a number"),
-           std::pair("listen = ['a:1',\n ['b:1']]\n",
-                     ":2:2: listen: an array is not a string\n"),
-           std::pair("listen = []\n", ":1:10: listen: the array is empty\n"),
+           {"allow-shared-memory = ''\n",
+            ":1:23: allow-shared-memory: \"''\" is not true or false"},
+           {"ready-file = 5\n", ":1:14: ready-file: \"5\" is not a string\n"},
+           {"threads = [1, 2]\n", ":1:11: threads: an array is not a number"},
+           {"drain-delay = 1979-05-27\n",
+            ":1:15: drain-delay: \"1979-05-27\" is not a number"},
+           {"[threads]\n", ": threads: a table is not a number"},
+           {"listen = ['a:1',\n ['b:1']]\n",
+            ":2:2: listen: an array is not a string\n"},
+           {"listen = []\n", ":1:10: listen: the array is empty\n"},
            // Right type, but invalid value.
-           std::pair("\nthreads = 'x'\n",
-                     ":2:11: threads: \"x\" is not a whole number"),
-           std::pair("ready-file = 'a'\nthreads = -1\n",
-                     ":2:11: threads: \"-1\" is not a whole number"),
-           std::pair("log-level = \"loud\"\n",
-                     ":1:13: log-level: \"loud\" is not one of trace, debug,"),
-           std::pair("listen = [\"127.0.0.1:0\", \"a\"]\n",
-                     ":1:10: listen: \"a\" is not host:port"),
-           std::pair("listen = ','\n", ":1:10: listen: the value is empty\n"),
-           std::pair("ready-file = \"a\\u0000\"\n",
-                     ":1:14: ready-file: \"a?\" has control characters"),
+           {"\nthreads = 'x'\n", ":2:11: threads: \"x\" is not a whole number"},
+           {"ready-file = 'a'\nthreads = -1\n",
+            ":2:11: threads: \"-1\" is not a whole number"},
+           {"log-level = \"loud\"\n",
+            ":1:13: log-level: \"loud\" is not one of trace, debug,"},
+           {"listen = [\"127.0.0.1:0\", \"a\"]\n",
+            ":1:10: listen: \"a\" is not host:port"},
+           {"listen = ','\n", ":1:10: listen: the value is empty\n"},
+           {"ready-file = \"a\\u0000\"\n",
+            ":1:14: ready-file: \"a?\" has control characters"},
        }) {
     std::ofstream(file) << text;
     const Read read = ReadWords({"--config", file.c_str()});
@@ -410,76 +408,54 @@ TEST(Config, RejectsEmptySecurityVariables) {
   EXPECT_EQ(ReadWords({"--tls-client-ca", "ca.pem"}).error, "");
 }
 
-using Words = std::vector<std::string>;
-
-class WrongSetting : public ::testing::TestWithParam<Words> {};
-
-TEST_P(WrongSetting, IsAUsageErrorThatNamesIt) {
-  std::vector<const char*> words;
-  for (const std::string& word : GetParam()) words.push_back(word.c_str());
-  const Read read = ReadWords(words);
-  EXPECT_EQ(read.line.action, CommandLine::Action::kExit);
-  EXPECT_EQ(read.line.exit_code, 2);
-  EXPECT_THAT(read.error, HasSubstr("topkd: "));
-  EXPECT_THAT(read.error, HasSubstr(GetParam().front()));
-  EXPECT_EQ(read.out, "");
+TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
+  for (const auto& [flag, values] :
+       std::initializer_list<std::pair<const char*, const char*>>{
+           {"--bogus", "1"},
+           {"--threads", "x|-1|4294967296"},
+           {"--listen",
+            "nowhere|127.0.0.1:65536|unix:|a "
+            "b:0|unix://|unix://run/s|unix:/"
+            "a%20b|unix-abstract:s|unix-abstract:s:1|::1:0|vsock:1:2"},
+           {"--metrics-listen",
+            "unix:/a|[::1]:0|46010,127.0.0.1:46011|127.0.0.1:0,127.0.0.1:0"},
+           {"--health-listen", "a:0,b:0|nowhere"},
+           {"--max-message-bytes", "|2147483648|0"},
+           {"--max-output-bytes", "2147483647"},
+           {"--max-elements", "1e30|9223372036854775808|0x10"},
+           {"--drain-timeout", "nan|-1|3 days|inf|1e400|-0.001|1e-320"},
+           {"--max-connection-idle", "1e-300"},
+           {"--slow-request", "1e-9ms|nans"},
+           {"--access-log-sample", "inf|1.1|0.5x"},
+           {"--tls-cert", "|"},
+           {"--tls-allowed-san", "a b"},
+           {"--client-requests-per-second", "1e-300|inf"},
+           {"--client-bytes-per-second", "4.9e-324|1e16"},
+           {"--max-inflight-bytes",
+            "8EiB|9223372036854775808|99999999999999999999|-1|-0.5|nan|inf|GiB|"
+            "1XB|1KiBB|1e3"},
+           {"--max-inflight-calls", "1.5"},
+           {"--admin-listen", "unix-abstract:s:1"},
+           {"--keepalive-time", "0"},
+           {"--max-connection-age", "99999m"},
+           {"--max-concurrent-streams", "0"},
+           {"--max-metadata-bytes", "100"},
+           {"--unix-socket-mode", "0680|1777"},
+           {"--shared-memory-prefix", "|topk|/a/b"},
+           {"--log-level", "loud"},
+           {"--log-format", "xml"}}) {
+    std::istringstream list(values);
+    for (std::string value; std::getline(list, value, '|');) {
+      SCOPED_TRACE(StrCat(flag, " ", value));
+      const Read read = ReadWords({flag, value.c_str()});
+      EXPECT_EQ(read.line.action, CommandLine::Action::kExit);
+      EXPECT_EQ(read.line.exit_code, 2);
+      EXPECT_THAT(read.error, HasSubstr("topkd: "));
+      EXPECT_THAT(read.error, HasSubstr(flag));
+      EXPECT_EQ(read.out, "");
+    }
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Config, WrongSetting,
-    ::testing::Values(
-        Words{"--bogus"}, Words{"--threads", "x"}, Words{"--threads", "-1"},
-        Words{"--listen", "nowhere"}, Words{"--listen", "127.0.0.1:65536"},
-        Words{"--listen", "unix:"}, Words{"--metrics-listen", "unix:/a"},
-        Words{"--metrics-listen", "[::1]:0"},
-        Words{"--metrics-listen", "46010,127.0.0.1:46011"},
-        Words{"--metrics-listen", "127.0.0.1:0,127.0.0.1:0"},
-        Words{"--health-listen", "a:0,b:0"}, Words{"--listen", "a b:0"},
-        Words{"--max-message-bytes", "2147483648"},
-        Words{"--max-message-bytes", "0"},
-        Words{"--max-output-bytes", "2147483647"},
-        Words{"--max-elements", "1e30"}, Words{"--drain-timeout", "nan"},
-        Words{"--drain-timeout", "-1"}, Words{"--drain-timeout", "3 days"},
-        Words{"--drain-timeout", "inf"}, Words{"--drain-timeout", "1e400"},
-        Words{"--drain-timeout", "-0.001"}, Words{"--drain-timeout", "1e-320"},
-        Words{"--max-connection-idle", "1e-300"},
-        Words{"--slow-request", "1e-9ms"}, Words{"--slow-request", "nans"},
-        Words{"--access-log-sample", "inf"},
-        Words{"--access-log-sample", "1.1"},
-        Words{"--access-log-sample", "0.5x"}, Words{"--tls-cert", ""},
-        Words{"--tls-allowed-san", "a b"}, Words{"--health-listen", "nowhere"},
-        Words{"--client-requests-per-second", "1e-300"},
-        Words{"--client-requests-per-second", "inf"},
-        Words{"--client-bytes-per-second", "4.9e-324"},
-        Words{"--client-bytes-per-second", "1e16"},
-        Words{"--max-inflight-bytes", "8EiB"},
-        Words{"--max-inflight-bytes", "9223372036854775808"},
-        Words{"--max-inflight-bytes", "99999999999999999999"},
-        Words{"--max-inflight-bytes", "-1"},
-        Words{"--max-inflight-bytes", "-0.5"},
-        Words{"--max-inflight-bytes", "nan"},
-        Words{"--max-inflight-bytes", "inf"},
-        Words{"--max-inflight-bytes", "GiB"},
-        Words{"--max-inflight-bytes", "1XB"},
-        Words{"--max-inflight-bytes", "1KiBB"},
-        Words{"--max-inflight-bytes", "1e3"}, Words{"--max-message-bytes", ""},
-        Words{"--max-elements", "9223372036854775808"},
-        Words{"--max-elements", "0x10"}, Words{"--max-inflight-calls", "1.5"},
-        Words{"--threads", "4294967296"}, Words{"--listen", "unix://"},
-        Words{"--listen", "unix://run/s"}, Words{"--listen", "unix:/a%20b"},
-        Words{"--listen", "unix-abstract:s"},
-        Words{"--listen", "unix-abstract:s:1"}, Words{"--listen", "::1:0"},
-        Words{"--listen", "vsock:1:2"},
-        Words{"--admin-listen", "unix-abstract:s:1"},
-        Words{"--keepalive-time", "0"}, Words{"--max-connection-age", "99999m"},
-        Words{"--max-concurrent-streams", "0"},
-        Words{"--max-metadata-bytes", "100"},
-        Words{"--unix-socket-mode", "0680"},
-        Words{"--unix-socket-mode", "1777"},
-        Words{"--shared-memory-prefix", "topk"},
-        Words{"--shared-memory-prefix", "/a/b"},
-        Words{"--shared-memory-prefix", ""}, Words{"--log-level", "loud"},
-        Words{"--log-format", "xml"}));
 
 TEST(Config, RejectsInvalidAndUnknownVariables) {
   {

@@ -175,34 +175,6 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
   for (std::thread& caller : callers) caller.join();
 }
 
-TEST(Drain, EndsAtTheTimeout) {
-  TestServer server(WithMetrics());
-  OpenTensor open(server);
-  const auto start = std::chrono::steady_clock::now();
-  server.server().Drain({}, std::chrono::milliseconds(200));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  v1::TopKResponseChunk answer;
-  EXPECT_FALSE(open->Read(&answer));
-  EXPECT_EQ(open->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
-}
-
-TEST(Drain, IgnoresIdleConnections) {
-  TestServer server;
-  const int fd = OpenSocketTo(server.target());
-  ASSERT_GE(fd, 0);
-  // The HTTP/2 connection preface with empty settings.
-  const std::string greeting =
-      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
-  ASSERT_EQ(write(fd, greeting.data(), greeting.size()),
-            static_cast<ssize_t>(greeting.size()));
-  char settings[9];
-  ASSERT_EQ(read(fd, settings, sizeof(settings)), 9);
-  const auto start = std::chrono::steady_clock::now();
-  server.server().Drain({}, std::chrono::minutes(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
-  close(fd);
-}
-
 TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   const std::string port =
       TakenPort(/*listens=*/false).address().substr(sizeof("127.0.0.1") - 1);

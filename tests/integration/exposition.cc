@@ -1,10 +1,9 @@
 #include "tests/integration/exposition.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
-
-#include "tests/support/regular_expression.h"
 
 namespace topk::testing {
 namespace {
@@ -34,33 +33,26 @@ struct Buckets {
 }  // namespace
 
 std::string ReadExposition(const std::string& text, Exposition& to) {
-  static const RegularExpression type_line(
-      "# TYPE ([a-zA-Z_][a-zA-Z0-9_]*) (counter|gauge|histogram|summary)");
-  static const RegularExpression help_line("# HELP [a-zA-Z_][a-zA-Z0-9_]* .+");
-  // The name, labels in braces, the value.
-  static const RegularExpression sample_line(
-      "([a-zA-Z_][a-zA-Z0-9_]*)"
-      R"((\{(([a-zA-Z_][a-zA-Z0-9_]*="([^"\\]|\\.)*",?)*)\})? ([^ ]+))");
-  static const RegularExpression le(R"re(((.*),)?le="([^"]*)")re");
   if (!text.ends_with('\n')) return "it does not end with a line";
   std::map<std::string, Buckets> buckets;
   std::string family;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (!help_line.Match(line).empty()) continue;
-    if (const auto part = type_line.Match(line); !part.empty()) {
-      family = part[1];
-      if (!to.types.emplace(family, part[2]).second) return "twice: " + line;
+    if (line.starts_with("# HELP ")) continue;
+    if (line.starts_with("# TYPE ")) {
+      std::string type;
+      std::istringstream(line.substr(7)) >> family >> type;
+      if (!to.types.emplace(family, type).second) return "twice: " + line;
       continue;
     }
-    const auto part = sample_line.Match(line);
-    if (part.empty()) return "no line: " + line;
-    const std::string name = part[1];
-    const std::string labels = part[3];
+    const size_t space = line.rfind(' ');
+    const size_t brace = std::min(line.find('{'), space);
+    const std::string name = line.substr(0, brace);
+    const std::string labels =
+        brace == space ? "" : line.substr(brace + 1, space - brace - 2);
     if (FamilyOf(name, to.types) != family) return "in no family: " + line;
     char* end = nullptr;
-    const std::string number = part[6];
-    const double value = std::strtod(number.c_str(), &end);
+    const double value = std::strtod(line.c_str() + space + 1, &end);
     if (*end != '\0') return "no number: " + line;
     // Quantiles may decrease, and are NaN without observations.
     if (to.types[family] == "summary" && name == family) continue;
@@ -69,12 +61,12 @@ std::string ReadExposition(const std::string& text, Exposition& to) {
     if (to.types[family] == "gauge") continue;
     if (!(value >= 0)) return "negative: " + line;
     if (!name.ends_with("_bucket") || to.types[family] != "histogram") continue;
-    const auto bound = le.Match(labels);
-    if (bound.empty()) return "no bound: " + line;
-    const std::string histogram = family + "{" + bound[2] + "}";
+    const size_t le = labels.rfind("le=\"");
+    if (le == std::string::npos) return "no bound: " + line;
+    const std::string histogram =
+        family + "{" + labels.substr(0, le == 0 ? 0 : le - 1) + "}";
     Buckets& so_far = buckets[histogram];
-    const double limit =
-        bound[3] == "+Inf" ? INFINITY : std::strtod(bound[3].c_str(), {});
+    const double limit = std::strtod(labels.c_str() + le + 4, nullptr);
     if (!(limit > so_far.last_bound) || value < so_far.last_count) {
       return "not ascending: " + line;
     }

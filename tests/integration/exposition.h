@@ -1,4 +1,4 @@
-// Scrapes a server's metrics and strictly parses Prometheus's text format.
+// Scrapes a server's metrics and checks what Prometheus's serializer does not.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,12 +29,12 @@ struct Exposition {
   std::map<std::string, std::string> types;
 };
 
-/// Parses a scrape. Returns "" or an error: a malformed line, a family in two
-/// places, a duplicate series, or a histogram whose buckets do not ascend to
-/// its count.
+/// Parses a scrape. Returns "" or an error: a family in two places, a duplicate
+/// series, or a histogram whose buckets do not ascend to its count.
+/// tests/system/deploy checks the syntax with promtool.
 std::string ReadExposition(const std::string& text, Exposition& to);
 
-/// Scrapes the server. The test fails if the text is malformed.
+/// Scrapes the server. The test fails if there is an error.
 inline Exposition Scrape(TestServer& server) {
   Exposition exposition;
   EXPECT_EQ(ReadExposition(ScrapedText(server), exposition), "");

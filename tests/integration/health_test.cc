@@ -24,23 +24,6 @@ HealthCheckRequest For(const std::string& service) {
   return request;
 }
 
-TEST(Health, AnswersForEveryService) {
-  const TestServer server;
-  const auto stub = Health::NewStub(server.Connect());
-  for (const char* name :
-       {"", "topk.v1.TopKService", "grpc.health.v1.Health"}) {
-    grpc::ClientContext context;
-    HealthCheckResponse response;
-    const grpc::Status status = stub->Check(&context, For(name), &response);
-    EXPECT_TRUE(status.ok()) << name << ": " << status.error_message();
-    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING) << name;
-  }
-  grpc::ClientContext context;
-  HealthCheckResponse response;
-  EXPECT_EQ(stub->Check(&context, For("nobody"), &response).error_code(),
-            grpc::StatusCode::NOT_FOUND);
-}
-
 TEST(Health, DrainNotifiesAndIgnoresWatchers) {
   TestServer server;
   const auto stub = Health::NewStub(server.Connect());

@@ -22,36 +22,6 @@ v1::TopKResult ResultOf(const std::string& message) {
   return result;
 }
 
-TEST(ComputeTopKMany, PreservesTheOrderWithErrors) {
-  const TestServer server;
-  ManyCall stream(server);
-  const auto is_bad = [](int i) { return i % 7 == 3; };
-  for (int i = 0; i < 200; ++i) {
-    v1::TopKRequest request = OnnxRequest({1, 2, 3}, is_bad(i) ? 4 : 1);
-    request.set_request_id(std::to_string(i));
-    request.set_index_offset(i);
-    ASSERT_TRUE(stream->Write(request));
-  }
-  stream->WritesDone();
-  v1::TopKResult result;
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(stream->Read(&result));
-    EXPECT_EQ(result.request_id(), std::to_string(i));
-    ASSERT_EQ(result.has_error(), is_bad(i));
-    if (is_bad(i)) {
-      EXPECT_EQ(DetailsOf(result.error()).info.reason(), "K_EXCEEDS_DIMENSION");
-      EXPECT_EQ(result.error().code(), 3);
-    } else {
-      ASSERT_TRUE(result.has_response());
-      EXPECT_EQ(result.response().request_id(), std::to_string(i));
-      EXPECT_EQ(result.response().indices().data()[0], static_cast<char>(2 + i))
-          << "not the answer to request " << i;
-    }
-  }
-  EXPECT_FALSE(stream->Read(&result));
-  EXPECT_TRUE(stream->Finish().ok());
-}
-
 // Requests that are waiting when the client cancels get no response.
 TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
   TestServer server(WithMetrics());

@@ -1,11 +1,18 @@
-// Metrics, scraped over HTTP.
+// Metrics, scraped over HTTP, also while requests are running.
 #include "server/telemetry/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
+#include <atomic>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/telemetry/logging.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
@@ -17,43 +24,95 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// Returns a grpc_server_* sample with the labels in the exposed order.
+// Returns the name of a grpc_server_* series with its labels.
 std::string Grpc(const std::string& family, const std::string& code,
-                 const std::string& service, const std::string& method,
-                 const std::string& type, int value) {
-  return "\ngrpc_server_" + family + "{" +
+                 const std::string& method, const std::string& type,
+                 const std::string& service = "topk.v1.TopKService") {
+  return "grpc_server_" + family + "{" +
          (code.empty() ? "" : "grpc_code=\"" + code + "\",") +
          "grpc_method=\"" + method + "\",grpc_service=\"" + service +
-         "\",grpc_type=\"" + type + "\"} " + std::to_string(value) + "\n";
+         "\",grpc_type=\"" + type + "\"}";
 }
 
-TEST(Metrics, CountTheCallsOfEveryService) {
+double Value(TestServer& server, const std::string& series) {
+  const Exposition scraped = Scrape(server);
+  const auto found = scraped.samples.find(series);
+  return found == scraped.samples.end() ? -1 : found->second;
+}
+
+TEST(Metrics, CountCallsRequestsAndStages) {
   TestServer server(WithMetrics());
-  for (int i = 0; i < 3; ++i) Ask(server, OnnxRequest({1, 2, 3}, 1));
+  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 2);
+  const CallResult asked = Ask(server, request);
+  for (int i = 0; i < 2; ++i) Ask(server, request);
   Ask(server, OnnxRequest({1, 2, 3}, 4));
   const auto health = grpc::health::v1::Health::NewStub(server.Connect());
   grpc::ClientContext context;
   grpc::health::v1::HealthCheckResponse response;
   ASSERT_TRUE(health->Check(&context, {}, &response).ok());
-
-  const std::string text = ScrapedText(server);
-  const char service[] = "topk.v1.TopKService";
-  for (const std::string& sample : {
-           Grpc("started_total", "", service, "ComputeTopK", "unary", 4),
-           Grpc("handled_total", "OK", service, "ComputeTopK", "unary", 3),
-           Grpc("handled_total", "InvalidArgument", service, "ComputeTopK",
-                "unary", 1),
-           Grpc("handled_total", "Internal", service, "ComputeTopK", "unary",
-                0),
-           Grpc("msg_received_total", "", service, "ComputeTopK", "unary", 4),
-           Grpc("msg_sent_total", "", service, "ComputeTopK", "unary", 3),
-           Grpc("handling_seconds_count", "", service, "ComputeTopK", "unary",
-                4),
-           Grpc("handled_total", "OK", "grpc.health.v1.Health", "Check",
-                "unary", 1),
-       }) {
-    EXPECT_THAT(text, HasSubstr(sample));
+  v1::TopKRequestChunk data;
+  data.set_data(request.tensor().data());
+  RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",
+          {HeaderOf(request).SerializeAsString(), data.SerializeAsString()});
+  RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
+          {request.SerializeAsString(), request.SerializeAsString(), ""});
+  // A stream is counted shortly after its status is sent.
+  EXPECT_TRUE(Eventually([&] {
+    return Value(server, Grpc("handled_total", "OK", "ComputeTopKMany",
+                              "bidi_stream")) == 1;
+  }));
+  const std::pair<std::string, double> expected[] = {
+      {Grpc("started_total", "", "ComputeTopK", "unary"), 4},
+      {Grpc("handled_total", "OK", "ComputeTopK", "unary"), 3},
+      {Grpc("handled_total", "InvalidArgument", "ComputeTopK", "unary"), 1},
+      {Grpc("handled_total", "Internal", "ComputeTopK", "unary"), 0},
+      {Grpc("msg_received_total", "", "ComputeTopK", "unary"), 4},
+      {Grpc("msg_sent_total", "", "ComputeTopK", "unary"), 3},
+      {Grpc("handling_seconds_count", "", "ComputeTopK", "unary"), 4},
+      {Grpc("handled_total", "OK", "Check", "unary", "grpc.health.v1.Health"),
+       1},
+      {Grpc("msg_received_total", "", "StreamTopK", "bidi_stream"), 2},
+      {Grpc("msg_sent_total", "", "StreamTopK", "bidi_stream"), 1},
+      {Grpc("msg_received_total", "", "ComputeTopKMany", "bidi_stream"), 3},
+      {Grpc("msg_sent_total", "", "ComputeTopKMany", "bidi_stream"), 3},
+      {R"(topk_requests_total{code="OK",dialect="onnx",version="11"})", 6},
+      {R"(topk_requests_total{code="INVALID_ARGUMENT",dialect="unknown",)"
+       R"(version="unknown"})",
+       1},
+      {R"(topk_stage_seconds_count{stage="queue"})", 8},
+      {R"(topk_stage_seconds_count{stage="decode"})", 8},
+      {R"(topk_stage_seconds_count{stage="compute"})", 6},
+      {R"(topk_stage_seconds_count{stage="encode"})", 6},
+      {R"(topk_compute_seconds_count{dialect="onnx",version="11"})", 6},
+      {"topk_elements_sum{}", 18},
+      {"topk_tensor_bytes_sum{}", 72},
+      {"topk_k_elements_sum{}", 12},
+      {"topk_queue_depth{}", 0},
+      {"topk_log_dropped_total{}", DroppedLines()},
+      {"topk_max_inflight_calls{}", 4096},
+      {"topk_ready{}", 1},
+  };
+  for (const auto& [series, value] : expected) {
+    EXPECT_EQ(Value(server, series), value) << series;
   }
+  auto samples = Scrape(server).samples;
+  EXPECT_GE(samples[R"(topk_answers_total{backend="cpu",kernel=")" +
+                    asked.response.execution().kernel() + "\"}"],
+            3);
+  EXPECT_GT(samples["topk_max_inflight_bytes{}"], 0);
+  EXPECT_GT(samples["process_resident_memory_bytes{}"], 1 << 20);
+  EXPECT_GT(samples["process_virtual_memory_bytes{}"], 1 << 20);
+  EXPECT_GE(samples["process_cpu_seconds_total{}"], 0);
+  EXPECT_GT(samples["process_threads{}"], 1);
+  EXPECT_GT(samples["process_open_fds{}"], 3);
+  EXPECT_GT(samples["process_max_fds{}"], samples["process_open_fds{}"]);
+  EXPECT_NEAR(samples["process_start_time_seconds{}"],
+              static_cast<double>(time(nullptr)), 600);
+  EXPECT_THAT(ScrapedText(server),
+              ContainsRegex("topk_build_info.compiler=\".*grpc_version=\".*"
+                            "instruction_set=\".*version=\""));
+  server.server().Drain({}, std::chrono::milliseconds(0));
+  EXPECT_EQ(Value(server, "topk_ready{}"), 0);
 }
 
 TEST(Metrics, CountOnlyADrainAsDraining) {
@@ -102,91 +161,146 @@ TEST(Metrics, AreBoundedForAnyKernelName) {
                 std::to_string(1001 - Metrics::kMaxKernels) + "\n"));
 }
 
-TEST(Metrics, CountTheMessagesOfStreams) {
-  TestServer server(WithMetrics());
-  v1::TopKRequestChunk data;
-  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-  data.set_data(request.tensor().data());
-  RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",
-          {HeaderOf(request).SerializeAsString(), data.SerializeAsString()});
-  RawCall(server.Connect(), "/topk.v1.TopKService/ComputeTopKMany",
-          {request.SerializeAsString(), request.SerializeAsString(), ""});
-  const char service[] = "topk.v1.TopKService";
-  // A stream is counted shortly after its status is sent.
-  EXPECT_TRUE(Eventually([&] {
-    return ScrapedText(server).find(Grpc("handled_total", "OK", service,
-                                         "ComputeTopKMany", "bidi_stream",
-                                         1)) != std::string::npos;
-  }));
-  const std::string text = ScrapedText(server);
-  for (const std::string& sample :
-       {Grpc("msg_received_total", "", service, "StreamTopK", "bidi_stream", 2),
-        Grpc("msg_sent_total", "", service, "StreamTopK", "bidi_stream", 1),
-        Grpc("msg_received_total", "", service, "ComputeTopKMany",
-             "bidi_stream", 3),
-        Grpc("msg_sent_total", "", service, "ComputeTopKMany", "bidi_stream",
-             3)}) {
-    EXPECT_THAT(text, HasSubstr(sample));
-  }
-  EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"OK\",dialect="
-                              "\"onnx\",version=\"11\"} 3\n"));
-  EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"INVALID_ARGUMENT\","
-                              "dialect=\"unknown\",version=\"unknown\"} 1\n"));
-}
-
 TEST(Metrics, CountStreamsByTheStatusThatTheClientReceived) {
   TestServer server(WithMetrics());
-  const char service[] = "topk.v1.TopKService";
-  const auto counted = [&](const char* code, int calls) {
-    return ScrapedText(server).find(Grpc("handled_total", code, service,
-                                         "ComputeTopKMany", "bidi_stream",
-                                         calls)) != std::string::npos;
-  };
   ManyCall cancelled(server);
   cancelled.Ask(OnnxRequest({1, 2, 3}, 1));
   cancelled.context().TryCancel();
   EXPECT_EQ(cancelled->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  EXPECT_TRUE(Eventually([&] { return counted("Canceled", 1); }));
-  EXPECT_FALSE(ScrapedText(server).find(Grpc("handled_total", "OK", service,
-                                             "ComputeTopKMany", "bidi_stream",
-                                             0)) == std::string::npos)
-      << "the call is not OK";
+  const auto handled = [&](const char* code) {
+    return Value(server,
+                 Grpc("handled_total", code, "ComputeTopKMany", "bidi_stream"));
+  };
+  EXPECT_TRUE(Eventually([&] { return handled("Canceled") == 1; }));
+  EXPECT_EQ(handled("OK"), 0);
 }
 
 TEST(Metrics, HaveTheTimeOfEachRequestOfAStream) {
   TestServer server(WithMetrics());
   ManyCall stream(server);
   for (int i = 0; i < 3; ++i) stream.Ask(OnnxRequest({1, 2, 3}, 1));
+  const std::string series = "topk_request_seconds_count{method=";
   // While the stream is open.
-  EXPECT_TRUE(Eventually([&] {
-    return ScrapedText(server).find(
-               "\ntopk_request_seconds_count{method=\"ComputeTopKMany\"} "
-               "3\n") != std::string::npos;
-  }));
-  EXPECT_THAT(
-      ScrapedText(server),
-      HasSubstr("\ntopk_request_seconds_count{method=\"ComputeTopK\"} 0\n"));
+  EXPECT_TRUE(Eventually(
+      [&] { return Value(server, series + "\"ComputeTopKMany\"}") == 3; }));
+  EXPECT_EQ(Value(server, series + "\"ComputeTopK\"}"), 0);
   EXPECT_TRUE(stream.Finish().ok());
 }
 
-TEST(Metrics, HaveTheFamiliesOfTheService) {
+double StageCount(const Exposition& exposition, const std::string& stage) {
+  return exposition.samples.at("topk_stage_seconds_count{stage=\"" + stage +
+                               "\"}");
+}
+
+TEST(Scrape, IsValidAndMonotonicUnderLoad) {
   TestServer server(WithMetrics());
-  Ask(server, OnnxRequest({1, 2, 3}, 2));
-  const std::string text = ScrapedText(server);
-  EXPECT_THAT(text, HasSubstr("topk_compute_seconds_count{dialect=\"onnx\","
-                              "version=\"11\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("\ntopk_tensor_bytes_sum 12\n"));
-  EXPECT_THAT(text, HasSubstr("\ntopk_k_elements_sum 2\n"));
-  EXPECT_THAT(text, HasSubstr("\ntopk_build_info{compiler=\""));
-  EXPECT_THAT(text, HasSubstr("\ntopk_ready 1\n"));
-  EXPECT_THAT(text, HasSubstr("\ntopk_max_inflight_calls 4096\n"));
-  EXPECT_THAT(text, ContainsRegex("\ntopk_max_inflight_bytes [1-9]"));
-  for (const char* label :
-       {"grpc_version=\"", "instruction_set=\"", "version=\""}) {
-    EXPECT_THAT(text, ContainsRegex(std::string("topk_build_info.*") + label));
+  std::atomic<bool> stop = false;
+  std::atomic<int> asked = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&, i] {
+      const auto stub = server.Stub();
+      while (!stop) {
+        Ask(*stub, OnnxRequest({1, 2, 3}, i + 2));
+        ++asked;
+      }
+    });
   }
-  server.server().Drain({}, std::chrono::milliseconds(0));
-  EXPECT_THAT(ScrapedText(server), HasSubstr("\ntopk_ready 0\n"));
+  EXPECT_TRUE(Eventually([&] { return asked > 20; }));
+  Exposition before = Scrape(server);
+  const double first = StageCount(before, "queue");
+  for (int i = 0; i < 30; ++i) {
+    Exposition after = Scrape(server);
+    EXPECT_EQ(CheckMonotonic(before, after), "");
+    before = std::move(after);
+  }
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  const Exposition last = Scrape(server);
+  EXPECT_GT(StageCount(before, "queue"), first) << "there was no load";
+  // The third caller's k exceeds 3, so none of its requests is computed.
+  EXPECT_EQ(StageCount(last, "queue"), asked);
+  EXPECT_EQ(StageCount(last, "decode"), asked);
+  EXPECT_LT(StageCount(last, "compute"), asked);
+  EXPECT_EQ(StageCount(last, "compute"), StageCount(last, "encode"));
+}
+
+TEST(Scrape, CountsCancelledRequests) {
+  // With a single poller, the message is handled before the cancellation.
+  TestServer server({.metrics_listen = "127.0.0.1:0", .pollers = 1});
+  const auto stub = server.Stub();
+  grpc::ClientContext context;
+  const auto stream = stub->StreamTopK(&context);
+  ASSERT_TRUE(stream->Write(HeaderOf(OnnxRequest({1, 2, 3}, 1))));
+  EXPECT_TRUE(Eventually([&] {
+    return Value(server, Grpc("msg_received_total", "", "StreamTopK",
+                              "bidi_stream")) == 1;
+  }));
+  context.TryCancel();
+  EXPECT_TRUE(Eventually([&] {
+    return Value(server, R"(topk_cancelled_total{when="during_compute"})") == 1;
+  }));
+  // The cancellation is not mistaken for the end of the stream.
+  EXPECT_TRUE(Eventually(
+      [&] { return server.Log().find("\"CANCELLED\"") != std::string::npos; }));
+  EXPECT_EQ(server.Log().find("INVALID_ARGUMENT"), std::string::npos);
+}
+
+TEST(Scrape, CountsRejectionsForLackOfMemory) {
+  TestServer server({.metrics_listen = "127.0.0.1:0",
+                     .max_inflight_calls = 1,
+                     .max_client_inflight_calls = 2});
+  ManyCall stream(server);
+  stream.Ask(OnnxRequest({1, 2, 3}, 1));
+  EXPECT_EQ(Scrape(server).samples.at("topk_inflight_calls{}"), 1);
+  EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
+  EXPECT_EQ(Scrape(server).samples.at(
+                "topk_rejected_total{reason=\"inflight_calls\"}"),
+            1);
+  const auto line = nlohmann::json::parse(server.Log());
+  EXPECT_EQ(line["reason"], "TOO_MANY_CALLS");
+  EXPECT_LT(line["total_us"], 20000000) << "since the call's arrival";
+  EXPECT_TRUE(stream.Finish().ok());
+  EXPECT_TRUE(Eventually([&] {
+    const auto now = Scrape(server).samples;
+    return now.at("topk_inflight_calls{}") == 0 &&
+           now.at("topk_inflight_bytes{}") == 0;
+  }));
+}
+
+TEST(Scrape, CountsRejectionsByALimit) {
+  TestServer server({.metrics_listen = "127.0.0.1:0", .max_elements = 2});
+  EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 2)).status.ok());
+  EXPECT_EQ(Scrape(server).samples.at("topk_rejected_total{reason=\"limit\"}"),
+            1);
+}
+
+TEST(Scrape, HasNoSeriesFromClients) {
+  TestServer server(WithMetrics());
+  const auto stub = server.Stub();
+  const auto ask = [&](const v1::TopKRequest& request, const char* trace) {
+    grpc::ClientContext context;
+    context.AddMetadata("traceparent", trace);
+    v1::TopKResponse response;
+    (void)stub->ComputeTopK(&context, request, &response);
+  };
+  ask(OnnxRequest({1, 2, 3}, 1), "none");  // creates the series of its kernel
+  const size_t before = Scrape(server).samples.size();
+  const auto channel = server.Connect();
+  for (int i = 0; i < 50; ++i) {
+    const std::string number = std::to_string(i);
+    RawCall(channel, "/made.up/Method" + number, {""});
+    RawCall(channel, "/topk.v1.TopKService/Made" + number, {""});
+    v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
+    request.set_request_id("made-up-" + number);
+    ask(request, ("00-made-up" + number).c_str());
+    request.mutable_spec()->set_version(100 + i);
+    ask(request, "");
+    request.mutable_spec()->set_dialect(static_cast<v1::Dialect>(i));
+    request.mutable_tensor()->set_data_type(static_cast<v1::DataType>(i));
+    ask(request, "");
+  }
+  EXPECT_EQ(Scrape(server).samples.size(), before);
 }
 
 }  // namespace

@@ -163,14 +163,19 @@ inline ModelInferRequest SmallInferRequest() {
   return request;
 }
 
-// Returns a request to register a whole object.
-inline inference::SystemSharedMemoryRegisterRequest RegistrationOf(
-    const std::string& name, const SharedMemory& memory) {
+// Registers a region.
+inline grpc::Status Register(GRPCInferenceService::Stub& stub,
+                             const std::string& name, const std::string& key,
+                             uint64_t bytes, uint64_t offset = 0,
+                             std::unique_ptr<grpc::ClientContext> context =
+                                 std::make_unique<grpc::ClientContext>()) {
   inference::SystemSharedMemoryRegisterRequest request;
   request.set_name(name);
-  request.set_key(memory.name());
-  request.set_byte_size(memory.data().size());
-  return request;
+  request.set_key(key);
+  request.set_offset(offset);
+  request.set_byte_size(bytes);
+  inference::SystemSharedMemoryRegisterResponse response;
+  return stub.SystemSharedMemoryRegister(context.get(), request, &response);
 }
 
 // A server, optionally with shared memory, and clients of both services.
@@ -199,10 +204,7 @@ class Oip : public SharedMemoryTest {
 
   // Registers a whole object.
   grpc::Status Register(const std::string& name, const SharedMemory& memory) {
-    inference::SystemSharedMemoryRegisterResponse response;
-    grpc::ClientContext context;
-    return oip_->SystemSharedMemoryRegister(
-        &context, RegistrationOf(name, memory), &response);
+    return testing::Register(*oip_, name, memory.name(), memory.data().size());
   }
 
   inference::ModelStatistics Statistics(const std::string& model,

@@ -105,14 +105,7 @@ TEST_F(Oip, RegistersAndUnregistersRegions) {
   unregister("");
   EXPECT_EQ(regions(""), 0);
   const SharedMemory gone = [] { return Make(Name("gone"), 8); }();
-  inference::SystemSharedMemoryRegisterRequest request;
-  request.set_name("c");
-  request.set_key(gone.name());
-  request.set_byte_size(9);
-  inference::SystemSharedMemoryRegisterResponse response;
-  grpc::ClientContext context;
-  EXPECT_EQ(oip_->SystemSharedMemoryRegister(&context, request, &response)
-                .error_code(),
+  EXPECT_EQ(testing::Register(*oip_, "c", gone.name(), 9).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
@@ -124,9 +117,8 @@ class TokenHolder {
         token_(std::move(token)) {}
 
   grpc::Status Register(const std::string& name, const SharedMemory& memory) {
-    inference::SystemSharedMemoryRegisterResponse response;
-    return oip_->SystemSharedMemoryRegister(
-        Context().get(), RegistrationOf(name, memory), &response);
+    return testing::Register(*oip_, name, memory.name(), memory.data().size(),
+                             0, Context());
   }
   grpc::Status Unregister(const std::string& name) {
     inference::SystemSharedMemoryUnregisterRequest request;
@@ -207,14 +199,9 @@ TEST(OipRegions, AreChargedWhenTheyAreListed) {
     return oip->SystemSharedMemoryStatus(&context, request, &response);
   };
   for (int i = 100; i < 220; ++i) {
-    inference::SystemSharedMemoryRegisterRequest request;
-    request.set_name(StrCat(i, std::string(250, 'r')));
-    request.set_key(memory.name());
-    request.set_byte_size(8);
-    inference::SystemSharedMemoryRegisterResponse response;
-    grpc::ClientContext context;
     ASSERT_TRUE(
-        oip->SystemSharedMemoryRegister(&context, request, &response).ok());
+        Register(*oip, StrCat(i, std::string(250, 'r')), memory.name(), 8)
+            .ok());
   }
   EXPECT_TRUE(list(StrCat(100, std::string(250, 'r'))).ok());
   EXPECT_EQ(DetailsOf(list("")).info.reason(), "REQUEST_TOO_LARGE");
@@ -225,19 +212,13 @@ TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {
   const SharedMemory memory = Make(Name("fields"), 8);
   const auto field_of = [this](const std::string& key, uint64_t offset,
                                uint64_t bytes) {
-    inference::SystemSharedMemoryRegisterRequest request;
-    request.set_name("c");
-    request.set_key(key);
-    request.set_offset(offset);
-    request.set_byte_size(bytes);
-    inference::SystemSharedMemoryRegisterResponse response;
-    grpc::ClientContext context;
-    return DetailsOf(
-               oip_->SystemSharedMemoryRegister(&context, request, &response))
+    return DetailsOf(testing::Register(*oip_, "c", key, bytes, offset))
         .bad_request.field_violations(0)
         .field();
   };
   EXPECT_EQ(field_of("no slash", 0, 8), "key");
+  EXPECT_EQ(testing::Register(*oip_, "c", "/other", 8).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(field_of(memory.name(), 9, 0), "offset");
   EXPECT_EQ(field_of(memory.name(), 0, 9), "byte_size");
 }
@@ -245,17 +226,9 @@ TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {
 TEST(OipSharedMemory, IsRejectedUnlessAllowed) {
   const TestServer server;
   const auto stub = GRPCInferenceService::NewStub(server.Connect());
-  {
-    inference::SystemSharedMemoryRegisterRequest request;
-    request.set_name("a");
-    request.set_key("/topk-a");
-    inference::SystemSharedMemoryRegisterResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status =
-        stub->SystemSharedMemoryRegister(&context, request, &response);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-    EXPECT_THAT(status.error_message(), HasSubstr("--allow-shared-memory"));
-  }
+  const grpc::Status status = Register(*stub, "a", "/topk-a", 0);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--allow-shared-memory"));
   ModelInferRequest request = SmallInferRequest();
   request.clear_raw_input_contents();
   SetRegion("a", 0, 20, *request.mutable_inputs(0)->mutable_parameters());

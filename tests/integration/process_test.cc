@@ -187,28 +187,26 @@ TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {
 }
 
 TEST(Topkd, EndsInTimeWithAStuckThread) {
-  const TemporaryFolder folder;
-  const std::string ready_file = folder.File("ready.json");
-  Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file",
-                    ready_file, "--drain-timeout", "100ms"},
-                   {std::string("LD_PRELOAD=") + TOPK_STUCK_SHUTDOWN,
-                    "ASAN_OPTIONS=verify_asan_link_order=0"});
-  ASSERT_TRUE(Eventually([&] { return !ReadFile(ready_file).empty(); }))
-      << topkd.Output();
-  topkd.Signal(SIGTERM);
-  EXPECT_EQ(topkd.Wait(), 1);
-  EXPECT_THAT(topkd.Output(), HasSubstr("not drained"));
+  Topkd topkd({"--drain-timeout", "100ms"}, "127.0.0.1:0",
+              {std::string("LD_PRELOAD=") + TOPK_STUCK_SHUTDOWN,
+               "ASAN_OPTIONS=verify_asan_link_order=0"});
+  topkd.process().Signal(SIGTERM);
+  EXPECT_EQ(topkd.process().Wait(), 1);
+  EXPECT_THAT(topkd.process().Output(), HasSubstr("not drained"));
 }
 
 TEST(Topkd, ReportsAnAddressInUse) {
+  const TemporaryFolder folder;
   const TakenPort taken(/*listens=*/true);
   for (const std::string flag :
        {"--listen", "--metrics-listen", "--health-listen", "--admin-listen"}) {
     const char* other = flag == "--listen" ? "--metrics-listen" : "--listen";
-    Subprocess topkd({kTopkd, flag, taken.address(), other, "127.0.0.1:0",
-                      "--log-format", "json"});
+    Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"), flag,
+                      taken.address(), other, "127.0.0.1:0", "--log-format",
+                      "json"});
     EXPECT_EQ(topkd.Wait(), 1);
     EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
+    EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
     std::istringstream lines(topkd.Output());
     for (std::string line; std::getline(lines, line);) {
       EXPECT_TRUE(json::accept(line)) << line;  // including gRPC's lines

@@ -15,16 +15,18 @@
 #include "core/base/text.h"
 #include "tests/integration/ask.h"
 #include "tests/support/generators.h"
+#include "tests/support/oracle.h"
+#include "tests/support/requests.h"
 #include "tests/support/test_server.h"
 #include "topk/shared_memory.h"
 
 namespace topk::testing {
 
 /// Returns server settings that allow shared memory.
-inline ServerConfig SharedMemoryConfig(const std::string& prefix = "/topk") {
+inline ServerConfig SharedMemoryConfig() {
   ServerConfig config;
   config.allow_shared_memory = true;
-  config.shared_memory_prefix = prefix;
+  config.shared_memory_prefix = "/topk-test";
   return config;
 }
 
@@ -67,22 +69,10 @@ inline void Resize(const std::string& name, size_t bytes) {
 inline v1::TopKRequest Request(v1::DataType type,
                                const std::vector<int64_t>& shape, int64_t axis,
                                int64_t k) {
-  v1::TopKRequest request;
-  if (type > v1::DATA_TYPE_U64) {  // supported by OpenVINO only
-    request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-    request.mutable_spec()->set_version(11);
-    request.mutable_openvino()->set_axis(axis);
-    request.mutable_openvino()->set_mode("max");
-    request.mutable_openvino()->set_sort("value");
-    request.mutable_openvino()->mutable_k()->set_value(k);
-  } else {
-    request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-    request.mutable_spec()->set_version(24);
-    request.mutable_onnx()->set_axis(axis);
-    request.mutable_onnx()->mutable_k()->set_value(k);
-  }
-  request.mutable_tensor()->set_data_type(type);
-  request.mutable_tensor()->mutable_shape()->Add(shape.begin(), shape.end());
+  const bool small = type > v1::DATA_TYPE_U64;  // supported by OpenVINO only
+  v1::TopKRequest request = small ? OpenVinoRequest(type, shape, k, axis)
+                                  : OnnxRequest(type, shape, k, axis);
+  if (!small) request.mutable_spec()->set_version(24);
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
   Random random(7);
@@ -98,12 +88,6 @@ inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
   *request.mutable_tensor()->mutable_shared_memory() =
       memory.Region(offset, data.size());
   return request;
-}
-
-/// Returns a response without the parts that may differ between runs.
-inline std::string Comparable(v1::TopKResponse response) {
-  response.clear_execution();
-  return response.SerializeAsString();
 }
 
 /// A server that allows shared memory, and its client.

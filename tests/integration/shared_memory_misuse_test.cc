@@ -35,7 +35,7 @@ TEST_F(SharedMemoryTest, ReportsInvalidRegions) {
     ExpectRefused(with_name(name), kInvalid, "SHARED_MEMORY_NAME",
                   tensor + ".name");
   }
-  ExpectRefused(with_name("/other"), kDenied, "SHARED_MEMORY_PREFIX",
+  ExpectRefused(with_name("/topk-other"), kDenied, "SHARED_MEMORY_PREFIX",
                 tensor + ".name");
   ExpectRefused(with_name(Name("absent")), kInvalid, "SHARED_MEMORY_NOT_FOUND",
                 tensor + ".name");
@@ -141,19 +141,6 @@ TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
   }
   EXPECT_FALSE(Allows(*stub));
   EXPECT_TRUE(Allows(*stub_));
-}
-
-TEST_F(SharedMemoryTest, RequiresThePrefix) {
-  const std::string prefix = Name("mine");
-  const TestServer server(SharedMemoryConfig(prefix));
-  const auto stub = server.Stub();
-  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
-  SharedMemory mine = Make(prefix + "1", 16);
-  SharedMemory other = Make(Name("other"), 16);
-  EXPECT_TRUE(Ask(*stub, InMemory(plain, 0, mine)).status.ok());
-  const CallResult asked = Ask(*stub, InMemory(plain, 0, other));
-  EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(asked.reason(), "SHARED_MEMORY_PREFIX");
 }
 
 // Expects one of the allowed results of a request whose memory is truncated at

@@ -76,17 +76,6 @@ TEST_F(SharedMemoryTest, ServesStreams) {
   EXPECT_EQ(client.StreamTopK(request, {}).status().reason, "HEADER_HAS_DATA");
 }
 
-TEST_F(SharedMemoryTest, AcceptsTensorsAboveTheMessageLimit) {
-  ServerConfig config = SharedMemoryConfig();
-  config.max_message_bytes = 4096;
-  const TestServer server(config);
-  const v1::TopKRequest plain = Request(v1::DATA_TYPE_I32, {100000}, 0, 4);
-  SharedMemory memory = Make(Name("x"), 400000);
-  const CallResult asked = Ask(*server.Stub(), InMemory(plain, 0, memory));
-  ASSERT_TRUE(asked.status.ok()) << asked.status.error_message();
-  EXPECT_EQ(Comparable(asked.response), Comparable(Answer(plain)));
-}
-
 // Returns the memory that an object uses.
 int64_t AllocatedBytes(const std::string& name) {
   struct stat info {};

@@ -7,13 +7,13 @@
 #include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
+#include "tests/support/oracle.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
 namespace {
 
 using ::testing::Each;
-using ::testing::HasSubstr;
 using ::testing::Le;
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -69,7 +69,6 @@ v1::TopKResponse AskUnary(const TestServer& server,
                           const v1::TopKRequest& request) {
   CallResult asked = Ask(server, request);
   EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
-  asked.response.clear_execution();  // times differ
   return asked.response;
 }
 
@@ -111,24 +110,6 @@ TEST(StreamTopK, SendsResultsUpToOneMiBWhole) {
   };
   EXPECT_EQ(pieces(k), 1u);
   EXPECT_EQ(pieces(k + 1), 3u);
-}
-
-// If missing elements were accepted, the result would contain zeros.
-TEST(StreamTopK, RejectsATensorThatEndsEarly) {
-  const TestServer server;
-  const v1::TopKRequest request = OnnxRequest(Numbers(300'000), 200'000);
-  const std::string& data = request.tensor().data();
-  for (const size_t sent :
-       {size_t{0}, size_t{1}, data.size() / 2, data.size() - 1}) {
-    v1::TopKRequest early = request;
-    early.mutable_tensor()->set_data(data.substr(0, sent));
-    const RawAnswer answer =
-        RawCall(server.Connect(), kStream, Cut(early, kMiB));
-    EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_EQ(DetailsOf(answer.status).info.reason(), "DATA_LENGTH");
-    EXPECT_THAT(answer.status.error_message(), HasSubstr("1200000"));
-    EXPECT_TRUE(answer.messages.empty());
-  }
 }
 
 TEST(StreamTopK, RejectsAHeaderBeforeItsData) {
@@ -215,14 +196,6 @@ TEST(StreamTopK, AcceptsEmptyChunks) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
-TEST(StreamTopK, AcceptsTensorsAboveTheMessageLimit) {
-  const TestServer server({.max_message_bytes = 2048});
-  const v1::TopKRequest request = OnnxRequest(Numbers(100'000), 2);
-  const RawAnswer answer =
-      RawCall(server.Connect(), kStream, Cut(request, 2000));
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-}
-
 // A poller without a message leaves the call to the poller that receives the
 // next message, perhaps before the first poller has returned.
 TEST(StreamTopK, HasTheUnaryResultWhilePollersTakeTurns) {
@@ -237,9 +210,8 @@ TEST(StreamTopK, HasTheUnaryResultWhilePollersTakeTurns) {
       for (int call = 0; call < 10; ++call) {
         const RawAnswer answer = RawCall(channel, kStream, messages);
         EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-        v1::TopKResponse header = Answer(answer.messages).header;
-        header.clear_execution();
-        EXPECT_EQ(header.SerializeAsString(), expected.SerializeAsString());
+        EXPECT_EQ(Comparable(Answer(answer.messages).header),
+                  Comparable(expected));
       }
     });
   }

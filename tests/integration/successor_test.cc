@@ -70,15 +70,5 @@ TEST(Successor, RemovesTheReadyFileOfAKilledServerBeforeItServes) {
   EXPECT_FALSE(std::filesystem::exists(killed.ready_file()));
 }
 
-TEST(Listen, ReportsTheAddressThatFailed) {
-  const TemporaryFolder folder;
-  const TakenPort taken(/*listens=*/true);
-  Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"),
-                    "--listen", taken.address()});
-  EXPECT_EQ(topkd.Wait(), 1);
-  EXPECT_THAT(topkd.Output(), HasSubstr("listen on " + taken.address()));
-  EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
-}
-
 }  // namespace
 }  // namespace topk::testing

@@ -16,6 +16,7 @@
 #include "server/telemetry/span_exporter.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/collector.h"
+#include "tests/integration/exposition.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/authority.h"
 #include "tests/support/test_server.h"
@@ -70,23 +71,14 @@ class Traces : public ::testing::Test {
     if (!traceparent.empty()) context.AddMetadata("traceparent", traceparent);
     v1::TopKResponse response;
     status_ = server_->Stub()->ComputeTopK(&context, request, &response);
-    for (const auto* metadata : {&context.GetServerInitialMetadata(),
-                                 &context.GetServerTrailingMetadata()}) {
-      const auto found = metadata->find("traceparent");
-      if (found == metadata->end()) continue;
-      return {found->second.data(), found->second.size()};
-    }
-    return "";
+    return ReturnedTrace(context);
   }
 
-  // Returns the value of a metric, e.g. topk_spans_exported_total.
-  int64_t Metric(const std::string& series) {
-    const std::string page =
-        HttpGet(server_->server().side_addresses().at("metrics"), "/metrics");
-    const size_t at = page.find("\n" + series + " ");
-    return at == std::string::npos
-               ? -1
-               : std::stoll(page.substr(at + series.size() + 2));
+  // Returns the value of a series, or -1 if there is none.
+  double Metric(const std::string& series) {
+    const Exposition page = Scrape(*server_);
+    const auto found = page.samples.find(series);
+    return found == page.samples.end() ? -1 : found->second;
   }
 
   void Stop() { server_.reset(); }
@@ -277,7 +269,7 @@ TEST_F(Traces, UnsampledCallsHaveNoSpan) {
   Start(config);
   Call();
   Call(OnnxRequest({1}, 1), StrCat("00-", kTrace, "-", kParent, "-00"));
-  EXPECT_EQ(Metric("topk_spans_exported_total"), 0);
+  EXPECT_EQ(Metric("topk_spans_exported_total{}"), 0);
   Stop();
   EXPECT_THAT(collector.Spans(), IsEmpty());
 }
@@ -285,7 +277,7 @@ TEST_F(Traces, UnsampledCallsHaveNoSpan) {
 TEST_F(Traces, ThereAreNoMetricsOfSpansWithoutACollector) {
   Start({});
   Call();
-  EXPECT_EQ(Metric("topk_spans_exported_total"), -1);
+  EXPECT_EQ(Metric("topk_spans_exported_total{}"), -1);
 }
 
 TEST_F(Traces, ACollectorOverTls) {
@@ -303,7 +295,7 @@ TEST_F(Traces, ACollectorOverTls) {
   Start(config);
   Call();
   EXPECT_TRUE(
-      Eventually([&] { return Metric("topk_spans_exported_total") == 5; }));
+      Eventually([&] { return Metric("topk_spans_exported_total{}") == 5; }));
   Stop();
   EXPECT_THAT(collector.Spans(kCall), SizeIs(1));
 }
@@ -322,7 +314,7 @@ TEST_F(Traces, AnOverloadedCollectorIsAskedAgainAndItsRejectionsCount) {
   EXPECT_TRUE(Eventually([&] {
     return Metric(R"(topk_spans_dropped_total{reason="rejected"})") == 2;
   }));
-  EXPECT_EQ(Metric("topk_spans_exported_total"), 3);
+  EXPECT_EQ(Metric("topk_spans_exported_total{}"), 3);
   EXPECT_EQ(attempts, 2);
 }
 
@@ -407,7 +399,7 @@ TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
   stream.Ask(OnnxRequest({1}, 1));
   std::thread drain(
       [this] { server_->server().Drain({}, std::chrono::seconds(20)); });
-  EXPECT_TRUE(Eventually([&] { return Metric("topk_ready") == 0; }));
+  EXPECT_TRUE(Eventually([&] { return Metric("topk_ready{}") == 0; }));
   (void)stream.Finish();  // OK, or ended by the drain
   drain.join();
   Stop();

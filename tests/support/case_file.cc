@@ -251,7 +251,10 @@ std::vector<Case> AllCases() {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(
            TOPK_SOURCE_DIR "/tests/conformance/cases")) {
-    if (entry.path().extension() == ".cases") files.push_back(entry.path());
+    if (entry.path().extension() != ".cases") {
+      throw std::runtime_error(entry.path().string() + " is not a case file");
+    }
+    files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   std::vector<Case> cases;

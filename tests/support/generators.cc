@@ -351,9 +351,9 @@ int64_t Pick(Random& random, int64_t low, int64_t high) {
 
 std::string RandomData(Random& random, v1::DataType type, int64_t count) {
   std::string data(DataBytes(type, static_cast<size_t>(count)), '\0');
-  // Includes the unused bits of the last byte.
-  for (char& byte : data) byte = static_cast<char>(random());
   const int64_t family = Pick(random, 0, 5);
+  // Sets the unused bits of the last byte.
+  if (!data.empty()) data.back() = static_cast<char>(random());
   const std::vector<uint64_t> specials = SpecialBits(type);
   const uint64_t constant = OneOf(random, specials);
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {

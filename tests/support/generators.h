@@ -4,12 +4,34 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <string_view>
 
 #include "topk/v1/topk.pb.h"
 
 namespace topk::testing {
 
-using Random = std::mt19937_64;
+/// Random bits from a seeded generator. If made from a fuzzer's input, each
+/// byte of the input decides a number first.
+class Random {
+ public:
+  using result_type = uint64_t;
+  explicit Random(uint64_t seed) : generator_(seed) {}
+  explicit Random(std::string_view input)
+      : input_(input), generator_(input.size()) {}
+
+  static constexpr uint64_t min() { return 0; }
+  static constexpr uint64_t max() { return ~uint64_t{0}; }
+  uint64_t operator()() {
+    if (input_.empty()) return generator_();
+    const auto byte = static_cast<uint8_t>(input_.front());
+    input_.remove_prefix(1);
+    return byte * uint64_t{0x0101010101010101};
+  }
+
+ private:
+  std::string_view input_;
+  std::mt19937_64 generator_;
+};
 
 /// Returns the seed for a random test: TOPK_TEST_SEED if set, else `usual`.
 /// Prints the seed so that a failure can be reproduced.

@@ -533,30 +533,12 @@ class RequestChecker {
     return strides.empty() ? exact : RoundUp4(exact);
   }
 
-  static int64_t Place(const std::vector<int64_t>& at,
-                       const std::vector<int64_t>& strides) {
-    return std::inner_product(at.begin(), at.end(), strides.begin(),
-                              int64_t{0});
-  }
-
   static std::vector<int64_t> Packed(const std::vector<int64_t>& shape) {
     std::vector<int64_t> strides(shape.size(), 1);
     for (size_t i = shape.size(); i-- > 1;) {
       strides[i - 1] = strides[i] * shape[i];
     }
     return strides;
-  }
-
-  template <class Fn>
-  static void ForEachCoordinate(const std::vector<int64_t>& shape, Fn fn) {
-    if (Product(shape) == 0) return;
-    std::vector<int64_t> at(shape.size(), 0);
-    for (;;) {
-      fn(at);
-      size_t d = shape.size();
-      while (d > 0 && ++at[d - 1] == shape[d - 1]) at[--d] = 0;
-      if (d == 0) return;
-    }
   }
 
   v1::Tensor Empty(v1::DataType type, const v1::TensorDesc& desc) const {
@@ -600,20 +582,12 @@ class RequestChecker {
         return static_cast<size_t>(base + i * in_strides[axis]);
       };
       std::vector<Number> numbers;
-      std::vector<int64_t> order(static_cast<size_t>(op_.shape[axis]));
-      std::iota(order.begin(), order.end(), 0);
-      for (const int64_t i : order) {
+      for (int64_t i = 0; i < op_.shape[axis]; ++i) {
         numbers.push_back(
             ReadNumber(tensor().data_type(), tensor().data(), place(i)));
       }
-      // Equal elements keep their order, so the lower index comes first.
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        const Number& x = numbers[static_cast<size_t>(op_.largest ? b : a)];
-        const Number& y = numbers[static_cast<size_t>(op_.largest ? a : b)];
-        return x.nan ? false : y.nan ? true : x.value < y.value;
-      });
-      order.resize(static_cast<size_t>(op_.k));
-      if (op_.by_index) std::sort(order.begin(), order.end());
+      const std::vector<int64_t> order =
+          SelectBest(numbers, op_.k, op_.largest, op_.by_index);
       for (int64_t j = 0; j < op_.k; ++j) {
         const int64_t i = order[static_cast<size_t>(j)];
         at[axis] = j;
@@ -647,6 +621,37 @@ class RequestChecker {
 };
 
 }  // namespace
+
+int64_t Place(const std::vector<int64_t>& at,
+              const std::vector<int64_t>& strides) {
+  return std::inner_product(at.begin(), at.end(), strides.begin(), int64_t{0});
+}
+
+void ForEachCoordinate(
+    const std::vector<int64_t>& shape,
+    const std::function<void(const std::vector<int64_t>&)>& fn) {
+  if (std::ranges::count(shape, 0) > 0) return;
+  std::vector<int64_t> at(shape.size(), 0);
+  for (;;) {
+    fn(at);
+    size_t d = shape.size();
+    while (d > 0 && ++at[d - 1] == shape[d - 1]) at[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+std::vector<int64_t> SelectBest(const std::vector<Number>& numbers, int64_t k,
+                                bool largest, bool by_index) {
+  std::vector<int64_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
+    if (largest) std::swap(a, b);
+    return numbers[static_cast<size_t>(a)] < numbers[static_cast<size_t>(b)];
+  });
+  order.resize(static_cast<size_t>(k));
+  if (by_index) std::ranges::sort(order);
+  return order;
+}
 
 size_t ElementBits(int data_type) {
   switch (data_type) {
@@ -791,6 +796,11 @@ Number ReadNumber(v1::DataType type, const std::string& data, size_t i) {
 
 Expectation Oracle(const v1::TopKRequest& request, const OracleLimits& limits) {
   return RequestChecker(request, limits).Decide();
+}
+
+std::string Comparable(v1::TopKResponse response) {
+  response.clear_execution();
+  return response.SerializeAsString();
 }
 
 bool Allows(const Expectation& expectation, int code,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct OracleLimits {
 Expectation Oracle(const v1::TopKRequest& request,
                    const OracleLimits& limits = OracleLimits());
 
+/// Returns the bytes of a response without what may differ between runs.
+std::string Comparable(v1::TopKResponse response);
+
 /// Returns true if `expectation` contains a violation with this code and field.
 bool Allows(const Expectation& expectation, int code, const std::string& field);
 
@@ -48,6 +52,24 @@ struct Number {
   bool nan;
   long double value;
 };
+
+/// Orders numbers as the operators do. All NaNs are equal and above infinity.
+inline bool operator<(const Number& a, const Number& b) {
+  return !a.nan && (b.nan || a.value < b.value);
+}
+
+/// Returns the place of a coordinate in a tensor with these strides.
+int64_t Place(const std::vector<int64_t>& at,
+              const std::vector<int64_t>& strides);
+
+/// Calls `fn` with each coordinate of a shape, in row-major order.
+void ForEachCoordinate(
+    const std::vector<int64_t>& shape,
+    const std::function<void(const std::vector<int64_t>&)>& fn);
+
+/// Returns the indices of the k best numbers: equal ones by ascending index.
+std::vector<int64_t> SelectBest(const std::vector<Number>& numbers, int64_t k,
+                                bool largest, bool by_index);
 
 /// Returns the size of an element in bits, or 0 if the type is unknown.
 size_t ElementBits(int data_type);

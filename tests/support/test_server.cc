@@ -87,6 +87,12 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
+DescriptorLimit::DescriptorLimit(rlim_t max) {
+  getrlimit(RLIMIT_NOFILE, &before_);
+  const rlimit lower = {max, before_.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &lower);
+}
+
 int OpenSocketTo(const std::string& address) {
   const size_t colon = address.rfind(':');
   sockaddr_in to{};

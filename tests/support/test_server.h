@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <spdlog/sinks/base_sink.h>
+#include <sys/resource.h>
 
 #include <functional>
 #include <memory>
@@ -79,6 +80,16 @@ v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
 
 /// Polls until the condition holds, for at most 20 s. Returns whether it holds.
 bool Eventually(const std::function<bool()>& condition);
+
+/// Limits the number of this process's file descriptors until destroyed.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t max);
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
 
 /// Connects to host:port over IPv4, or returns -1. Reads time out after 5 s.
 int OpenSocketTo(const std::string& address);

@@ -10,7 +10,7 @@
 
 #include "core/engine.h"
 #include "tests/support/compute.h"
-#include "tests/support/generators.h"
+#include "tests/support/requests.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::testing {
@@ -36,24 +36,15 @@ struct Big {
 void PrintTo(const Big& big, std::ostream* out) { *out << big.name; }
 
 v1::TopKRequest RequestOf(const Big& big) {
-  v1::TopKRequest request;
-  v1::Tensor& tensor = *request.mutable_tensor();
-  tensor.set_data_type(static_cast<v1::DataType>(big.type));
-  tensor.mutable_shape()->Add(big.shape.begin(), big.shape.end());
-  if (big.strided) {
-    request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
-    request.mutable_directml()->set_axis(big.axis);
-    request.mutable_directml()->set_k(big.k);
-    for (int i = 0; i < 2; ++i)
-      tensor.add_strides(2 * (i == 0 ? big.shape[1] : 1));
-  } else {
-    request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-    request.mutable_spec()->set_version(11);
-    request.mutable_openvino()->set_axis(big.axis);
-    request.mutable_openvino()->set_mode("max");
-    request.mutable_openvino()->set_sort(big.by_index ? "index" : "value");
-    request.mutable_openvino()->mutable_k()->set_value(big.k);
+  const auto type = static_cast<v1::DataType>(big.type);
+  if (!big.strided) {
+    v1::TopKRequest request = OpenVinoRequest(type, big.shape, big.k, big.axis);
+    if (big.by_index) request.mutable_openvino()->set_sort("index");
+    return request;
   }
+  v1::TopKRequest request = DirectMLRequest(type, big.shape, big.k, big.axis);
+  request.mutable_tensor()->add_strides(2 * big.shape[1]);
+  request.mutable_tensor()->add_strides(2);
   return request;
 }
 

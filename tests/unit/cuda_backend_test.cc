@@ -10,6 +10,8 @@
 #include "tests/support/compute.h"
 #include "tests/support/generators.h"
 #include "tests/support/host_device.h"
+#include "tests/support/oracle.h"
+#include "tests/support/requests.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::testing {
@@ -25,16 +27,13 @@ Devices Some(std::vector<HostDeviceOptions> options) {
   return devices;
 }
 
-std::unique_ptr<Backend> Cpu() {
-  return MakeCpuBackend(1, cpu::SupportedInstructionSets().front());
-}
-
 // Returns an engine that prefers CUDA.
 Engine MakeEngine(Devices devices, const char* choice = "cuda",
                   int64_t chunk_elements = 64) {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(MakeCudaBackend(std::move(devices), chunk_elements));
-  backends.push_back(Cpu());
+  backends.push_back(
+      MakeCpuBackend(1, cpu::SupportedInstructionSets().front()));
   EngineOptions options;
   options.backends.choice = choice;
   return Engine(options, std::move(backends));
@@ -42,15 +41,9 @@ Engine MakeEngine(Devices devices, const char* choice = "cuda",
 
 v1::TopKRequest SomeRequest(int64_t rows, int64_t n, int64_t k) {
   Random random(5);
-  v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(11);
-  request.mutable_onnx()->mutable_k()->set_value(k);
-  v1::Tensor& tensor = *request.mutable_tensor();
-  tensor.set_data_type(v1::DATA_TYPE_F32);
-  tensor.add_shape(rows);
-  tensor.add_shape(n);
-  tensor.set_data(RandomData(random, v1::DATA_TYPE_F32, rows * n));
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_F32, {rows, n}, k);
+  request.mutable_tensor()->set_data(
+      RandomData(random, v1::DATA_TYPE_F32, rows * n));
   return request;
 }
 
@@ -60,10 +53,7 @@ std::string Bytes(const v1::TopKResponse& response) {
 }
 
 std::string RightBytes(const v1::TopKRequest& request) {
-  std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(Cpu());
-  const Engine engine(EngineOptions(), std::move(backends));
-  return Bytes(*Compute(engine, request));
+  return Bytes(Oracle(request).response);
 }
 
 TEST(CudaBackend, ReportsWhyItDeclines) {

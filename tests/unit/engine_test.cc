@@ -1,14 +1,12 @@
-// The engine's capabilities, and concurrent requests.
+// The engine's capabilities.
 #include "core/engine.h"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <set>
-#include <thread>
 
 #include "tests/support/compute.h"
-#include "tests/support/generators.h"
+#include "tests/support/requests.h"
 
 namespace topk::testing {
 namespace {
@@ -17,33 +15,21 @@ namespace {
 v1::TopKRequest OneRow(const v1::Spec& spec, v1::DataType type,
                        v1::DataType index_type) {
   v1::TopKRequest request;
-  *request.mutable_spec() = spec;
-  request.mutable_tensor()->set_data_type(type);
-  request.mutable_tensor()->add_shape(3);
-  request.mutable_tensor()->set_data(std::string(24, '\0'));
-  switch (spec.dialect()) {
-    case v1::DIALECT_ONNX:
-      request.mutable_onnx()->mutable_k()->set_value(1);
-      break;
-    case v1::DIALECT_OPENVINO:
-      request.mutable_openvino()->set_axis(0);
-      request.mutable_openvino()->set_mode("max");
-      request.mutable_openvino()->set_sort("value");
-      request.mutable_openvino()->mutable_k()->set_value(1);
-      if (index_type == v1::DATA_TYPE_I64) {
-        request.mutable_openvino()->set_index_element_type("i64");
-      }
-      break;
-    default:
-      request.mutable_directml()->set_axis(0);
-      request.mutable_directml()->set_k(1);
-      if (spec.version() == 1) {
-        request.mutable_directml()->set_axis_direction(
-            v1::AXIS_DIRECTION_DECREASING);
-      }
-      request.mutable_directml()->mutable_output_index()->set_data_type(
-          index_type);
+  if (spec.dialect() == v1::DIALECT_ONNX) {
+    request = OnnxRequest(type, {3}, 1);
+  } else if (spec.dialect() == v1::DIALECT_OPENVINO) {
+    request = OpenVinoRequest(type, {3}, 1);
+    if (index_type == v1::DATA_TYPE_I64) {
+      request.mutable_openvino()->set_index_element_type("i64");
+    }
+  } else {
+    request = DirectMLRequest(type, {3}, 1);
+    if (spec.version() == 0) request.mutable_directml()->clear_axis_direction();
+    request.mutable_directml()->mutable_output_index()->set_data_type(
+        index_type);
   }
+  *request.mutable_spec() = spec;
+  request.mutable_tensor()->set_data(std::string(24, '\0'));
   return request;
 }
 
@@ -75,36 +61,6 @@ TEST(Capabilities, ListExactlyTheAcceptedTypes) {
     ASSERT_TRUE(answer.ok()) << row.name() << answer.status().message;
     EXPECT_EQ(answer->indices().data_type(), row.index_types(0)) << row.name();
   }
-}
-
-TEST(Engine, IsThreadSafe) {
-  const Engine engine({2, {}});
-  Random random(Seed(6));
-  std::vector<v1::TopKRequest> requests;
-  std::vector<std::string> expected;
-  const auto answer = [](v1::TopKResponse response) {
-    response.clear_execution();
-    return response.SerializeAsString();
-  };
-  for (int i = 0; i < 60; ++i) {
-    requests.push_back(RandomRequest(random));
-    const auto response = Compute(engine, requests.back());
-    ASSERT_TRUE(response.ok()) << response.status().message;
-    expected.push_back(answer(*response));
-  }
-  std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < 6; ++t) {
-    threads.emplace_back([&, t] {
-      for (size_t i = 0; i < requests.size(); ++i) {
-        const size_t r = (i + t * 10) % requests.size();
-        const auto response = Compute(engine, requests[r]);
-        wrong += !response.ok() || answer(*response) != expected[r];
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -3,29 +3,19 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "core/engine.h"
 #include "tests/support/compute.h"
+#include "tests/support/requests.h"
 
 namespace topk::testing {
 namespace {
 
-v1::TopKRequest SmallU8Request() {
-  v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(11);
-  request.mutable_onnx()->mutable_k()->set_value(1);
-  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
-  return request;
-}
-
 // A stream of an empty tensor must not allocate state for its 2^36 columns.
 TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
-  v1::TopKRequest header = SmallU8Request();
-  header.mutable_onnx()->set_axis(1);
-  for (const int64_t size : {int64_t{0}, int64_t{3}, int64_t{1} << 36}) {
-    header.mutable_tensor()->add_shape(size);
-  }
+  const v1::TopKRequest header =
+      OnnxRequest(v1::DATA_TYPE_U8, {0, 3, int64_t{1} << 36}, 1, 1);
   const Engine engine({1, {}});
   Result<TensorStream> stream = StartStream(engine, header);
   ASSERT_TRUE(stream.ok()) << stream.status().message;
@@ -37,11 +27,8 @@ TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
 
 // A selection per column would need far more memory than the output.
 TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
-  v1::TopKRequest header = SmallU8Request();
-  header.mutable_onnx()->set_axis(0);
+  v1::TopKRequest header = OnnxRequest(v1::DATA_TYPE_U8, {3, 333334}, 1, 0);
   header.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
-  header.mutable_tensor()->add_shape(3);
-  header.mutable_tensor()->add_shape(333334);
   const Engine engine({1, {1 << 30, 64000000}});
   const auto refused = StartStream(engine, header);
   ASSERT_FALSE(refused.ok());
@@ -52,9 +39,9 @@ TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
 
 // The cost of a slice grows with the rank, so the rank is limited.
 TEST(HostileShapes, RejectsARankAboveTheLimit) {
-  v1::TopKRequest request = SmallU8Request();
-  request.mutable_tensor()->add_shape(2);
-  for (int i = 1; i < 64; ++i) request.mutable_tensor()->add_shape(1);
+  std::vector<int64_t> shape(64, 1);
+  shape[0] = 2;
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, shape, 1);
   request.mutable_tensor()->set_data("xy");
   const Engine engine({1, {}});
   const auto answer = Compute(engine, request);
@@ -66,12 +53,7 @@ TEST(HostileShapes, RejectsARankAboveTheLimit) {
 
 // One element is repeated 2^32 - 1 times, so the result is the first k.
 TEST(HostileShapes, BroadcastAlongTheAxisTakesConstantTime) {
-  v1::TopKRequest request = SmallU8Request();
-  request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
-  request.mutable_spec()->set_version(0);
-  request.mutable_directml()->set_axis(0);
-  request.mutable_directml()->set_k(2);
-  request.mutable_tensor()->add_shape(4294967295);
+  v1::TopKRequest request = DirectMLRequest(v1::DATA_TYPE_U8, {4294967295}, 2);
   request.mutable_tensor()->add_strides(0);
   request.mutable_tensor()->set_data("x");
   const Engine engine({1, {}});

@@ -1,4 +1,5 @@
-// TOPK_INSTRUCTION_SET selects the instruction set that runs.
+// TOPK_INSTRUCTION_SET selects the instruction set that runs. cli_test.py
+// forces each one.
 #include "core/backends/cpu/instruction_set.h"
 
 #include <gtest/gtest.h>
@@ -7,8 +8,6 @@
 
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/registry.h"
-#include "tests/support/compute.h"
-#include "tests/unit/run_plan.h"
 
 namespace topk::testing {
 namespace {
@@ -31,31 +30,6 @@ class Forced {
   const bool had_ = std::getenv(kInstructionSetVariable) != nullptr;
   const std::string before_ = had_ ? std::getenv(kInstructionSetVariable) : "";
 };
-
-TEST(InstructionSet, EverySupportedOneCanBeForced) {
-  const auto sets = cpu::SupportedInstructionSets();
-  ASSERT_FALSE(sets.empty());
-  EXPECT_EQ(sets.back().name, "scalar");
-  const Plan plan = ValidPlan(Ask(DType::kF32, {3, 100}, 1, 4));
-  const std::string tensor = SomeData(DType::kF32, 300, 1);
-  for (const cpu::InstructionSet& set : sets) {
-    const Forced forced{std::string(set.name)};
-    ASSERT_TRUE(CheckEnvironment().ok());
-    const auto backends = MakeBackends(1);
-    EXPECT_EQ(backends.back()->instruction_set(), set.name);
-    Answer answer;
-    answer.values.resize(static_cast<size_t>(plan.values.bytes));
-    answer.indices.resize(static_cast<size_t>(plan.indices.bytes));
-    const Outputs outputs = {std::as_writable_bytes(std::span(answer.values)),
-                             std::as_writable_bytes(std::span(answer.indices))};
-    const auto data = std::as_bytes(std::span(tensor));
-    const auto prepared = *backends.back()->Prepare(plan);
-    EXPECT_EQ(RunWhole(*prepared, data, outputs).instruction_set, set.name);
-    const auto fold = *prepared->StartFold(outputs, nullptr);
-    fold->Feed(data);
-    EXPECT_EQ(fold->Finish().instruction_set, set.name);
-  }
-}
 
 TEST(InstructionSet, EachHasItsOwnKernels) {
   const auto sets = cpu::CompiledInstructionSets();

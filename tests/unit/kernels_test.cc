@@ -1,5 +1,5 @@
 // Properties of the kernels that affect speed but not results.
-// algorithms_test.cc and fuzz.kernels check the results.
+// conformance/random_test.cc and fuzz.kernels check the results.
 #include "core/backends/cpu/kernels.h"
 
 #include <gtest/gtest.h>

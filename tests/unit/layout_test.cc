@@ -41,11 +41,11 @@ bool OverlapsByLooking(const Sizes& shape, const Sizes& strides) {
   return false;
 }
 
-void ExpectSameAsLooking(size_t rank, int64_t last_size, int64_t last_stride) {
+TEST(Overlaps, EqualsEnumeration) {
   int overlapping = 0;
   int apart = 0;
-  ForEach(rank, last_size, [&](const Sizes& shape) {
-    ForEach(rank, last_stride, [&](const Sizes& strides) {
+  ForEach(3, 3, [&](const Sizes& shape) {
+    ForEach(3, 10, [&](const Sizes& strides) {
       const bool expected = OverlapsByLooking(shape, strides);
       ++(expected ? overlapping : apart);
       ASSERT_EQ(Overlaps(shape, strides),
@@ -55,12 +55,9 @@ void ExpectSameAsLooking(size_t rank, int64_t last_size, int64_t last_stride) {
     });
   });
   EXPECT_GT(apart, 0);
-  if (last_size > 1) {
-    EXPECT_GT(overlapping, 0);
-  }
+  EXPECT_GT(overlapping, 0);
 }
 
-TEST(Overlaps, EqualsEnumeration) { ExpectSameAsLooking(3, 3, 10); }
 TEST(Overlaps, DecidesHugeTensorsWithoutEnumeration) {
   const int64_t big = int64_t{1} << 31;
   EXPECT_EQ(Overlaps(Sizes{2, big}, Sizes{big, 1}), Overlap::kNo);

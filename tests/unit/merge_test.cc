@@ -175,22 +175,6 @@ Part Given(int64_t k, const std::vector<int8_t>& values,
 Part First() { return Given(2, {9, 7, 5, 5}, {0, 2, 0, 1}); }
 Part Second() { return Given(2, {8, 7, 5, 4}, {4, 3, 3, 4}); }
 
-TEST(MergePartials, SelectsTheFirstOfBoth) {
-  const auto merged = Merge({First(), Second()});
-  ASSERT_TRUE(merged.ok()) << merged.status().message;
-  EXPECT_EQ(merged->values, std::string("\x09\x08\x05\x05"));
-  EXPECT_EQ(merged->indices, Given(2, {}, {0, 4, 0, 1}).indices);
-}
-
-TEST(MergePartials, MergesASingleShardWithItsOffset) {
-  Part part = First();
-  part.partial.index_offset = 10;
-  const auto merged = Merge({part});
-  ASSERT_TRUE(merged.ok());
-  EXPECT_EQ(merged->values, part.values);
-  EXPECT_EQ(merged->indices, Given(2, {}, {10, 12, 10, 11}).indices);
-}
-
 TEST(MergePartials, IgnoresEmptyShards) {
   const auto merged = Merge({Given(2, {}, {}), First(), Given(2, {}, {})});
   ASSERT_TRUE(merged.ok()) << merged.status().message;
@@ -321,16 +305,6 @@ TEST(MergePartials, RejectsFaultsOfAllShards) {
   part = First();
   part.partial.index_type = DType::kI8;
   EXPECT_EQ(Merge({part}).status().reason, "INDEX_TYPE");
-}
-
-TEST(MergePartials, AcceptsInterleavedShards) {
-  // The even and the odd indices of 0 .. 5.
-  const Part even = Given(3, {5, 3, 1, 9, 9, 9}, {0, 2, 4, 0, 2, 4});
-  const Part odd = Given(3, {4, 2, 0, 9, 9, 9}, {1, 3, 5, 1, 3, 5});
-  const auto merged = Merge({even, odd});
-  ASSERT_TRUE(merged.ok()) << merged.status().message;
-  EXPECT_EQ(merged->values, std::string("\x05\x04\x03\x09\x09\x09"));
-  EXPECT_EQ(merged->indices, Given(3, {}, {0, 1, 2, 0, 1, 2}).indices);
 }
 
 }  // namespace

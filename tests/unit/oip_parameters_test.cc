@@ -1,5 +1,5 @@
 // Parameters of the Open Inference Protocol become attributes.
-#include <google/protobuf/wrappers.pb.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,40 +13,6 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-using inference::InferParameter;
-
-InferParameter Of(bool value) {
-  InferParameter parameter;
-  parameter.set_bool_param(value);
-  return parameter;
-}
-InferParameter Of(int64_t value) {
-  InferParameter parameter;
-  parameter.set_int64_param(value);
-  return parameter;
-}
-InferParameter Of(uint64_t value) {
-  InferParameter parameter;
-  parameter.set_uint64_param(value);
-  return parameter;
-}
-InferParameter Of(double value) {
-  InferParameter parameter;
-  parameter.set_double_param(value);
-  return parameter;
-}
-InferParameter Of(const char* value) {
-  InferParameter parameter;
-  parameter.set_string_param(value);
-  return parameter;
-}
-
-Status Set(const std::string& name, const InferParameter& value, Message& to) {
-  google::protobuf::Map<std::string, InferParameter> parameters;
-  parameters[name] = value;
-  v1::TopKRequest request;
-  return SetParameters(parameters, to, request);
-}
 
 // Fails if a new attribute has a type that SetParameters() does not support.
 TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
@@ -67,13 +33,17 @@ TEST(OipParameters, EveryAttributeOfEveryDialectIsSetOrRejected) {
       }
       for (const std::string& name : names) {
         int accepted = 0;
-        for (const InferParameter& value :
-             {Of(true), Of(int64_t{1}), Of(uint64_t{1}), Of(0.5), Of("f32"),
-              InferParameter()}) {
+        for (const char* value :
+             {"bool_param: true", "int64_param: 1", "uint64_param: 1",
+              "double_param: 0.5", "string_param: 'f32'", ""}) {
+          google::protobuf::Map<std::string, inference::InferParameter> one;
+          ASSERT_TRUE(
+              google::protobuf::TextFormat::ParseFromString(value, &one[name]));
           v1::TopKRequest request;
           Message& to =
               *request.GetReflection()->MutableMessage(&request, &dialect);
-          const Status status = Set(name, value, to);
+          v1::TopKRequest other;
+          const Status status = SetParameters(one, to, other);
           accepted += status.ok() ? 1 : 0;
           EXPECT_TRUE(status.ok() || status.code == Code::kInvalidArgument);
         }

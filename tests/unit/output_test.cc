@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <random>
 #include <sstream>
+
+#include "tests/support/oracle.h"
 
 namespace topk::cli {
 namespace {
@@ -29,55 +33,32 @@ v1::TopKResponse Response() {
   return response;
 }
 
-TEST(ElementText, FormatsEveryType) {
-  const auto text = [](DType type, const std::string& data) {
-    return ElementText(type, data, 0);
-  };
-  EXPECT_EQ(text(DType::kF32, Bytes<float>({0.1f})), "0.1");
-  EXPECT_EQ(text(DType::kF64, Bytes<double>({-1e300})), "-1e+300");
-  EXPECT_EQ(text(DType::kF16, Bytes<uint16_t>({0x3C00})), "1");
-  EXPECT_EQ(text(DType::kF16, Bytes<uint16_t>({0x0001})), "5.9604645e-08");
-  EXPECT_EQ(text(DType::kF16, Bytes<uint16_t>({0x7BFF})), "65504");
-  EXPECT_EQ(text(DType::kF16, Bytes<uint16_t>({0xFC00})), "-inf");
-  EXPECT_EQ(text(DType::kF16, Bytes<uint16_t>({0xFE00})), "nan");
-  EXPECT_EQ(text(DType::kBF16, Bytes<uint16_t>({0xC000})), "-2");
-  EXPECT_EQ(text(DType::kI8, Bytes<int8_t>({-128})), "-128");
-  EXPECT_EQ(text(DType::kU8, Bytes<uint8_t>({255})), "255");
-  EXPECT_EQ(text(DType::kI16, Bytes<int16_t>({-2})), "-2");
-  EXPECT_EQ(text(DType::kU16, Bytes<uint16_t>({65535})), "65535");
-  EXPECT_EQ(text(DType::kI32, Bytes<int32_t>({-3})), "-3");
-  EXPECT_EQ(text(DType::kU32, Bytes<uint32_t>({4294967295u})), "4294967295");
-  EXPECT_EQ(text(DType::kI64, Bytes<int64_t>({INT64_MIN})),
-            "-9223372036854775808");
-  EXPECT_EQ(text(DType::kU64, Bytes<uint64_t>({UINT64_MAX})),
-            "18446744073709551615");
-}
-
-// Types smaller than a byte, and every kind of number.
-TEST(ElementText, FormatsTypesOfAByteOrLess) {
-  const auto text = [](DType type, std::initializer_list<uint8_t> bytes,
-                       int64_t i) {
-    return ElementText(type, Bytes<uint8_t>(bytes), i);
-  };
-  EXPECT_EQ(text(DType::kU1, {0x40}, 1), "1");
-  EXPECT_EQ(text(DType::kU2, {0x08}, 1), "2");
-  EXPECT_EQ(text(DType::kU3, {0x40, 0x01}, 2), "5");
-  EXPECT_EQ(text(DType::kU4, {0xF0}, 1), "15");
-  EXPECT_EQ(text(DType::kU6, {0xC0, 0x0F}, 1), "63");
-  EXPECT_EQ(text(DType::kI4, {0x7F}, 0), "-1");
-  EXPECT_EQ(text(DType::kI4, {0x7F}, 1), "7");
-  EXPECT_EQ(text(DType::kNF4, {0x70}, 0), "-1");
-  EXPECT_EQ(text(DType::kNF4, {0x70}, 1), "0");
-  EXPECT_EQ(text(DType::kF4E2M1, {0xF1}, 0), "0.5");
-  EXPECT_EQ(text(DType::kF4E2M1, {0xF1}, 1), "-6");
-  EXPECT_EQ(text(DType::kF8E4M3, {0x7E}, 0), "448");
-  EXPECT_EQ(text(DType::kF8E4M3, {0x81}, 0), "-0.001953125");
-  EXPECT_EQ(text(DType::kF8E4M3, {0xFF}, 0), "nan");
-  EXPECT_EQ(text(DType::kF8E5M2, {0xFC}, 0), "-inf");
-  EXPECT_EQ(text(DType::kF8E5M2, {0x7B}, 0), "57344");
-  EXPECT_EQ(text(DType::kF8E5M2, {0x7D}, 0), "nan");
-  EXPECT_EQ(text(DType::kF8E8M0, {0x80}, 0), "2");
-  EXPECT_EQ(text(DType::kF8E8M0, {0xFF}, 0), "nan");
+// Tests every code of types of up to 16 bits, and random bits of wider types.
+TEST(ElementText, ReadsBackAsTheSameNumber) {
+  std::mt19937_64 random(1);
+  for (const DTypeInfo& type : DTypes()) {
+    const auto of = static_cast<v1::DataType>(type.type);
+    const size_t count = type.bits <= 16 ? size_t{1} << type.bits : 1000;
+    std::string data(testing::DataBytes(of, count), '\0');
+    for (size_t i = 0; i < count; ++i) {
+      testing::WriteBits(of, i, type.bits <= 16 ? i : random(), data);
+      const std::string text =
+          ElementText(type.type, data, static_cast<int64_t>(i));
+      const testing::Number number = testing::ReadNumber(of, data, i);
+      const char* const begin = text.c_str();
+      if (number.nan) {
+        ASSERT_EQ(text, "nan") << type.name;
+      } else if (type.type == DType::kF64) {
+        ASSERT_EQ(std::strtod(begin, nullptr), number.value) << text;
+      } else if (type.name.find('f') == std::string::npos) {
+        ASSERT_EQ(std::strtold(begin, nullptr), number.value) << text;
+      } else {
+        ASSERT_EQ(std::strtof(begin, nullptr), static_cast<float>(number.value))
+            << type.name << " " << text;
+      }
+    }
+  }
+  EXPECT_EQ(ElementText(DType::kF32, Bytes<float>({0.1f}), 0), "0.1");
 }
 
 TEST(PrintTable, PrintsTheFirstAxis) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 
@@ -23,11 +22,6 @@ Outputs Prepare(const Plan& plan, Answer& answer) {
     outputs.indices = std::as_writable_bytes(std::span(answer.indices));
   }
   return outputs;
-}
-
-int64_t Place(const std::vector<int64_t>& at, const Layout& layout) {
-  return std::inner_product(at.begin(), at.end(), layout.strides.begin(),
-                            int64_t{0});
 }
 
 }  // namespace
@@ -83,55 +77,34 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
   Prepare(plan, answer);
   const auto type = static_cast<v1::DataType>(plan.dtype);
   const auto index_type = static_cast<int>(plan.index_type);
-  const bool largest = plan.direction == Direction::kLargest;
   const auto axis = static_cast<size_t>(plan.axis);
-  const auto n = static_cast<size_t>(plan.shape[axis]);
-  std::vector<int64_t> at(plan.shape.size(), 0);
-  for (const int64_t size : plan.shape) {
-    if (size == 0) return answer;
-  }
-  for (;;) {  // here, at[axis] == 0
-    std::vector<Number> numbers(n);
-    std::vector<size_t> places(n);
-    for (size_t i = 0; i < n; ++i) {
-      at[axis] = static_cast<int64_t>(i);
-      places[i] = static_cast<size_t>(Place(at, plan.input));
-      numbers[i] = ReadNumber(type, tensor, places[i]);
+  std::vector<int64_t> slices = plan.shape;
+  slices[axis] = std::min<int64_t>(plan.n, 1);
+  ForEachCoordinate(slices, [&](std::vector<int64_t> at) {
+    const auto place = [&](const Layout& layout, int64_t i) {
+      at[axis] = i;
+      return static_cast<size_t>(Place(at, layout.strides));
+    };
+    std::vector<Number> numbers;
+    for (int64_t i = 0; i < plan.n; ++i) {
+      numbers.push_back(ReadNumber(type, tensor, place(plan.input, i)));
     }
-    std::vector<uint32_t> order(n);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      const Number& low = numbers[largest ? b : a];
-      const Number& high = numbers[largest ? a : b];
-      if (low.nan || high.nan) return high.nan && !low.nan;
-      return low.value < high.value;
-    });
-    order.resize(static_cast<size_t>(plan.k));
-    if (plan.order == Order::kIndex) std::sort(order.begin(), order.end());
-    for (size_t j = 0; j < order.size(); ++j) {
-      at[axis] = static_cast<int64_t>(j);
+    int64_t j = 0;
+    for (const int64_t i :
+         SelectBest(numbers, plan.k, plan.direction == Direction::kLargest,
+                    plan.order == Order::kIndex)) {
       if (plan.wants_values) {
-        WriteBits(type, static_cast<size_t>(Place(at, plan.values)),
-                  ReadBits(type, tensor, places[order[j]]), answer.values);
+        WriteBits(type, place(plan.values, j),
+                  ReadBits(type, tensor, place(plan.input, i)), answer.values);
       }
       if (plan.wants_indices) {
-        WriteBits(index_type, static_cast<size_t>(Place(at, plan.indices)),
-                  static_cast<uint64_t>(plan.index_offset + order[j]),
-                  answer.indices);
+        WriteBits(index_type, place(plan.indices, j),
+                  static_cast<uint64_t>(plan.index_offset + i), answer.indices);
       }
+      ++j;
     }
-    at[axis] = 0;
-    size_t d = at.size();  // the next slice
-    while (d > 0) {
-      --d;
-      if (d == axis) continue;
-      if (++at[d] < plan.shape[d]) break;
-      at[d] = 0;
-    }
-    if (std::all_of(at.begin(), at.end(), [](int64_t a) { return a == 0; })) {
-      return answer;
-    }
-  }
+  });
+  return answer;
 }
 
 std::string SomeData(DType dtype, int64_t count, uint64_t seed,

@@ -2,7 +2,6 @@
 #include "server/shared_memory/shared_objects.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,21 +19,6 @@ namespace topk {
 namespace {
 
 constexpr size_t kMax = SharedObjects::kMaxKept;
-
-// Lowers a resource limit of this process for a scope.
-class Lowered {
- public:
-  Lowered(__rlimit_resource what, rlim_t most) : what_(what) {
-    getrlimit(what_, &before_);
-    const rlimit limit = {most, before_.rlim_max};
-    setrlimit(what_, &limit);
-  }
-  ~Lowered() { setrlimit(what_, &before_); }
-
- private:
-  const __rlimit_resource what_;
-  rlimit before_{};
-};
 
 // Uses more objects than the cache keeps.
 class SharedObjectsTest : public ::testing::Test {
@@ -102,7 +86,7 @@ TEST_F(SharedObjectsTest, RejectsTooManyObjectsInUse) {
 
 TEST_F(SharedObjectsTest, IsRetryableWithoutFileDescriptors) {
   Open(1);  // UBSan needs a descriptor when it first sees a type
-  const Lowered none_left(RLIMIT_NOFILE, 0);
+  const testing::DescriptorLimit none_left(0);
   const Result<SharedRegion> region =
       objects_.Open(memory_[0].Region(0, 4096), Access::kRead, "x");
   EXPECT_EQ(region.status().code, Code::kResourceExhausted);

@@ -8,7 +8,7 @@
 // copy (100000 x 64 f32, k 50, Xeon with AVX-512). Without bounds, or for a few
 // columns, copying is faster.
 //
-// Tests: unit/algorithms_test.cc, unit/long_slices_test.cc.
+// Tests: unit/long_slices_test.cc, conformance/.
 #pragma once
 
 #include <algorithm>

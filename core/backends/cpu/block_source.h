@@ -10,7 +10,7 @@
 // place for u8 and f16 with k 5, and 0.4 times for f32 with k 100 (Xeon with
 // AVX-512). A block fits into L2, so the copy is read from the cache.
 //
-// Tests: unit/algorithms_test.cc, conformance/.
+// Tests: conformance/.
 #pragma once
 
 #include <algorithm>

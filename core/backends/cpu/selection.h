@@ -21,7 +21,7 @@
 // in blocks. For up to kKthMost keys, the kernel is faster and takes less than
 // a millisecond.
 //
-// Tests: unit/selection_test.cc, unit/kernels_test.cc, conformance/exhaustive/.
+// Tests: unit/row_feed_test.cc, unit/kernels_test.cc, conformance/exhaustive/.
 #pragma once
 
 #include <algorithm>

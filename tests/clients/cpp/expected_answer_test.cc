@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "client/retry.h"
-#include "client/streamed_answer.h"
 #include "core/base/text.h"
 #include "topk/merge.h"
 
@@ -188,26 +187,6 @@ TEST(Merge, RejectsMissingAndStridedOutputs) {
   values.mutable_shared_memory()->set_name("/topk");
   EXPECT_EQ(Merge(std::span(&answer, 1)).status().reason,
             "OUTPUT_IN_SHARED_MEMORY");
-}
-
-TEST(StreamedAnswer, IsBoundedByItsOutputs) {
-  const json& pair = Cases()["requests"]["onnx"];
-  const ExpectedAnswer expected(RequestOf(pair));
-  v1::TopKResponseChunk header, values, empty;
-  *header.mutable_header() = Parse<v1::TopKResponse>(pair["response"]);
-  header.mutable_header()->mutable_values()->clear_data();
-  values.set_values(std::string(8, '\0'));
-  empty.set_values("");
-  StreamedAnswer answer(expected);
-  EXPECT_FALSE(answer.Add(values).ok());
-  EXPECT_FALSE(answer.Take().ok());
-  ASSERT_TRUE(answer.Add(header).ok());
-  EXPECT_FALSE(answer.Add(header).ok());
-  EXPECT_FALSE(answer.Add(empty).ok());
-  EXPECT_TRUE(answer.Add(values).ok());
-  EXPECT_TRUE(answer.Add(values).ok());
-  EXPECT_EQ(answer.Add(values).field, "response.values.data");
-  EXPECT_EQ(answer.Take()->values().data().size(), 16u);
 }
 
 }  // namespace

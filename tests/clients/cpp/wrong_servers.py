@@ -12,7 +12,6 @@ import collections
 import functools
 import itertools
 import json
-import select
 import socket
 import struct
 import sys
@@ -71,81 +70,30 @@ class Row(NamedTuple):
     at_once: bool = False
 
 
-class Connection:
+class Connection(h2.Connection):
     """The server's end of one connection."""
 
     def __init__(self, sock):
         self.socket = sock
-        self.received = b""
-        self.windows = {0: 65535}
-        self.initial = 65535
-        self.requests = collections.defaultdict(bytes)
-        self.complete = []  # streams whose request has been received
-        self.reset = set()
-        self.open = True
+        self.socket.setblocking(False)
+        self.begin()
+        self.send(h2.settings())
 
-    def data(self, stream, payload):
-        """Sends as the client's windows allow."""
-        payload = memoryview(payload)
-        while payload:
-            self.pump(0)
-            if stream in self.reset or not self.open:
-                raise ConnectionError
-            room = min(self.windows[0], self.windows.setdefault(
-                stream, self.initial), 16384, len(payload))
-            if room <= 0:
-                self.pump(1)
-                continue
-            self.socket.sendall(
-                h2.frame(h2.DATA, 0, stream, bytes(payload[:room])))
-            self.windows[0] -= room
-            self.windows[stream] -= room
-            payload = payload[room:]
-
-    def pump(self, seconds):
-        """Waits for frames and handles them."""
-        if not select.select([self.socket], [], [], seconds)[0]:
-            return
-        received = self.socket.recv(1 << 16)
-        if not received:
-            raise ConnectionError
-        self.received += received
-        while len(self.received) >= 9:
-            size, flags, stream = struct.unpack_from(">IBI", self.received)
-            kind, size = size & 255, size >> 8
-            if len(self.received) < 9 + size:
+    def calls(self):
+        """Yields (stream, request) of each call whose request is complete."""
+        requests = collections.defaultdict(bytes)
+        while not self.closed:
+            kind, flags, stream, payload = self.read(
+                lambda *_: True, 60) or (None, 0, 0, b"")
+            if kind == h2.HEADERS and stream == 1:
+                # The health check of gRPC's channels.
+                Call(self, 1, "", b"").end("12")
+            elif kind == h2.DATA and stream != 1:
+                requests[stream] += payload
+                if flags & h2.END_STREAM:
+                    yield stream, requests.pop(stream)
+            elif kind == h2.GOAWAY:
                 return
-            payload = self.received[9:9 + size]
-            self.received = self.received[9 + size:]
-            self.take(kind, flags, stream, payload)
-
-    def take(self, kind, flags, stream, payload):
-        """Handles a frame."""
-        if kind == h2.SETTINGS and not flags & h2.ACK:
-            for at in range(0, len(payload), 6):
-                key, value = struct.unpack_from(">HI", payload, at)
-                if key == h2.INITIAL_WINDOW_SIZE:
-                    for one in self.windows:
-                        if one:
-                            self.windows[one] += value - self.initial
-                    self.initial = value
-            self.socket.sendall(h2.frame(h2.SETTINGS, h2.ACK, 0))
-        elif kind == h2.PING and not flags & h2.ACK:
-            self.socket.sendall(h2.frame(h2.PING, h2.ACK, 0, payload))
-        elif kind == h2.WINDOW_UPDATE:
-            self.windows[stream] = self.windows.get(
-                stream, self.initial) + struct.unpack(">I", payload)[0]
-        elif kind == h2.HEADERS and stream == 1:
-            # The health check of gRPC's channels.
-            Call(self, 1, "", b"").end("12")
-        elif kind == h2.DATA and stream != 1:
-            self.requests[stream] += payload
-            if flags & h2.END_STREAM:
-                self.complete.append(stream)
-        elif kind == h2.RST_STREAM:
-            self.reset.add(stream)
-        elif kind == h2.GOAWAY:
-            self.open = False
 
 
 class Call:
@@ -171,7 +119,7 @@ class Call:
             yield topk_pb2.TopKRequest.FromString(data)
 
     def frame(self, kind, flags=0, payload=b"", length=None):
-        self.connection.socket.sendall(
+        self.connection.send(
             h2.frame(kind, flags, self.stream, payload, length))
 
     def begin(self, fields=b""):
@@ -183,7 +131,8 @@ class Call:
     def data(self, payload):
         if not self.begun:
             self.begin()
-        self.connection.data(self.stream, payload)
+        if self.connection.upload(self.stream, payload) < len(payload):
+            raise ConnectionError
 
     def say(self, message, flag=0):
         self.data(struct.pack(">BI", flag, len(message)) + message)
@@ -297,7 +246,7 @@ def large_headers(call):
 
 
 def go_away(call):
-    call.connection.socket.sendall(
+    call.connection.send(
         h2.frame(h2.GOAWAY, 0, 0, struct.pack(">II", 0, 2)))
     raise ConnectionError
 
@@ -497,7 +446,7 @@ for name, expected, *attempts in (
         ("a GOAWAY for each call", LOST, [go_away]),
         ("a frame longer than allowed", ("INTERNAL", "UNKNOWN", *LOST),
          [frame(h2.DATA, 0, b"", (1 << 24) - 1),
-          lambda call: call.connection.socket.sendall(bytes(1 << 16))]),
+          lambda call: call.connection.send(bytes(1 << 16))]),
         ("fields that are corrupt", ("INTERNAL", "UNKNOWN", *LOST),
          [frame(h2.HEADERS, h2.END_HEADERS, b"\xff" * 100)])):
     add(name, expected, *attempts, breaks=True)
@@ -538,7 +487,7 @@ class Server:
                 if self.row.at_once:
                     self.greet(sock, self.row.attempts[0][0])
                 else:
-                    self.run(Connection(sock))
+                    self.run(sock)
             except OSError:
                 pass
 
@@ -551,25 +500,17 @@ class Server:
             sock.sendall(greeting)
             time.sleep(0.2)
 
-    def run(self, connection):
-        while len(connection.received) < len(h2.PREFACE):
-            received = connection.socket.recv(1 << 16)
-            if not received:
-                return
-            connection.received += received
-        connection.received = connection.received[len(h2.PREFACE):]
-        connection.socket.sendall(h2.settings())
-        while connection.open:
-            connection.pump(60)
-            while connection.complete:
-                stream = connection.complete.pop(0)
-                with self.lock:
-                    attempt = min(self.calls, len(self.row.attempts) - 1)
-                    self.calls += 1
-                call = Call(connection, stream, self.method,
-                            connection.requests.pop(stream))
-                for step in self.row.attempts[attempt]:
-                    step(call)
+    def run(self, sock):
+        if sock.recv(len(h2.PREFACE)) != h2.PREFACE:
+            return
+        connection = Connection(sock)
+        for stream, request in connection.calls():
+            with self.lock:
+                attempt = min(self.calls, len(self.row.attempts) - 1)
+                self.calls += 1
+            call = Call(connection, stream, self.method, request)
+            for step in self.row.attempts[attempt]:
+                step(call)
 
 
 def main():

@@ -416,7 +416,8 @@ class Command(unittest.TestCase):
         return shown.decode().replace("\r\n", "\n")
 
     def test_terminal_output_fits_and_is_plain(self):
-        run = ("run", self.path, "--k", 20, "--max-slices", 2)
+        run = ("run", self.path, "--k", 20, "--max-slices", 2, "--labels",
+               self.save("of_50.npy", np.arange(50) + 1000))
         wide = self.topk(*run)
         for columns in (64, 80, 120):
             for command in (run, ("info",), ("--help",), ("run", "--help"),

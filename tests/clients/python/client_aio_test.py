@@ -19,7 +19,7 @@ import numpy as np
 import topk_client
 import topk_client.aio
 from oracle import oracle
-from topk_client import DirectML, Onnx, OpenVINO, Request, messages
+from topk_client import DirectML, Onnx, Request, messages
 
 
 class Aio(unittest.IsolatedAsyncioTestCase):
@@ -37,38 +37,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         values, indices = oracle(x, "", x.ndim - 1, k)
         self.assertEqual(answer.values.tobytes(), values.tobytes())
         np.testing.assert_array_equal(answer.indices, indices)
-
-    async def test_calls_at_once(self):
-        rng = np.random.default_rng(4)
-        arrays = [rng.standard_normal((3, 50 + n), np.float32)
-                  for n in range(50)]
-        specs = (Onnx(9), OpenVINO(9, 1, "max", "value"),
-                 DirectML(9, 1, "decreasing"))
-        answers = await asyncio.gather(*(
-            self.client.compute_topk(x, specs[n % 3], stream=n % 2 == 0)
-            for n, x in enumerate(arrays)))
-        for x, answer in zip(arrays, answers):
-            self.assert_right(answer, x, 9)
-
-    async def test_many_from_either_iterable(self):
-        arrays = [np.random.default_rng(n).random((2, 30)) for n in range(100)]
-        requests = [Request(x, Onnx(31 if n == 7 else 5))
-                    for n, x in enumerate(arrays)]
-
-        async def later():
-            for request in requests:
-                await asyncio.sleep(0)
-                yield request
-
-        for source in (requests, later()):
-            results = [result async for result
-                       in self.client.compute_topk_many(source)]
-            self.assertEqual(len(results), len(arrays))
-            for n, (x, result) in enumerate(zip(arrays, results)):
-                if n == 7:
-                    self.assertEqual(result.reason, "K_EXCEEDS_DIMENSION")
-                else:
-                    self.assert_right(result, x, 5)
 
     async def test_an_exception_of_the_iterator_is_raised_after_its_results(
             self):

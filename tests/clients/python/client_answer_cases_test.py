@@ -16,7 +16,7 @@ from topk_client import (DirectML, Onnx, OpenVINO, Request, TensorDesc,
                          merge)
 from topk_client._connection import Attempts
 from topk_client._stubs import tensor_pb2, topk_pb2
-from topk_client.messages import Call, StreamedAnswer
+from topk_client.messages import Call
 
 DTYPES = {"f32": np.float32, "i8": np.int8, "u4": np.uint8}
 
@@ -96,25 +96,6 @@ class Cases(unittest.TestCase):
         with self.assertRaises(topk_client.TopKError) as caught:
             call.answer(topk_pb2.TopKResponse())
         self.assertEqual(caught.exception.reason, "BAD_ANSWER")
-
-    def test_streams_are_bounded_by_their_outputs(self):
-        pair = CASES["requests"]["onnx"]
-        chunk = topk_pb2.TopKResponseChunk
-        header = response_of(pair, {"values": {"data": None}})
-        answer = StreamedAnswer(call_of(pair))
-        with self.assertRaises(topk_client.TopKError):
-            answer.add(chunk(values=bytes(8)))
-        answer.add(chunk(header=header))
-        for wrong in (chunk(header=header), chunk(values=b""), chunk(),
-                      chunk(values=bytes(17)), chunk(indices=bytes(1))):
-            with self.assertRaises(topk_client.TopKError):
-                answer.add(wrong)
-        answer.add(chunk(values=bytes(8)))
-        answer.add(chunk(values=bytes(8)))
-        with self.assertRaises(topk_client.TopKError) as caught:
-            answer.add(chunk(values=bytes(1)))
-        self.assertEqual(caught.exception.field, "response.values.data")
-        self.assertEqual(answer.answer().values.shape, (2, 2))
 
     def test_retries(self):
         for case in CASES["retries"]:

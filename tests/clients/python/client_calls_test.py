@@ -278,6 +278,7 @@ class OfBoth(unittest.TestCase):
                       pyproject)
         self.assertTrue(self.client.is_serving())
         self.assertTrue(self.client.is_serving("topk.v1.TopKService"))
+        self.assertTrue(self.client.is_serving("grpc.health.v1.Health"))
         self.fails(grpc.StatusCode.NOT_FOUND, self.client.is_serving,
                    "no.such.Service")
 

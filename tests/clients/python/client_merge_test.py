@@ -92,15 +92,6 @@ class Merge(unittest.TestCase):
                 np.unique(keys, return_inverse=True)[1],
                 np.unique(value, return_inverse=True)[1], name)
 
-    def test_nans_and_zeros_tie_across_shards(self):
-        x = np.array([1, -np.nan, 0.0, np.inf, np.nan, -0.0], np.float32)
-        parts = [Partial(x[i:i + 1], np.array([i]), 6) for i in range(6)]
-        self.assertEqual(list(merge(parts[::-1]).indices), [1, 4, 3, 0, 2, 5])
-        parts = [dataclasses.replace(p, largest=False) for p in parts]
-        merged = merge(parts[::-1])
-        self.assertEqual(list(merged.indices), [2, 5, 0, 3, 1, 4])
-        self.assertEqual(merged.values.tobytes(), x[merged.indices].tobytes())
-
     def test_the_caller_s_arrays_do_not_change(self):
         part = Partial(np.array([3., 1.]), np.array([0, 1]), 2)
         merged = merge([part])

@@ -15,7 +15,6 @@ import time
 
 import array_file
 import harness
-import numpy as np
 import topk_client
 from topk_client import _shards
 

@@ -25,7 +25,7 @@
 // When: keys of 32 and 64 bits and k <= kColumnK, or a lower limit set by the
 // chooser. Costs: the read and about 10 k instructions per inserted vector.
 //
-// Tests: unit/algorithms_test.cc, conformance/.
+// Tests: conformance/.
 #if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_COLUMNS
 #undef TOPK_SIMD_COLUMNS

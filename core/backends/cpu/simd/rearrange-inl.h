@@ -16,7 +16,7 @@
 // five per vector, about as many as the scan of that vector. When: every 4-bit
 // type. Other widths are unpacked by base/packing.cc.
 //
-// Tests: unit/algorithms_test.cc, unit/packing_test.cc, conformance/.
+// Tests: conformance/.
 #if defined(TOPK_SIMD_REARRANGE) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_REARRANGE
 #undef TOPK_SIMD_REARRANGE

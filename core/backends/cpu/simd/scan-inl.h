@@ -14,7 +14,7 @@
 // deferring these elements to the end of a strip of blocks, without a branch
 // per block, was faster (Zen 4).
 //
-// Tests: unit/algorithms_test.cc, conformance/.
+// Tests: conformance/.
 #if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_SCAN
 #undef TOPK_SIMD_SCAN

@@ -16,7 +16,7 @@
 // counting. When: short rows (short_rows-inl.h) of 32-bit keys, with vectors of
 // 16 lanes, as in AVX-512.
 //
-// Tests: unit/algorithms_test.cc, unit/kernels_test.cc.
+// Tests: unit/kernels_test.cc, conformance/.
 #if defined(TOPK_SIMD_SORT_FEW) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_SORT_FEW
 #undef TOPK_SIMD_SORT_FEW
