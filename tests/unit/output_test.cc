@@ -36,7 +36,7 @@ v1::TopKResponse Response() {
 // Tests every code of types of up to 16 bits, and random bits of wider types.
 TEST(ElementText, ReadsBackAsTheSameNumber) {
   std::mt19937_64 random(1);
-  for (const DTypeInfo& type : DTypes()) {
+  for (const DTypeInfo& type : kDTypes) {
     const auto of = static_cast<v1::DataType>(type.type);
     const size_t count = type.bits <= 16 ? size_t{1} << type.bits : 1000;
     std::string data(testing::DataBytes(of, count), '\0');
