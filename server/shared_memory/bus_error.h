@@ -22,7 +22,9 @@ namespace topk {
 /// most kMax ranges are guarded at a time.
 class BusGuard {
  public:
-  static constexpr size_t kMax = 256;
+  /// More than one client can use: by default a client may have 2048 calls in
+  /// flight, and each maps up to three objects.
+  static constexpr size_t kMax = 8192;
 
   /// Guards a mapping that begins at a page boundary. `writable` is true if it
   /// was mapped for writing.
