@@ -55,10 +55,7 @@ void CallRouter::Register(grpc::ServerBuilder& builder) {
 }
 
 void CallRouter::AcceptMore(EventLoop& loop) {
-  while (waiting_ < loop.WaitingCalls()) {
-    ++waiting_;
-    std::make_shared<Call>(loop, *this)->Wait();
-  }
+  while (loop.AwaitCall()) std::make_shared<Call>(loop, *this)->Wait();
 }
 
 }  // namespace topk

@@ -4,7 +4,6 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_builder.h>
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,7 +49,6 @@ class CallRouter {
   /// Called when a waiting Call receives a call. Creates new waiting Calls as
   /// needed.
   void OnArrived(EventLoop& loop) {
-    --waiting_;
     loop.CountArrival();
     AcceptMore(loop);
   }
@@ -65,7 +63,6 @@ class CallRouter {
   const Method unknown_;
   std::map<std::string, Method, std::less<>> methods_;  // const after Start()
   grpc::AsyncGenericService rpc_;
-  std::atomic<int> waiting_ = 0;  // Call objects waiting for a call
 };
 
 }  // namespace topk

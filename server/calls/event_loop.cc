@@ -70,6 +70,7 @@ void EventLoop::Marker::Enqueue() {
   user_ = loop_.AddUser();
   if (user_.use_count() == 0) return;  // the loop is being destroyed
   enqueued_ = Clock::now();
+  awaited_ = loop_.awaited_.load();
   alarm_.Set(loop_.queue_.get(), std::chrono::system_clock::time_point(),
              Tag());
 }
@@ -80,12 +81,22 @@ void EventLoop::Marker::OnComplete(bool) {
   is_queued_ = false;
 }
 
+bool EventLoop::AwaitCall() {
+  // A new Call starts to wait only when an earlier call's arrival is handled,
+  // which takes long while the loop is behind. Keep more Calls waiting then.
+  constexpr uint64_t kWhenBehind = 512;
+  const auto wanted =
+      is_behind_ ? kWhenBehind : static_cast<uint64_t>(pollers_);
+  if (awaited_ - arrived_ >= wanted) return false;
+  ++awaited_;
+  return true;
+}
+
 void EventLoop::EndTurn() {
-  // Calls for which no Call waits stay in gRPC, uncounted. If all waiting Calls
-  // were used in this turn, there may be more such calls. Let them arrive
-  // before reading further calls from the connections.
-  const bool used_all = arrivals_.exchange(0) >= kWaitingWhenBehind;
-  if (is_behind_ && used_all) return;
+  // Calls for which no Call waits stay in gRPC, uncounted. If all Calls that
+  // waited when the turn began have been used, there may be more such calls.
+  // Let them arrive before reading more from the connections.
+  if (arrived_ >= marker_.awaited()) return marker_.Enqueue();
   PollConnections();
   const MutexLock lock(mutex_);
   ++turns_;

@@ -95,15 +95,12 @@ class EventLoop {
   /// If so, enqueue computations: the work queue is fair to clients.
   bool IsBehind() const { return is_behind_; }
 
-  /// Returns how many Calls should wait for calls to arrive. A new Call starts
-  /// to wait only when an earlier call's arrival is handled, which takes long
-  /// while the loop is behind. More Calls wait then.
-  int WaitingCalls() const {
-    return is_behind_ ? kWaitingWhenBehind : pollers_;
-  }
+  /// Returns whether one more Call should wait for a call. If so, the caller
+  /// must start to wait.
+  bool AwaitCall();
 
   /// Must be called once for each call that arrives.
-  void CountArrival() { ++arrivals_; }
+  void CountArrival() { ++arrived_; }
 
   /// Blocks until the events queued so far have been handled, including calls
   /// that gRPC has received, or for `longest`.
@@ -113,7 +110,6 @@ class EventLoop {
 
  private:
   static constexpr std::chrono::milliseconds kMaxLag{5};
-  static constexpr int kWaitingWhenBehind = 512;
 
   // Travels through the queue. A turn ends when the marker leaves the queue.
   // Measures how long an event waits in the queue.
@@ -123,12 +119,15 @@ class EventLoop {
     // Puts the marker at the end of the queue unless it is already there.
     void Enqueue();
     void OnComplete(bool ok) override;
+    // Returns how many Calls had started to wait at Enqueue().
+    uint64_t awaited() const { return awaited_; }
 
    private:
     EventLoop& loop_;
     // The poller that sets this flag has exclusive use of the members below.
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
+    std::atomic<uint64_t> awaited_ = 0;
     WaitGroup::Member user_;  // delays the shutdown of the queue
     grpc::Alarm alarm_;
   };
@@ -141,7 +140,8 @@ class EventLoop {
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  std::atomic<int> arrivals_ = 0;  // in this turn
+  std::atomic<uint64_t> awaited_ = 0;  // Calls that have started to wait
+  std::atomic<uint64_t> arrived_ = 0;  // Calls that waited until a call arrived
   Marker marker_{*this};
   Mutex mutex_;
   std::condition_variable_any turn_ended_;

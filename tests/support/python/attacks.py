@@ -322,7 +322,10 @@ def calls_on_closed_connections(attacker):
         attacker.delivered(250)
 
 
-@attack(rounds=2000, processes=1, flags=("--threads=4", "--pollers=2"),
+# Behind HAProxy, all clients have one address and share a client's limits.
+@attack(rounds=2000, processes=1,
+        flags=("--threads=4", "--pollers=2",
+               "--max-client-inflight-calls=4096"),
         arriving=64, longest=2, needs_haproxy=True)
 def rapid_reset(attacker):
     """CVE-2023-44487: calls that are reset immediately, half of them after a
