@@ -84,10 +84,10 @@ void EventLoop::Marker::OnComplete(bool) {
 bool EventLoop::AwaitCall() {
   // A new Call starts to wait only when an earlier call's arrival is handled,
   // which takes long while the loop is behind. Keep more Calls waiting then.
-  constexpr uint64_t kWhenBehind = 512;
-  const auto wanted =
-      is_behind_ ? kWhenBehind : static_cast<uint64_t>(pollers_);
-  if (awaited_ - arrived_ >= wanted) return false;
+  constexpr int kWhenBehind = 512;
+  if (awaited_ - arrived_ >= (is_behind_ ? kWhenBehind : pollers_)) {
+    return false;
+  }
   ++awaited_;
   return true;
 }

@@ -120,14 +120,14 @@ class EventLoop {
     void Enqueue();
     void OnComplete(bool ok) override;
     // Returns how many Calls had started to wait at Enqueue().
-    uint64_t awaited() const { return awaited_; }
+    int64_t awaited() const { return awaited_; }
 
    private:
     EventLoop& loop_;
     // The poller that sets this flag has exclusive use of the members below.
     std::atomic<bool> is_queued_ = false;
     std::chrono::steady_clock::time_point enqueued_;
-    std::atomic<uint64_t> awaited_ = 0;
+    std::atomic<int64_t> awaited_ = 0;
     WaitGroup::Member user_;  // delays the shutdown of the queue
     grpc::Alarm alarm_;
   };
@@ -140,8 +140,8 @@ class EventLoop {
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  std::atomic<uint64_t> awaited_ = 0;  // Calls that have started to wait
-  std::atomic<uint64_t> arrived_ = 0;  // Calls that waited until a call arrived
+  std::atomic<int64_t> awaited_ = 0;  // Calls that have started to wait
+  std::atomic<int64_t> arrived_ = 0;  // Calls that waited until a call arrived
   Marker marker_{*this};
   Mutex mutex_;
   std::condition_variable_any turn_ended_;
