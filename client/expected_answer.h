@@ -59,7 +59,7 @@ class ExpectedAnswer {
   /// The reason why a server must reject the request, or OK.
   Status rejection_;
   std::string request_id_;
-  /// The shape of the outputs: the input's, with k along the axis.
+  /// The shape of the outputs: as the input, except that the axis has length k.
   std::vector<int64_t> shape_;
   Output values_;
   Output indices_;

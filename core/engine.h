@@ -44,7 +44,8 @@ struct PreparedRequest {
   Cost cost;
 };
 
-/// Computes requests. Thread-safe. A process needs only one engine.
+/// Computes the responses to requests. Thread-safe. A process needs only one
+/// engine.
 class Engine {
  public:
   /// REQUIRES: CheckEnvironment(options.backends) is OK.

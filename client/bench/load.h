@@ -74,8 +74,9 @@ struct LoadStats {
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
-  /// The time from the end of the warm-up to the last response. In an open loop
-  /// with a time limit, at least until that limit or the early end of the load.
+  /// The time from the end of the warm-up to the last response. An open
+  /// loop with a time limit counts at least until this limit, or until the load
+  /// is stopped.
   double seconds = 0;
   /// Open loop only: the number of requests that were due but not sent when the
   /// load ended, the delay of the last request sent, in seconds, and whether

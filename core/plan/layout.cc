@@ -35,8 +35,8 @@ struct Term {
 // divisor.
 class Collisions {
  public:
-  // REQUIRES: at least two terms, in ascending order of stride; the sum of
-  // stride * most fits 63 bits.
+  // REQUIRES: at least two terms, in ascending order of stride. The sum of
+  // stride * most over all terms is less than 2^63.
   explicit Collisions(std::span<const Term> terms) : terms_(terms) {
     int64_t reach = 0;
     int64_t divisor = 0;

@@ -91,7 +91,7 @@ bool IsLoopback(std::string_view address) {
     address.remove_prefix(5);
     return address.empty() || address.front() == ':';
   }
-  // The address of an IPv4 client on a dual-stack socket.
+  // The prefix of an IPv4 client's address on a dual-stack socket.
   constexpr std::string_view kMapped = "::ffff:";
   if (address.starts_with(kMapped)) address.remove_prefix(kMapped.size());
   const std::string_view host = address.substr(0, address.find(':'));

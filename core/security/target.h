@@ -12,8 +12,8 @@ namespace topk {
 bool IsHostPort(std::string_view address, int min_port);
 
 /// Returns an error message if a port in a gRPC target is invalid, or "".
-/// Needed because gRPC takes ports modulo 65536 and 0x50 as 0. Targets such as
-/// unix: and xds: have no ports.
+/// gRPC itself would use the port modulo 65536, and would read 0x50 as 0.
+/// Targets such as unix: and xds: have no ports.
 std::string TargetError(std::string_view target);
 
 /// Returns true for a Unix socket address in gRPC's format: unix:path or

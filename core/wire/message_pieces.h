@@ -31,8 +31,8 @@ void BeginField(int number, size_t size, std::string& to);
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message);
 
-/// Returns the serialized request with `tensor` as its tensor's data. REQUIRES:
-/// the tensor of `header` has no source.
+/// Returns the serialized `header`, with the bytes of `tensor` as its tensor.
+/// REQUIRES: the `source` field of the tensor in `header` is not set.
 std::vector<MessagePiece> PiecesOf(const v1::TopKRequest& header,
                                    std::span<const std::byte> tensor);
 

@@ -95,8 +95,8 @@ class EventLoop {
   /// If so, enqueue computations: the work queue is fair to clients.
   bool IsBehind() const { return is_behind_; }
 
-  /// Returns whether one more Call should wait for a call. If so, the caller
-  /// must start to wait.
+  /// Returns whether the router should let one more Call object wait for an
+  /// incoming call. Counts this object as waiting.
   bool AwaitCall();
 
   /// Must be called once for each call that arrives.

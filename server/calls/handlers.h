@@ -14,8 +14,9 @@ class TopKService;
 /// Returns the codec for one request.
 using MakeCodec = std::function<std::unique_ptr<Codec>()>;
 
-/// Returns the handler of ComputeTopK and ModelInfer, which answers one
-/// request. `service` must outlive the call, here and below.
+/// Returns the handler of ComputeTopK and ModelInfer, which send one response
+/// to one request. For all functions of this file, `service` must outlive the
+/// call.
 std::unique_ptr<CallHandler> MakeUnaryCall(TopKService& service, Call& call,
                                            std::unique_ptr<Codec> codec);
 

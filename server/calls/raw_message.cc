@@ -400,7 +400,7 @@ class Scanner {
     return slice_end_position_ - (slice_end_ - next_);
   }
 
-  // Size of the kept bytes so far. REQUIRES: !dropping_.
+  // Returns how many bytes have been kept so far. REQUIRES: !dropping_.
   size_t KeptSize() const {
     return kept_.size() + static_cast<size_t>(next_ - run_);
   }

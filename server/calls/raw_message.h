@@ -66,7 +66,8 @@ inline bool NeedsWorker(const StepStatus& step) { return !step.has_value(); }
 /// low because two bytes on the wire can take a hundred bytes of memory once
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
-/// A message of more bytes, without its tensor data, needs a worker.
+/// The maximum size of a message, without its tensor data, that a poller reads.
+/// Larger messages need a worker.
 inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.

@@ -35,8 +35,9 @@ _SERVICE = "topk.v1.TopKService"
 # they are less than 5 minutes apart.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
-# The first and the longest pause before a retry, in seconds. Three pauses add
-# up to more than 1 s, after which gRPC reconnects to a lost server.
+# Seconds before the first retry, and the maximum for later retries. The first
+# three pauses add up to more than 1 s, after which gRPC reconnects to a lost
+# server.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.

@@ -54,7 +54,7 @@ struct ItemTypes {
   /// Returns an order by index alone. The lowest index has the greatest order.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
-  /// Returns the index of an item whose order has this arrangement.
+  /// Returns the index that `order` contains. `arrangement` says where.
   TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
                                           Arrangement arrangement) {
     if (arrangement == Arrangement::kByIndex) order >>= kHalf;

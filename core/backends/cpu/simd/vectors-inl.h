@@ -44,8 +44,8 @@ HWY_INLINE uint64_t MaskBits(D d, M mask) {
   return bits;
 }
 
-/// Returns the mask bits of kWord elements. mask(i) must return the mask of the
-/// lanes from element i on.
+/// Returns a word with one mask bit for each of kWord elements. mask(i) must
+/// return the mask of the vector that begins with element i.
 template <class D, class MaskAt>
 HWY_INLINE uint64_t WordBits(D d, const MaskAt& mask) {
   constexpr int64_t kLanes = hn::MaxLanes(D());
@@ -234,7 +234,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
   const auto count = static_cast<int64_t>(hwy::PopCount(bits));
   if (count <= kFew) {  // the common case, without a branch on the count
     for (int64_t i = 0; i < kFew; ++i, bits &= bits - 1) {
-      // The highest bit stands for "none left".
+      // Sets the highest bit, because the function is undefined for 0.
       positions[i] =
           first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
                       bits | (uint64_t{1} << 63)));
