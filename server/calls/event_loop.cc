@@ -96,18 +96,19 @@ void EventLoop::EndTurn() {
   // Calls for which no Call waits stay in gRPC, uncounted. If all Calls that
   // waited when the turn began have been used, there may be more such calls.
   // Let them arrive before reading more from the connections.
-  if (arrived_ >= marker_.awaited()) return marker_.Enqueue();
+  const int64_t awaited = marker_.awaited();  // 0 if the loop serves no calls
+  if (awaited > 0 && arrived_ >= awaited) return marker_.Enqueue();
   PollConnections();
   const MutexLock lock(mutex_);
   ++turns_;
   turn_ended_.notify_all();
 }
 
-void EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
-  marker_.Enqueue();
+bool EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
   std::unique_lock lock(mutex_);
   const uint64_t before = turns_;
-  turn_ended_.wait_for(lock, longest, [&] { return turns_ != before; });
+  marker_.Enqueue();  // after reading turns_, because this turn may end at once
+  return turn_ended_.wait_for(lock, longest, [&] { return turns_ != before; });
 }
 
 // gRPC polls connections only when a thread finds its completion queue empty,

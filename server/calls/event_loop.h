@@ -103,8 +103,8 @@ class EventLoop {
   void CountArrival() { ++arrived_; }
 
   /// Blocks until the events queued so far have been handled, including calls
-  /// that gRPC has received, or for `longest`.
-  void WaitForTurn(std::chrono::milliseconds longest);
+  /// that gRPC has received. Returns false if this takes more than `longest`.
+  bool WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 

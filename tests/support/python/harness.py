@@ -104,6 +104,11 @@ class Process:
     def forget_peak(self):
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
+    def cpu_seconds(self):
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 

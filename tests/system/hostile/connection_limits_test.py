@@ -214,6 +214,21 @@ def idle_connections_lock_nobody_out(path, _):
                          lambda: server.descriptors() < 30)
 
 
+def idle_connections_take_no_time(path, factor):
+    """Connections to all listeners that send nothing after one call."""
+    with AttackedServer(path, *LISTENERS) as server:
+        with contextlib.ExitStack() as stack:
+            for address, fields, message in (
+                    (server.target, h2.fields(), harness.REQUEST),
+                    *((server.addresses[side], own, b"") for side, own in SIDE)):
+                client = stack.enter_context(h2.Connection(address))
+                assert harness.call(client, 1, fields, message) is None
+            before = server.cpu_seconds()
+            client.read(lambda *_: False, 1)
+            used = server.cpu_seconds() - before
+            assert used < 0.1 * factor, f"{used:.2f} s of CPU time in 1 s"
+
+
 def messages_of_probes_are_bounded(path, factor):
     for side, fields in SIDE:
         with AttackedServer(path, *LISTENERS) as server:
@@ -377,6 +392,7 @@ CASES = [half_begun_connections_are_closed, idle_connections_are_closed,
          header_fields_are_limited, compressed_messages_are_refused,
          memory_goes_back_after_calls_that_were_reset,
          arriving_messages_are_limited, idle_connections_lock_nobody_out,
+         idle_connections_take_no_time,
          messages_of_probes_are_bounded,
          calls_of_the_admin_address_take_few_threads,
          watches_are_limited, probes_that_never_end_take_bounded_memory,
