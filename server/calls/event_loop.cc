@@ -129,6 +129,7 @@ void EventLoop::Poll() {
   constexpr uint32_t kTurn = 256;
   CompletionTag* event = nullptr;
   bool ok = false;
+  bool starts_turn = false;
   void* tag = nullptr;
   BusyTime busy;
   const auto handle = [&] {
@@ -142,12 +143,12 @@ void EventLoop::Poll() {
     // buffered message, writing into a buffer). DoThenAsyncNext() then returns
     // its event to this thread. This saves a wakeup, but the event overtakes
     // all events in the queue. The marker must not overtake events.
-    const bool starts_turn = is_behind_ || events % kTurn == 0;
+    starts_turn = starts_turn || is_behind_ || events % kTurn == 0;
     const bool overtakes = event != nullptr && event->MayOvertake();
     if ((starts_turn && !overtakes) || event == &marker_) {
       handle();
       if (event == &marker_) EndTurn();
-      if (starts_turn) marker_.Enqueue();
+      if (std::exchange(starts_turn, false)) marker_.Enqueue();
       if (!queue_->Next(&tag, &ok)) return;
     } else if (queue_->DoThenAsyncNext(
                    handle, &tag, &ok,

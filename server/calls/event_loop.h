@@ -102,8 +102,9 @@ class EventLoop {
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
-  /// Blocks until the events queued so far have been handled, including calls
-  /// that gRPC has received. Returns false if this takes more than `longest`.
+  /// Blocks until a turn ends: until the events queued at its start have been
+  /// handled, and the calls that gRPC has received have arrived. Returns false
+  /// if this takes more than `longest`.
   bool WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }

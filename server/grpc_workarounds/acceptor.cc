@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cmath>
 #include <cstring>
@@ -33,6 +34,8 @@ constexpr int kMaxOpenedLater = 8;
 // How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
+// How long Stop() accepts the connections already waiting.
+constexpr std::chrono::milliseconds kLongestStop{500};
 constexpr std::string_view kUnix = "unix:";
 
 // Returns the lowest descriptor that connections must not use. The kernel
@@ -333,22 +336,31 @@ bool Acceptor::Accept(const Socket& socket, int max) {
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
+  using Clock = std::chrono::steady_clock;
   // A connection may bring hundreds of calls.
   constexpr int kMaxAtOnce = 2;
-  constexpr int kMaxAtStop = 64;
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
   for (const Socket& socket : sockets_) {
     polled.push_back({socket.fd(), POLLIN, 0});
   }
   bool pause = false;
-  while (polled[0].revents == 0) {
+  auto end = Clock::time_point::max();  // set once Stop() is called
+  while (Clock::now() < end) {
     poll(polled.data(), pause ? 1 : polled.size(), pause ? kPauseMs : -1);
-    pause = false;
     const bool stops = polled[0].revents != 0;
-    for (const Socket& socket : sockets_) {
-      if (!Accept(socket, stops ? kMaxAtStop : kMaxAtOnce)) pause = true;
+    if (stops) {
+      end = std::min(end, Clock::now() + kLongestStop);
+      const bool pending =
+          std::any_of(polled.begin() + 1, polled.end(),
+                      [](const pollfd& socket) { return socket.revents != 0; });
+      if (!pending) return;
     }
-    if (pace && !stops) pace();
+    pause = false;
+    for (const Socket& socket : sockets_) {
+      if (!Accept(socket, kMaxAtOnce)) pause = true;
+    }
+    if (stops && pause) return;
+    if (pace) pace();
   }
 }
 

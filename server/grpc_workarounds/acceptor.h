@@ -86,9 +86,9 @@ class Acceptor {
   /// serve these connections before it gets more.
   void Start(std::function<void()> pace = {});
 
-  /// Accepts up to 64 connections that already wait on each socket, then closes
-  /// the sockets so that later attempts to connect are refused. Established
-  /// connections stay open. Call before the server shuts down.
+  /// Accepts the connections already waiting, for at most 0.5 s, then closes
+  /// the listening sockets so that later attempts to connect are refused.
+  /// Established connections stay open. Call before the server shuts down.
   void Stop();
 
   /// Disconnects all connections. Necessary because gRPC does not close a
