@@ -18,7 +18,7 @@ CertificateInfo Describe(X509* certificate) {
   char* text = nullptr;
   const long length = BIO_get_mem_data(name.get(), &text);  // NOLINT
   info.subject.assign(text, static_cast<size_t>(length));
-  const std::unique_ptr<BIGNUM, OpenSslFree<BN_free>> number(
+  const std::unique_ptr<BIGNUM, FreeWith<BN_free>> number(
       ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
   char* hex = number == nullptr ? nullptr : BN_bn2hex(number.get());
   if (hex != nullptr) info.serial = hex;

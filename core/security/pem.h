@@ -10,24 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "core/base/free_with.h"
 #include "core/base/status.h"
 #include "core/security/small_file.h"
 
 namespace topk {
 
-/// A deleter for an OpenSSL type, e.g. OpenSslFree<X509_free>.
-template <auto kFree>
-struct OpenSslFree {
-  template <class T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, OpenSslFree<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, OpenSslFree<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, OpenSslFree<EVP_PKEY_free>>;
-using RevocationList = std::unique_ptr<X509_CRL, OpenSslFree<X509_CRL_free>>;
-using SslContext = std::unique_ptr<SSL_CTX, OpenSslFree<SSL_CTX_free>>;
+using Bio = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
+using Certificate = std::unique_ptr<X509, FreeWith<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
+using RevocationList = std::unique_ptr<X509_CRL, FreeWith<X509_CRL_free>>;
+using SslContext = std::unique_ptr<SSL_CTX, FreeWith<SSL_CTX_free>>;
 
 /// A PEM file and its contents.
 struct PemFile {

@@ -22,7 +22,7 @@ constexpr unsigned long kCrlFlags =  // NOLINT: OpenSSL's type
 constexpr std::time_t kNever = std::numeric_limits<std::time_t>::max();
 
 using StoreContext =
-    std::unique_ptr<X509_STORE_CTX, OpenSslFree<X509_STORE_CTX_free>>;
+    std::unique_ptr<X509_STORE_CTX, FreeWith<X509_STORE_CTX_free>>;
 struct FreeStack {
   void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
 };

@@ -48,7 +48,7 @@ class ClientCertificates {
   Status Check(std::string_view certificate, std::string_view chain) const;
 
  private:
-  using Store = std::unique_ptr<X509_STORE, OpenSslFree<X509_STORE_free>>;
+  using Store = std::unique_ptr<X509_STORE, FreeWith<X509_STORE_free>>;
   struct Verdict {
     Status status;
     std::time_t until = 0;

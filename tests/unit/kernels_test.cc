@@ -15,8 +15,7 @@
 #include "core/backends/cpu/selection.h"
 #include "core/base/dtype.h"
 #include "core/base/elements.h"
-#include "core/base/with_sort_key_encoder.h"
-#include "core/plan/plan.h"
+#include "tests/unit/encoders.h"
 
 namespace topk::cpu {
 namespace {
@@ -26,21 +25,13 @@ namespace {
 template <class Fn>
 void ForAll(const Fn& fn) {
   for (const InstructionSet& set : SupportedInstructionSets()) {
-    for (const DTypeInfo& type : kDTypes) {
-      for (const bool largest : {true, false}) {
-        SCOPED_TRACE(std::string(set.name) + " " + std::string(type.name) +
-                     (largest ? " largest" : " smallest"));
-        WithSortKeyEncoder(
-            Selected{.dtype = type.type,
-                     .direction =
-                         largest ? Direction::kLargest : Direction::kSmallest},
-            [&]<class Key, bool kFloat>(
-                const SortKeyEncoder<Key, kFloat>& encoder) {
-              fn(set.kernels<Key, kFloat>(), encoder, type);
-            });
-        if (::testing::Test::HasFatalFailure()) return;
-      }
-    }
+    SCOPED_TRACE(set.name);
+    testing::ForEachEncoder(
+        [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& encoder,
+                                    const DTypeInfo& type) {
+          fn(set.kernels<Key, kFloat>(), encoder, type);
+        });
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 

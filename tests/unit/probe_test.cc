@@ -4,12 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <string>
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "core/base/with_sort_key_encoder.h"
-#include "core/plan/plan.h"
+#include "tests/unit/encoders.h"
 
 namespace topk::cpu {
 namespace {
@@ -50,27 +48,18 @@ std::vector<Key> Interesting(const DTypeInfo& type, int random_count) {
 }
 
 TEST(Probe, AgreesWithSortKeys) {
-  for (const DTypeInfo& type : kDTypes) {
-    for (const bool largest : {true, false}) {
-      SCOPED_TRACE(std::string(type.name) +
-                   (largest ? " largest" : " smallest"));
-      WithSortKeyEncoder(
-          Selected{.dtype = type.type,
-                   .direction =
-                       largest ? Direction::kLargest : Direction::kSmallest},
-          [&]<class Key, bool kFloat>(
-              const SortKeyEncoder<Key, kFloat>& encoder) {
-            std::vector<Key> bits = Interesting<Key>(type, 500);
-            if (sizeof(Key) <= 2) {  // all patterns
-              bits.clear();
-              for (uint64_t x = 0; x <= Key(~Key{0}) && x < 65536; ++x) {
-                bits.push_back(static_cast<Key>(x));
-              }
-            }
-            ExpectSame(encoder, bits, Interesting<Key>(type, 100));
-          });
-    }
-  }
+  testing::ForEachEncoder(
+      []<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& encoder,
+                                 const DTypeInfo& type) {
+        std::vector<Key> bits = Interesting<Key>(type, 500);
+        if (sizeof(Key) <= 2) {  // all patterns
+          bits.clear();
+          for (uint64_t x = 0; x <= Key(~Key{0}) && x < 65536; ++x) {
+            bits.push_back(static_cast<Key>(x));
+          }
+        }
+        ExpectSame(encoder, bits, Interesting<Key>(type, 100));
+      });
 }
 
 }  // namespace

@@ -218,11 +218,11 @@ def idle_connections_take_no_time(path, factor):
     """Connections to all listeners that send nothing after one call."""
     with AttackedServer(path, *LISTENERS) as server:
         with contextlib.ExitStack() as stack:
-            for address, fields, message in (
-                    (server.target, h2.fields(), harness.REQUEST),
-                    *((server.addresses[side], own, b"") for side, own in SIDE)):
+            calls = [(server.target, h2.fields(), harness.REQUEST)]
+            calls += [(server.addresses[side], own, b"") for side, own in SIDE]
+            for address, *call in calls:
                 client = stack.enter_context(h2.Connection(address))
-                assert harness.call(client, 1, fields, message) is None
+                assert harness.call(client, 1, *call) is None
             before = server.cpu_seconds()
             client.read(lambda *_: False, 1)
             used = server.cpu_seconds() - before

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/base/free_with.h"
 #include "core/base/text.h"
 
 namespace topk::cuda {
@@ -27,17 +28,9 @@ namespace {
 // and each holds pinned memory.
 constexpr int kLanes = 16;
 
-// The deleter of a CUDA type, e.g. CudaFree<cudaEventDestroy>.
-template <auto kFree>
-struct CudaFree {
-  template <class T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Stream = std::unique_ptr<CUstream_st, CudaFree<cudaStreamDestroy>>;
+using Stream = std::unique_ptr<CUstream_st, FreeWith<cudaStreamDestroy>>;
 // Waiting for an event that was never recorded is a no-op.
-using Event = std::unique_ptr<CUevent_st, CudaFree<cudaEventDestroy>>;
+using Event = std::unique_ptr<CUevent_st, FreeWith<cudaEventDestroy>>;
 
 // Creates an event. Threads that wait for it do not spin.
 cudaError_t Create(Event& event) {
@@ -52,7 +45,7 @@ cudaError_t Create(Event& event) {
 // slow to allocate.
 struct LaneParts {
   struct Staging {
-    std::unique_ptr<std::byte, CudaFree<cudaFreeHost>> data;
+    std::unique_ptr<std::byte, FreeWith<cudaFreeHost>> data;
     Event copied;
   };
   Stream copying;
