@@ -82,8 +82,9 @@ void EventLoop::Marker::OnComplete(bool) {
 }
 
 bool EventLoop::AwaitCall() {
-  // A new Call starts to wait only when an earlier call's arrival is handled,
-  // which takes long while the loop is behind. Keep more Calls waiting then.
+  // A new Call object starts to wait only when the arrival of an earlier call
+  // is handled, which takes long while the loop is behind. Keep more of them
+  // waiting then.
   constexpr int kWhenBehind = 512;
   if (awaited_ - arrived_ >= (is_behind_ ? kWhenBehind : pollers_)) {
     return false;
@@ -93,9 +94,9 @@ bool EventLoop::AwaitCall() {
 }
 
 void EventLoop::EndTurn() {
-  // Calls for which no Call waits stay in gRPC, uncounted. If all Calls that
-  // waited when the turn began have been used, there may be more such calls.
-  // Let them arrive before reading more from the connections.
+  // A call for which no Call object waits stays in gRPC, where no limit counts
+  // it. If all objects that waited when the turn began have been used, gRPC may
+  // hold such calls. Let them arrive before reading more from the connections.
   const int64_t awaited = marker_.awaited();  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return marker_.Enqueue();
   PollConnections();
@@ -105,10 +106,14 @@ void EventLoop::EndTurn() {
 }
 
 bool EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
-  std::unique_lock lock(mutex_);
+  const auto end = Clock::now() + longest;
+  const MutexLock lock(mutex_);
   const uint64_t before = turns_;
   marker_.Enqueue();  // after reading turns_, because this turn may end at once
-  return turn_ended_.wait_for(lock, longest, [&] { return turns_ != before; });
+  while (turns_ == before && Clock::now() < end) {
+    turn_ended_.wait_until(mutex_, end);
+  }
+  return turns_ != before;
 }
 
 // gRPC polls connections only when a thread finds its completion queue empty,

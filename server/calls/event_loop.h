@@ -102,9 +102,9 @@ class EventLoop {
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
-  /// Blocks until a turn ends: until the events queued at its start have been
-  /// handled, and the calls that gRPC has received have arrived. Returns false
-  /// if this takes more than `longest`.
+  /// Blocks until the events in the queue have been handled and the calls that
+  /// gRPC has received have arrived. Returns false if this takes more than
+  /// `longest`.
   bool WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
@@ -112,15 +112,15 @@ class EventLoop {
  private:
   static constexpr std::chrono::milliseconds kMaxLag{5};
 
-  // Travels through the queue. A turn ends when the marker leaves the queue.
-  // Measures how long an event waits in the queue.
+  // An event that passes through the queue to mark a turn of the loop, and to
+  // measure how long events wait.
   class Marker final : public CompletionTag {
    public:
     explicit Marker(EventLoop& loop) : loop_(loop) {}
     // Puts the marker at the end of the queue unless it is already there.
     void Enqueue();
     void OnComplete(bool ok) override;
-    // Returns how many Calls had started to wait at Enqueue().
+    // Returns how many Call objects had started to wait at Enqueue().
     int64_t awaited() const { return awaited_; }
 
    private:
@@ -135,14 +135,18 @@ class EventLoop {
 
   void Poll();
   void PollConnections();
+  // Called when the marker has left the queue, so that all events queued before
+  // it have been handled.
   void EndTurn();
 
   WaitGroup users_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  std::atomic<int64_t> awaited_ = 0;  // Calls that have started to wait
-  std::atomic<int64_t> arrived_ = 0;  // Calls that waited until a call arrived
+  // How many Call objects have started to wait, and how many of them have got a
+  // call.
+  std::atomic<int64_t> awaited_ = 0;
+  std::atomic<int64_t> arrived_ = 0;
   Marker marker_{*this};
   Mutex mutex_;
   std::condition_variable_any turn_ended_;

@@ -82,8 +82,8 @@ class Acceptor {
   bool CanAccept() const;
 
   /// Starts the accept thread. Call after the server has started. `pace` is
-  /// called after every few connections and may block, so that the server can
-  /// serve these connections before it gets more.
+  /// called after every few connections. It may block, so that the server
+  /// serves these connections before it gets more.
   void Start(std::function<void()> pace = {});
 
   /// Accepts the connections already waiting, for at most 0.5 s, then closes
