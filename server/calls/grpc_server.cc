@@ -35,7 +35,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   if (router != nullptr) router->Start(*server->loop_);
   // A connection may bring hundreds of calls. Serve these before accepting more
   // connections, so that the clients already connected get their turn.
-  constexpr std::chrono::milliseconds kLongestPace{100};
+  static constexpr std::chrono::milliseconds kLongestPace{100};
   server->acceptor_->Start(
       [&loop = *server->loop_] { loop.WaitForTurn(kLongestPace); });
   return server;

@@ -336,7 +336,6 @@ bool Acceptor::Accept(const Socket& socket, int max) {
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
-  using Clock = std::chrono::steady_clock;
   // A connection may bring hundreds of calls.
   constexpr int kMaxAtOnce = 2;
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
@@ -344,12 +343,13 @@ void Acceptor::Run(const std::function<void()>& pace) {
     polled.push_back({socket.fd(), POLLIN, 0});
   }
   bool pause = false;
-  auto end = Clock::time_point::max();  // set once Stop() is called
-  while (Clock::now() < end) {
+  auto end = std::chrono::steady_clock::time_point::max();  // set once Stop()
+                                                            // is called
+  while (std::chrono::steady_clock::now() < end) {
     poll(polled.data(), pause ? 1 : polled.size(), pause ? kPauseMs : -1);
     const bool stops = polled[0].revents != 0;
     if (stops) {
-      end = std::min(end, Clock::now() + kLongestStop);
+      end = std::min(end, std::chrono::steady_clock::now() + kLongestStop);
       const bool pending =
           std::any_of(polled.begin() + 1, polled.end(),
                       [](const pollfd& socket) { return socket.revents != 0; });
