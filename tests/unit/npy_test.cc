@@ -52,7 +52,8 @@ TEST(Npy, ReadsEveryVersionShapeAndOrder) {
            Row{1, Header("<f8", "False", "()"), "12345678", "12345678", {}},
            Row{1, Header("<f8", "True", "(0,3,)"), "", "", {0, 3}},
        }) {
-    const auto array = Parse(File(row.version, row.header, row.data));
+    const std::string file = File(row.version, row.header, row.data);
+    const auto array = Parse(file);
     ASSERT_TRUE(array.ok()) << row.header << array.status().message;
     EXPECT_EQ(Data(*array), row.expected) << row.header;
     EXPECT_EQ(array->shape, row.shape) << row.header;
