@@ -29,7 +29,7 @@ import libraries
 import topk_stubs
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Rejections by an operator's rules, which libraries may share.
+# Reasons that follow from an operator's rules, so that libraries may reject too.
 OPERATOR_REASONS = {
     "K_MISSING", "K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "K_SHAPE",
     "K_IS_ATTRIBUTE", "AXIS_RANGE", "DATA_TYPE_NOT_ALLOWED",
