@@ -125,7 +125,7 @@ def run(*command, **how):
 def fire_alerts(promtool):
     """Fires the alerts. Returns their names."""
     with tempfile.TemporaryDirectory() as folder:
-        # Arranged as Compose mounts them.
+        # Arrange the files as Compose mounts them.
         for file in (ROOT / "deploy/prometheus/prometheus.yml", RULES):
             shutil.copy(file, folder)
         run(promtool, "check", "config", f"{folder}/prometheus.yml")

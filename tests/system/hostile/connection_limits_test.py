@@ -255,7 +255,7 @@ def calls_of_the_admin_address_take_few_threads(path, factor):
                     client.read(lambda *_: False, 0.1)
                     assert not client.closed
                 grown = server.threads() - threads
-                # At most 8, and sometimes a thread of gRPC itself.
+                # At most 8 for handlers, and sometimes a thread of gRPC itself.
                 assert grown <= 9, f"{grown} threads"
                 grown = server.memory() - before
                 assert grown < 48 * factor, f"{grown:.0f} MiB"
