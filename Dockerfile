@@ -1,9 +1,10 @@
-# topkd in a small image, without compilers.
-# --build-arg GRPC=debian12: Debian 12 and its gRPC, 1.51; current: Debian 13 and
-# the gRPC 1.83 of Debian experimental. SECURITY.md compares them.
-# --build-arg GRPC_DATE=...: the state of Debian's archive that has this gRPC,
-# protobuf and Abseil; empty: that of the mirror. Other packages are the newest.
-# --build-arg TOPK_WITH_CUDA=ON: for NVIDIA's devices too.
+# A small image with topkd and topk. Build arguments:
+#
+# GRPC            debian12: Debian 12 with gRPC 1.51. current: Debian 13 with gRPC
+#                 1.83 from Debian experimental. SECURITY.md compares them.
+# GRPC_DATE       For `current`, the snapshot of Debian's archive with gRPC,
+#                 protobuf and Abseil. Empty: the mirror's current versions.
+# TOPK_WITH_CUDA  ON: with the CUDA backend.
 ARG GRPC=debian12
 ARG GRPC_DATE=20261123T000000Z
 
@@ -20,7 +21,7 @@ WORKDIR /src
 COPY deploy/packages.sh deploy/
 RUN ["/bin/bash", "-c", "source deploy/packages.sh && install_packages \"${TOPK_BUILD_PACKAGES[@]}\""]
 COPY . .
-# ON: with the CUDA backend; the driver comes with the container's runtime.
+# The container runtime provides the CUDA driver.
 ARG TOPK_WITH_CUDA=OFF
 # hadolint ignore=DL3008
 RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
@@ -31,7 +32,8 @@ RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
  && cmake --preset release -DTOPK_WITH_CUDA="${TOPK_WITH_CUDA}" \
  && cmake --build --preset release \
  && cmake --install build/release --prefix /stage/usr --strip
-# Only headers of these are used: no package of the image has them.
+# The SBOM must list these header-only libraries, which the image's packages do
+# not include.
 RUN deploy/sbom.sh packages libcli11-dev libtomlplusplus-dev nlohmann-json3-dev \
     > /stage/headers
 
@@ -65,18 +67,18 @@ LABEL org.opencontainers.image.title="topkd" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-# Each arena of glibc's allocator keeps memory that others cannot use.
+# Each arena of glibc's allocator keeps free memory that other arenas cannot use.
 ENV MALLOC_ARENA_MAX=4 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     TOPKD_LISTEN=0.0.0.0:50051 \
     TOPKD_METRICS_LISTEN=0.0.0.0:9090 \
     TOPKD_HEALTH_LISTEN=127.0.0.1:50052 \
     TOPKD_DRAIN_DELAY=5s
-# A number, so that Kubernetes can see that it is not root.
+# A numeric ID, so that Kubernetes can verify that the user is not root.
 USER 65532:65532
 EXPOSE 50051 9090
 STOPSIGNAL SIGTERM
-# The health port is plaintext whether or not the main port has TLS.
+# The health port is plaintext even if the main port uses TLS.
 HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \
   CMD ["/usr/bin/topk", "health", "--deadline", "1", "--target", "127.0.0.1:50052"]
 ENTRYPOINT ["/usr/bin/topkd"]

@@ -88,7 +88,7 @@ Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
                                         size_t chunks) const {
   if (request.tensor().has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
-                         "this server does not use shared memory");
+                         "this server does not allow shared memory");
   }
   Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();

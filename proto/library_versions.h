@@ -1,6 +1,5 @@
 // Differences between the supported versions of gRPC (1.51 and later) and
-// protobuf (3.21 and later). No other file depends on a version, except those
-// in server/grpc_workarounds/.
+// protobuf (3.21 and later). Only server/grpc_workarounds/ has others.
 #pragma once
 
 #include <google/protobuf/arena.h>

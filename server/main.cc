@@ -29,12 +29,12 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
-// With fewer file descriptors, gRPC aborts instead of failing to start.
+// With fewer file descriptors, gRPC aborts instead of returning an error.
 constexpr int kMinDescriptors = 32;
-// The process exits this long after the drain timeout, even if a thread is
-// stuck. Container runtimes kill the process 5 s after the drain timeout.
+// If a thread is stuck, the process exits this long after the drain timeout.
+// Container runtimes kill the process 5 s after the drain timeout.
 constexpr std::chrono::seconds kLastResort{4};
-// How long to wait for the last log lines to be written if nobody reads stderr.
+// How long to wait for the last log lines. Nobody may be reading stderr.
 constexpr std::chrono::seconds kLastLines{1};
 
 // Blocks SIGHUP, SIGTERM and SIGINT in this thread and the threads that it
@@ -164,11 +164,11 @@ int LogAndServe(const CommandLine& line) {
   std::signal(SIGPIPE, SIG_IGN);  // raised when a scraper hangs up
   const auto log = MakeLogger(line.server.log_level, line.server.log_format);
   CaptureLibraryLogs(log);
-  // Never paired with grpc_shutdown(): after a blocked write, gRPC 1.51 would
-  // wait up to 10 s for its own threads.
+  // Never calls grpc_shutdown(): after a blocked write, gRPC 1.51 would wait up
+  // to 10 s for its own threads.
   grpc_init();
   const int status = Serve(line, signals, log);
-  // A normal exit would block on stderr too. Everything else is already closed.
+  // If stderr is blocked, a normal exit would block too.
   if (!FlushLog(kLastLines)) std::_Exit(status);
   return status;
 }

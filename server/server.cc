@@ -33,16 +33,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Calls that a client sent before it received the GOAWAY arrive within a round
-// trip. Clients that ignore the GOAWAY delay the drain by at most kMaxCrossing.
-constexpr std::chrono::milliseconds kCrossing{500};
-constexpr std::chrono::seconds kMaxCrossing{2};
-// How often the drain asks open streams to end.
+// trip. Clients that ignore the GOAWAY delay the drain by at most kMaxLate.
+constexpr std::chrono::milliseconds kRoundTrip{500};
+constexpr std::chrono::seconds kMaxLate{2};
+// How often the drain tells open streams to end.
 constexpr std::chrono::milliseconds kInterruptInterval{200};
-// Wait this long for a call that so far only gRPC has counted, and for watchers
-// of the health service to receive the last state.
+// How long to wait for calls that gRPC has received but not delivered, and for
+// watchers of the health service to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
 
-// Stores a started part in `to`, or returns the error of starting it.
+// Moves a started part to `to`, or returns the error that prevented its start.
 template <class Part>
 Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   if (!started.ok()) return started.status();
@@ -113,11 +113,12 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
     return IsUnixAddress(address) || IsLoopback(address);
   };
   if (tls == nullptr && !std::ranges::all_of(config.listen, is_local)) {
-    log.warn(security.auth_tokens_file.empty()
-                 ? "TLS and tokens are off: everyone who can reach --listen "
-                   "may call, and the network can read the tensors"
-                 : "TLS is off: bearer tokens are sent unencrypted, which is "
-                   "safe only behind a proxy that terminates TLS");
+    log.warn(
+        security.auth_tokens_file.empty()
+            ? "TLS and tokens are off: everyone who can reach the --listen "
+              "addresses may call, and the network can read the tensors"
+            : "TLS is off: bearer tokens are sent unencrypted, which is "
+              "safe only behind a proxy that terminates TLS");
   }
   return Keep(Authenticator::Start(
                   security, tls == nullptr ? nullptr : tls->clients(), log),
@@ -129,7 +130,7 @@ Status Server::Parts::StartMain(const ServerConfig& config,
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<WithoutPlugins>());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
-  builder.SetMaxSendMessageSize(-1);  // Limits.max_output_bytes bounds it
+  builder.SetMaxSendMessageSize(-1);  // limited by Limits.max_output_bytes
   // Limits the memory of arriving messages, which admission does not count yet.
   grpc::ResourceQuota memory("topkd");
   memory.Resize(config.max_receive_memory > 0
@@ -189,7 +190,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
     if (!s.ok()) return s;
   }
   if (config.admin_listen.empty()) return {};
-  // These calls affect all builders of this process from now on.
+  // These functions affect all builders of this process from now on.
   grpc::channelz::experimental::InitChannelzService();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -266,8 +267,8 @@ void Server::Drain(std::chrono::milliseconds delay,
   const Clock::time_point deadline = Clock::now() + timeout;
   grpc.StopAccepting();
   if (grpc.SendGoaways()) {
-    calls.WaitUntilNoneArrives(kCrossing,
-                               std::min(deadline, Clock::now() + kMaxCrossing));
+    calls.WaitUntilNoneArrives(kRoundTrip,
+                               std::min(deadline, Clock::now() + kMaxLate));
   }
 
   // Step 3. All calls must have ended before gRPC begins to shut down, because

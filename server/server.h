@@ -18,13 +18,12 @@ namespace topk {
 class Server {
  public:
   /// Binds all addresses, starts serving and writes the ready file. If an
-  /// address cannot be bound, returns an error that names it. `log` must
-  /// outlive the server.
+  /// address cannot be bound, the error names it. `log` must outlive the
+  /// result.
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                spdlog::logger& log);
 
-  /// Checks the files that the settings name. Returns the error that Start()
-  /// would return.
+  /// Checks the settings and their files. Returns the error of Start(), if any.
   static Status Check(const ServerConfig& config, spdlog::logger& log);
 
   /// Stops at once if Drain() was not called.
@@ -32,13 +31,11 @@ class Server {
 
   /// The bound addresses: host:port with the real port, or unix:path.
   const std::vector<std::string>& addresses() const;
-  /// The bound addresses of the other configured listeners: "metrics", "health"
-  /// and "admin".
+  /// The bound addresses of the listeners "metrics", "health" and "admin".
   const std::map<std::string, std::string>& side_addresses() const;
 
-  /// Drains the server and blocks until all calls have ended. Call once. Each
-  /// step ends when its condition is true or its time is up. Steps 2 to 4
-  /// together take at most `timeout`, after which calls in flight are
+  /// Drains the server and blocks until all calls have ended. Call once. Steps
+  /// 2 to 4 together take at most `timeout`; then calls in flight are
   /// cancelled.
   ///
   /// 1. Announces the drain: the health status is NOT_SERVING, but calls are

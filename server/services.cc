@@ -15,8 +15,7 @@
 namespace topk {
 namespace {
 
-// Recheck open streams this often: tokens and certificates can be revoked, and
-// certificates can expire.
+// How often to check if an open stream's credentials were revoked or expired.
 constexpr std::chrono::seconds kRecheckInterval{2};
 
 // Returns `set` if it is positive, otherwise `fraction` * `of`.

@@ -24,15 +24,14 @@
 
 namespace topk {
 
-/// The services of the main server. They serve once a gRPC server with them is
-/// built. Thread-safe.
+/// The services of the main server, which serve once a gRPC server is started
+/// with router(). Thread-safe.
 class Services {
  public:
   /// Fractions of the memory for requests in flight and for gRPC's receive
-  /// buffers. The latter is larger, because messages occupy the buffers before
-  /// they are admitted, and gRPC ends calls without a message if the buffers
-  /// run out. Some bytes count against both; the rest of the memory is for the
-  /// process itself.
+  /// buffers. The buffers have more, because they also hold messages that are
+  /// not admitted yet, and gRPC ends calls without a message if the buffers run
+  /// out. Some bytes count against both. The rest is for the process itself.
   static constexpr double kInflightMemory = 0.25;
   static constexpr double kReceiveMemory = 0.6;
 

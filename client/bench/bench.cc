@@ -118,8 +118,8 @@ ExitCode Bench(const BenchFlags& flags) {
     result = RunLoad(options, kinds, callers);
   }
   if (!result.wrong.empty()) {
-    std::cerr << "topk: an answer to " << result.wrong
-              << " differs from the one computed here\n";
+    std::cerr << "topk: a response to " << result.wrong
+              << " differs from the result computed locally\n";
     return kWrongAnswer;
   }
   // Without any response, there is only the error to report.
@@ -130,7 +130,7 @@ ExitCode Bench(const BenchFlags& flags) {
     return Report(result.error, &client, request_id);
   }
   if (!answered) {
-    std::cerr << "topk: interrupted before an answer was counted\n";
+    std::cerr << "topk: interrupted before the first counted response\n";
     return kInterrupted;
   }
   const BenchReport report{flags, kinds, result};
@@ -145,12 +145,12 @@ ExitCode Bench(const BenchFlags& flags) {
   }
   if (result.interrupted) {
     std::cerr
-        << "topk: interrupted: the report is of what was done until then\n";
+        << "topk: interrupted: the report covers the requests until then\n";
     return kInterrupted;
   }
   if (!result.kept_up) {
     std::cerr << "topk: the callers could not keep up with --rate: raise "
-                 "--concurrency, or lower the rate\n";
+                 "--concurrency or lower --rate\n";
     return kRateMissed;
   }
   return kOk;

@@ -17,12 +17,13 @@ constexpr double kDaySeconds = 86400;
 void AddKindFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option("--shape", flags.kind.shape,
-                  "The tensor's sizes, e.g. 8,1000")
+                  "Shape of the tensors, e.g. 8,1000")
       ->delimiter(',')
       ->capture_default_str();
   std::vector<std::string> types;
   for (const DTypeInfo& row : kDTypes) types.emplace_back(row.name);
-  command.add_option("--dtype", flags.kind.dtype, "The element type")
+  command
+      .add_option("--dtype", flags.kind.dtype, "Element type of the tensors")
       ->check(CLI::IsMember(types))
       ->capture_default_str();
   AddOperatorFlags(command, flags.kind.operation);
@@ -30,10 +31,10 @@ void AddKindFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option(
           "--mix", flags.mix,
-          "A file of several kinds of requests, a JSON object a line, drawn by "
-          "weight: {\"weight\": 3, \"shape\": [8, 1000], \"dtype\": \"f32\", "
-          "\"k\": 5, \"axis\": -1, \"smallest\": false}; missing keys are as "
-          "the flags")
+          "File with several kinds of requests, one JSON object per line; a "
+          "kind is chosen at random, by weight: {\"weight\": 3, \"shape\": "
+          "[8, 1000], \"dtype\": \"f32\", \"k\": 5, \"axis\": -1, "
+          "\"smallest\": false}. The flags are the defaults of missing keys")
       ->type_name("FILE");
 }
 
@@ -42,15 +43,16 @@ void AddPathFlags(CLI::App& command, BenchFlags& flags) {
   for (const BenchPath& path : BenchPaths()) paths.emplace_back(path.name);
   command
       .add_option("--path", flags.path,
-                  "How requests are sent: a message each, each in pieces, many "
-                  "on a stream, or a message each that names its tensor in "
-                  "shared memory")
+                  "How to send requests: each in one message (unary), each in "
+                  "chunks (stream), several per call (many), or with the "
+                  "tensors in shared memory (shm)")
       ->check(CLI::IsMember(paths))
       ->capture_default_str();
   command
       .add_option("--batch", flags.profile.batch,
-                  StrCat("--path many: requests in a call, all of one kind; ",
-                         kBatch, " if not given. Latency is the whole call's"))
+                  StrCat("Requests per call of --path many, all of one kind; "
+                         "default: ",
+                         kBatch, ". Latency is that of the whole call"))
       ->check(CLI::Range(1, 1 << 16));
   command
       .add_option("--connections", flags.connections,
@@ -64,16 +66,17 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option(
           "--concurrency", flags.concurrency,
-          StrCat("Callers, each with one call in flight at a time; 1, or ",
-                 kOpenLoopCallers, " with --rate, if not given"))
+          StrCat("Number of callers, each with one call in flight at a time; "
+                 "default: 1, or ",
+                 kOpenLoopCallers, " with --rate"))
       ->check(CLI::Range(1, 1024));
   auto* rate =
       command
           .add_option("--rate", profile.rate,
-                      "Requests a second, sent by a schedule that waits for "
-                      "no answer; latency then counts from when a call was "
-                      "due. Otherwise a caller sends the next one as soon as "
-                      "its answer is there")
+                      "Requests per second, on a schedule that does not wait "
+                      "for responses; latency is measured from when a call "
+                      "was due. By default, callers send a request as soon as "
+                      "they have received the previous response")
           ->check(Number(0.1, 1e7));
   command
       .add_option_function<std::string>(
@@ -81,8 +84,8 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
           [&profile](const std::string& name) {
             profile.poisson = name == "poisson";
           },
-          "The gaps of the schedule: constant, or random as of independent "
-          "users; constant if not given")
+          "Intervals between the requests of --rate: constant (default), or "
+          "random like those of independent users (poisson)")
       ->check(CLI::IsMember({"constant", "poisson"}))
       ->needs(rate);
   auto* requests = command
@@ -97,8 +100,8 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--warmup", profile.warmup,
-                  "How many seconds before that are not counted; 1, or 0 with "
-                  "--requests, if not given")
+                  "Duration of the load before the measurement, in seconds; "
+                  "default: 1, or 0 with --requests")
       ->check(Number(0, kDaySeconds));
 }
 
@@ -109,13 +112,15 @@ void AddResultFlags(CLI::App& command, BenchFlags& flags) {
                   "results computed locally")
       ->check(Number(0, 1))
       ->capture_default_str();
-  command.add_flag("--keep-going", flags.keep_going,
-                   "Count failures by their codes, and lost calls apart from "
-                   "those that found no connection; otherwise the first one "
-                   "ends the run. A wrong answer always does");
+  command.add_flag(
+      "--keep-going", flags.keep_going,
+      "Continue after failed calls and count them: by status code, "
+      "lost, and not connected. A wrong result always ends the "
+      "run");
   command
-      .add_option("--seed", flags.profile.seed,
-                  "Of tensors, kinds, arrivals and what is verified")
+      .add_option(
+          "--seed", flags.profile.seed,
+          "Seed of the tensors, kinds, arrivals and the calls to verify")
       ->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON");
 }

@@ -93,7 +93,7 @@ Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = StrCat(name, ":", number);
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object()) return bad(where, "is no JSON object");
+    if (!object.is_object()) return bad(where, "is not a JSON object");
     RequestSpec kind = defaults;
     kind.origin = StrCat(where, ": shape");
     for (const auto& [key, value] : object.items()) {
@@ -102,11 +102,11 @@ Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
     }
     if (kind.operation.k == 0) {
       return bad(StrCat(where, ": k"),
-                 "must be given, here or by --k, and not be 0");
+                 "must be set here or by --k, and must not be 0");
     }
     kinds.push_back(std::move(kind));
   }
-  if (kinds.empty()) return bad(name, "has no kind of request");
+  if (kinds.empty()) return bad(name, "has no requests");
   return kinds;
 }
 

@@ -89,9 +89,9 @@ void PrintRow(const LoadStats& stats, const std::string& name, int columns,
 void PrintLoad(const BenchFlags& flags, std::ostream& out) {
   const LoadProfile& profile = flags.profile;
   out << flags.path;
-  if (profile.batch > 1) out << " (" << profile.batch << " a call)";
+  if (profile.batch > 1) out << " (" << profile.batch << " per call)";
   if (profile.rate > 0) {
-    out << ", " << profile.rate << " requests/s asked for ("
+    out << ", " << profile.rate << " requests/s scheduled ("
         << (profile.poisson ? "poisson" : "constant") << ")";
   } else {
     out << ", closed loop";

@@ -95,29 +95,28 @@ void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
   };
   command
       .add_flag("--tls", client.tls,
-                "Use TLS, with this machine's authorities unless --tls-ca is "
-                "given; the other --tls flags imply it")
+                "Use TLS and, unless --tls-ca is given, the authorities that "
+                "this machine trusts. Implied by the other --tls flags")
       ->envname("TOPK_TLS");
   add("--tls-ca", client.tls_ca, "TOPK_TLS_CA",
-      "A PEM file of the authorities, by one of which the server's certificate "
-      "must be signed")
+      "PEM file with the authorities that may sign the server's certificate")
       ->type_name("FILE");
   add("--tls-cert", client.tls_cert, "TOPK_TLS_CERT",
-      "A PEM file of this client's certificate, for servers that require one")
+      "PEM file with this client's certificate, for servers that require one")
       ->type_name("FILE");
   add("--tls-key", client.tls_key, "TOPK_TLS_KEY",
-      "A PEM file of that certificate's key, without a passphrase")
+      "PEM file with the private key of --tls-cert, without a passphrase")
       ->type_name("FILE");
   add("--tls-server-name", client.tls_server_name, "TOPK_TLS_SERVER_NAME",
-      "The name that the server's certificate must have; the target's if not "
-      "given. A list of addresses needs it");
+      "Name that the server's certificate must have; default: the target's "
+      "name. Required if --target is a list of addresses");
   add("--token-file", client.token_file, "TOPK_TOKEN_FILE",
-      "A file with a token, sent with every call as "
+      "File with a token to send with each call, as "
       "\"authorization: Bearer TOKEN\"")
       ->type_name("FILE");
   command
       .add_flag("--token-over-plaintext", client.token_over_plaintext,
-                "Send the token without TLS to other machines too")
+                "Send the token to other machines even without TLS")
       ->envname("TOPK_TOKEN_OVER_PLAINTEXT");
 }
 
@@ -272,8 +271,8 @@ int Main(int argc, char** argv) {
   std::string service;
   CLI::App* health =
       app.add_subcommand("health",
-                         "Prints the health status of a server, which it "
-                         "reaches without an HTTP proxy");
+                         "Prints the health status of a server. Does not use "
+                         "an HTTP proxy");
   health->add_option("--service", service,
                      "Service to check; default: the whole server");
   AddClientFlags(*health, health_client, timeout);

@@ -29,22 +29,22 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
       ->type_name("DIR");
   command
       .add_option("--k", flags.k,
-                  "Number of elements to select of the whole axis")
+                  "Number of elements to select from the whole axis")
       ->required()
       ->transform(Whole());
   command.add_option("--axis", flags.axis, "Dimension of the selection")
       ->transform(Whole())
       ->capture_default_str();
   command.add_flag("--smallest", flags.smallest,
-                   "The smallest were selected, not the largest");
+                   "The shards have the smallest elements, not the largest");
   command
       .add_option("--order", flags.order, "The order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
       ->capture_default_str();
   command
       .add_option("--index-offsets", flags.index_offsets,
-                  "Where the shards begin, e.g. 0,1000,1500; for those that "
-                  "were run without --index-offset")
+                  "Index of each shard's first element, e.g. 0,1000,1500, if "
+                  "the shards were computed without --index-offset")
       ->delimiter(',')
       ->transform(Whole())
       ->allow_extra_args(false);

@@ -100,8 +100,8 @@ ExitCode Compare(const v1::TopKRequest& request,
   if (!ours.ok()) return Report(ours.status(), nullptr, request.request_id());
   const std::string difference = Difference(answer, *ours, axis);
   if (!difference.empty()) {
-    std::cerr << "topk: the server's answer differs from the one computed "
-                 "here: "
+    std::cerr << "topk: the server's result differs from the result computed "
+                 "locally: "
               << difference << "\n";
     return kWrongAnswer;
   }

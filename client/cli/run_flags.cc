@@ -34,8 +34,10 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
       .add_option_function<std::string>(
           "--dtype",
           [&dtype](const std::string& name) { dtype = FindDType(name)->type; },
-          "Element type that .npy cannot name: bf16 is read from elements of "
-          "2 bytes (V2, u2), the others from the low bits of one byte (V1, u1)")
+          "Element type, if .npy has no name for it: bf16 is read from "
+          "elements "
+          "of 2 bytes (V2, u2), other types from the low bits of a byte (V1, "
+          "u1)")
       ->check(CLI::IsMember(types));
 }
 
@@ -43,20 +45,19 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_option("file", flags.file,
                   "A .npy file, a .npz archive, or lines of numbers (CSV or "
-                  "JSON lists), as f64 or, if all are integers, i64; - is "
-                  "stdin")
+                  "JSON lists), which are i64 if all are integers, else f64; - "
+                  "is stdin")
       ->required()
       ->type_name("FILE");
   command.add_option("--member", flags.member,
-                     "The array of a .npz archive to read, by NumPy's name for "
-                     "it; not needed if it has only one");
+                     "NumPy's name of the array to read from a .npz archive. "
+                     "Required if there are several arrays");
   AddOperatorFlags(command, flags.operation);
   CLI::Option* k = command.get_option("--k")->required(false);
   command
       .add_option(
           "--k-tensor", flags.k_tensor,
-          "A .npy file with k, sent as the tensor that ONNX and OpenVINO "
-          "have for it")
+          "A .npy file with k, sent as the K tensor of ONNX or OpenVINO")
       ->type_name("FILE")
       ->excludes(k);
   command
@@ -74,29 +75,31 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
   auto* index_offset =
       command
           .add_option("--index-offset", flags.index_offset,
-                      "Where the file begins, if it is a shard of a longer "
-                      "axis: added to every index; see topk merge")
+                      "Index of the file's first element, if the file is a "
+                      "shard of a longer axis. Added to all indices; see topk "
+                      "merge")
           ->transform(Whole(0));
   auto* local = command.add_flag("--local", flags.local,
-                                 "Compute here, without a server");
+                                 "Compute locally, without a server");
   auto* compare = command
                       .add_flag("--compare", flags.compare,
-                                "Compute locally too, and print whether the "
-                                "server's result has the same bytes instead of "
-                                "the result; if not, print the first "
-                                "difference and exit with 6")
+                                "Also compute locally, and print only whether "
+                                "the server's result has the same bytes. If "
+                                "not, print the first difference and exit "
+                                "with 6")
                       ->excludes(local);
   auto* stream = command
                      .add_option("--stream", flags.stream,
                                  "Whether to send the tensor in chunks; auto "
-                                 "does above 512 KiB, or above the largest "
-                                 "message that the server takes")
+                                 "does so if the tensor exceeds 512 KiB or the "
+                                 "server's limit for messages")
                      ->check(CLI::IsMember({"auto", "on", "off"}))
                      ->capture_default_str();
   command
       .add_flag("--shared-memory", flags.shared_memory,
-                "Pass tensor and result in shared memory. The server must run "
-                "on this machine and allow it for names of /topk*")
+                "Pass the tensor and the result in shared memory. The server "
+                "must run on this machine and allow shared memory with the "
+                "prefix /topk")
       ->excludes(local)
       ->excludes(stream);
   command
@@ -113,10 +116,11 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
   for (const auto& [name, path, text] :
        {std::tuple("--labels", &flags.labels,
                    "A .npy file with a number for each position along the "
-                   "axis, to show in the table for what was found"),
+                   "axis. The table shows the numbers of the selected "
+                   "positions"),
         std::tuple("--slice-labels", &flags.slice_labels,
-                   "A .npy file with a number for each slice, to show next to "
-                   "its name")}) {
+                   "A .npy file with a number for each slice. The table shows "
+                   "it next to the slice's name")}) {
     CLI::Option* labels = command.add_option(name, *path, text)
                               ->type_name("FILE")
                               ->excludes(index_offset)

@@ -44,17 +44,18 @@ std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags) {
   auto* out =
       command
           .add_option("--out", flags.out,
-                      "Write values.npy and indices.npy to this folder, "
-                      "or both to this file if it ends with .npz, "
-                      "instead of a table (types that .npy lacks as V1 "
-                      "or V2)")
+                      "Write values.npy and indices.npy to this folder, or "
+                      "both arrays to this file if its name ends with .npz, "
+                      "instead of printing a table. Types that .npy lacks "
+                      "are written as V1 or V2")
           ->type_name("PATH");
   auto* json =
       command.add_flag("--json", flags.json, "Print JSON instead of a table")
           ->excludes(out);
   auto* csv = command
                   .add_flag("--csv", flags.csv,
-                            "Print CSV instead of a table, a line per element")
+                            "Print CSV instead of a table, one line per "
+                            "element")
                   ->excludes(out)
                   ->excludes(json);
   command

@@ -23,9 +23,8 @@ struct AdmittedCall {
 
 /// Decides whether calls and requests are admitted. For each call, checks that
 /// the server is not shutting down, then that the caller is authorized, then
-/// the limits on calls in flight. For each request (a stream can carry many),
-/// checks the caller's rate limit, then the limits on bytes in flight.
-/// Thread-safe.
+/// the limits on calls in flight. For each request (a stream can have many),
+/// checks the rate limit, then the limits on bytes in flight. Thread-safe.
 class AdmissionController {
  public:
   /// `authenticator` must outlive this object.
@@ -61,8 +60,7 @@ class AdmissionController {
   }
 
   /// Returns how long a stream must wait before its next read because its
-  /// caller has exceeded the rate limit. Returns nullopt if the stream may read
-  /// now.
+  /// caller has exceeded the rate limit, or nullopt if it may read now.
   std::optional<std::chrono::milliseconds> ReadDelay(
       const AdmittedCall& admitted) {
     return limiter_.Take(admitted.caller.key, 0, 0);

@@ -101,7 +101,7 @@ Status InFlightLimiter::Charge::Add(Size bytes) {
     }
     return ResourceExhausted(
         reason, quota,
-        StrCat("too little memory left for ", amount, " more bytes (", flag,
+        StrCat(amount, " more bytes in flight would exceed the limit (", flag,
                " = ", limit, ")"),
         limiter.bytes_delay_.Join(amount, limiter.bytes_done_,
                                   std::chrono::steady_clock::now()));

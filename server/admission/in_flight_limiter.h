@@ -29,10 +29,9 @@ struct AdmissionLimits {
 /// admitted work finishes. Thread-safe.
 ///
 /// In a simulation with 8 slots, requests of 2, 20 and 200 ms, and 20 to 2000
-/// callers that retry until they are served, callers are rejected about once
-/// per served request, or 8 times when the estimate is capped at 10 s. A
-/// constant delay of 100 ms causes up to 500 rejections, and a delay of 1 s up
-/// to 50.
+/// callers that retry until served, there is about one rejection per served
+/// request, or 8 when the estimate is capped at 10 s. A constant delay of
+/// 100 ms causes up to 500 rejections per request, and a delay of 1 s up to 50.
 class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -102,9 +101,9 @@ class InFlightLimiter::Reservation {
   Clients::value_type* client_ = nullptr;
 };
 
-/// Bytes that an admitted call holds for one purpose, such as a queued message.
-/// Released on destruction. Not thread-safe, but several charges of one
-/// reservation may be used concurrently.
+/// Counts bytes that an admitted call uses for one purpose, such as a queued
+/// message. The destructor releases them. Not thread-safe, but several charges
+/// of one reservation may be used concurrently.
 class InFlightLimiter::Charge {
  public:
   /// `reservation` must outlive this object.
@@ -119,7 +118,7 @@ class InFlightLimiter::Charge {
   /// REQUIRES: the call was admitted.
   Status Add(Size bytes);
 
-  /// Releases all but `bytes` bytes.
+  /// Reduces the charge to `bytes` bytes. No-op if it is not larger.
   void Shrink(int64_t bytes);
 
   int64_t bytes() const { return bytes_; }

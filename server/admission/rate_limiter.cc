@@ -12,7 +12,7 @@ RateLimiter::RateLimiter(const Rates& rates, size_t max_callers, Clock clock)
       max_callers_(max_callers),
       clock_(std::move(clock)) {}
 
-double RateLimiter::Flow::Wait(double level, double wanted) const {
+double RateLimiter::BucketConfig::Wait(double level, double wanted) const {
   if (!limited()) return 0;
   // A request larger than the bucket waits until the bucket is full. The
   // tolerance absorbs rounding errors in `level`.

@@ -52,9 +52,8 @@ class RateLimiter {
   void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:
-  // The fill rate and capacity of the request or byte buckets.
-  struct Flow {
-    double per_second;
+  struct BucketConfig {
+    double per_second;  // fill rate
     double capacity;
     bool limited() const { return per_second > 0; }
     // Returns the seconds until a bucket holding `level` tokens has `wanted`.
@@ -70,8 +69,8 @@ class RateLimiter {
   // Returns the caller's buckets, filled up to now.
   Buckets& Fill(std::string_view caller) TOPK_REQUIRES(mutex_);
 
-  const Flow requests_;
-  const Flow bytes_;
+  const BucketConfig requests_;
+  const BucketConfig bytes_;
   const size_t max_callers_;
   const Clock clock_;
   Mutex mutex_;

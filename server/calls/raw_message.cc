@@ -502,8 +502,8 @@ StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
 
 Status MalformedMessage() {
   return InvalidArgument("MALFORMED_MESSAGE", "",
-                         "the bytes are not the protobuf message that this "
-                         "method takes");
+                         "the request is not a valid protobuf message of this "
+                         "method's request type");
 }
 
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,

@@ -52,7 +52,7 @@ class ConfigTable {
                    CLI::Validator validator, const std::string& help) {
     return Row(name, value, help)->transform(std::move(validator));
   }
-  // Adds a flag without a value, which sets `value` to true.
+  // Adds a flag that takes no value and sets `value` to true.
   CLI::Option* Switch(const std::string& name, bool& value,
                       const std::string& help) {
     return Finish(name, app_.add_flag("--" + name, value, help));
@@ -75,7 +75,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
                   std::string& unix_socket_mode) {
   table.Heading("Listening");
   table
-      .Row("listen", config.listen, Address(),
+      .Row("listen", config.listen, GrpcAddress(),
            "Addresses of the gRPC service: host:port (port 0 picks a free "
            "port) or unix:path. Repeat the flag or separate addresses with "
            "commas. The default accepts connections from this machine only; "
@@ -292,10 +292,10 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
             "Lowest level that is logged");
   table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
             "Format of log lines");
-  table.Row("access-log-sample", config.access_log_sample, Share(),
-            "Share of successful requests that are logged. Unless it is 0, "
-            "requests that the caller traces are always logged. Failed "
-            "requests are always logged");
+  table.Row("access-log-sample", config.access_log_sample, Fraction(),
+            "Fraction of successful requests to log. Unless it is 0, requests "
+            "that the caller traces are always logged. Failed requests are "
+            "always logged");
   table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
             "Duration above which a request is logged as a warning; 0 to "
             "disable");
@@ -312,8 +312,8 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
 }
 
 // Sets the options not set by a flag from their environment variables, or else
-// from the config file. Does not use CLI11's own support for variables: CLI11
-// 2.4 ignores invalid values.
+// from the config file. (With its own support for variables, CLI11 2.4 ignores
+// invalid values.)
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
@@ -336,10 +336,9 @@ void ApplyVariablesAndFile(
   }
 }
 
-// Throws if a value is empty by mistake (e.g. from an unset shell variable) and
-// would weaken security by enabling a switch, or disabling TLS, tokens, rate
-// limits or --config. The config file may have empty values for security
-// settings, because --check-config prints them.
+// Throws if an empty value, probably from an unset shell variable, would enable
+// a switch or disable TLS, tokens, rate limits or --config. The config file may
+// have empty values for security settings, because --check-config prints them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");

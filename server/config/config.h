@@ -19,7 +19,7 @@ struct ServerConfig {
   /// Loopback by default, because TLS and tokens are off by default.
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   unsigned unix_socket_mode = 0600;
-  /// IPv4 only: the HTTP library does not support IPv6.
+  /// IPv4 only, because the HTTP library does not support IPv6.
   std::string metrics_listen = {};
   std::string health_listen = {};
   std::string admin_listen = {};
@@ -49,7 +49,7 @@ struct ServerConfig {
   std::string log_level = "info";
   std::string log_format = "text";
   double access_log_sample = 0;
-  /// --slow-request.
+  /// Set by --slow-request.
   double slow_request_seconds = 0;
   /// Set by --otlp-endpoint and OpenTelemetry's environment variables.
   TraceConfig traces = {};
@@ -70,7 +70,7 @@ struct CommandLine {
 };
 
 /// Reads the command line, the environment and the config file. Prints help to
-/// stdout. Prints errors to stderr, naming the flag and the value, and returns
+/// stdout. On an error, names the flag and the value on stderr, and returns
 /// kExit with status 2.
 CommandLine ReadCommandLine(int argc, const char* const* argv);
 

@@ -33,8 +33,7 @@ bool IsText(const CLI::Option& option) {
   return option.get_type_name().starts_with("TEXT");
 }
 
-// Appends the text of `node`. Returns "", or an error if the node has the wrong
-// type.
+// Appends the text of `node`. Returns "", or an error if the type is wrong.
 std::string Append(const CLI::Option& option, const toml::node& node,
                    std::vector<std::string>& texts) {
   if (IsSwitch(option)) {

@@ -12,7 +12,7 @@ namespace topk {
 struct FileValue {
   /// "FILE:LINE:COLUMN: KEY", for error messages.
   std::string source;
-  /// The value, or several values if it is an array.
+  /// The value, or the elements of an array.
   std::vector<std::string> texts;
 };
 

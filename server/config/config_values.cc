@@ -54,8 +54,7 @@ std::string CheckListen(std::string& address) {
   return "";
 }
 
-// Accepts 0 and any number in [least, most]. Rewrites the number in its
-// shortest form.
+// Accepts 0 and numbers in [least, most]. Rewrites them in their shortest form.
 CLI::Validator Number(double least, double most, const char* type,
                       const char* rule) {
   const auto check = [least, most, rule](std::string& text) -> std::string {
@@ -109,7 +108,7 @@ std::string CheckCollector(std::string& url) {
   return "";
 }
 
-CLI::Validator Address() { return {CheckListen, "ADDRESS"}; }
+CLI::Validator GrpcAddress() { return {CheckListen, "ADDRESS"}; }
 
 CLI::Validator PlainAddress() {
   return {[](const std::string& address) {
@@ -155,18 +154,18 @@ CLI::Validator ObjectPrefix() {
           "PREFIX"};
 }
 
-CLI::Validator Share() { return Number(0, 1, "SHARE", "a share of 0 to 1"); }
+CLI::Validator Fraction() {
+  return Number(0, 1, "FRACTION", "a fraction from 0 to 1");
+}
 
-// Rejects rates below 1e-6, which are certainly mistakes and would overflow the
-// delays.
+// Rejects rates below 1e-6, which must be mistakes and would overflow delays.
 CLI::Validator Rate() {
   return Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
 }
 
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    // A shorter duration would round down to zero in some clock's unit, and
-    // zero may mean "no limit".
+    // Shorter durations could round down to zero, which may mean "no limit".
     constexpr double kShortest = 1e-6;
     const size_t digits = text.find_last_of("0123456789.") + 1;
     const std::string_view unit = std::string_view(text).substr(digits);

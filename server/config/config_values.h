@@ -1,4 +1,4 @@
-// Validators for setting values. Some rewrite the value in a normal form.
+// Validators for the values of settings. Some also normalize the value.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@ namespace topk {
 
 /// A gRPC listening address: host:port (IPv6 addresses in brackets) or
 /// unix:path. Rewrites unix:///path as unix:/path.
-CLI::Validator Address();
+CLI::Validator GrpcAddress();
 
 /// host:port or an empty value.
 CLI::Validator PlainAddress();
@@ -21,8 +21,8 @@ CLI::Validator HttpAddress();
 /// value. Adds the default port if there is none.
 CLI::Validator Collector();
 
-/// Checks the URL of a collector. Returns an error message if it is invalid.
-/// Otherwise adds the default port if there is none, and returns "".
+/// Checks the URL of a collector and adds the default port if there is none.
+/// Returns "", or an error message if the URL is invalid.
 std::string CheckCollector(std::string& url);
 
 /// File permissions in octal.
@@ -31,11 +31,11 @@ CLI::Validator OctalMode();
 /// A name prefix of POSIX shared memory objects.
 CLI::Validator ObjectPrefix();
 
-/// A duration, in seconds or with a unit. Rewrites it as a number of seconds.
+/// A duration, in seconds or with a unit. Converts it to seconds.
 CLI::Validator Seconds(double least, double most);
 
-/// A number between 0 and 1.
-CLI::Validator Share();
+/// A number from 0 to 1.
+CLI::Validator Fraction();
 
 /// Events or bytes per second; 0 = no limit.
 CLI::Validator Rate();

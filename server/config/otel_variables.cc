@@ -19,8 +19,7 @@ namespace {
 using Attributes = std::map<std::string, std::string>;
 using Variable = std::function<std::string(const std::string&)>;
 
-// The size limit of W3C Baggage, which is the format of
-// OTEL_RESOURCE_ATTRIBUTES.
+// OTEL_RESOURCE_ATTRIBUTES has the format and the size limit of W3C Baggage.
 constexpr size_t kMaxAttributeBytes = 8192;
 
 void Warn(TraceConfig& config, const std::string& name, std::string_view value,
@@ -38,8 +37,7 @@ std::pair<std::string, std::string> FirstOf(const Variable& variable,
   return {of_all, variable(of_all)};
 }
 
-// Decodes e.g. %41 as A. Returns nullopt if % is not followed by two hex
-// digits.
+// Decodes e.g. %41 as A. Returns nullopt unless two hex digits follow each %.
 std::optional<std::string> PercentDecoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -123,7 +121,7 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
   if (ratio && *ratio >= 0 && *ratio <= 1) {
     config.ratio = *ratio;
   } else {
-    Warn(config, kRatio, argument, "it is not a share of 0 to 1");
+    Warn(config, kRatio, argument, "it is not a fraction from 0 to 1");
   }
 }
 
@@ -150,7 +148,7 @@ void ReadEndpoint(const Variable& variable, TraceConfig& config) {
   }
   if (!exporter.empty() && exporter != "otlp") {
     Warn(config, "OTEL_TRACES_EXPORTER", exporter,
-         "this server has only otlp and none");
+         "this server supports only otlp and none");
   }
   const auto [name, protocol] =
       FirstOf(variable, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
@@ -159,7 +157,7 @@ void ReadEndpoint(const Variable& variable, TraceConfig& config) {
   config.endpoint.clear();
   config.warnings.push_back(StrCat("no spans are sent: ", name, "=",
                                    Quote(protocol),
-                                   ", but this server has only grpc"));
+                                   ", but this server supports only grpc"));
 }
 
 void ReadAuthorities(const Variable& variable, TraceConfig& config) {

@@ -34,8 +34,8 @@ constexpr int kMaxOpenedLater = 8;
 // How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
-// How long Stop() accepts the connections already waiting.
-constexpr std::chrono::milliseconds kLongestStop{500};
+// The longest that Stop() accepts connections that are already waiting.
+constexpr std::chrono::milliseconds kMaxStopTime{500};
 constexpr std::string_view kUnix = "unix:";
 
 // Returns the lowest descriptor that connections must not use. The kernel
@@ -213,16 +213,15 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     files_.emplace_back(path,
                         open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     addresses_.push_back(address);
-    // Nobody can connect before listen(), so the mode that bind() takes from
-    // the umask is harmless.
+    // Nobody can connect before listen(), so the mode set by bind() is
+    // harmless.
     const bool listens =
         chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
     error_ = std::strerror(errno);
     return listens;
   }
   const std::vector<SocketAddress> addresses = Resolve(address, error_);
-  // Retry: a port that the kernel picked for one address may be in use on
-  // another address.
+  // Retry, because a free port of one address may be in use on another address.
   for (int attempt = 0; attempt < kMaxBindAttempts; ++attempt) {
     std::vector<Socket> sockets;
     in_port_t port = 0;
@@ -336,20 +335,19 @@ bool Acceptor::Accept(const Socket& socket, int max) {
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
-  // A connection may bring hundreds of calls.
+  // Small, because a connection may bring hundreds of calls.
   constexpr int kMaxAtOnce = 2;
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
   for (const Socket& socket : sockets_) {
     polled.push_back({socket.fd(), POLLIN, 0});
   }
   bool pause = false;
-  auto end = std::chrono::steady_clock::time_point::max();  // set once Stop()
-                                                            // is called
+  auto end = std::chrono::steady_clock::time_point::max();  // until Stop()
   while (std::chrono::steady_clock::now() < end) {
     poll(polled.data(), pause ? 1 : polled.size(), pause ? kPauseMs : -1);
     const bool stops = polled[0].revents != 0;
     if (stops) {
-      end = std::min(end, std::chrono::steady_clock::now() + kLongestStop);
+      end = std::min(end, std::chrono::steady_clock::now() + kMaxStopTime);
       const bool pending =
           std::any_of(polled.begin() + 1, polled.end(),
                       [](const pollfd& socket) { return socket.revents != 0; });

@@ -1,4 +1,4 @@
-// Defects of gRPC's own listeners. The acceptor replaces them through a public
+// Defects of gRPC's own listeners, which the acceptor replaces through a public
 // API (AddExternalConnectionAcceptor, in 1.51 and in 1.83):
 // - Listeners close only with the whole server, so a draining server still
 //   accepts connections. All versions.
@@ -6,9 +6,8 @@
 //   descriptors (CVE-2023-4785; fixed in 1.53).
 // - The number of connections per listener is not limited (see
 //   connection_limits.h).
-// - When 1.51 closes a Unix socket, it unlinks whatever is at the socket's
-//   path. This may be the socket of a successor, to which nobody can connect
-//   then.
+// - When 1.51 closes a Unix socket, it unlinks whatever file is at the socket's
+//   path, even the socket of a successor. Nobody can then reach the successor.
 // Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
 // connection_limits_test.py.
 // Delete when gRPC has fixed all of these.
@@ -35,13 +34,12 @@
 
 namespace topk {
 
-/// Raises this process's limit on file descriptors to the maximum and returns
-/// it.
+/// Raises the limit on file descriptors to the maximum. Returns the new limit.
 int RaiseDescriptorLimit();
 
-/// Accepts connections on its own listening sockets. Reserves the last file
-/// descriptors for the rest of the process: closes connections that would use
-/// them. Pauses while no file descriptor is left.
+/// Accepts connections on its own listening sockets. Reserves the highest file
+/// descriptors for the rest of the process by closing connections that would
+/// use them. Pauses while the process is out of file descriptors.
 class Acceptor {
  public:
   /// Takes ownership of the connected socket `fd`, accepted on `listener`.
@@ -49,8 +47,8 @@ class Acceptor {
 
   /// `max_replaced` is the limit for ConnectionReplacement; `options` has the
   /// limits for ConnectionCounts. Peers that acknowledge no data for the
-  /// keepalive timeout are disconnected. `log` may be null and must outlive the
-  /// acceptor.
+  /// keepalive timeout are disconnected. `log` may be null, or must outlive
+  /// this object.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
            int ipv6_prefix = 64, spdlog::logger* log = nullptr);
   /// Calls Stop().
@@ -81,9 +79,9 @@ class Acceptor {
   /// Returns true if there are file descriptors left for connections.
   bool CanAccept() const;
 
-  /// Starts the accept thread. Call after the server has started. `pace` is
-  /// called after every few connections. It may block, so that the server
-  /// serves these connections before it gets more.
+  /// Starts the accept thread. Call after the server has started. The thread
+  /// calls `pace` after every few connections. `pace` may block, so that the
+  /// server serves these connections before it gets more.
   void Start(std::function<void()> pace = {});
 
   /// Accepts the connections already waiting, for at most 0.5 s, then closes
@@ -98,8 +96,7 @@ class Acceptor {
  private:
   class Socket;
 
-  // Accepts at most `max` connections. Returns false if the process ran out of
-  // file descriptors or memory.
+  // Accepts at most `max` connections. Returns false if out of resources.
   bool Accept(const Socket& socket, int max);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);

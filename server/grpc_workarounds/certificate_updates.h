@@ -1,9 +1,10 @@
 // Defect: in gRPC 1.51, the only public way to replace a server's certificate
-// is FileWatcherCertificateProvider, which applies whatever it reads. Every
-// handshake fails between the write of a new certificate and the write of its
+// is FileWatcherCertificateProvider, which does not check the files. All
+// handshakes fail between the write of a new certificate and the write of its
 // key. A file that is not a certificate leaves the server with a dangling
 // handshaker factory.
-// Versions: 1.51 to before InMemoryCertificateProvider, which 1.83 has.
+// Versions: 1.51 and later versions without InMemoryCertificateProvider. 1.83
+// has InMemoryCertificateProvider.
 // Test: Reload.AnswersEveryCallDuringReloads
 // (tests/integration/tls_reload_test.cc).
 // Delete when the oldest supported gRPC has InMemoryCertificateProvider: its

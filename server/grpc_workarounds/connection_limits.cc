@@ -19,8 +19,7 @@ ino_t InodeOf(int fd) {
 }
 
 // Disconnects a socket, unless its descriptor has been reused for another file.
-// Works on a duplicate, which no other thread can close between the check and
-// the shutdown.
+// Uses a duplicate, which no other thread can close after the check.
 void Disconnect(int fd, ino_t inode) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;
@@ -28,7 +27,7 @@ void Disconnect(int fd, ino_t inode) {
   close(copy);
 }
 
-// Returns the client name to count a connection under, or "" for a Unix socket.
+// Returns the client's network, or "" for a Unix socket.
 std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
   const bool is_ip = peer.sa_family == AF_INET || peer.sa_family == AF_INET6;
   return is_ip ? NetworkOf(AddressOf(peer), ipv6_prefix) : "";
@@ -64,7 +63,7 @@ bool ConnectionReplacement::Admit(int fd) {
     sweep_at_ = 2 * open_.size() + 64;
   }
   if (max_ > 0) {
-    // gRPC closes disconnected connections soon, so allow max_ of them.
+    // Allow max_ disconnected connections, because gRPC closes them soon.
     if (open_.size() >= 2 * max_) return false;
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);
@@ -104,7 +103,7 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
 }
 
 std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // A sweep makes one system call per connection: 50 us for this many.
+  // A sweep makes one system call per connection, so this many take 50 us.
   constexpr size_t kCheapSweep = 64;
   if (max_ == 0 && max_per_client_ == 0) return "";
   Forget(fd);  // a closed connection, if its descriptor was reused

@@ -54,8 +54,7 @@ class ConnectionReplacement {
 class ConnectionCounts {
  public:
   /// 0 = no limit. IPv6 addresses that share the first `ipv6_prefix` bits are
-  /// one client. `max_per_client` does not apply to Unix sockets, whose clients
-  /// have no address.
+  /// one client. `max_per_client` does not apply to Unix sockets.
   ConnectionCounts(size_t max, size_t max_per_client, int ipv6_prefix)
       : max_(max), max_per_client_(max_per_client), ipv6_prefix_(ipv6_prefix) {}
 
@@ -82,7 +81,7 @@ class ConnectionCounts {
   const size_t max_per_client_;
   const int ipv6_prefix_;
   // Keyed by descriptor. May contain closed connections, because gRPC does not
-  // report when it closes one.
+  // report that it has closed a connection.
   std::unordered_map<int, Connection> open_;
   std::unordered_map<std::string, Client> clients_;
   Clock::time_point last_sweep_;

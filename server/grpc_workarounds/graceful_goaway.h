@@ -1,11 +1,10 @@
-// Defect: grpc::Server::Shutdown() sends GOAWAY but drops calls sent before
-// the client receives it, with CANCELLED. No public function only sends GOAWAY,
-// so this header calls grpc_core::Server::SendGoaways(), which the library
-// exports but no header of gRPC 1.51 declares.
+// Defect: grpc::Server::Shutdown() sends GOAWAY, but fails calls that the
+// client sent before it received the GOAWAY, with CANCELLED. No public function
+// only sends GOAWAY, so this header calls grpc_core::Server::SendGoaways(),
+// which the library exports but no header of gRPC 1.51 declares.
 // Versions: 1.51 to 1.83. Upstream: https://github.com/grpc/grpc/issues/24237
 // Test: Drain.LosesNoCallOfABalancedClient (drain_test.cc).
-// Delete when a public function sends GOAWAY, or when Shutdown() serves
-// those calls.
+// Delete when a public function sends GOAWAY, or Shutdown() serves those calls.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,9 +15,8 @@
 namespace topk {
 
 /// Sends a graceful GOAWAY on all open connections. The server still serves
-/// calls sent before clients receive it, and clients send later calls to other
-/// servers without an error. Returns false if this gRPC version does not export
-/// the function.
+/// calls that clients send before they receive it; clients send later calls to
+/// other servers. Returns false if this gRPC does not export the function.
 inline bool SendGoaways(grpc::Server& server) {
   // A grpc_server is a pointer to grpc_core::Server.
   using Function = void (*)(grpc_server*);
@@ -26,8 +24,8 @@ inline bool SendGoaways(grpc::Server& server) {
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
   // gRPC's internal functions crash outside an ExecCtx, which no public header
-  // declares. A byte buffer creates an ExecCtx to release its slices. So call
-  // the function when this slice is released.
+  // declares. A byte buffer creates an ExecCtx to release its slices, so call
+  // the function from the release callback of a slice.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

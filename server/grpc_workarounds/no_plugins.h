@@ -12,8 +12,7 @@
 
 namespace topk {
 
-/// A server builder option that keeps channelz and reflection out of the
-/// server.
+/// A builder option that keeps channelz and reflection out of the server.
 class WithoutPlugins final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}

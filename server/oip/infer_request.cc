@@ -90,7 +90,7 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
       if constexpr (sizeof(Element) < sizeof(number)) {
         if (element != number) {
           return InvalidArgument("CONTENTS_RANGE", "inputs.contents",
-                                 StrCat(number, " is no ", type));
+                                 StrCat(number, " is not a valid ", type));
         }
       }
       data.append(reinterpret_cast<const char*>(&element), sizeof(element));

@@ -25,7 +25,7 @@ Status Regions::CheckAllowed() const {
   if (objects_ != nullptr) return {};
   return Unimplemented(
       "SHARED_MEMORY_NOT_ALLOWED", "key",
-      "this server allows no shared memory (--allow-shared-memory)");
+      "this server does not allow shared memory (--allow-shared-memory)");
 }
 
 Status Regions::Register(

@@ -46,7 +46,7 @@ std::string_view TokenOf(std::string_view value) {
   return TrimToken(value.substr(kScheme.size()));
 }
 
-// Sets the authenticated name of the caller. An empty name means a certificate
+// Sets the authenticated name of the caller. `name` is empty for a certificate
 // without names; the caller is then identified by its address.
 Status Identify(std::string_view kind, std::string_view name, Caller& caller) {
   caller.authenticated = true;

@@ -51,14 +51,14 @@ struct Caller {
   bool authenticated = false;
 };
 
-/// Checks each call's token and its connection's certificate, as required by
-/// the settings. Thread-safe.
+/// Checks the token of each call and the certificate of its connection, as the
+/// settings require. Thread-safe.
 class Authenticator {
  public:
   /// Loads the tokens file. Returns an error if the settings or the file are
-  /// invalid. If the file later changes to invalid content, the previous tokens
-  /// stay in use and the error is logged. `certificates` is null if clients
-  /// need no certificate. `certificates` and `log` must outlive the result.
+  /// invalid. If the file becomes invalid later, logs the error and keeps the
+  /// previous tokens. `certificates` is null if clients need no certificate.
+  /// `certificates` and `log` must outlive the result.
   static Result<std::unique_ptr<Authenticator>> Start(
       const SecurityConfig& config, const ClientCertificates* certificates,
       spdlog::logger& log);

@@ -15,7 +15,7 @@ namespace {
 // When the cache is full, all verdicts are dropped at once.
 constexpr size_t kMaxVerdicts = 4096;
 constexpr size_t kMaxIntermediates = 64;
-// How long a rejection is cached, and the minimum for other verdicts.
+// How long a rejection is cached, and the minimum time for other verdicts.
 constexpr std::time_t kMinVerdictSeconds = 1;
 constexpr unsigned long kCrlFlags =  // NOLINT: OpenSSL's type
     X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
@@ -32,9 +32,8 @@ Status NotValid(const std::string& why) {
           StrCat("the client's certificate is not valid: ", why)};
 }
 
-// Ignores errors about revocation lists of trust anchors: an authority from the
-// file needs no list that covers itself. To revoke an authority, remove it from
-// the file.
+// Ignores errors about the revocation of trust anchors: no list needs to cover
+// the authorities in the file. To revoke an authority, remove it from the file.
 int IgnoreAnchorRevocationErrors(int ok, X509_STORE_CTX* context) {
   if (ok == 1) return 1;
   const int anchor = sk_X509_num(X509_STORE_CTX_get0_chain(context)) - 1;
@@ -123,8 +122,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   }
   Verdict verdict{{}, lists_until_};
   // The first pass ignores the revocation lists, so that the intermediates are
-  // stored even while a list is missing: a resumed session sends no chain and
-  // needs them.
+  // stored even while a list is missing. Resumed sessions need them, because
+  // they send no chain.
   for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
     if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
@@ -141,15 +140,14 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
     for (int i = 0; i < sk_X509_num(verified); ++i) {
       const X509* link = sk_X509_value(verified, i);
-      // A certificate is valid until the end of the second of its notAfter.
+      // A certificate is valid through the whole second of its notAfter time.
       verdict.until =
           std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
     }
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // `until` may be in the past, because another authority's list may have
-  // expired.
+  // `until` is in the past if another authority's list has expired.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

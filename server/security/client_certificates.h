@@ -20,9 +20,8 @@ namespace topk {
 
 /// Decides whether a client's certificate is valid now. TLS checks a
 /// certificate only in the first handshake of a session, but the certificate
-/// may expire or be revoked later, or its authority may be removed. Verdicts
-/// are cached until a file change or an expiry date invalidates them.
-/// Thread-safe.
+/// may expire or be revoked later, or its authority may be removed. Caches
+/// verdicts until a file changes or a certificate or list expires. Thread-safe.
 class ClientCertificates {
  public:
   /// Paths of PEM files.
@@ -64,7 +63,7 @@ class ClientCertificates {
   Store store_ TOPK_GUARDED_BY(mutex_);
   std::time_t lists_until_ TOPK_GUARDED_BY(mutex_) = 0;
   mutable std::map<TokenHash, Verdict> verdicts_ TOPK_GUARDED_BY(mutex_);
-  // Intermediate certificates seen so far, for resumed sessions.
+  // Recent intermediate certificates, for resumed sessions, which send none.
   mutable std::vector<Certificate> intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 

@@ -73,7 +73,7 @@ Result<AllowedNames> AllowedNames::Parse(
       return InvalidArgument(
           "TLS_ALLOWED_SAN", "tls_allowed_san",
           StrCat(Quote(name),
-                 " is not a DNS name (*. may stand for its first "
+                 " is not a DNS name (*. may replace the first "
                  "label), URI, e-mail or IP address"));
     }
   }

@@ -18,7 +18,7 @@ struct ClientName {
   std::string_view text;
 };
 
-/// A list of names. A client certificate must contain at least one of them.
+/// A list of names. A client certificate must contain at least one listed name.
 class AllowedNames {
  public:
   /// Parses a list of names. The kind of each name follows from its text: an IP

@@ -25,18 +25,17 @@ namespace topk {
 class ServerTls {
  public:
   /// Loads the files named in `config`. Returns an error if a file is invalid
-  /// (see CheckKeyPair()). If a file later becomes invalid, the previous
-  /// contents stay in use and the error is logged. `log` must outlive the
-  /// result.
+  /// (see CheckKeyPair()). If a file becomes invalid later, logs the error and
+  /// keeps the previous contents. `log` must outlive the result.
   static Result<std::unique_ptr<ServerTls>> Start(const SecurityConfig& config,
                                                   spdlog::logger& log);
 
-  /// Returns credentials for a listener, which must not outlive this object or
-  /// the server.
+  /// Returns credentials for a listener. The listener must not outlive this
+  /// object or the server.
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
 
-  /// Checks client certificates. Null if clients need no certificate. Updated
-  /// together with the credentials.
+  /// Returns the checker of client certificates, or null if clients need no
+  /// certificate. It is updated together with the credentials.
   const ClientCertificates* clients() const {
     return clients_.has_value() ? &*clients_ : nullptr;
   }
@@ -54,7 +53,7 @@ class ServerTls {
   std::optional<ClientCertificates> clients_;
   CertificateUpdates certificates_;
   std::atomic<std::time_t> expiry_ = 0;
-  std::unique_ptr<WatchedFiles> watched_;  // last, as it calls Load()
+  std::unique_ptr<WatchedFiles> watched_;  // last, because it calls Load()
 };
 
 }  // namespace topk

@@ -41,9 +41,9 @@ Status CheckTokenName(std::string_view name) {
 Result<TokenSet> TokenSet::Parse(std::string_view text) {
   TokenSet set;
   int number = 0;
-  const auto bad = [&number](std::string_view what) {
+  const auto invalid_line = [&number](std::string_view rule) {
     return InvalidArgument("TOKENS_FILE", "",
-                           StrCat("line ", number, ": ", what));
+                           StrCat("line ", number, ": ", rule));
   };
   std::istringstream lines{std::string(text)};
   for (std::string untrimmed; std::getline(lines, untrimmed);) {
@@ -55,14 +55,16 @@ Result<TokenSet> TokenSet::Parse(std::string_view text) {
     // Do not quote the line in the message: it may be a token.
     if (colon == std::string_view::npos ||
         !ReadHash(line.substr(colon + 1), hash)) {
-      return bad(
+      return invalid_line(
           "not name:SHA-256 with 64 hexadecimal digits; use topkd "
           "hash-token to print a line");
     }
     const std::string_view name = line.substr(0, colon);
-    if (const Status s = CheckTokenName(name); !s.ok()) return bad(s.message);
+    if (const Status s = CheckTokenName(name); !s.ok()) {
+      return invalid_line(s.message);
+    }
     if (!set.names_.try_emplace(hash, name).second) {
-      return bad("this token is already listed");
+      return invalid_line("this token is already listed");
     }
   }
   if (set.names_.empty()) {

@@ -21,8 +21,7 @@ class TokenSet {
   static Result<TokenSet> Parse(std::string_view text);
 
   /// Returns the name of the token's owner, or null if the token is unknown.
-  /// The lookup time reveals at most information about the token's hash, from
-  /// which the token cannot be recovered.
+  /// The lookup time can reveal only parts of the token's hash, not the token.
   const std::string* Find(std::string_view token) const;
 
  private:
@@ -30,8 +29,7 @@ class TokenSet {
 };
 
 /// Returns the tokens file line for `token`, without a newline. Ignores white
-/// space around the token. Returns INVALID_ARGUMENT for an invalid name or
-/// token.
+/// space around the token. Returns INVALID_ARGUMENT for invalid arguments.
 Result<std::string> HashTokenLine(std::string_view name,
                                   std::string_view token);
 

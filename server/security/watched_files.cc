@@ -42,15 +42,14 @@ Status WatchedFiles::Read(Snapshot& snapshot) const {
 }
 
 // Returns numbers that change whenever a file changes. Returns an empty vector
-// if a file is missing or has changed within the last seconds: two writes
-// within one tick of the file system's clock leave the same timestamps.
+// if a file is missing, or so new that a write could keep its timestamps.
 std::vector<int64_t> WatchedFiles::Stamps() const {
-  constexpr std::time_t kLongestTick = 2;  // seconds, on FAT
+  constexpr std::time_t kMaxTimestampUnit = 2;  // seconds, on FAT
   std::vector<int64_t> stamps;
   for (const NamedFile& file : files_) {
     struct stat info {};
     if (stat(file.path.c_str(), &info) != 0 ||
-        info.st_ctim.tv_sec + kLongestTick >= std::time(nullptr)) {
+        info.st_ctim.tv_sec + kMaxTimestampUnit >= std::time(nullptr)) {
       return {};
     }
     for (const auto number :

@@ -16,8 +16,8 @@
 
 namespace topk {
 
-/// Checks files periodically and passes on their contents when they have
-/// changed, whether by a rename, a symbolic link or a write.
+/// Checks files periodically and loads their contents when they have changed,
+/// whether by a rename, a symbolic link or a write.
 class WatchedFiles {
  public:
   /// Applies the contents of the files. If they are invalid, returns the error
@@ -25,8 +25,8 @@ class WatchedFiles {
   using Load = std::function<Status(const std::vector<std::string>& contents)>;
 
   /// Loads the files, or returns an error. Then checks for changes once per
-  /// `interval` on a background thread until destroyed. An error is logged only
-  /// if it persists at the next check, and only once: related files cannot be
+  /// `interval` on a background thread until destroyed. Logs an error once, and
+  /// only if it persists at the next check, because related files cannot be
   /// replaced at the same instant.
   static Result<std::unique_ptr<WatchedFiles>> Start(
       std::vector<NamedFile> files, Load load, spdlog::logger& log,
@@ -52,7 +52,7 @@ class WatchedFiles {
   Snapshot snapshot_;
   // Stamps() of the files in `snapshot_`. Empty if unknown.
   std::vector<int64_t> stamps_;
-  bool handled_ = true;  // `snapshot_` is loaded, or its error is logged
+  bool handled_ = true;  // `snapshot_` was loaded, or its error logged
   std::jthread thread_;
 };
 

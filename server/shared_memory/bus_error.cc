@@ -15,8 +15,8 @@ namespace {
 
 // A guarded range, or end = 0 if the slot is free. The signal handler cannot
 // lock slots_mutex, so it reads the version before and after reading the slot.
-// If the version is odd or has changed, the slot is being modified. Its range
-// is then not in use, and the handler skips the slot.
+// If the version is odd or has changed, another thread is modifying the slot.
+// The slot's range is then not in use, and the handler skips the slot.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;
@@ -65,8 +65,8 @@ void Forward(int number, siginfo_t* info, void* context) {
     previous_action.sa_sigaction(number, info, context);
   } else if (previous_action.sa_handler == SIG_DFL ||
              previous_action.sa_handler == SIG_IGN) {
-    // Only a signal sent by a process can be ignored. After a fault, the
-    // instruction would fault again.
+    // Ignore a signal sent by a process, but not a fault: the instruction would
+    // fault again.
     if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
     std::signal(SIGBUS, SIG_DFL);
     std::raise(SIGBUS);  // delivered when this handler returns
@@ -75,7 +75,7 @@ void Forward(int number, siginfo_t* info, void* context) {
   }
 }
 
-// Async-signal-safe: uses only atomics and mmap, which is a system call.
+// Async-signal-safe: uses only atomics and the system call mmap.
 void OnBusError(int number, siginfo_t* info, void* context) {
   const int error = errno;
   if (info->si_code == BUS_ADRERR) {

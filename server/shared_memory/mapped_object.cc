@@ -17,9 +17,8 @@
 namespace topk {
 namespace {
 
-// The maximum of mapped_bytes. A sparse object of terabytes takes no memory,
-// but the address space of a process has only 128 TiB.
-constexpr int64_t kMaxMappedBytes = int64_t{64} << 40;
+// Sparse objects take no memory, but the address space has only 128 TiB.
+constexpr int64_t kMaxMappedBytes = int64_t{64} << 40;  // of all objects
 constexpr int64_t kMaxObjectBytes = int64_t{1} << 40;
 std::atomic<int64_t> mapped_bytes = 0;  // of all mapped objects
 
@@ -31,8 +30,7 @@ Status CannotMap(const std::string& field, int64_t bytes,
       StrCat("the object's ", bytes, " bytes cannot be mapped: ", reason));
 }
 
-// Returns a retryable error, because other requests will release their file
-// descriptors and mappings.
+// Returns a retryable error: other requests will release their resources.
 Status Exhausted(std::string message) {
   return ResourceExhausted("SHARED_MEMORY_EXHAUSTED", "server",
                            std::move(message), std::chrono::seconds(1));
@@ -58,8 +56,8 @@ Status CannotOpen(const std::string& name, const std::string& field,
 
 Result<std::shared_ptr<MappedObject>> MappedObject::Open(
     const std::string& name, Access access, const std::string& field) {
-  // shm_open() does not follow links. O_NONBLOCK keeps the open of a FIFO from
-  // blocking until there is a writer.
+  // shm_open() does not follow links. O_NONBLOCK prevents shm_open() from
+  // blocking if the name belongs to a FIFO without a writer.
   const int mode = access == Access::kWrite ? O_RDWR : O_RDONLY;
   const int fd = shm_open(name.c_str(), mode | O_NONBLOCK, 0);
   if (fd < 0) return CannotOpen(name, field, errno);
@@ -107,8 +105,10 @@ Status MappedObject::Map(const std::string& field) {
                      StrCat("the maximum is ", kMaxObjectBytes, " bytes"));
   }
   if (!AddWithin(kMaxMappedBytes, size(), mapped_bytes)) {
-    return Exhausted(StrCat("all shared memory objects in use would have more ",
-                            "than ", kMaxMappedBytes, " bytes"));
+    return Exhausted(
+        StrCat("all shared memory objects in use together would "
+               "exceed ",
+               kMaxMappedBytes, " bytes"));
   }
   const int protection =
       access_ == Access::kWrite ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -122,7 +122,7 @@ Status MappedObject::Map(const std::string& field) {
   memory_ = {static_cast<std::byte*>(memory), bytes};
   guard_.emplace(memory_, access_ == Access::kWrite);
   if (guard_->guards()) return {};
-  return Exhausted("too many requests use shared memory at a time");
+  return Exhausted("too many shared memory objects are in use at a time");
 }
 
 std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {

@@ -18,9 +18,9 @@ namespace topk {
 /// How an object's bytes are accessed.
 enum class Access { kRead, kWrite };
 
-/// An open object and its mapping. The mapping keeps the size that the object
-/// had when opened. Other processes may change the bytes or truncate the object
-/// at any time.
+/// An open object and its mapping, which has the size of the object when
+/// opened. Other processes may change the bytes or truncate the object at any
+/// time.
 class MappedObject {
  public:
   /// Opens the object that currently has this name. `field` is the request
@@ -45,25 +45,24 @@ class MappedObject {
   /// The size in bytes when the object was opened.
   int64_t size() const { return static_cast<int64_t>(info_.st_size); }
   /// Maps the object. No-op if already mapped or empty. Returns
-  /// RESOURCE_EXHAUSTED if the system cannot map it, or too many objects or too
-  /// many bytes are mapped.
+  /// RESOURCE_EXHAUSTED if mapping fails or too many objects or bytes are
+  /// mapped.
   Status Map(const std::string& field);
-  /// Returns a part of the mapping. REQUIRES: Map() returned OK, and the part
-  /// is within size().
+  /// Returns the mapped bytes [offset, offset + bytes). REQUIRES: Map()
+  /// returned OK, and the bytes are within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
-  /// Returns whether the object has less memory than its size, so that parts of
-  /// it have never been written. If this process reads such a part through the
-  /// mapping, the system allocates memory for it and charges this process. Best
-  /// effort: other processes can remove memory later.
+  /// Returns whether parts of the object have never been written and have no
+  /// memory. If this process reads such a part through the mapping, the system
+  /// allocates memory for it and charges this process. Best effort: other
+  /// processes can remove memory later.
   bool IsSparse() const;
-  /// Copies a part without using the mapping. Parts that have never been
-  /// written read as zeros and take no memory. Returns false if the object ends
-  /// earlier.
+  /// Reads `to.size()` bytes at `offset` without using the mapping, so that
+  /// parts that were never written take no memory. Returns false if out of
+  /// range.
   bool Read(int64_t offset, std::span<std::byte> to) const;
 
-  /// Returns whether the object has had at least `bytes` bytes ever since it
-  /// was mapped.
+  /// Returns whether the first `bytes` bytes have existed since Map().
   bool StillHas(int64_t bytes) const;
 
  private:

@@ -21,8 +21,8 @@ bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
 Status CheckLocal(bool is_local, const std::string& field) {
   if (is_local) return {};
   return {Code::kPermissionDenied, "SHARED_MEMORY_REMOTE", field,
-          "shared memory is for clients of this machine: connect to a unix: "
-          "socket or a loopback address"};
+          "only clients on the server's machine may use shared memory: connect "
+          "to a unix: socket or a loopback address"};
 }
 
 Status RequestMemory::OpenTensor(const v1::TopKRequest& request,

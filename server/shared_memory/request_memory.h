@@ -20,9 +20,9 @@ namespace topk {
 /// is the request field that names the shared memory.
 Status CheckLocal(bool is_local, const std::string& field);
 
-/// Opens the shared memory named in a request, if any, and writes the outputs
-/// there. If shared memory is disabled, leaves the request unchanged; the
-/// engine then rejects its shared memory fields.
+/// Opens the shared memory regions of a request, if any, for reading the tensor
+/// and writing the outputs. If shared memory is disabled, leaves the request
+/// unchanged; the engine then rejects its shared memory fields.
 class RequestMemory {
  public:
   /// `objects` must outlive this object. Null disables shared memory.
@@ -49,11 +49,12 @@ class RequestMemory {
   Result<std::span<const std::byte>> ReadTensor(
       const Cancellation* cancellation);
 
-  /// Returns FAILED_PRECONDITION if the tensor's object was truncated after
+  /// Returns FAILED_PRECONDITION if the tensor was truncated since
   /// OpenTensor().
   Status CheckTensor() const;
 
-  /// Moves the outputs of a response to their regions. Returns INVALID_ARGUMENT
+  /// Copies the outputs of a response to their regions, and replaces them in
+  /// the response by the names of the regions. Returns INVALID_ARGUMENT
   /// if a region is too small or the outputs overlap, and FAILED_PRECONDITION
   /// if an object was truncated. Call once.
   Status Deliver(v1::TopKResponse& response);

@@ -66,9 +66,9 @@ Status SharedRegion::Changed(const std::string& field) const {
   return {
       Code::kFailedPrecondition, "SHARED_MEMORY_CHANGED",
       StrCat(field, ".name"),
-      StrCat("the object was truncated, or the system had no memory for its "
-             "pages, while its ",
-             bytes_, " bytes from ", offset_, " on were used")};
+      StrCat("while ", bytes_, " bytes at offset ", offset_,
+             " were in use, the object was truncated or the system ran out of "
+             "memory for its pages")};
 }
 
 SharedObjects::SharedObjects(std::string prefix,
@@ -113,8 +113,7 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     removed.splice(removed.end(), entries_, found);
   }
   if (Status s = opened->Map(field); !s.ok()) return s;
-  // Do not cache huge objects: while unused, they would take address space that
-  // others need.
+  // Do not cache huge objects: other objects may need their address space.
   constexpr int64_t kMaxKeptBytes = int64_t{64} << 30;
   if (opened->size() > kMaxKeptBytes) return opened;
   if (entries_.size() == kMaxKept) {

@@ -1,9 +1,9 @@
 // Maps the shared memory objects that clients name.
 //
-// Algorithm: each request opens its object by name, to get the current object
-// of that name, and reuses an earlier mapping if the object and its size are
-// the same. Why: opening and comparing takes about 3 us, while a new mapping
-// costs a page fault for each page accessed.
+// Each request opens its object by name, because the name may refer to a new
+// object, and reuses an earlier mapping if the object and its size are the
+// same. Opening and comparing takes about 3 us, while a new mapping costs a
+// page fault for each page accessed.
 //
 // Tests: unit/shared_objects_test.cc, integration/shared_memory_test.cc.
 #pragma once
@@ -47,8 +47,8 @@ class SharedRegion {
   Result<std::unique_ptr<std::byte[]>> Copy(
       const std::string& field, const Cancellation* cancellation) const;
 
-  /// Returns FAILED_PRECONDITION if a part of the region was removed after it
-  /// was mapped. `field` is the request field with the region.
+  /// Returns FAILED_PRECONDITION if a part of the region may have been removed
+  /// since it was mapped. `field` is the request field with the region.
   Status CheckIntact(const std::string& field) const;
 
  private:
@@ -65,8 +65,7 @@ class SharedObjects {
   /// The maximum number of cached mappings.
   static constexpr size_t kMaxKept = 64;
 
-  /// Allows names that begin with `prefix`. Unmaps unlinked and truncated
-  /// objects every `period`.
+  /// Allows names with this prefix. Unmaps unusable objects every `period`.
   explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
                                                  std::chrono::seconds(1));
 
@@ -89,14 +88,13 @@ class SharedObjects {
   };
 
   // Returns the cached mapping of an object that was just opened. On a cache
-  // miss, maps the object and evicts the least recently used object that no
-  // request uses. If all are in use or the object is huge, does not cache the
-  // new mapping.
+  // miss, maps and caches the object. If the cache is full, evicts the least
+  // recently used object that no request uses. Does not cache the object if it
+  // is huge, or if requests use all cached objects.
   Result<std::shared_ptr<MappedObject>> Map(
       const std::string& name, Access access,
       std::shared_ptr<MappedObject> opened, const std::string& field);
-  // Unmaps objects that were unlinked or truncated: no new request can use
-  // them.
+  // Unmaps unlinked and truncated objects, which no new request can use.
   void ReleaseUnusable(const std::stop_token& stop);
 
   const std::string prefix_;

@@ -59,9 +59,10 @@ std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
   fields["code"] = CodeName(status.code);
   AddText(fields, "reason", status.reason);
   AddText(fields, "error", status.message, kMaxErrorText);
-  for (const auto& [name, value] : FactsOf(request, stats)) {
-    std::visit([&field = fields[name]](const auto& fact) { field = fact; },
-               value);
+  for (const auto& [name, value] : PropertiesOf(request, stats)) {
+    std::visit(
+        [&field = fields[name]](const auto& property) { field = property; },
+        value);
   }
   fields["response_bytes"] = stats.answer_bytes;
   for (size_t i = 0; i < kStageNames.size(); ++i) {

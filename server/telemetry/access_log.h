@@ -37,7 +37,8 @@ struct CallInfo {
 /// info, the rest at debug. Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
-  /// Bounded because clients could otherwise fill a disk with failing requests.
+  /// Limited, because clients could otherwise fill a disk with invalid
+  /// requests.
   static constexpr int kLinesPerSecond = 100;
 
   /// `sample` is the fraction of OK requests to log at info, 0 to 1. Requests
@@ -46,8 +47,7 @@ class AccessLog {
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 
-  /// Logs a request that has just ended, unless its level is off or its limit
-  /// is reached.
+  /// Logs a request that has just ended, if the level and the limits allow it.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);
 

@@ -30,9 +30,9 @@ void AddPeer(Span& span, std::string_view peer) {
   span.attributes.emplace_back("network.peer.port", number);
 }
 
-void AddFacts(Span& span, const v1::TopKRequest& request,
-              const RequestStats& stats) {
-  for (auto& [name, value] : FactsOf(request, stats)) {
+void AddProperties(Span& span, const v1::TopKRequest& request,
+                   const RequestStats& stats) {
+  for (auto& [name, value] : PropertiesOf(request, stats)) {
     if (auto* text = std::get_if<std::string>(&value)) {
       *text = EscapeControls(*text);
     }
@@ -80,7 +80,7 @@ CallSpan::CallSpan(SpanExporter& exporter, std::string_view path,
 void CallSpan::AddRequest(const v1::TopKRequest& request,
                           const RequestStats& stats, const Status& status) {
   const int64_t before = requests_++;
-  if (!many_) return AddFacts(span_, request, stats);
+  if (!many_) return AddProperties(span_, request, stats);
   if (before >= kMaxRequests) return;
   Span span;
   span.trace = span_.trace;
@@ -88,7 +88,7 @@ void CallSpan::AddRequest(const v1::TopKRequest& request,
   span.trace.span = NewTraceId();
   span.of_call = false;
   span.name = "request";
-  AddFacts(span, request, stats);
+  AddProperties(span, request, stats);
   SetOutcome(span, status);
   span.end = span.stages_end;
   span.start = span.end - std::chrono::nanoseconds(stats.TotalNanoseconds());

@@ -17,8 +17,7 @@ namespace topk {
 /// conventions for RPC servers and the properties of the request.
 class CallSpan {
  public:
-  /// Maximum number of requests with their own spans in a call with many
-  /// requests.
+  /// Maximum number of requests of a call that have their own spans.
   static constexpr int64_t kMaxRequests = 128;
 
   /// `path` is the path of the method. `many` is true if the call may have many
@@ -26,9 +25,9 @@ class CallSpan {
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 
-  /// Adds a finished request. In a call with many requests, gives the request
-  /// its own span and is thread-safe. Otherwise, adds its attributes and stages
-  /// to the call's span.
+  /// Adds a finished request. In a call with many requests, exports a span for
+  /// the request and is thread-safe. Otherwise, adds the request's attributes
+  /// and stages to the call's span.
   void AddRequest(const v1::TopKRequest& request, const RequestStats& stats,
                   const Status& status);
 

@@ -17,9 +17,8 @@ class LineLimiter {
  public:
   explicit LineLimiter(int per_second) : per_second_(per_second) {}
 
-  /// Returns nullopt if no more lines may be logged in this second of the
-  /// steady clock. Otherwise, returns the number of lines suppressed since the
-  /// last admitted line.
+  /// Returns the number of lines suppressed since the last admitted line, or
+  /// nullopt if this line is suppressed too.
   std::optional<int64_t> Pass(int64_t second = ThisSecond()) {
     const MutexLock lock(mutex_);
     if (second > second_) {
@@ -51,8 +50,7 @@ class LineLimiter {
   int64_t reported_ TOPK_GUARDED_BY(mutex_) = 0;
 };
 
-/// Picks a fraction of events at regular intervals: 0.25 picks every fourth
-/// event. Thread-safe.
+/// Picks a fraction of events; 0.25 picks every fourth event. Thread-safe.
 class Sampler {
  public:
   /// `share` is 0 to 1.

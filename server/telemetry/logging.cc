@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Prefix of a message that is a JSON object, whose fields are added to the
-// line. Clients cannot choose the first byte of any other message.
+// Prefix of a message that is a JSON object with fields for the line. Clients
+// cannot choose the first byte of any other message.
 constexpr char kFieldsMark = '\x1e';
 
 // Writes a line of text or a JSON object. Messages cannot forge lines, because
@@ -64,7 +64,7 @@ class LineFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter pattern_{"%Y-%m-%dT%H:%M:%S.%e%z %l %v"};
 };
 
-// Sets `flushed` when it is flushed. Called only by the writing thread.
+// A sink that sets `flushed` when the writing thread flushes it.
 class FlushSignal final
     : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
@@ -108,17 +108,17 @@ std::shared_ptr<spdlog::logger> MakeLogger(
 }
 
 bool FlushLog(std::chrono::milliseconds timeout) {
-  constexpr std::chrono::milliseconds kAskAgain{50};
+  constexpr std::chrono::milliseconds kRetryInterval{50};
   const auto end = std::chrono::steady_clock::now() + timeout;
   do {
     const auto signal = std::make_shared<FlushSignal>();
     const auto request = MakeAsyncLogger(signal);
     request->flush();
-    if (signal->flushed.get_future().wait_for(kAskAgain) ==
+    if (signal->flushed.get_future().wait_for(kRetryInterval) ==
         std::future_status::ready) {
       return true;
     }
-    // Retry, because newer lines may have displaced the flush request.
+    // Retry, because newer lines may have replaced the flush request.
   } while (std::chrono::steady_clock::now() < end);
   return false;
 }
@@ -150,7 +150,7 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
       const auto missing = limiter.Pass();
       if (!missing.has_value()) return;
       if (*missing > 0) {
-        target->log(level, "gRPC: {} errors were left out", *missing);
+        target->log(level, "gRPC: {} earlier errors not logged", *missing);
       }
     }
     target->log(level, "{}: {}", library, text);

@@ -10,8 +10,7 @@
 
 namespace topk {
 
-/// Maximum number of queued lines. If the queue is full, a new line displaces
-/// the oldest.
+/// Maximum number of queued lines. Beyond it, a new line replaces the oldest.
 inline constexpr size_t kMaxWaitingLines = 4096;
 
 /// Returns a logger that writes to `sink`, by default stderr. `level` is one of
@@ -30,8 +29,8 @@ void Configure(spdlog::logger& log, const std::string& level,
                const std::string& format);
 
 /// Blocks until all lines logged so far are written or `timeout` has passed.
-/// Returns whether they were written. May displace lines if the queue is full,
-/// so call only when the process ends.
+/// Returns whether they were written. If the queue is full, the flush request
+/// replaces a line, so call only when the process ends.
 bool FlushLog(std::chrono::milliseconds timeout);
 
 /// Returns the number of lines that were dropped because the queue was full.
@@ -41,8 +40,7 @@ int64_t DroppedLines();
 /// the process ends. Call before using gRPC.
 void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log);
 
-/// Logs a JSON object with the added fields "ts" and "level". The line is a
-/// JSON object in both formats.
+/// Logs a JSON object (in both formats) and adds the fields "ts" and "level".
 void LogObject(spdlog::logger& log, spdlog::level::level_enum level,
                const std::string& object);
 

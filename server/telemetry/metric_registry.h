@@ -1,4 +1,4 @@
-// All metrics of a server, as a scrape returns them.
+// The metrics of a server.
 #pragma once
 
 #include <prometheus/collectable.h>
@@ -42,9 +42,9 @@ class MetricRegistry final : public prometheus::Collectable {
         .Add(labels, bounds);
   }
 
-  /// Adds a series that calls `value` at each scrape, on an HTTP server thread.
-  /// Everything that `value` refers to must outlive the HTTP server. A counter
-  /// must never decrease.
+  /// Computes the value of a series. Called at each scrape on a thread of the
+  /// HTTP server, which must be destroyed before everything that the function
+  /// refers to. A counter's value must never decrease.
   using Value = std::function<double()>;
   void AddGauge(const std::string& name, const std::string& help, Value value,
                 const prometheus::Labels& labels = {}) {

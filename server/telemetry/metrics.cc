@@ -24,15 +24,15 @@ Bounds Powers(double first, double factor, int count) {
 // From 1 us to 17 s. A stage of a small request takes a microsecond or two.
 Bounds StageSeconds() { return Powers(1e-6, 4, 13); }
 
-// For bytes, elements and k: from 1 to 8^11.
+// From 1 to 8^11.
 Bounds Sizes() { return Powers(1, 8, 12); }
 
 double Seconds(int64_t nanoseconds) {
   return 1e-9 * static_cast<double>(nanoseconds);
 }
 
-// Returns the label of a request that was rejected for a reason other than
-// invalid input, or null.
+// Returns the label value for a rejected request, or null if the request failed
+// for another reason, e.g. invalid input.
 const char* RejectionOf(const Status& status) {
   static const std::map<std::string_view, const char*> reasons = {
       {"TOO_MANY_BYTES", "inflight_bytes"},
@@ -102,27 +102,27 @@ Metrics::Metrics()
   }
   for (const Dialect* dialect : Dialects()) {
     for (const OperatorVersion& version : dialect->versions) {
-      operators_[{dialect->id, version.version}] =
-          MakeOperator(std::string(dialect->name), StrCat(version.version));
+      operators_[{dialect->id, version.version}] = MakeOperatorMetrics(
+          std::string(dialect->name), StrCat(version.version));
     }
   }
-  unknown_operator_ = MakeOperator("unknown", "unknown");
-  (void)AnswersOf("other", "other");  // so that it is exposed at zero
+  unknown_operator_ = MakeOperatorMetrics("unknown", "unknown");
+  (void)CounterOf("other", "other");  // exposes the counter at zero
   registry_->AddGauge("topk_ready",
                       "1 while the server accepts calls, 0 while it drains",
                       [this] { return ready_ ? 1 : 0; });
   AddProcessMetrics(*registry_);
 }
 
-Metrics::OfOperator Metrics::MakeOperator(const std::string& dialect,
-                                          const std::string& version) {
+Metrics::OperatorMetrics Metrics::MakeOperatorMetrics(
+    const std::string& dialect, const std::string& version) {
   prometheus::Labels labels = {{"dialect", dialect}, {"version", version}};
   // From 10 us for one cache line to 42 s for a long tensor.
-  OfOperator made{&registry_->MakeHistogram(
-                      "topk_compute_seconds",
-                      "Compute time of successful requests in seconds",
-                      Powers(1e-5, 4, 12), labels),
-                  {}};
+  OperatorMetrics made{&registry_->MakeHistogram(
+                           "topk_compute_seconds",
+                           "Compute time of successful requests in seconds",
+                           Powers(1e-5, 4, 12), labels),
+                       {}};
   // The status codes of requests; see TopKService in topk.proto.
   using enum Code;
   for (const Code code :
@@ -151,7 +151,7 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
                      const RequestStats& stats, const Status& status) {
   const auto known =
       operators_.find({request.spec().dialect(), request.spec().version()});
-  const OfOperator& row =
+  const OperatorMetrics& row =
       known == operators_.end() ? unknown_operator_ : known->second;
   // Any other code is a bug.
   const auto count = row.requests.find(status.code);
@@ -168,7 +168,7 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
     found->second->Observe(Seconds(total));
   }
   if (!status.ok()) return RecordFailure(stats, status);
-  AnswersOf(stats.backend, stats.kernel).Increment();
+  CounterOf(stats.backend, stats.kernel).Increment();
   row.compute_seconds->Observe(Seconds(stats[Stage::kCompute]));
   tensor_bytes_.Observe(static_cast<double>(stats.tensor_bytes));
   elements_.Observe(static_cast<double>(ElementsOf(request).value_or(0)));
@@ -190,19 +190,19 @@ void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
   }
 }
 
-prometheus::Counter& Metrics::AnswersOf(std::string_view backend,
+prometheus::Counter& Metrics::CounterOf(std::string_view backend,
                                         std::string_view kernel) {
   const MutexLock lock(mutex_);
-  for (const Answers& row : answers_) {
+  for (const KernelCounter& row : kernels_) {
     if (row.kernel == kernel && row.backend == backend) return *row.count;
   }
-  if (answers_.size() > kMaxKernels) return *answers_.front().count;
-  Answers added = {std::string(backend), std::string(kernel), nullptr};
+  if (kernels_.size() > kMaxKernels) return *kernels_.front().count;
+  KernelCounter added = {std::string(backend), std::string(kernel), nullptr};
   added.count = &registry_->MakeCounter(
       "topk_answers_total",
       "Responses by the backend and the kernel that computed them",
       {{"backend", added.backend}, {"kernel", added.kernel}});
-  answers_.push_back(added);
+  kernels_.push_back(added);
   return *added.count;
 }
 
@@ -212,8 +212,8 @@ void Metrics::RecordPollerBusy(std::chrono::nanoseconds busy,
   constexpr std::chrono::milliseconds kMaxBusy{100};
   if (busy < kMaxBusy || !poller_lines_.Pass().has_value()) return;
   log.warn(
-      "poller busy: one event took {} ms of CPU time; calls wait for "
-      "events that take longer than a few (topk_poller_busy_seconds)",
+      "poller busy: one event took {} ms of CPU time, while other calls "
+      "waited (topk_poller_busy_seconds)",
       std::chrono::duration_cast<std::chrono::milliseconds>(busy).count());
 }
 

@@ -24,12 +24,10 @@
 
 namespace topk {
 
-/// The service's own metrics. Thread-safe. The number of series is bounded,
-/// whatever clients send.
+/// The service's own metrics. The number of series is bounded. Thread-safe.
 class Metrics {
  public:
-  /// Maximum number of kernels with their own series. All other kernels share a
-  /// series labeled "other".
+  /// Maximum number of kernels with their own series. Others share "other".
   static constexpr size_t kMaxKernels = 64;
 
   Metrics();
@@ -48,27 +46,26 @@ class Metrics {
   /// Adds the metric with the build and the instruction set. Call once.
   void SetBuild(const std::string& instruction_set);
 
-  /// Returns the registry that is scraped. Other components add their metrics
-  /// to it.
+  /// Returns the registry, to which other components add their metrics.
   const std::shared_ptr<MetricRegistry>& registry() const { return registry_; }
 
  private:
-  struct OfOperator {
+  struct OperatorMetrics {
     prometheus::Histogram* compute_seconds;
     std::map<Code, prometheus::Counter*> requests;
   };
 
-  struct Answers {
+  // Counts the responses that a backend's kernel computed.
+  struct KernelCounter {
     std::string backend;
     std::string kernel;
     prometheus::Counter* count;
   };
 
-  OfOperator MakeOperator(const std::string& dialect,
-                          const std::string& version);
+  OperatorMetrics MakeOperatorMetrics(const std::string& dialect,
+                                      const std::string& version);
   void RecordFailure(const RequestStats& stats, const Status& status);
-  // Returns the counter of the responses that a backend's kernel computed.
-  prometheus::Counter& AnswersOf(std::string_view backend,
+  prometheus::Counter& CounterOf(std::string_view backend,
                                  std::string_view kernel);
 
   const std::shared_ptr<MetricRegistry> registry_ =
@@ -83,11 +80,13 @@ class Metrics {
   std::map<std::string_view, prometheus::Counter*> cancelled_;  // by progress
   std::array<prometheus::Histogram*, kStageNames.size()> stages_;
   std::map<std::string_view, prometheus::Histogram*> methods_;
-  std::map<std::pair<int, int>, OfOperator> operators_;  // dialect and version
-  OfOperator unknown_operator_;
+  // By dialect and version.
+  std::map<std::pair<int, int>, OperatorMetrics> operators_;
+  OperatorMetrics unknown_operator_;
 
   Mutex mutex_;
-  std::vector<Answers> answers_ TOPK_GUARDED_BY(mutex_);  // first: "other"
+  std::vector<KernelCounter> kernels_
+      TOPK_GUARDED_BY(mutex_);  // the first is "other"
 };
 
 }  // namespace topk

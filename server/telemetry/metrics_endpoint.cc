@@ -15,11 +15,10 @@
 namespace topk {
 namespace {
 
-// One civetweb thread reads a request and writes its response. A connection
-// that sends nothing occupies a thread until the timeout, so a scrape waits up
-// to one second for every kHttpThreads idle connections ahead of it.
-// At most kHttpThreads + kQueue connections have a file descriptor here. Up to
-// kBacklog more wait in the kernel.
+// Each civetweb thread serves one connection at a time. An idle connection
+// occupies a thread until the timeout, so a scrape waits up to one second for
+// every kHttpThreads idle connections ahead of it. At most kHttpThreads +
+// kQueue connections have file descriptors; kBacklog more wait in the kernel.
 constexpr int kHttpThreads = 32;
 constexpr int kQueue = 32;
 constexpr int kBacklog = 64;

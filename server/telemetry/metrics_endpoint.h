@@ -11,11 +11,10 @@
 
 namespace topk {
 
-/// An HTTP endpoint that serves /metrics in Prometheus's text format until it
-/// is destroyed.
+/// Serves /metrics in Prometheus's text format over HTTP until destroyed.
 class MetricsEndpoint {
  public:
-  /// Serves the metrics of a registry at host:port (port 0: any free port).
+  /// Serves the metrics of a registry at host:port. Port 0 picks a free port.
   /// Returns UNAVAILABLE, naming the address, if it cannot be bound.
   static Result<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& address, std::shared_ptr<MetricRegistry> metrics);

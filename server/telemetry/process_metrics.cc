@@ -15,8 +15,7 @@
 namespace topk {
 namespace {
 
-// Returns a field of /proc/self/stat by its number in proc(5), or 0 if it is
-// missing.
+// Returns a field of /proc/self/stat by its number in proc(5); 0 if missing.
 double StatField(int field) {
   std::ifstream file("/proc/self/stat");
   std::string text;

@@ -5,8 +5,7 @@
 
 namespace topk {
 
-/// Returns the resident memory of this process in bytes, excluding files and
-/// shared memory.
+/// Returns the resident memory in bytes, excluding files and shared memory.
 double AnonymousBytes();
 
 /// Adds the process_* metrics, with the names of Prometheus's client libraries:

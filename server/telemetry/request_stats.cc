@@ -33,15 +33,15 @@ std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
   return elements;
 }
 
-std::vector<std::pair<const char*, FactValue>> FactsOf(
+std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     const v1::TopKRequest& request, const RequestStats& stats) {
-  std::vector<std::pair<const char*, FactValue>> facts;
+  std::vector<std::pair<const char*, PropertyValue>> properties;
   const auto add_number = [&](const char* name, std::optional<int64_t> number) {
-    if (number.has_value()) facts.emplace_back(name, *number);
+    if (number.has_value()) properties.emplace_back(name, *number);
   };
   const auto add_text = [&](const char* name, std::string_view text) {
     if (text.empty()) return;
-    facts.emplace_back(name, std::string(text.substr(0, kMaxText)));
+    properties.emplace_back(name, std::string(text.substr(0, kMaxText)));
   };
   add_text("request_id", request.request_id());
   // A request that was rejected before it was read has no spec and no tensor.
@@ -61,7 +61,7 @@ std::vector<std::pair<const char*, FactValue>> FactsOf(
   add_number("k", KOf(request));
   add_text("backend", stats.backend);
   add_text("kernel", stats.kernel);
-  return facts;
+  return properties;
 }
 
 }  // namespace topk

@@ -62,10 +62,10 @@ struct RequestStats {
     return sum;
   }
 
-  /// Starts the next stage at the arrival of a message.
+  /// Starts the next stage at `when`, the arrival of a message.
   void Arrive(Clock::time_point when) { stage_start_ = when; }
 
-  /// Adds the time since the last call of this function or Arrive() to a stage.
+  /// Adds the time since the last RecordStage() or Arrive() to a stage.
   void RecordStage(Stage stage) {
     const Clock::time_point now = Clock::now();
     int64_t& sum = (*this)[stage];
@@ -85,8 +85,7 @@ struct RequestStats {
   Clock::time_point stage_start_{};
 };
 
-/// Maximum sizes in bytes of client-chosen text and of error messages in logs
-/// and spans.
+/// Maximum bytes of a client's text and of an error message in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 
@@ -97,11 +96,11 @@ std::optional<int64_t> KOf(const v1::TopKRequest& request);
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 
 /// The value of a request's property.
-using FactValue = std::variant<int64_t, std::string>;
+using PropertyValue = std::variant<int64_t, std::string>;
 
 /// Returns the known properties of a request, valid or not, by their names in
 /// the log. Texts have at most kMaxText bytes and may contain any characters.
-std::vector<std::pair<const char*, FactValue>> FactsOf(
+std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     const v1::TopKRequest& request, const RequestStats& stats);
 
 }  // namespace topk

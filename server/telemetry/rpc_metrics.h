@@ -31,12 +31,12 @@ class RpcMetrics {
   };
 
   /// Creates series for each method of the named services, whose descriptors
-  /// must be linked in. All other methods are counted as "unknown", because
-  /// clients can make up any number of them.
+  /// must be linked in. All other methods share the series of "unknown",
+  /// because clients can make up any number of method names.
   RpcMetrics(MetricRegistry& registry,
              const std::vector<std::string>& services);
 
-  /// Returns the series of a method: "/package.Service/Method".
+  /// Returns the series of a method, e.g. "/package.Service/Method".
   const Method& Find(std::string_view path) const;
 
  private:

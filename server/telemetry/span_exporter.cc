@@ -14,8 +14,7 @@ namespace {
 
 namespace otlp = opentelemetry::proto;
 
-// The OTLP specification asks for retries after UNAVAILABLE. The call's
-// deadline covers all attempts.
+// The OTLP specification requires retries. The deadline covers all attempts.
 constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
     "maxAttempts": 4, "initialBackoff": "0.5s", "maxBackoff": "5s",
     "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]})";
@@ -23,8 +22,7 @@ constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
 constexpr int kRetryBytes = 4 << 20;
 constexpr int kMaxReconnectMs = 5000;
 
-// Flags of an OTLP span: the span is sampled; kRemote is valid; the parent is
-// remote.
+// Flags of an OTLP span.
 constexpr uint32_t kSampled = 1;
 constexpr uint32_t kRemoteKnown = 0x100;
 constexpr uint32_t kRemote = 0x200;
@@ -62,8 +60,7 @@ otlp::common::v1::AnyValue& AddAttribute(const std::string& name, Message& to) {
   return *attribute.mutable_value();
 }
 
-// Appends a span and its stages. `clock_offset` is the time since 1970 minus
-// the time of Span::Clock.
+// Appends a span and its stages. `clock_offset` is Unix time minus Span::Clock.
 void AppendSpan(const Span& span, std::chrono::nanoseconds clock_offset,
                 otlp::trace::v1::ScopeSpans& spans) {
   const auto unix_nanoseconds = [&](Span::Clock::time_point time) {
@@ -209,23 +206,23 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
   } else {
     failed_ += count;
   }
-  // Log only when the outcome changes, not for each message.
+  // Log only when sending begins to fail or to succeed again.
   if (std::exchange(failing_, !status.ok()) == !status.ok()) return;
   if (status.ok()) {
     log_.info("traces: spans are sent to {} again", config_.endpoint);
   } else {
     log_.warn("traces: cannot send spans to {}: {}", config_.endpoint,
               OutOfTime(stop)
-                  ? "the server exits before they are accepted"
+                  ? "the server exits before the collector accepts them"
                   : EscapeControls(status.error_message().substr(0, 1024)));
   }
 }
 
-// Waits for the call to end, and cancels it if time runs out at exit. A thread
-// that blocks in gRPC would take events from the server's pollers and wake a
-// poller for each: a fifth of all events, measured with gRPC 1.51. So this
-// thread only checks for completion while the pollers drive the call. At exit,
-// there are no pollers, so the thread blocks in gRPC.
+// Waits for the call to end, and cancels it if time runs out at exit. While the
+// server runs, its pollers drive the call, and this thread only checks for
+// completion. A thread that blocks in gRPC would take a fifth of all events
+// from the pollers (measured with gRPC 1.51) and wake a poller for each. At
+// exit, there are no pollers, so this thread blocks in gRPC.
 void SpanExporter::Await(grpc::ClientContext& context,
                          const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kNoPause{0};

@@ -40,9 +40,9 @@ struct Span {
   /// Whether the server failed, and the error message if it did.
   bool failed = false;
   std::string error;
-  std::vector<std::pair<std::string, FactValue>> attributes;
-  /// Nanoseconds by Stage; -1 for a stage that was not reached. The stages are
-  /// shown back to back, and the last one ends at `stages_end`.
+  std::vector<std::pair<std::string, PropertyValue>> attributes;
+  /// Nanoseconds by Stage; -1 for a stage that was not reached. The child spans
+  /// are contiguous, and the last one ends at `stages_end`.
   std::array<int64_t, kStageNames.size()> stages = {-1, -1, -1, -1};
   Clock::time_point stages_end{};
 
@@ -56,19 +56,18 @@ struct Span {
 /// calls nor fills the memory. Thread-safe.
 class SpanExporter {
  public:
-  /// Maximum number of spans in the queue and in one message, not counting
-  /// stages.
+  /// Maximum number of spans in the queue and in a message, without stages.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
   /// How long a span may wait for its batch to fill.
   static constexpr std::chrono::milliseconds kInterval{1000};
   /// Time limit of one message, including retries.
   static constexpr std::chrono::milliseconds kTimeout{10000};
-  /// How long the destructor may keep sending.
+  /// Maximum time for which the destructor keeps sending.
   static constexpr std::chrono::milliseconds kFlush{2000};
 
-  /// Connects at the first span. `log` must outlive this object. REQUIRES:
-  /// `config` names an endpoint.
+  /// Does not connect before the first span. `log` must outlive this object.
+  /// REQUIRES: `config` names an endpoint.
   SpanExporter(const TraceConfig& config, spdlog::logger& log);
 
   /// Returns whether a call with this trace has a span.
@@ -77,8 +76,7 @@ class SpanExporter {
   /// Queues a span, or drops it. Never waits for the collector.
   void Add(Span span);
 
-  /// Adds the topk_spans_* metrics. This object must outlive all scrapes of
-  /// the registry.
+  /// Adds the topk_spans_* metrics. This object must outlive all scrapes.
   void AddMetrics(MetricRegistry& registry) const;
 
   /// The numbers of spans, including stages, that the collector accepted and

@@ -28,8 +28,8 @@ struct TraceContext {
 
 /// Parses a traceparent header. Sets the trace, the parent and `sampled`.
 /// Accepts version 00, and the first four fields of higher versions. Returns
-/// nullopt if the header is invalid; the caller must then also ignore the
-/// tracestate.
+/// nullopt if the header is invalid; the caller must then ignore tracestate
+/// too.
 std::optional<TraceContext> ParseTraceParent(std::string_view text);
 
 /// Maximum size of a tracestate. A longer tracestate, or one with bytes other
@@ -51,7 +51,7 @@ std::string ToTraceParent(const TraceContext& trace);
 std::string TraceId(const TraceContext& trace);
 std::string SpanId(uint64_t span);
 
-/// Where spans are sent, and which calls have one.
+/// Where spans are sent, and which calls have a span.
 struct TraceConfig {
   /// The collector: http://host:port or https://host:port; "" = no export.
   std::string endpoint;

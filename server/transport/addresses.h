@@ -14,14 +14,13 @@ namespace topk {
 inline constexpr std::string_view kUnixPeer = "unix";
 
 /// Returns the client's address without the port, or kUnixPeer for a client of
-/// a Unix socket. `peer` is in gRPC's format, e.g. "ipv4:1.2.3.4:5" or
-/// "ipv6:%5B::1%5D:5".
+/// a Unix socket. `peer` is in gRPC's format, e.g. "ipv6:%5B::1%5D:5".
 std::string AddressOf(std::string_view peer);
 std::string AddressOf(const sockaddr& peer);
 
-/// Returns the name under which a client is counted and limited. For an IPv6
-/// address, this is its network, e.g. "2001:db8::/64"; for an IPv4-mapped
-/// address, the IPv4 address. Any other name is returned unchanged.
+/// Returns the name under which a client is counted and limited: the network of
+/// an IPv6 address, e.g. "2001:db8::/64", or the IPv4 address of an IPv4-mapped
+/// address. Returns any other address unchanged.
 std::string NetworkOf(const std::string& address, int ipv6_prefix);
 
 /// Returns a listener's `address` with its port replaced by `port`. Unix socket

@@ -32,8 +32,7 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
   const int timeout = Milliseconds(options.keepalive_timeout);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout);
-  // The timeout for a ping's response in later gRPC versions (default 1
-  // minute).
+  // The keepalive timeout of later gRPC versions, which default to 1 minute.
   set("grpc.http2.ping_timeout_ms", timeout);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -46,9 +45,8 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
       Milliseconds(options.max_connection_age_grace));
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   set(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
-  // In later gRPC versions, only some calls with metadata between the limit
-  // above and this hard limit (default 16 KiB) are rejected. Set both to the
-  // same value.
+  // Later gRPC versions reject only some calls with metadata between the limit
+  // above and this hard limit (default 16 KiB), so set both to the same value.
   set("grpc.absolute_max_metadata_size", options.max_metadata_bytes);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
       Milliseconds(options.handshake_timeout));
@@ -73,8 +71,7 @@ void ApplySideConnectionOptions(grpc::ServerBuilder& builder) {
   ApplyConnectionOptions(SideConnectionOptions(), builder);
   grpc::ResourceQuota quota;
   quota.Resize(size_t{32} << 20);
-  // gRPC's own handlers occupy a thread until the client has received the
-  // response.
+  // gRPC's own handlers occupy a thread until the client has the response.
   quota.SetMaxThreads(8);
   builder.SetResourceQuota(quota);
 }

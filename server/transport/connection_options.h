@@ -11,12 +11,10 @@ namespace topk {
 /// name. Durations are in seconds.
 struct ConnectionOptions {
   double keepalive_time = 60;
-  /// Also disconnects clients that stop reading, because they do not answer
-  /// pings.
+  /// Also disconnects clients that stop reading: they do not respond to pings.
   double keepalive_timeout = 20;
   /// A client that pings more often is disconnected at the third violation.
-  /// gRPC's default of 5 minutes would disconnect clients with a keepalive of
-  /// 10 s.
+  /// gRPC's default of 5 minutes would disconnect clients that ping every 10 s.
   double min_ping_interval = 10;
   double max_connection_idle = 600;
   double max_connection_age = 1800;
@@ -30,7 +28,7 @@ struct ConnectionOptions {
 };
 
 /// Applies `options` to `builder`. Also disables compression: gRPC 1.51 checks
-/// the size of a message only after decompression, which can expand it a
+/// message sizes only after decompression, which can expand data a
 /// thousandfold.
 void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder);

@@ -1,4 +1,4 @@
-// Files that this process creates and removes when it exits.
+// Files that are removed when the process exits.
 #pragma once
 
 #include <sys/stat.h>

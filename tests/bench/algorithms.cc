@@ -1,5 +1,5 @@
-// Measures the data for the chooser's constants: the time of every algorithm
-// that can run a shape, compared with the chosen one.
+// Compares the time of each algorithm for a shape with that of the chosen one.
+// The constants of the choice come from this data.
 #include <algorithm>
 #include <chrono>
 #include <iomanip>
@@ -23,7 +23,7 @@ constexpr Algorithm kAlgorithms[] = {
     Algorithm::kColumns,
 };
 
-// Returns the minimum time of at least 5 runs and 20 ms, in microseconds.
+// Returns the minimum of at least 5 runs within 20 ms or more, in microseconds.
 double Microseconds(const Plan& plan, const cpu::Schedule& schedule,
                     const cpu::InstructionSet& set,
                     const std::vector<std::byte>& data, Answer& answer) {

@@ -13,8 +13,8 @@ import sys
 import harness
 
 ALLOWED_LOSS = 0.05
-SECONDS = 0.5  # for each row of SERVICE in a round
-# Flags of `topk bench`: shape, way and callers.
+SECONDS = 0.5  # per round, for each row of SERVICE
+# Flags of `topk bench`.
 SERVICE = {
     "unary 1 KiB, 1 caller": ("--shape", "1,256"),
     "unary 1 KiB, 8 callers": ("--shape", "1,256", "--concurrency", "8"),
@@ -54,7 +54,7 @@ def ask(client, address, flags):
 
 
 def report(rows):
-    """Prints a line for each row. Returns the names of the slower rows."""
+    """Prints a line for each row. Returns the names of rows that are slower."""
     lost = []
     print(f"{'row':40} {'base/s':>10} {'new/s':>10} {'ratio':>7} {'spread':>7}")
     for name, pairs in rows.items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares this tree's speed with another commit's. Builds both, measures them
-# alternately, and prints for each row the median ratio of new to base, with its
+# Compares the speed of this tree and a commit. Builds both and measures them
+# alternately. Prints the median ratio of new to base for each row, and its
 # spread. Exits with 1 if a row is slower by more than 5 % beyond its spread.
 #
 # usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS] [--threads N]

@@ -3,11 +3,10 @@
 usage: peers.py TOPK_BENCH [--threads N] [--only CASE] [--torch]
                 [--seconds S] [--json FILE]
 
-All use the same tensor and the same number of threads. They run alternately,
-so that all have the same conditions. Each has at least 30 runs, or S seconds,
-and its minimum time counts. Our result is verified, byte for byte, with a
-stable sort by NumPy. Peers' results are not, because differences do not affect
-the time.
+All libraries use the same tensor and the same number of threads. They run
+alternately, under the same conditions. Each library runs 30 times, or until S
+seconds have passed, and its minimum time counts. Our result is compared, byte
+for byte, with a stable sort by NumPy. Other results are not verified.
 """
 
 import argparse
@@ -53,7 +52,7 @@ class Workload:
         if self.family == "normal":
             if dtype.itemsize == 1:
                 x = rng.integers(0, 256, count, np.uint8).view(dtype)
-            elif dtype.kind in "iu":  # the type spans 8 standard deviations
+            elif dtype.kind in "iu":  # the type spans 16 standard deviations
                 bits = 8 * dtype.itemsize
                 x = rng.standard_normal(count) * 2.0 ** (bits - 4)
                 limit = 2.0 ** (bits - 1) * 0.999
@@ -135,7 +134,7 @@ def ort_call(workload, x, threads):
              "f64": onnx.TensorProto.DOUBLE, "u8": onnx.TensorProto.UINT8,
              "i8": onnx.TensorProto.INT8, "i32": onnx.TensorProto.INT32,
              "i64": onnx.TensorProto.INT64}
-    if workload.type == "bf16":  # as the library's users do
+    if workload.type == "bf16":  # like users of ONNX Runtime
         x = x.astype(np.float32)
         element = onnx.TensorProto.FLOAT
     else:
@@ -232,7 +231,7 @@ PEERS = {"ort": ort_call, "openvino": openvino_call, "numpy": numpy_call,
 
 
 class Peer:
-    """A call, and its minimum time so far."""
+    """A library's call, and its minimum time so far."""
 
     def __init__(self, call):
         self.call = call

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Compares our kernels with other libraries on each workload of workloads.cases.
-# Prints a table and lines of JSON.
+# Compares the CPU kernels with other libraries on each workload of
+# workloads.cases. Prints a table and lines of JSON.
 #
 # usage: tests/bench/peers.sh [--threads N] [--only CASE] [--torch]
 #                             [--seconds S] [--json FILE]
 #
-# --threads N   for us and for each peer (1)
+# --threads N   threads of each library (1)
 # --only CASE   only workloads whose name begins with CASE
-# --torch       also PyTorch (large to install)
-# --seconds S   min time per workload, with at least 30 runs (2)
+# --torch       also PyTorch (a large download)
+# --seconds S   max time per workload and library, unless 30 runs take less (2)
 # --json FILE   also writes the lines of JSON to FILE, for plot.py
 set -euo pipefail
 

@@ -68,7 +68,7 @@ def picture(rows, title):
            f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
            text(16, 24, title, size=16, weight=' font-weight="bold"'),
            text(16, 42, "Farther right is slower. Least time of at least 30 "
-                "runs, one thread, our answers verified byte for byte.",
+                "runs, one thread. Our results are verified byte for byte.",
                 size=12, colour="#666")]
     x = 16
     for name, (label, colour) in {"topk": ("topk", "#111"), **PEERS}.items():

@@ -1,7 +1,7 @@
 """Measures the calls per second of three Python clients with one topkd: ours,
 Triton's, and a bare grpcio stub that sends prepared bytes and does not decode
-the responses. They run alternately in one process, and the median of the rounds
-counts. Results are first compared with NumPy's.
+the responses. The clients run alternately in one process, and the median of the
+rounds counts. Before that, their results are compared with NumPy's.
 
 usage: PYTHONPATH=tests/support/python build/oip/bin/python \
            tests/bench/python_client.py TOPKD
@@ -94,7 +94,7 @@ def main():
     bare_many = channel.stream_stream("/topk.v1.TopKService/ComputeTopKMany")
     tritons = triton.InferenceServerClient(server.target)
     random = np.random.default_rng(1)
-    print("| calls a second | topk_client | bare stub | tritonclient |\n"
+    print("| calls/s | topk_client | bare stub | tritonclient |\n"
           "|---|---:|---:|---:|")
     for name, size in SIZES.items():
         x = random.random(size // 4, np.float32)

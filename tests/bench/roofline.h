@@ -1,5 +1,4 @@
-// Measures how fast this machine reads memory, which bounds the speed of any
-// selection.
+// Measures how fast this machine reads memory. No selection can be faster.
 #pragma once
 
 #include <tbb/parallel_for.h>
@@ -13,10 +12,10 @@
 
 namespace topk::bench {
 
-/// Reads every byte, four vectors at a time. The caller must use the result, or
+/// Reads all bytes, four vectors at a time. The caller must use the result, or
 /// the compiler removes the loop.
 inline uint64_t ReadAll(std::span<const std::byte> data) {
-  // GCC and Clang compile this type to vectors of the baseline target.
+  // GCC and Clang compile operations on this type to SIMD instructions.
   typedef uint64_t Vector
       __attribute__((vector_size(16), aligned(1), may_alias));
   const auto* const begin = reinterpret_cast<const Vector*>(data.data());

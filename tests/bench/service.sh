@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Compares topkd over the wire with a no-op server that uses plain gRPC, and
-# prints a Markdown table. Both are measured alternately in each row.
+# Compares topkd with a no-op server that uses plain gRPC, and prints a Markdown
+# table. For each row, both are measured alternately.
 #
 # usage: tests/bench/service.sh [--seconds S] [--only CALL[,CALL]] [--quick]
 #                               [--max-bytes N] [--servers FOLDER]
 #
 # --seconds S       the time for each row and server (3)
 # --only CALL       unary, stream, many, shm (all)
-# --quick           a few calls of each kind, to see that the program works
+# --quick           a few calls of each kind, to check that the script works
 # --max-bytes N     the size of the largest tensor (256 MiB)
-# --servers FOLDER  runs the servers in build/bench of the chroot FOLDER (see
+# --servers FOLDER  use the servers in build/bench of the chroot FOLDER (see
 #                   tests/quality/grpc_current.sh)
 set -euo pipefail
 

@@ -1,8 +1,8 @@
-// service_bench: plain gRPC, which service.py compares with topkd.
+// service_bench: a server and a client with plain gRPC, for service.py.
 //
 // --mode null serves responses of the same size as topkd's without computing.
-// --mode call calls such a server through generated stubs and prints the keys
-// of `topk bench --json` that service.py reads.
+// --mode call calls such a server through generated stubs. Prints the same JSON
+// keys as `topk bench --json`, as far as service.py reads them.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -96,8 +96,7 @@ void Serve(const Flags& flags) {
   server->Wait();
 }
 
-// A caller with its own connection. Fills the messages in advance, so that
-// filling them is not measured.
+// A caller with its own connection. Fills the messages before the measurement.
 class Caller {
  public:
   explicit Caller(const Flags& flags) : stream_(flags.stream) {
@@ -123,8 +122,8 @@ class Caller {
     }
   }
 
-  // Makes calls for `seconds`, at least one. Returns the microseconds of each
-  // call.
+  // Makes calls for `seconds`, at least one. Returns their times in
+  // microseconds.
   std::vector<double> Run(double seconds) {
     using Clock = std::chrono::steady_clock;
     using Microseconds = std::chrono::duration<double, std::micro>;

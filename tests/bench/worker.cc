@@ -1,4 +1,4 @@
-// Runs our kernels for peers.py. Commands and responses are lines of JSON:
+// Runs the CPU kernels for peers.py. Commands and responses are lines of JSON:
 //
 //   {"do": "load", "workload": LINE OF workloads.cases, "data": FILE}
 //       -> {"kernel": ..., "instruction_set": ...}

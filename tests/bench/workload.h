@@ -1,4 +1,4 @@
-// Reads workloads from workloads.cases and makes their data.
+// Reads workloads from workloads.cases and generates their data.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,7 @@
 namespace topk::testing {
 namespace {
 
-// Each request takes about 50 paths through the core. Sanitizers are ten times
-// slower.
+// Each request takes about 50 paths. Sanitizers are ten times slower.
 #ifdef TOPK_SANITIZED
 constexpr int kRequests = 2500;
 #else
@@ -32,10 +31,10 @@ TEST(Random, RequestsHaveTheOraclesResults) {
         std::back_inserter(outcomes));
     for (const Outcome& outcome : outcomes) {
       ASSERT_TRUE(outcome.response.ok())
-          << outcome.way << ": " << outcome.response.status().message << "\n"
+          << outcome.path << ": " << outcome.response.status().message << "\n"
           << request.DebugString();
       ASSERT_EQ(Comparable(*outcome.response), expected)
-          << outcome.way << "\n"
+          << outcome.path << "\n"
           << request.DebugString() << outcome.response->DebugString()
           << oracle.response.DebugString();
     }
@@ -44,7 +43,7 @@ TEST(Random, RequestsHaveTheOraclesResults) {
 
 TEST(Random, InvalidRequestsAreRejectedByARuleThatTheyBreak) {
   Random random(Seed(20261122));
-  // Small limits: a corrupted size must not exhaust the oracle's memory.
+  // Small limits, so that a corrupted size cannot exhaust the oracle's memory.
   const OracleLimits limits = {1 << 20, 1 << 24};
   const Engine engine({1, {limits.max_elements, limits.max_output_bytes}});
   int refused = 0;

@@ -22,12 +22,12 @@ namespace topk::testing {
 
 /// A path through the core, and its result.
 struct Outcome {
-  std::string way;
+  std::string path;
   Result<v1::TopKResponse> response;
 };
 
-/// Feeds the data in pieces of `piece` bytes, all at once if 0, or in random
-/// pieces of 1 .. -piece bytes if negative.
+/// Feeds the data in pieces of `piece` bytes. 0 means the whole data, and a
+/// negative number means random pieces of 1 .. -piece bytes.
 template <class Feed>
 Status FeedInPieces(const std::string& data, int64_t piece, Random& random,
                     const Feed& feed) {
@@ -46,7 +46,7 @@ Status FeedInPieces(const std::string& data, int64_t piece, Random& random,
   return {};
 }
 
-/// Feeds the data to a stream, in pieces as above.
+/// Runs a request as a stream, in pieces as for FeedInPieces().
 inline Result<v1::TopKResponse> Stream(const Engine& engine,
                                        const v1::TopKRequest& request,
                                        int64_t piece, Random& random) {
@@ -112,7 +112,7 @@ class Everywhere {
     for (size_t i = 0; i < engines_.size(); ++i) {
       outcomes.push_back({"engine", Compute(*engines_[i], request)});
     }
-    // Tensors in shared memory are rejected before they are read or streamed.
+    // The engine rejects tensors in shared memory.
     if (request.tensor().has_shared_memory()) return outcomes;
     for (const auto& backend : backends_) {
       for (const std::optional<int64_t> piece :
@@ -136,8 +136,8 @@ class Everywhere {
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 
-/// Runs a request with every algorithm that can, whether or not it would be
-/// chosen, on every instruction set. Tasks take about `task` nanoseconds.
+/// Runs a request with all applicable algorithms, even those that would not be
+/// chosen, on all instruction sets. Tasks take about `task` nanoseconds.
 inline std::vector<Outcome> RunAlgorithms(const v1::TopKRequest& request,
                                           int threads, double task) {
   static tbb::task_arena arena(3);

@@ -1,5 +1,6 @@
 // Admits and releases requests with arbitrary bytes in any order. The counters
-// must stay within their limits, equal what is held, and end at zero.
+// must stay within their limits, equal the sums of the charges, and end at
+// zero.
 
 #include <array>
 #include <deque>
@@ -81,8 +82,7 @@ class Server {
         !ReadRaw(buffer, Reader::kWorker, add, raw)->ok()) {
       return false;
     }
-    // Used as a whole request or as the header of a stream. The data is not
-    // looked at, so any shape has the right length.
+    // Without a source, the tensor's length does not have to match its shape.
     raw.message.mutable_tensor()->clear_source();
     const Result<PreparedRequest> prepared = engine.PrepareStream(raw.message);
     if (!prepared.ok()) return false;

@@ -14,7 +14,7 @@
 namespace topk::testing {
 namespace {
 
-// Captures what is written to a stream.
+// Captures the output of a stream.
 class Captured {
  public:
   explicit Captured(std::ostream& stream)
@@ -89,7 +89,7 @@ void Check(std::string_view text) {
   std::istringstream lines{
       std::string(text.substr(std::min(end + 1, text.size())))};
   for (std::string line; std::getline(lines, line);) {
-    // Do not open files of this machine: some of them are endless.
+    // Do not open files of this machine, because some files are endless.
     if (line.find("config") != std::string::npos) return;
     arguments.push_back(line);
   }

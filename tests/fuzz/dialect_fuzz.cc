@@ -15,13 +15,14 @@
 namespace topk::testing {
 namespace {
 
-// Small: with a stride of 0, a few bytes can become many elements.
+// Small, because with a stride of 0, a few bytes can become many elements.
 constexpr OracleLimits kLimits = {1 << 12, 1 << 16};
 
 // Checks that each slice's last element is within the tensor's bytes.
 void CheckLayout(const Plan& plan, const Layout& layout, int64_t length,
                  int64_t width) {
-  Require(layout.strides.size() == plan.shape.size(), "a stride a dimension");
+  Require(layout.strides.size() == plan.shape.size(),
+          "there is one stride per dimension");
   Require(layout.bytes >= 0, "length");
   const auto axis = static_cast<size_t>(plan.axis);
   for (int64_t slice = 0; slice < plan.slices(); ++slice) {
@@ -101,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const topk::testing::QuietProtobuf quiet;
   topk::v1::TopKRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
-  // Other dialects have their own targets, but invalid dialects are kept.
+  // Replace other valid dialects, which have their own targets.
   if (topk::v1::Dialect_IsValid(request.spec().dialect()) &&
       request.has_spec()) {
     request.mutable_spec()->set_dialect(topk::v1::TOPK_DIALECT);

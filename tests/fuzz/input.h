@@ -12,8 +12,7 @@
 
 namespace topk::testing {
 
-/// Aborts the process if the property does not hold, which both libFuzzer and
-/// ctest report as a failure.
+/// Aborts if the property does not hold. libFuzzer and ctest report an abort.
 inline void Require(bool holds, std::string_view property) {
   if (holds) return;
   std::fprintf(stderr, "does not hold: %.*s\n",
@@ -21,8 +20,8 @@ inline void Require(bool holds, std::string_view property) {
   std::abort();
 }
 
-/// The bytes of an input, consumed from the front, then zeros. (Does not use
-/// <fuzzer/FuzzedDataProvider.h>, which GCC lacks.)
+/// Makes decisions from the bytes of an input. Once all bytes are consumed,
+/// returns zeros. (GCC lacks <fuzzer/FuzzedDataProvider.h>.)
 class Input {
  public:
   Input(const uint8_t* data, size_t size)

@@ -1,5 +1,5 @@
-// Every applicable algorithm returns the oracle's result, on every instruction
-// set of the machine and for any number of threads.
+// All applicable algorithms must return the oracle's result, on all instruction
+// sets of the machine and for any number of threads.
 #include "tests/conformance/run_everywhere.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/oracle.h"
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Outcome& outcome : RunAlgorithms(request, threads, task)) {
     Require(outcome.response.ok(), "the request is right");
     Require(Comparable(*outcome.response) == expected,
-            outcome.way + " gives the oracle's answer");
+            outcome.path + " returns the oracle's result");
   }
   return 0;
 }

@@ -17,7 +17,8 @@ namespace {
 // Checks that the array's elements are those of the file, read one by one.
 void CheckElements(const NpyArray& array, std::span<const std::byte> file) {
   const Result<NpyHeader> header = ParseNpyHeader(file);
-  Require(header.ok() && header->shape == array.shape, "the header is read");
+  Require(header.ok() && header->shape == array.shape,
+          "the header has the array's shape");
   const auto data = file.subspan(header->data_offset);
   const auto width = static_cast<size_t>(InfoOf(array.dtype).bytes);
   size_t count = 1;

@@ -1,5 +1,6 @@
-// ModelInfer requests with arbitrary bytes. Rejected requests must have an
-// error message, and others the result of the equivalent topk.v1 request.
+// Sends ModelInfer requests with arbitrary bytes. Rejected requests must have
+// an error message. Accepted requests must have the result of the equivalent
+// topk.v1 request.
 
 #include <string>
 

@@ -41,7 +41,7 @@ std::string& DataOf(v1::TopKRequestChunk& chunk) {
 
 using testing::Require;
 
-// The last block of an arena is not full.
+// The last block of an arena may have this many unused bytes, not charged.
 constexpr int64_t kArenaBlock = int64_t{8} << 10;
 
 // Reads a message as a worker does. Returns the status and the charge.
@@ -94,7 +94,7 @@ void Check(const std::string& bytes, size_t cut) {
                               raw.data.capacity() * sizeof(raw.data.front()));
   if (!ReadBoth(buffer, valid, raw)) return;
   if constexpr (std::is_same_v<Message, v1::TopKRequestChunk>) {
-    // For a header's data, only its presence is recorded.
+    // ReadRaw() records only whether a header has data.
     for (Message* chunk : {&raw.message, &expected}) {
       if (chunk->header().tensor().has_data()) {
         chunk->mutable_header()->mutable_tensor()->set_data("");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes one or all targets with libFuzzer and prints a table. Inputs that cover
-# new code are saved in build/fuzz/found, failing inputs in build/fuzz/failed.
+# Fuzzes one or all targets with libFuzzer and prints a table. Saves inputs that
+# cover new code in build/fuzz/found, and failing inputs in build/fuzz/failed.
 # Exits with 1 if an input failed.
 #
 # usage: tests/fuzz/run.sh TARGET|all [SECONDS [JOBS]]   (60 s, 1 job)

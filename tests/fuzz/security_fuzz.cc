@@ -1,5 +1,5 @@
-// Authorization. The first byte selects whether the rest is a tokens file, or a
-// list of allowed names followed by a NUL and a certificate's name.
+// Parses a tokens file, or a list of allowed names followed by a NUL and a
+// certificate's name. The first byte selects which.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +12,8 @@
 namespace topk::testing {
 namespace {
 
-// Adding a valid line adds one token, and never changes whether a file is
-// valid.
+// Checks that adding a valid line adds one token and does not change whether
+// the file is valid.
 void CheckTokens(const std::string& text) {
   constexpr std::string_view kToken = "a token of a tokens file";
   const Result<TokenSet> set = TokenSet::Parse(text);
@@ -22,7 +22,7 @@ void CheckTokens(const std::string& text) {
       TokenSet::Parse(text + "\nfuzz:" + ToHex(hash) + "\n");
   if (!set.ok()) {
     Require(!set.status().message.empty(), "an error has a message");
-    // A file with only comments is invalid only for lack of tokens.
+    // The line makes an invalid file valid only if the file had no tokens.
     Require(!more.ok() || set.status().message == "the file has no tokens",
             "a bad line stays bad");
     return;

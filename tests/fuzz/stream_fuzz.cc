@@ -1,6 +1,6 @@
-// A tensor split at arbitrary positions. As a stream, as the pieces of a
-// request and through a fold of any backend, it must have the same result or
-// error as the whole tensor.
+// Splits a tensor at arbitrary positions. Sent as a stream, as the pieces of a
+// request, or to a fold of any backend, it must have the same result or error
+// as the whole tensor.
 #include <span>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace {
 
 using Pieces = std::vector<std::vector<std::byte>>;
 
-// Each piece is a separate copy, to detect reads past its end.
+// Copies each piece, so that AddressSanitizer detects reads past its end.
 Pieces CutUp(const std::string& data, const std::vector<int64_t>& lengths) {
   Pieces pieces;
   auto rest = std::as_bytes(std::span(data));

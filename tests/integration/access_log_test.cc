@@ -1,4 +1,4 @@
-// Which requests the access log contains, and what it says about them.
+// The requests and fields in the access log.
 #include "server/telemetry/access_log.h"
 
 #include <gmock/gmock.h>
@@ -205,7 +205,7 @@ TEST(Trace, IsContinuedByStreamsAndFailures) {
   v1::TopKResponse none;
   EXPECT_FALSE(stub->ComputeTopK(&failing, OnnxRequest({1, 2}, 3), &none).ok());
   EXPECT_THAT(ReturnedTrace(failing), HasSubstr(kTrace));
-  // Headers would commit the call, so that the client could not retry it.
+  // Initial metadata would prevent the client from retrying the call.
   EXPECT_EQ(failing.GetServerInitialMetadata().count("traceparent"), 0u);
   grpc::ClientContext context;
   context.AddMetadata("traceparent", kParent);

@@ -46,7 +46,7 @@ int CountOf(const std::string& text, std::string_view part) {
 
 TEST(Admin, OnlyAdminServesChannelzAndReflection) {
   TestServer server({.admin_listen = "127.0.0.1:0"});
-  // Started once channelz is enabled for all later servers of the process.
+  // Started after channelz was enabled for all later servers of the process.
   TestServer second;
   const std::string admin = server.server().side_addresses().at("admin");
   EXPECT_EQ(second.server().side_addresses().count("admin"), 0u);

@@ -41,7 +41,7 @@ std::string Pushback(const grpc::ClientContext& context) {
              : std::string(found->second.data(), found->second.size());
 }
 
-// Expects a rejection that tells the client to retry later.
+// Expects a rejection with a retry delay.
 void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
                  const std::string& reason, const std::string& subject) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
@@ -112,7 +112,7 @@ TEST(Admission, ReportsRequestsThatNeverFit) {
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
 }
 
-// A tensor's memory is charged once some of its data has arrived.
+// The memory of a tensor is charged only once some of its data has arrived.
 TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   constexpr int64_t kElements = int64_t{1} << 20;
   ServerConfig config = WithMetrics();
@@ -177,7 +177,7 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   ASSERT_TRUE(taking->Write(data));
   ASSERT_TRUE(Eventually([&] { return charged() >= kCost; }));
 
-  // Too few bytes to start the tensor, but too many to hold.
+  // The chunks are too small to start the tensor, but take too much memory.
   data.set_data("abcd");
   for (int i = 0; i < 20'000 && rejected->Write(data); ++i) continue;
   v1::TopKResponseChunk answer;
@@ -204,7 +204,7 @@ TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   EXPECT_TRUE(stream.Finish().ok());
 }
 
-// The rate is charged because the server has received the requests.
+// The requests count, because the server has already received them.
 TEST(Admission, RequestsThatDoNotFitCountAgainstTheRate) {
   ServerConfig config;
   config.max_inflight_bytes = 1 << 20;
@@ -233,7 +233,7 @@ TEST(Admission, DelaysAStreamAboveTheRate) {
   const auto answer =
       client.StreamTopK(header, std::as_bytes(std::span(values)));
   EXPECT_TRUE(answer.ok()) << answer.status().message;
-  // The first second's burst and the last reads are not delayed.
+  // The burst of the first second and the last reads are not delayed.
   EXPECT_GE(std::chrono::steady_clock::now() - start,
             std::chrono::milliseconds(900));
 }

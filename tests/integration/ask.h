@@ -12,7 +12,6 @@
 
 namespace topk::testing {
 
-/// The result of a call.
 struct CallResult {
   grpc::Status status;
   v1::TopKResponse response;

@@ -205,7 +205,7 @@ TEST_F(Tokens, LimitsApplyPerToken) {
   EXPECT_EQ(Ask(options, "stranger").reason, "TOKEN_UNKNOWN");
 }
 
-// The same name in a certificate, token and Unix socket has separate limits.
+// A certificate, token and Unix socket with the same name have separate limits.
 TEST_F(Tokens, LimitsDifferFromThoseOfCertificatesOfThatName) {
   Put("client", authority_.Issue({"unix", ""}));
   Write("tokens", Line("unix", kBobToken));

@@ -64,7 +64,6 @@ class Collector final : private opentelemetry::proto::collector::trace::v1::
     changed_.notify_all();
   }
 
-  /// Returns the messages so far.
   std::vector<Request> Requests() {
     const std::lock_guard lock(mutex_);
     return requests_;

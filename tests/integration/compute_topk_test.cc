@@ -15,8 +15,7 @@
 namespace topk::testing {
 namespace {
 
-// Concurrent calls on many threads and pollers return the oracle's bytes. Four
-// threads share each client.
+// Four threads share each client.
 TEST(ComputeTopK, ConcurrentCallsHaveTheOraclesResults) {
   const TestServer server({.threads = 16, .pollers = 16});
   std::vector<v1::TopKRequest> requests;

@@ -1,5 +1,4 @@
-// Every call, instruction set and thread count of topkd returns the oracle's
-// bytes.
+// All kinds of calls, instruction sets and thread counts return the same bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,14 +83,14 @@ std::string BytesOf(v1::TopKResponse response) {
   return response.SerializeAsString();
 }
 
-std::string Unary(ServerStubs& asker, const v1::TopKRequest& request) {
-  const CallResult asked = Ask(*asker.topk, request);
+std::string Unary(ServerStubs& stubs, const v1::TopKRequest& request) {
+  const CallResult asked = Ask(*stubs.topk, request);
   EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
   return BytesOf(asked.response);
 }
 
 // Sends the tensor in up to nine messages, which may split elements.
-std::string Streamed(ServerStubs& asker, const v1::TopKRequest& request) {
+std::string Streamed(ServerStubs& stubs, const v1::TopKRequest& request) {
   const std::string& data = request.tensor().data();
   Random random(data.size());
   std::vector<size_t> cuts = {0, data.size()};
@@ -101,7 +100,7 @@ std::string Streamed(ServerStubs& asker, const v1::TopKRequest& request) {
   }
   std::ranges::sort(cuts);
   grpc::ClientContext context;
-  const auto stream = asker.topk->StreamTopK(&context);
+  const auto stream = stubs.topk->StreamTopK(&context);
   v1::TopKRequestChunk chunk = HeaderOf(request);
   stream->Write(chunk);
   for (size_t i = 1; i < cuts.size(); ++i) {
@@ -125,36 +124,36 @@ std::string Streamed(ServerStubs& asker, const v1::TopKRequest& request) {
 }
 
 // Puts the tensor and both outputs into shared memory at odd offsets.
-std::string Shared(ServerStubs& asker, const v1::TopKRequest& plain) {
+std::string Shared(ServerStubs& stubs, const v1::TopKRequest& plain) {
   constexpr size_t kRoom = 5 * kMiB + 3;
   v1::TopKRequest request =
-      InMemory(plain, plain.tensor().data().size() % 13, asker.memory);
+      InMemory(plain, plain.tensor().data().size() % 13, stubs.memory);
   const auto selection = plain.output().selection();
   if (selection != v1::OUTPUT_SELECTION_INDICES_ONLY) {
     *request.mutable_output()->mutable_values() =
-        asker.memory.Region(kRoom, kRoom);
+        stubs.memory.Region(kRoom, kRoom);
   }
   if (selection != v1::OUTPUT_SELECTION_VALUES_ONLY) {
     *request.mutable_output()->mutable_indices() =
-        asker.memory.Region(2 * kRoom, kRoom);
+        stubs.memory.Region(2 * kRoom, kRoom);
   }
-  CallResult asked = Ask(*asker.topk, request);
+  CallResult asked = Ask(*stubs.topk, request);
   EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
   const auto fetch = [&](v1::Tensor& tensor) {
     EXPECT_TRUE(tensor.has_shared_memory());
-    tensor.set_data(Bytes(asker.memory, tensor.shared_memory()));
+    tensor.set_data(Bytes(stubs.memory, tensor.shared_memory()));
   };
   if (asked.response.has_values()) fetch(*asked.response.mutable_values());
   if (asked.response.has_indices()) fetch(*asked.response.mutable_indices());
   return BytesOf(asked.response);
 }
 
-std::string Inferred(ServerStubs& asker, const v1::TopKRequest& request) {
+std::string Inferred(ServerStubs& stubs, const v1::TopKRequest& request) {
   if (!IsExpressible(request)) return "";
   grpc::ClientContext context;
   ModelInferResponse answer;
   const grpc::Status status =
-      asker.oip->ModelInfer(&context, Translate(request), &answer);
+      stubs.oip->ModelInfer(&context, Translate(request), &answer);
   EXPECT_TRUE(status.ok()) << status.error_message();
   v1::TopKResponse response;
   for (int i = 0; i < answer.outputs_size(); ++i) {
@@ -173,30 +172,30 @@ std::string Inferred(ServerStubs& asker, const v1::TopKRequest& request) {
 }
 
 Answers Each(std::string (*ask)(ServerStubs&, const v1::TopKRequest&),
-             ServerStubs& asker, const Requests& requests) {
+             ServerStubs& stubs, const Requests& requests) {
   Answers answers;
   for (const v1::TopKRequest& request : requests) {
-    answers.push_back(ask(asker, request));
+    answers.push_back(ask(stubs, request));
     if (::testing::Test::HasFailure()) break;
   }
   return answers;
 }
 
-Answers Many(ServerStubs& asker, const Requests& requests) {
+Answers Many(ServerStubs& stubs, const Requests& requests) {
   Answers answers;
-  for (const auto& result : asker.client.ComputeTopKMany(requests)) {
+  for (const auto& result : stubs.client.ComputeTopKMany(requests)) {
     EXPECT_TRUE(result.ok()) << result.status().message;
     answers.push_back(result.ok() ? BytesOf(*result) : "");
   }
   return answers;
 }
 
-struct Way {
+struct CallKind {
   const char* name;
-  std::function<Answers(ServerStubs&, const Requests&)> ask;
+  std::function<Answers(ServerStubs&, const Requests&)> call;
 };
 
-const Way kWays[] = {
+const CallKind kCallKinds[] = {
     {"ComputeTopK", std::bind_front(Each, Unary)},
     {"StreamTopK", std::bind_front(Each, Streamed)},
     {"ComputeTopKMany", Many},
@@ -204,7 +203,7 @@ const Way kWays[] = {
     {"ModelInfer", std::bind_front(Each, Inferred)},
 };
 
-// Sends the requests to a server with every kind of call.
+// Sends the requests to a server with all kinds of calls.
 void ExpectAnswers(const std::string& set, int threads,
                    const Requests& requests, const Answers& oracle) {
   // topkd inherits the variable.
@@ -214,8 +213,8 @@ void ExpectAnswers(const std::string& set, int threads,
   unsetenv(kInstructionSetVariable);
   SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
   const Client client({.target = topkd.target()});
-  std::deque<ServerStubs> askers;
-  for (size_t i = 0; i < std::size(kWays); ++i) {
+  std::deque<ServerStubs> stubs;
+  for (size_t i = 0; i < std::size(kCallKinds); ++i) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -224,36 +223,36 @@ void ExpectAnswers(const std::string& set, int threads,
     // gRPC 1.51 may report another call's errno for its connect().
     ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
                                           std::chrono::seconds(20)));
-    askers.push_back({v1::TopKService::NewStub(channel),
-                      GRPCInferenceService::NewStub(channel), client, memory});
+    stubs.push_back({v1::TopKService::NewStub(channel),
+                     GRPCInferenceService::NewStub(channel), client, memory});
   }
-  EXPECT_EQ(Ask(*askers.front().topk, requests.front())
+  EXPECT_EQ(Ask(*stubs.front().topk, requests.front())
                 .response.execution()
                 .instruction_set(),
             set);
   // All calls run concurrently, so that they share the workers.
   std::vector<std::future<Answers>> asked;
-  for (size_t w = 0; w < askers.size(); ++w) {
-    asked.push_back(std::async(std::launch::async, kWays[w].ask,
-                               std::ref(askers[w]), std::cref(requests)));
+  for (size_t w = 0; w < stubs.size(); ++w) {
+    asked.push_back(std::async(std::launch::async, kCallKinds[w].call,
+                               std::ref(stubs[w]), std::cref(requests)));
   }
   for (size_t w = 0; w < asked.size(); ++w) {
-    const Way& way = kWays[w];
+    const CallKind& kind = kCallKinds[w];
     const Answers answers = asked[w].get();
-    ASSERT_EQ(answers.size(), requests.size()) << way.name;
+    ASSERT_EQ(answers.size(), requests.size()) << kind.name;
     Answers expected = oracle;
     for (size_t i = 0; i < expected.size(); ++i) {
       if (answers[i].empty()) expected[i].clear();
     }
     std::printf("%-7s %2d threads  %-15s %4td answers\n", set.c_str(), threads,
-                way.name,
+                kind.name,
                 std::ranges::count_if(answers, [](const auto& answer) {
                   return !answer.empty();
                 }));
     if (answers == expected) continue;
     const auto at = std::ranges::mismatch(answers, expected).in1;
     const auto i = static_cast<size_t>(at - answers.begin());
-    FAIL() << set << ", " << threads << " threads, " << way.name << ": answer "
+    FAIL() << set << ", " << threads << " threads, " << kind.name << ": answer "
            << i << " is not the oracle's, to\n"
            << requests[i].ShortDebugString().substr(0, 2000);
   }

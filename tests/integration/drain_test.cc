@@ -76,7 +76,7 @@ TEST(Drain, FinishesCallsAndRejectsNewOnes) {
       [&] { server.server().Drain({}, std::chrono::minutes(5)); });
   EXPECT_TRUE(Eventually([&] {
     const grpc::Status status = Ask(server, SmallRequest()).status;
-    // gRPC cancels calls that cross the start of the drain (gRPC issue 41785).
+    // gRPC cancels calls that arrive when the drain starts (gRPC issue 41785).
     EXPECT_TRUE(status.ok() ||
                 status.error_code() == grpc::StatusCode::CANCELLED ||
                 status.error_code() == grpc::StatusCode::UNAVAILABLE)

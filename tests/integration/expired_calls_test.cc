@@ -1,6 +1,6 @@
 // Calls whose deadline has already passed when they arrive. One poller may
-// handle their end while another still handles their arrival. gRPC's clients
-// never send such calls, so this test sends raw frames.
+// handle the end of a call while another still handles its arrival. gRPC's
+// clients never send expired calls, so this test sends raw frames.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -8,8 +8,7 @@
 namespace topk::testing {
 namespace {
 
-// Returns the family of a sample: for a histogram or summary, without its
-// suffix.
+// Returns the family of a sample, without the suffix of a histogram or summary.
 std::string FamilyOf(const std::string& name,
                      const std::map<std::string, std::string>& types) {
   for (const std::string suffix : {"_bucket", "_sum", "_count"}) {

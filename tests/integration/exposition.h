@@ -1,4 +1,4 @@
-// Scrapes a server's metrics and checks what Prometheus's serializer does not.
+// Scrapes a server's metrics and checks their format.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,14 +10,12 @@
 
 namespace topk::testing {
 
-/// Returns settings for a server with metrics.
 inline ServerConfig WithMetrics() {
   ServerConfig config;
   config.metrics_listen = "127.0.0.1:0";
   return config;
 }
 
-/// Returns the server's current metrics as text.
 inline std::string ScrapedText(TestServer& server) {
   return HttpGet(server.server().side_addresses().at("metrics"), "/metrics");
 }
@@ -29,9 +27,9 @@ struct Exposition {
   std::map<std::string, std::string> types;
 };
 
-/// Parses a scrape. Returns "" or an error: a family in two places, a duplicate
-/// series, or a histogram whose buckets do not ascend to its count.
-/// tests/system/deploy checks the syntax with promtool.
+/// Parses a scrape. Returns "", or an error if a family is in two places, a
+/// series is duplicate, or the buckets of a histogram do not ascend to its
+/// count. tests/system/deploy checks the syntax with promtool.
 std::string ReadExposition(const std::string& text, Exposition& to);
 
 /// Scrapes the server. The test fails if there is an error.

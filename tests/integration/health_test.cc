@@ -104,7 +104,7 @@ TEST(Health, EndsCallsWhoseMessageDoesNotArrive) {
     calls[i]->StartCall(nullptr);
     calls[i]->Finish(&statuses[i], &statuses[i]);
   }
-  // A few calls may wait longer than the others.
+  // Do not wait for the last two calls, which may take longer.
   void* tag = nullptr;
   bool ok = false;
   for (size_t ended = 0; ended < std::size(contexts) - 2;) {

@@ -49,7 +49,7 @@ TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
       << sum("topk_requests_total");
 }
 
-// Pollers compute groups of small requests, and workers compute the others.
+// Pollers compute groups of small requests, and workers compute large requests.
 TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const TestServer server;
   ManyCall stream(server);
@@ -78,8 +78,7 @@ TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// A second poller may receive the small request just before the first poller
-// answers the large one.
+// A poller may receive the small request while another answers the large one.
 TEST(ComputeTopKMany, AnswersRequestsThatArriveTogether) {
   const TestServer server;
   const auto channel = server.Connect();

@@ -95,7 +95,7 @@ TEST_F(MetricsOverHttp, SurvivesMalformedRequests) {
   EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
 }
 
-// More idle connections than the endpoint has threads and queue slots.
+// There are more idle connections than threads and queue slots.
 TEST_F(MetricsOverHttp, AnswersAfterTheTimeoutOfIdleConnections) {
   std::vector<int> idle;
   for (int i = 0; i < 100; ++i) {
@@ -124,8 +124,8 @@ TEST_F(MetricsOverHttp, StopsWhileScrapersWaitOrReadNothing) {
     sockets.push_back(OpenSocketTo(endpoint_->address()));
   }
   std::atomic<bool> stopped = false;
-  // When civetweb stops, it does not close connections that no thread has
-  // taken. The last exchange may therefore end with a socket timeout.
+  // When civetweb stops, it does not close queued connections, so the last
+  // exchange may end with a socket timeout.
   std::thread scraper([&, address = endpoint_->address()] {
     while (!stopped) HttpExchange(address, request);
   });

@@ -1,4 +1,4 @@
-// Metrics, scraped over HTTP, also while requests are running.
+// Metrics scraped over HTTP, also under load.
 #include "server/telemetry/metrics.h"
 
 #include <gmock/gmock.h>
@@ -180,7 +180,7 @@ TEST(Metrics, HaveTheTimeOfEachRequestOfAStream) {
   ManyCall stream(server);
   for (int i = 0; i < 3; ++i) stream.Ask(OnnxRequest({1, 2, 3}, 1));
   const std::string series = "topk_request_seconds_count{method=";
-  // While the stream is open.
+  // The stream is still open.
   EXPECT_TRUE(Eventually(
       [&] { return Value(server, series + "\"ComputeTopKMany\"}") == 3; }));
   EXPECT_EQ(Value(server, series + "\"ComputeTopK\"}"), 0);

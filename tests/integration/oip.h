@@ -86,8 +86,8 @@ inline void SetDirectML(const v1::DirectMLTopK& directml,
   (*to.mutable_parameters())["strict"].set_bool_param(directml.strict());
 }
 
-// Returns whether the protocol, which has neither strides nor OpenVINO's small
-// types, can express a request.
+// Returns whether the protocol can express a request. The protocol has neither
+// strides nor OpenVINO's small types.
 inline bool IsExpressible(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   for (const v1::TensorDesc& desc :
@@ -163,7 +163,6 @@ inline ModelInferRequest SmallInferRequest() {
   return request;
 }
 
-// Registers a region.
 inline grpc::Status Register(GRPCInferenceService::Stub& stub,
                              const std::string& name, const std::string& key,
                              uint64_t bytes, uint64_t offset = 0,
@@ -202,7 +201,6 @@ class Oip : public SharedMemoryTest {
     EXPECT_THAT(status.error_message(), ::testing::HasSubstr(text));
   }
 
-  // Registers a whole object.
   grpc::Status Register(const std::string& name, const SharedMemory& memory) {
     return testing::Register(*oip_, name, memory.name(), memory.data().size());
   }

@@ -1,4 +1,4 @@
-// ModelInfer and ModelStreamInfer, compared with ComputeTopK.
+// Compares the results of ModelInfer and ModelStreamInfer with ComputeTopK's.
 #include <cstring>
 #include <functional>
 #include <set>
@@ -105,7 +105,7 @@ TEST_F(Oip, RejectsInvalidContents) {
   request.mutable_inputs(0)->set_datatype("INT8");
   request.mutable_inputs(0)->mutable_contents()->Clear();
   request.mutable_inputs(0)->mutable_contents()->add_int_contents(128);
-  ExpectRefusal(request, kBad, "128 is no INT8");
+  ExpectRefusal(request, kBad, "128 is not a valid INT8");
   request.mutable_inputs(0)->set_datatype("BYTES");
   ExpectRefusal(request, kBad, "datatype \"BYTES\" of input 'X'");
   request.mutable_inputs(0)->set_datatype("INT4");  // our extension

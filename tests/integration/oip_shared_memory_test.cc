@@ -174,7 +174,7 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_THAT(bob.Names(), ::testing::ElementsAre("a"));
   EXPECT_TRUE(alice.Unregister("").ok());
   EXPECT_TRUE(bob.Names().empty());
-  // No client may use up the slots of all clients.
+  // A client cannot use up the slots of other clients.
   for (size_t i = 0; i < Regions::kMaxOfClient; ++i) {
     ASSERT_TRUE(bob.Register(StrCat("bob", i), memory).ok());
   }
@@ -183,7 +183,7 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_TRUE(alice.Register("a", memory).ok());
 }
 
-// A request of a few bytes with a large response.
+// The request has a few bytes, but a large response.
 TEST(OipRegions, AreChargedWhenTheyAreListed) {
   ServerConfig config = SharedMemoryConfig();
   config.max_inflight_bytes = 32 << 10;

@@ -1,4 +1,4 @@
-// The binary topkd as an operator runs it.
+// Runs the topkd binary as an operator does.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
   }
 }
 
-// Like systemd for a unit with Type=notify.
+// The test acts as systemd for a unit with Type=notify.
 TEST(Topkd, NotifiesTheServiceManager) {
   const TemporaryFolder folder;
   const std::string path = folder.File("notify");
@@ -72,7 +72,7 @@ TEST(Topkd, IgnoresSighup) {
   EXPECT_TRUE(Answers(topkd.target()));
   topkd.process().Signal(SIGTERM);
   EXPECT_TRUE(topkd.HasLogged("Terminated: draining"));
-  // Only SIGTERM and SIGINT count as a second signal that ends the drain.
+  // SIGHUP does not count as a second signal, which would end the drain.
   topkd.process().Signal(SIGHUP);
   EXPECT_TRUE(Answers(topkd.target()));
   topkd.process().Signal(SIGINT);
@@ -231,7 +231,7 @@ TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
   const auto stub = v1::TopKService::NewStub(ConnectTo(topkd.target()));
   const v1::TopKRequest request =
       OnnxRequest(std::vector<float>(size_t{1} << 18, 1), 1);
-  // After so few bytes, the process has not returned memory yet.
+  // After so few bytes, the process has not yet returned memory to the OS.
   const auto call = [&](int calls) {
     for (int i = 0; i < calls; ++i) {
       EXPECT_TRUE(Ask(*stub, request).status.ok());

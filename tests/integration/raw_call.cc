@@ -7,8 +7,8 @@
 namespace topk::testing {
 namespace {
 
-// Waits for the only operation in flight. Returns false if it failed.
-bool Done(grpc::CompletionQueue& queue) {
+// Waits for the only operation in flight. Returns whether it succeeded.
+bool AwaitOperation(grpc::CompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;
   return queue.Next(&tag, &ok) && ok;
@@ -36,23 +36,24 @@ RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel,
   const auto call =
       grpc::GenericStub(channel).PrepareCall(&context, method, &queue);
   call->StartCall(nullptr);
-  bool open = Done(queue);
+  bool open = AwaitOperation(queue);
   for (size_t i = 0; open && i < messages.size(); ++i) {
     const grpc::Slice slice(messages[i]);
     call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-    open = Done(queue);
+    open = AwaitOperation(queue);
   }
   if (open) {
     call->WritesDone(nullptr);
-    Done(queue);
+    AwaitOperation(queue);
   }
   RawAnswer answer;
   grpc::ByteBuffer bytes;
-  for (call->Read(&bytes, nullptr); Done(queue); call->Read(&bytes, nullptr)) {
+  for (call->Read(&bytes, nullptr); AwaitOperation(queue);
+       call->Read(&bytes, nullptr)) {
     answer.messages.push_back(Text(bytes));
   }
   call->Finish(&answer.status, nullptr);
-  Done(queue);
+  AwaitOperation(queue);
   queue.Shutdown();
   return answer;
 }

@@ -1,4 +1,4 @@
-// Calls any method with any bytes, including those that no stub would send.
+// Calls any method with any bytes, valid or not.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -8,7 +8,6 @@
 
 namespace topk::testing {
 
-/// The result of a raw call.
 struct RawAnswer {
   grpc::Status status;
   /// The unparsed response messages.
@@ -16,7 +15,7 @@ struct RawAnswer {
 };
 
 /// Calls a method of any kind, e.g. "/topk.v1.TopKService/ComputeTopK". Sends
-/// the messages, which must be small, then reads all responses, for at most 20
+/// the messages, which must be small, and then reads all responses, within 20
 /// s.
 RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel,
                   const std::string& method,

@@ -17,10 +17,8 @@ struct Details {
   google::rpc::RetryInfo retry;
 };
 
-/// Decodes the details of a gRPC status.
 Details DetailsOf(const grpc::Status& status);
 
-/// Decodes the details of an error in a message.
 Details DetailsOf(const google::rpc::Status& status);
 
 }  // namespace topk::testing

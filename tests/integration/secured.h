@@ -79,7 +79,7 @@ class Secured : public ::testing::Test {
             .own_connection = true};
   }
 
-  // Requests one element.
+  // Calls ComputeTopK for one element.
   static Status Ask(const ClientOptions& options) {
     const auto answer = Client(options).ComputeTopK(OnnxRequest({1, 2}, 1));
     return answer.ok() ? Status{} : answer.status();

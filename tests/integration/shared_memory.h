@@ -22,7 +22,6 @@
 
 namespace topk::testing {
 
-/// Returns server settings that allow shared memory.
 inline ServerConfig SharedMemoryConfig() {
   ServerConfig config;
   config.allow_shared_memory = true;
@@ -37,20 +36,18 @@ inline std::string Name(const std::string& what) {
                 "-", what);
 }
 
-/// Creates an object. The test fails if that is impossible.
+/// Creates an object. The test fails if it cannot be created.
 inline SharedMemory Make(const std::string& name, size_t bytes) {
   Result<SharedMemory> memory = SharedMemory::Create(name, bytes);
   EXPECT_TRUE(memory.ok()) << memory.status().message;
   return *std::move(memory);
 }
 
-/// Writes bytes at an offset of the memory.
 inline void Write(std::string_view bytes, size_t offset, SharedMemory& memory) {
   std::ranges::copy(std::as_bytes(std::span(bytes)),
                     memory.data().begin() + static_cast<ptrdiff_t>(offset));
 }
 
-/// Returns the contents of a region.
 inline std::string Bytes(const SharedMemory& memory,
                          const v1::SharedMemoryRegion& region) {
   return {reinterpret_cast<const char*>(memory.data().data()) + region.offset(),

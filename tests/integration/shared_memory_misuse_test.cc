@@ -1,4 +1,4 @@
-// Clients that misuse shared memory lose only their own request.
+// If clients misuse shared memory, only their own requests fail.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -143,8 +143,7 @@ TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
   EXPECT_TRUE(Allows(*stub_));
 }
 
-// Expects one of the allowed results of a request whose memory is truncated at
-// a random moment.
+// Expects the right result, or an error because the memory was truncated.
 void ExpectRightOrChanged(const CallResult& asked, const std::string& expected,
                           int& changed) {
   if (asked.status.ok()) {

@@ -31,7 +31,7 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
             expected.indices().data());
   EXPECT_EQ(memory.data()[9000], std::byte{0x55});
   EXPECT_EQ(memory.data()[9481], std::byte{0x55});
-  // Only one output, written over the tensor.
+  // Request only one output, written over the tensor.
   request.mutable_output()->clear_indices();
   *request.mutable_output()->mutable_values() = memory.Region(1, 480);
   answer = Answer(request);
@@ -138,7 +138,7 @@ TEST_F(SharedMemoryTest, FollowsReplacedObjects) {
     SharedMemory memory = Make(name, 16000);
     EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
               Comparable(Answer(changed)));
-    // Another object takes the name while the first object keeps a second name.
+    // Another object gets the name while the first object keeps a second name.
     SharedMemory other = Make(Name("y"), 16000);
     v1::TopKRequest request = InMemory(plain, 0, other);
     ASSERT_EQ(

@@ -84,7 +84,8 @@ TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
   })) << server.Log();
 }
 
-// A unary call without a message is invalid only if the client half-closes.
+// A unary call without a message is invalid once the client has half-closed it.
+// If the call ends before, it counts as cancelled.
 TEST(StatusCode, CountsCallsCancelledBeforeTheirMessage) {
   TestServer server(WithMetrics());
   const auto has_handled = [&](const std::string& code, int count) {
@@ -117,8 +118,7 @@ TEST(StatusCode, CountsCallsCancelledBeforeTheirMessage) {
     grpc::Status status;
     call->Finish(&status, nullptr);
     ASSERT_TRUE(queue.Next(&tag, &ok));
-    // The client cancels at its deadline, which may be just before the
-    // server's.
+    // The client's deadline may pass first, and the client then cancels.
     EXPECT_TRUE(Eventually([&] {
       return expires ? has_handled("DeadlineExceeded", 1) ||
                            has_handled("Canceled", 2)

@@ -196,8 +196,8 @@ TEST(StreamTopK, AcceptsEmptyChunks) {
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
 }
 
-// A poller without a message leaves the call to the poller that receives the
-// next message, perhaps before the first poller has returned.
+// When a poller has handled all messages, it leaves the call to the poller that
+// receives the next message, perhaps before the first poller has returned.
 TEST(StreamTopK, HasTheUnaryResultWhilePollersTakeTurns) {
   const TestServer server;
   const v1::TopKRequest request = OnnxRequest(Numbers(1 << 20), 5);

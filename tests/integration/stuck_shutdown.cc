@@ -1,4 +1,4 @@
-// Preloaded into a process to make the shutdown of a gRPC server hang.
+// A library that makes the shutdown of a gRPC server hang when preloaded.
 #include <unistd.h>
 
 extern "C" void grpc_server_shutdown_and_notify(void*, void*, void*) {

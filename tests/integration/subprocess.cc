@@ -33,7 +33,7 @@ std::string ReadFile(const std::string& path) {
 
 Subprocess::Subprocess(const std::vector<std::string>& command,
                        const std::vector<std::string>& environment) {
-  // Allocate everything before the fork: other threads may hold locks.
+  // Allocate before the fork, because another thread may lock the allocator.
   const std::string output = folder_.File("output");
   std::vector<std::string> words = command;
   std::vector<std::string> variables = environment;

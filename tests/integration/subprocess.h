@@ -15,7 +15,6 @@ class TemporaryFolder {
   TemporaryFolder();
   ~TemporaryFolder();
 
-  /// Returns the path of a file in the folder.
   std::string File(const std::string& name) const { return path_ / name; }
 
  private:
@@ -34,7 +33,6 @@ class Subprocess {
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
 
-  /// The process ID.
   pid_t pid() const { return pid_; }
 
   void Signal(int number);

@@ -1,4 +1,4 @@
-// Certificates are replaced under load.
+// Replaces certificates under load.
 #include <gmock/gmock.h>
 #include <grpc/grpc_security.h>
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
         [&] { return server.Log().find(text) != std::string::npos; });
   };
 
-  // One after the other: the server first sees files that do not match.
+  // One file after the other, so that the server first sees a mismatch.
   Identity next = authority_.Issue({.serial = 2});
   Write("server.pem", next.certificate);
   EXPECT_TRUE(logged("is not the key of the first certificate"));
@@ -110,7 +110,7 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
   Write("server.key", next.key);
   EXPECT_TRUE(Eventually([&] { return newest == 2; }));
 
-  // Both files at once, using links.
+  // Both files at the same time, using links.
   next = authority_.Issue({.serial = 3});
   Put("third", next);
   for (const char* ending : {".pem", ".key"}) {

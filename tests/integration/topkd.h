@@ -16,7 +16,6 @@
 
 namespace topk::testing {
 
-/// The path of the binary.
 inline constexpr char kTopkd[] = TOPK_BINARY_DIR "/bin/topkd";
 
 /// A topkd with a ready file, on a free port by default.
@@ -40,7 +39,6 @@ class Topkd {
 
   /// The first listening address.
   std::string target() const { return ready_["listen"][0]; }
-  /// The contents of the ready file.
   const nlohmann::json& ready() const { return ready_; }
   const std::string& ready_file() const { return ready_file_; }
   Subprocess& process() { return *process_; }
@@ -58,7 +56,7 @@ class Topkd {
   nlohmann::json ready_;
 };
 
-/// A loopback port in use. Refuses connections unless it listens.
+/// A loopback port that is in use. If not `listens`, it refuses connections.
 class TakenPort {
  public:
   explicit TakenPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {

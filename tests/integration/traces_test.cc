@@ -1,4 +1,4 @@
-// Exports spans to a collector that answers, rejects, hangs or is absent.
+// Exports spans to a collector that accepts, rejects, hangs or is absent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -371,8 +371,8 @@ TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
   }
 }
 
-// A port that accepts connections but never answers, and a collector that
-// receives a message but never answers.
+// Tests a port that accepts connections but never responds, and a collector
+// that receives a message but never responds.
 TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
   const TakenPort silent(/*listens=*/true);
   Collector hanging([](Collector& self, auto&) {

@@ -50,10 +50,8 @@ class Authority {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Returns an encrypted key in PEM format.
 std::string EncryptedKey();
 
-/// Returns the serial number of a PEM certificate.
 long SerialOf(const std::string& certificate);
 
 /// Writes a file in place, without renaming.

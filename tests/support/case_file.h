@@ -15,8 +15,7 @@
 //           result; or `CODE field REASON`, e.g. `INVALID_ARGUMENT onnx.k
 //           K_EXCEEDS_DIMENSION`.
 //
-// Blank lines and lines that begin with # are ignored. Any other line that
-// cannot be parsed is an error.
+// Blank lines and lines that begin with # are ignored.
 #pragma once
 
 #include <optional>

@@ -33,7 +33,6 @@ inline Result<v1::TopKResponse> Compute(const Engine& engine,
                         std::as_bytes(std::span(request.tensor().data())));
 }
 
-/// Prepares and starts a stream.
 inline Result<TensorStream> StartStream(
     const Engine& engine, const v1::TopKRequest& header,
     const Cancellation* cancellation = nullptr) {

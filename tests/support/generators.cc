@@ -172,8 +172,7 @@ void MakeOpenVino(Random& random, v1::TopKRequest& request) {
   }
 }
 
-// Returns strides without overlaps, in random dimension order, some with
-// padding.
+// Returns strides without overlaps, with random dimension order and padding.
 std::vector<int64_t> RandomStrides(Random& random,
                                    const std::vector<int64_t>& shape) {
   std::vector<size_t> order(shape.size());
@@ -337,10 +336,10 @@ void CorruptMessage(Random& random, google::protobuf::Message& message) {
 
 }  // namespace
 
-uint64_t Seed(uint64_t usual) {
+uint64_t Seed(uint64_t default_seed) {
   const char* text = std::getenv("TOPK_TEST_SEED");
   const uint64_t seed =
-      text == nullptr ? usual : std::strtoull(text, nullptr, 10);
+      text == nullptr ? default_seed : std::strtoull(text, nullptr, 10);
   std::printf("TOPK_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   return seed;
 }

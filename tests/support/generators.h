@@ -10,8 +10,8 @@
 
 namespace topk::testing {
 
-/// Random bits from a seeded generator. If made from a fuzzer's input, each
-/// byte of the input decides a number first.
+/// Generates random bits from a seed, or from a fuzzer's input: each byte of
+/// the input determines one number, and further numbers are random.
 class Random {
  public:
   using result_type = uint64_t;
@@ -33,14 +33,14 @@ class Random {
   std::mt19937_64 generator_;
 };
 
-/// Returns the seed for a random test: TOPK_TEST_SEED if set, else `usual`.
-/// Prints the seed so that a failure can be reproduced.
-uint64_t Seed(uint64_t usual);
+/// Returns the seed for a random test: TOPK_TEST_SEED if set, else
+/// `default_seed`. Prints the seed so that a failure can be reproduced.
+uint64_t Seed(uint64_t default_seed);
 
 /// Returns an integer between `low` and `high`, inclusive.
 int64_t Pick(Random& random, int64_t low, int64_t high);
 
-/// Returns `count` elements from a random family: random bits, few distinct
+/// Returns `count` elements with a random pattern: random bits, few distinct
 /// values, constant, ascending or descending. Floats include NaNs with
 /// payloads, infinities and both zeros.
 std::string RandomData(Random& random, v1::DataType type, int64_t count);

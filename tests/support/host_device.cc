@@ -133,7 +133,7 @@ void Select(const SelectTask& task) {
             "two items of a slice have one order");
     items.resize(k);
     if (task.arrangement == Arrangement::kAny) {
-      // Sorted neither by value nor by index, to catch code that relies on it.
+      // Sort neither by value nor by index, to catch code that relies on order.
       std::reverse(items.begin(), items.end());
       std::rotate(items.begin(), items.begin() + task.k / 3, items.end());
     }

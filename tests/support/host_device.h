@@ -1,6 +1,5 @@
-// A simulated CUDA device. It uses host memory and runs the device's tasks with
-// std::sort, so that all of the CUDA backend except CUB and the CUDA runtime
-// can be tested on any machine.
+// A simulated CUDA device, which runs tasks with std::sort in host memory.
+// Tests the CUDA backend, except CUB and the CUDA runtime, on any machine.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +14,13 @@ struct HostDeviceOptions {
   int64_t memory_limit = int64_t{1} << 30;
   /// The number of calls until the device is lost. Negative = never.
   int64_t calls_until_lost = -1;
-  /// The number of calls before one runs out of memory. Negative = never.
+  /// The number of calls until a call runs out of memory. Negative = never.
   int64_t calls_until_full = -1;
 };
 
-/// Returns a simulated device. Aborts on errors that a GPU would not survive: a
-/// task that accesses memory it did not declare, memory that outlives its lane,
-/// or a lane that uses more than it reserved. If the order of the kept elements
-/// is unspecified, the device returns an unusual order.
+/// Returns a simulated device. Aborts if a task accesses memory that it did not
+/// declare, if memory outlives its lane, or if a lane uses more memory than it
+/// reserved. Returns elements in an unusual order if the order is unspecified.
 std::unique_ptr<cuda::Device> MakeHostDevice(
     const HostDeviceOptions& options = {});
 

@@ -17,8 +17,7 @@ static_assert(std::numeric_limits<long double>::digits >= 64,
 constexpr int kInvalid = 3;
 constexpr int kExhausted = 8;
 constexpr int kUnimplemented = 12;
-// 2^63 - 1. A product of integers is exact up to 2^64, so comparing it with
-// this constant is exact too.
+// 2^63 - 1. Products up to 2^64 are exact, so comparisons with this are too.
 constexpr long double kMaxSize = 9223372036854775807.0L;
 // DirectML's limit.
 constexpr long double kMaxBufferElements = 4294967295.0L;
@@ -111,13 +110,13 @@ class RequestChecker {
         DirectML();
         break;
       default:
-        result_.judged = !v1::Dialect_IsValid(request_.spec().dialect()) ||
-                         request_.spec().dialect() == 0;
+        result_.is_known = !v1::Dialect_IsValid(request_.spec().dialect()) ||
+                           request_.spec().dialect() == 0;
         Reject("spec.dialect");
         return result_;
     }
-    Common();
-    if (result_.violations.empty()) Answer();
+    CheckCommonRules();
+    if (result_.violations.empty()) ComputeResponse();
     return result_;
   }
 
@@ -138,9 +137,9 @@ class RequestChecker {
     }
   }
 
-  // Requires that the dialect's attributes are set.
-  bool Has(bool own, const std::string& name) {
-    if (own) return true;
+  // Rejects the request if the dialect's attributes are not set.
+  bool RequireAttributes(bool are_set, const std::string& name) {
+    if (are_set) return true;
     const bool none =
         request_.attributes_case() == v1::TopKRequest::ATTRIBUTES_NOT_SET;
     Reject(none ? name : "attributes");
@@ -202,7 +201,7 @@ class RequestChecker {
   void Onnx() {
     const int v = version();
     if (v != 1 && v != 10 && v != 11 && v != 24) Reject("spec.version");
-    if (!Has(request_.has_onnx(), "onnx")) return;
+    if (!RequireAttributes(request_.has_onnx(), "onnx")) return;
     const v1::OnnxTopK& a = request_.onnx();
     field_ = "onnx";
     TypeSet types = kFloats;
@@ -228,7 +227,7 @@ class RequestChecker {
   void OpenVino() {
     const int v = version();
     if (v != 1 && v != 3 && v != 11) Reject("spec.version");
-    if (!Has(request_.has_openvino(), "openvino")) return;
+    if (!RequireAttributes(request_.has_openvino(), "openvino")) return;
     const v1::OpenVinoTopK& a = request_.openvino();
     field_ = "openvino";
     TypeSet types = Union(kFloats, kIntegers);
@@ -265,7 +264,7 @@ class RequestChecker {
   void DirectML() {
     const int v = version();
     if (v != 0 && v != 1) Reject("spec.version");
-    if (!Has(request_.has_directml(), "directml")) return;
+    if (!RequireAttributes(request_.has_directml(), "directml")) return;
     const v1::DirectMLTopK& a = request_.directml();
     field_ = "directml";
     const std::set<int> levels = {0x1000, 0x2000, 0x2100, 0x3000, 0x3100,
@@ -428,7 +427,7 @@ class RequestChecker {
     std::vector<bool> places(static_cast<size_t>(Length(shape, strides, 8)));
     bool overlap = false;
     ForEachCoordinate(shape, [&](const std::vector<int64_t>& at) {
-      const auto place = static_cast<size_t>(Place(at, strides));
+      const auto place = static_cast<size_t>(OffsetOf(at, strides));
       overlap |= places[place];
       places[place] = true;
     });
@@ -443,9 +442,9 @@ class RequestChecker {
   }
 
   // Checks the rules common to all dialects, and the limits.
-  void Common() {
+  void CheckCommonRules() {
     long double product = 1;  // of the nonzero sizes
-    bool lawful = true;
+    bool shape_ok = true;
     bool empty = false;
     for (size_t i = 0; i < op_.shape.size(); ++i) {
       const std::string path = "tensor.shape[" + std::to_string(i) + "]";
@@ -453,7 +452,7 @@ class RequestChecker {
       empty |= op_.shape[i] == 0;
       if (op_.shape[i] < 0 || product > kMaxSize) {
         Reject(path);
-        lawful = false;
+        shape_ok = false;
       }
     }
     if (field_.empty()) return;
@@ -474,7 +473,7 @@ class RequestChecker {
         Reject("index_offset");
       }
     }
-    if (!lawful) return;
+    if (!shape_ok) return;
     if (!empty && product > static_cast<long double>(limits_.max_elements)) {
       Reject("tensor.shape", kExhausted);
     }
@@ -506,9 +505,9 @@ class RequestChecker {
 
   void CheckOutputLength() {
     const long double values =
-        AnswerLength(op_.values, ElementBits(tensor().data_type()));
+        OutputLength(op_.values, ElementBits(tensor().data_type()));
     const long double indices =
-        AnswerLength(op_.indices, ElementBits(op_.index_type));
+        OutputLength(op_.indices, ElementBits(op_.index_type));
     if (values > kMaxSize || indices > kMaxSize) Reject("tensor.shape");
     if ((WantsValues() ? values : 0) + (WantsIndices() ? indices : 0) >
         static_cast<long double>(limits_.max_output_bytes)) {
@@ -523,7 +522,7 @@ class RequestChecker {
   }
 
   // Returns the size of an output's data in bytes.
-  long double AnswerLength(const v1::TensorDesc& desc, size_t bits) const {
+  long double OutputLength(const v1::TensorDesc& desc, size_t bits) const {
     if (desc.total_tensor_size_bytes() > 0) {
       return static_cast<long double>(desc.total_tensor_size_bytes());
     }
@@ -547,13 +546,13 @@ class RequestChecker {
     const std::vector<int64_t> shape = OutputShape();
     t.mutable_shape()->Add(shape.begin(), shape.end());
     *t.mutable_strides() = desc.strides();
-    const long double length = AnswerLength(desc, ElementBits(type));
+    const long double length = OutputLength(desc, ElementBits(type));
     t.set_data(std::string(static_cast<size_t>(length), '\0'));
     return t;
   }
 
-  void Answer() {
-    // An unwanted output may be described with any size.
+  void ComputeResponse() {
+    // The description of an output that is not requested may have any size.
     const auto selection = request_.output().selection();
     if (selection == v1::OUTPUT_SELECTION_INDICES_ONLY) op_.values.Clear();
     if (selection == v1::OUTPUT_SELECTION_VALUES_ONLY) op_.indices.Clear();
@@ -577,7 +576,7 @@ class RequestChecker {
     std::vector<int64_t> slices = op_.shape;
     slices[axis] = 1;
     ForEachCoordinate(slices, [&](std::vector<int64_t> at) {
-      const int64_t base = Place(at, in_strides);
+      const int64_t base = OffsetOf(at, in_strides);
       const auto place = [&](int64_t i) {
         return static_cast<size_t>(base + i * in_strides[axis]);
       };
@@ -591,8 +590,8 @@ class RequestChecker {
       for (int64_t j = 0; j < op_.k; ++j) {
         const int64_t i = order[static_cast<size_t>(j)];
         at[axis] = j;
-        const auto value_at = static_cast<size_t>(Place(at, value_strides));
-        const auto index_at = static_cast<size_t>(Place(at, index_strides));
+        const auto value_at = static_cast<size_t>(OffsetOf(at, value_strides));
+        const auto index_at = static_cast<size_t>(OffsetOf(at, index_strides));
         if (WantsValues()) {
           WriteBits(type, value_at, ReadBits(type, tensor().data(), place(i)),
                     *values.mutable_data());
@@ -622,8 +621,8 @@ class RequestChecker {
 
 }  // namespace
 
-int64_t Place(const std::vector<int64_t>& at,
-              const std::vector<int64_t>& strides) {
+int64_t OffsetOf(const std::vector<int64_t>& at,
+                 const std::vector<int64_t>& strides) {
   return std::inner_product(at.begin(), at.end(), strides.begin(), int64_t{0});
 }
 

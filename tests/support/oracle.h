@@ -21,8 +21,8 @@ struct Violation {
 
 /// The expected outcome of a request.
 struct Expectation {
-  /// False for a dialect that is tested by its cases only.
-  bool judged = true;
+  /// False for a dialect that the oracle does not implement.
+  bool is_known = true;
   /// All violations, any of which the service may report. Empty if valid.
   std::vector<Violation> violations;
   /// The expected tensors if the request is valid.
@@ -40,14 +40,14 @@ struct OracleLimits {
 Expectation Oracle(const v1::TopKRequest& request,
                    const OracleLimits& limits = OracleLimits());
 
-/// Returns the bytes of a response without what may differ between runs.
+/// Serializes a response without the fields that may differ between runs.
 std::string Comparable(v1::TopKResponse response);
 
 /// Returns true if `expectation` contains a violation with this code and field.
 bool Allows(const Expectation& expectation, int code, const std::string& field);
 
-/// The numerical value of an element. On the machines we test on, a long double
-/// represents all values of all types exactly.
+/// The numerical value of an element. On the tested machines, a long double can
+/// represent all values of all types exactly.
 struct Number {
   bool nan;
   long double value;
@@ -58,16 +58,16 @@ inline bool operator<(const Number& a, const Number& b) {
   return !a.nan && (b.nan || a.value < b.value);
 }
 
-/// Returns the place of a coordinate in a tensor with these strides.
-int64_t Place(const std::vector<int64_t>& at,
-              const std::vector<int64_t>& strides);
+/// Returns the offset of an element, in elements.
+int64_t OffsetOf(const std::vector<int64_t>& at,
+                 const std::vector<int64_t>& strides);
 
 /// Calls `fn` with each coordinate of a shape, in row-major order.
 void ForEachCoordinate(
     const std::vector<int64_t>& shape,
     const std::function<void(const std::vector<int64_t>&)>& fn);
 
-/// Returns the indices of the k best numbers: equal ones by ascending index.
+/// Returns the indices of the k best numbers. Equal numbers rank by index.
 std::vector<int64_t> SelectBest(const std::vector<Number>& numbers, int64_t k,
                                 bool largest, bool by_index);
 

@@ -42,8 +42,8 @@ std::shared_ptr<spdlog::logger> MakeLoggerTo(
     std::shared_ptr<spdlog::sinks::sink> sink, const std::string& level,
     const std::string& format);
 
-/// Returns the log line that reports a poller that was busy with one event for
-/// more than 100 ms (1 s with sanitizers), or "".
+/// Returns the log line about a poller that was busy with one event for more
+/// than 100 ms (1 s with sanitizers), or "".
 std::string BusyPoller(const std::string& log);
 
 /// Returns a new insecure channel with its own connection.
@@ -60,7 +60,6 @@ class TestServer {
   ~TestServer();
 
   Server& server() { return *server_; }
-  /// The first listening address.
   const std::string& target() const { return server_->addresses().front(); }
   /// Returns a new channel to the first listening address.
   std::shared_ptr<grpc::Channel> Connect() const { return ConnectTo(target()); }

@@ -83,7 +83,7 @@ Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
   ForEachCoordinate(slices, [&](std::vector<int64_t> at) {
     const auto place = [&](const Layout& layout, int64_t i) {
       at[axis] = i;
-      return static_cast<size_t>(Place(at, layout.strides));
+      return static_cast<size_t>(OffsetOf(at, layout.strides));
     };
     std::vector<Number> numbers;
     for (int64_t i = 0; i < plan.n; ++i) {

@@ -3,12 +3,12 @@
 //   resident    the tensor and the result stay on the device; timed with CUDA
 //               events around the tasks, with a cold L2 cache
 //   end_to_end  from host memory to host memory; wall-clock time
-//   cpu         the same on all threads of the CPU
-//   cub         resident cub::DeviceTopK on the keys only: neither sorted nor
-//               stable, no indices (one row of f32)
+//   cpu         like end_to_end, on all threads of the CPU
+//   cub         like resident, with cub::DeviceTopK for one row of f32: keys
+//               only, neither sorted nor stable
 //
-// Each result is compared byte for byte with the CPU's. Times are the minimum
-// of several runs.
+// All results are compared with the CPU's. Times are the minimum of several
+// runs.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -68,8 +68,7 @@ struct Answer {
   std::vector<std::byte> indices;
 };
 
-// Returns the minimum time in microseconds of work on the default stream, with
-// a cold cache.
+// Returns the minimum time of work on the default stream, in microseconds.
 double LeastOnDevice(const std::function<void()>& work) {
   static const DeviceBuffer flush(kFlushBytes);
   cudaEvent_t start = nullptr;
@@ -103,7 +102,7 @@ double LeastOnHost(const std::function<void()>& work) {
   return static_cast<double>(least.count()) / 1000;
 }
 
-// The whole tensor is one task.
+// Runs the whole tensor as one task.
 double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const int bytes = InfoOf(plan.dtype).bytes;

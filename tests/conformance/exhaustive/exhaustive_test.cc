@@ -1,5 +1,5 @@
-// Compares every tensor of up to six elements over eight values, with every k,
-// direction and order, with a stable sort.
+// Compares the results of all tensors with up to six elements out of eight
+// values, for every k, direction and order, with a stable sort.
 #include <gtest/gtest.h>
 
 #include <numeric>

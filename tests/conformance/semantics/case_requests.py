@@ -1,4 +1,4 @@
-"""Requests for several libraries, from tests/conformance/cases and random."""
+"""Requests for differential.py, from tests/conformance/cases and random."""
 
 import math
 import pathlib
@@ -24,8 +24,8 @@ def _element(word, dtype):
 
 
 def _data(text, dtype, count):
-    """Parses the data column. `random` gives other bytes than in C++, because
-    results are compared for the same request only."""
+    """Parses the data column. `random` returns other bytes than in C++, which
+    does not matter, because results are compared for the same request."""
     words = text.split()
     if words[0] == "zeros":
         return bytes(count * dtype.itemsize)
@@ -75,9 +75,8 @@ def from_files(messages):
 
 
 def _array(rng, dtype, shape, hard):
-    """Returns elements. If not `hard`, elements have no ties and NaNs, and any
-    library should order them. If `hard`, they use all bit patterns of the type.
-    """
+    """Returns random elements. If `hard`, they have any bits. Otherwise, they
+    have no ties and NaNs, and all libraries should agree on the order."""
     count = math.prod(shape)
     if not hard:
         low = 0 if dtype.kind == "u" else -100
@@ -115,8 +114,7 @@ def _set(rng, request, messages, dialect, version, rank):
 
 
 def at_random(messages, seed, count):
-    """Yields (name, request). Every other request is named "plain" and has no
-    ties and NaNs."""
+    """Yields (name, request). Half are named "plain": without ties and NaNs."""
     rng = np.random.default_rng(seed)
     versions = [("ONNX", 1), ("ONNX", 10), ("ONNX", 11), ("ONNX", 24),
                 ("OPENVINO", 1), ("OPENVINO", 3), ("OPENVINO", 11)]

@@ -2,15 +2,14 @@
 
 usage: differential.py TOPKD [--count N] [--seed S] [--out FILE]
 
-The requests are those in tests/conformance/cases and N random ones (700 by
-default), half of them without ties and NaNs. ONNX Runtime and onnx's evaluator
-run the ONNX requests in the version that each names, OpenVINO runs the OpenVINO
-requests, and PyTorch and NumPy compute the meaning of every request. Prints how
-often each library agrees. Writes the disagreements in the case files, and the
-first of each kind in random requests, to FILE (disagreements.jsonl here). Exits
-with 1 if a disagreement is of no known kind (see kind_of_row() and the tables
-below). Without ties and NaNs, the only known kinds are a missing type and an
-order that is free.
+The requests are those in tests/conformance/cases and N random requests (700 by
+default), half of which have no ties and NaNs. ONNX Runtime and onnx's evaluator
+run the ONNX requests, OpenVINO runs the OpenVINO requests, and PyTorch and
+NumPy run equivalent calls for all requests. Prints how often each agrees.
+Writes disagreements to FILE (disagreements.jsonl by default): all for the case
+files, and the first of each kind for random requests. Exits with 1 if the kind
+of a disagreement is unknown (see kind_of_row() and the tables below). Without
+ties and NaNs, the only known kinds are a missing type and an unspecified order.
 """
 
 import argparse
@@ -30,7 +29,7 @@ import libraries
 import topk_stubs
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Rejections by an operator's rules, which libraries may share.
+# Reasons that follow from an operator's rules, so that libraries may reject too.
 OPERATOR_REASONS = {
     "K_MISSING", "K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "K_SHAPE",
     "K_IS_ATTRIBUTE", "AXIS_RANGE", "DATA_TYPE_NOT_ALLOWED",
@@ -38,7 +37,8 @@ OPERATOR_REASONS = {
     "ATTRIBUTE_MISSING", "STABLE_WITHOUT_SORT", "RANK_ZERO",
     "ATTRIBUTES_MISSING"}
 # Errors that OpenVINO's Python API cannot express.
-UNSAID = {"ATTRIBUTE_MISSING", "ATTRIBUTE_NOT_IN_VERSION", "K_MISSING"}
+INEXPRESSIBLE_REASONS = {
+    "ATTRIBUTE_MISSING", "ATTRIBUTE_NOT_IN_VERSION", "K_MISSING"}
 # Errors that PyTorch's API can express.
 LOWERED_REASONS = {"K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "AXIS_RANGE"}
 
@@ -86,8 +86,8 @@ ACCEPTED = {
 }
 # Libraries without the operators, but with a corresponding call.
 WITHOUT_OPERATOR = {libraries.pytorch, libraries.numpy_stable}
-# Libraries that misplace NaNs or the elements next to them. onnx's evaluator
-# uses the order of ml_dtypes' bfloat16.
+# Libraries that misplace NaNs or the elements next to NaNs. onnx's evaluator
+# orders bfloat16 elements as ml_dtypes does.
 NAN_ELSEWHERE = {"onnx_runtime", "openvino_cpu", "onnx_reference of bfloat16"}
 
 
@@ -112,8 +112,7 @@ def array_of(tensor, messages):
 
 
 def question_of(request, messages):
-    """Returns the meaning of a request. Raises ValueError if no library can
-    express it."""
+    """Converts a request. Raises ValueError if no library can express it."""
     which = request.WhichOneof("attributes")
     if which is None:
         raise ValueError("attributes")
@@ -259,7 +258,7 @@ class Suite:
                 raise
             return
         which = request.WhichOneof("attributes")
-        if which == "openvino" and reason in UNSAID:
+        if which == "openvino" and reason in INEXPRESSIBLE_REASONS:
             return
         asked = []
         if which == "onnx":

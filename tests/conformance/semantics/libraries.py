@@ -22,8 +22,8 @@ CORE = openvino.Core()
 
 @dataclasses.dataclass
 class Question:
-    """A request in NumPy's terms: the original `request`, its tensor as an
-    array, and K as a number and as an array of the type that was sent."""
+    """A request and its NumPy form: the tensor as an array, and K as a number
+    and as an array of the type that was sent."""
 
     request: object
     array: np.ndarray
@@ -121,8 +121,8 @@ def pytorch(question):
 
 
 def numpy_stable(question):
-    """A stable argsort. For descending order, it is reversed twice so that
-    equal elements keep their order."""
+    """Sorts with a stable argsort. For descending order, reverses the input and
+    the result, so that equal elements keep their order."""
     x, axis = question.array, question.axis
     keys = x
     if x.dtype.name == "bfloat16":  # ml_dtypes misplaces NaN

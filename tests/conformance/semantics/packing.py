@@ -48,9 +48,9 @@ def linear(codes, width, high_first=False):
 
 
 def split_units(codes, width):
-    """Packs units of three bytes, with 8 elements of 3 bits or 4 elements of 6
-    bits. The first two bytes have the low 2 (4) bits of each element, the third
-    byte the high 1 (2). The first element is in the most significant bits."""
+    """Packs units of three bytes, with 8 elements of 3 bits (or 4 of 6 bits).
+    The first two bytes have the low 2 (4) bits of each element, and the third
+    byte has the high 1 (2) bits, both from the most significant bit on."""
     low = width // 3 * 2
     per_unit = 24 // width
     codes = np.pad(codes, (0, -len(codes) % per_unit))

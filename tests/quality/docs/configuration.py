@@ -28,7 +28,7 @@ MARK = ("<!-- The rest is written by "
 ENTRY = re.compile(r"  --([a-z0-9-]+) ?(.*?) ?\(Env:(\w+)\)\s*(.*)")
 # The value types that CLI11 prints before the default.
 TYPES = {"BYTES": "bytes", "DURATION": "seconds", "RATE": "per second",
-         "SHARE": "0 to 1", "ADDRESS": "address", "MODE": "octal mode",
+         "FRACTION": "0 to 1", "ADDRESS": "address", "MODE": "octal mode",
          "NAME": "name", "URL": "URL", "PREFIX": "prefix"}
 
 

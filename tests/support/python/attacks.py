@@ -44,10 +44,11 @@ class Attack:
     arriving      MiB of incomplete messages in gRPC, which the server does not
                   count until they are complete
     caller        keyword arguments of the well-behaved caller
-    longest       the maximum seconds for a call of the well-behaved caller
+    longest       the longest that a call of the well-behaved caller may take,
+                  in seconds
     valid         whether the server must accept all requests of the attack
     sanitized     whether a server with sanitizers is fast enough
-    needs_haproxy whether gRPC 1.51 withstands it only behind HAProxy
+    needs_haproxy whether gRPC 1.51 withstands the attack only behind HAProxy
     """
 
     function: object
@@ -74,11 +75,8 @@ def attack(**options):
 
 
 class Client(h2.Connection):
-    """A connection that opens calls and records how each call ends.
-
-    Stream windows are 64 KiB by default, so that large responses stay on the
-    server.
-    """
+    """A connection that opens calls and records how each call ends. Its stream
+    windows of 64 KiB keep large responses on the server."""
 
     def __init__(self, target, source, **options):
         # Do not wait for the server's SETTINGS: a stopped server sends none.
@@ -163,12 +161,12 @@ class Attacker:
         self._until = time.monotonic() + 60
 
     def goes_on(self):
-        """Returns false once the attack is stopped or has run for 60 s."""
+        """Returns False once the attack is stopped or has run for 60 s."""
         return not self._stop.is_set() and time.monotonic() < self._until
 
     def delivered(self, count=1):
-        """Counts rounds that were sent, because an attack that sends nothing
-        tests nothing."""
+        """Counts rounds that were sent. Each attack needs a minimum number, to
+        make sure that it tests something."""
         with self._rounds.get_lock():
             self._rounds.value += count
 
@@ -280,8 +278,7 @@ class Attackers:
 
 @attack(rounds=100)
 def random_frames(attacker):
-    """Frames of a call, mixed with frames of random type, flags, stream and
-    length."""
+    """Frames of a call, mixed with random frames."""
     chance = attacker.random
     with attacker.connect() as client:
         frames = [h2.call(1, h2.fields("StreamTopK")),
@@ -314,22 +311,21 @@ def unknown_methods(attacker):
 
 @attack(rounds=20000, seconds=3)
 def calls_on_closed_connections(attacker):
-    """Calls on connections that are closed at once, before the server could
-    limit their number."""
+    """Calls on connections that are closed at once, so that the server cannot
+    limit the number of calls."""
     with attacker.connect() as client:
         client.send(b"".join(h2.call(stream, h2.fields())
                              for stream in client.new_streams(250)))
         attacker.delivered(250)
 
 
-# Behind HAProxy, all clients have one address and share a client's limits.
+# Behind HAProxy, all clients have the same address and share its limits.
 @attack(rounds=2000, processes=1,
         flags=("--threads=4", "--pollers=2",
                "--max-client-inflight-calls=4096"),
         arriving=64, longest=2, needs_haproxy=True)
 def rapid_reset(attacker):
-    """CVE-2023-44487: calls that are reset immediately, half of them after a
-    complete request."""
+    """CVE-2023-44487: calls that are reset, half of them after the request."""
     with attacker.connect() as client:
         for batch in range(50):
             if not attacker.goes_on() or client.closed:
@@ -366,8 +362,7 @@ def endless_headers(attacker):
 
 @attack(rounds=1000, flags=("--handshake-timeout=1s",), sanitized=False)
 def connection_crowd(attacker):
-    """500 connections in all states of the handshake, closed in random order.
-    """
+    """500 connections in all states of the handshake, closed at random."""
     chance = attacker.random
     host, port = attacker.target.rsplit(":", 1)
     with contextlib.ExitStack() as stack:

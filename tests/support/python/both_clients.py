@@ -10,7 +10,7 @@ import topk_client
 import topk_client.aio
 from topk_client._stubs import tensor_pb2, topk_pb2
 
-# One loop for all clients: gRPC logs events that arrive after a loop closes.
+# Never closed, because gRPC logs events that arrive after their loop is closed.
 _LOOP = asyncio.new_event_loop()
 
 
@@ -74,8 +74,7 @@ def response(k=1):
 
 
 def start_fake(add_cleanup, **methods):
-    """Starts a server with handlers that take and return bytes. Returns its
-    target."""
+    """Starts a server with handlers of bytes. Returns its target."""
     handlers = {name: (grpc.unary_unary_rpc_method_handler(method)
                        if name == "ComputeTopK" else
                        grpc.stream_stream_rpc_method_handler(method))

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 ANSWERED = re.compile(
     r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'
     r'grpc_service="topk.v1.TopKService".*\} (\d+)$', re.MULTILINE)
-FEW = 30  # answers that prove that a server gets its share of the load
+MIN_ANSWERS = 30  # proof that a server gets its share of the load
 
 
 class Replica(harness.Server):
@@ -82,13 +82,12 @@ def bench(topk, target, path="unary", *flags):
 
 
 def python_load(topkd, target):
-    """Returns a command that makes calls with topk_client, using Debian's
-    Python."""
+    """Returns a command that makes calls with topk_client."""
     return ["/usr/bin/python3", ROOT / "tests/system/servers/python_load.py",
             topkd, target]
 
 
-def await_answers(replicas, loads, count=FEW):
+def await_answers(replicas, loads, count=MIN_ANSWERS):
     """Waits until each replica has served `count` more calls. Returns the
     number of additional calls per replica."""
     before = [replica.answered() for replica in replicas]
@@ -102,9 +101,9 @@ def await_answers(replicas, loads, count=FEW):
 
 
 @contextlib.contextmanager
-def under(commands, replicas):
-    """Starts loads on the replicas, each once the previous one gets responses.
-    Kills the loads at the end."""
+def running_loads(commands, replicas):
+    """Starts loads on the replicas, each after the previous load has received
+    responses. Kills the loads at the end."""
     loads = []
     try:
         for command in commands:
@@ -118,17 +117,15 @@ def under(commands, replicas):
 
 
 def end_all(loads):
-    """Ends the loads. Returns the total number of requests, all of which
-    succeeded."""
+    """Ends the loads. Returns the total number of (successful) requests."""
     return sum(json.loads(load.end())["requests"] for load in loads)
 
 
 def kill_and_drain(name, replicas, commands):
-    """Puts loads on the replicas, kills one replica, drains another and
-    restarts both."""
+    """Under load, kills one replica, drains another and restarts both."""
     a, b, c = replicas
-    with under(commands, replicas) as loads:
-        parts = await_answers(replicas, loads, 10 * FEW)
+    with running_loads(commands, replicas) as loads:
+        parts = await_answers(replicas, loads, 10 * MIN_ANSWERS)
         a.kill()
         await_answers([b, c], loads)
         b.stop()

@@ -1,4 +1,4 @@
-"""HTTP/2 frame by frame, for clients that misbehave as no library does.
+"""HTTP/2 frames, for clients that misbehave in ways that no library supports.
 
 Functions return frames and header fields as bytes. A Connection sends bytes and
 reads frames, always with a time limit.
@@ -94,8 +94,7 @@ def call(stream, pairs, end_stream=False):
 
 
 def message(payload, flag=0, length=None):
-    """Returns a message with gRPC's prefix. `length` overrides the length in
-    the prefix."""
+    """Returns a message with gRPC's prefix. `length` overrides its length."""
     size = len(payload) if length is None else length
     return struct.pack(">BI", flag, size) + payload
 
@@ -122,7 +121,7 @@ class Connection:
             table, so that headers can be read without a decoder
     ack     whether to acknowledge the server's SETTINGS
     pongs   whether to answer PINGs
-    greets  whether to wait for the server's SETTINGS, which set the windows
+    greets  whether to wait for the server's SETTINGS, which define the windows
     source  the source address
     buffer  the size of the socket's receive buffer
     """
@@ -169,8 +168,8 @@ class Connection:
         self.socket.close()
 
     def send(self, wire, seconds=10, read=True):
-        """Sends bytes, and reads at the same time if `read`. Returns the number
-        of bytes sent before the server closes the connection or stalls."""
+        """Sends bytes, and also reads if `read`. Returns the number of bytes
+        sent before the server closes the connection or stalls."""
         view = memoryview(wire)
         sent = 0
         deadline = time.monotonic() + seconds

@@ -53,14 +53,13 @@ REQUEST = request()
 
 
 def call(client, stream=1, pairs=None, payload=REQUEST, seconds=10):
-    """Makes a call with one message. Returns an error message, or None on
-    success."""
+    """Makes a call with one message. Returns an error message, or None."""
     client.send(h2.request(stream, pairs or h2.fields(), payload))
     return fault(client.answer(stream, seconds), client)
 
 
 def fault(answer, client):
-    """Returns an error message if a call with this answer failed, or None."""
+    """Returns an error message, or None if the call succeeded."""
     if answer is None:
         return "connection closed" if client.closed else "no answer"
     if b"grpc-status\x010" in answer[0]:
@@ -152,7 +151,6 @@ class Server(Process):
                  descriptors=None, environment=None, **options):
         self._folder = tempfile.TemporaryDirectory()
         self._ready = pathlib.Path(self._folder.name) / "ready.json"
-        self._listen = listen
         self._command = [path, "--listen", listen, "--ready-file", self._ready,
                          "--log-level", log_level, *flags]
         self._options = {"env": {**os.environ, **(environment or {})},
@@ -172,9 +170,7 @@ class Server(Process):
             self.kill()
             raise
         self.addresses = json.loads(self._ready.read_text("utf-8"))
-        # Without a control plane's configuration, the ready file has no port.
-        self.target = (self.addresses["listen"][0]
-                       if self._listen.endswith(":0") else self._listen)
+        self.target = self.addresses["listen"][0]
 
     def _is_ready(self):
         if not self.is_alive():
@@ -211,7 +207,7 @@ class AttackedServer(Server):
     def __init__(self, path, *flags, **options):
         self._log = tempfile.NamedTemporaryFile()
         self._most_busy = 1000 if "/asan/" in str(path) else 100
-        # Keeps the sanitizer's quarantine out of the measurement.
+        # Limits the memory that AddressSanitizer keeps in quarantine.
         asan = os.environ.get("ASAN_OPTIONS", "quarantine_size_mb=16")
         super().__init__(path, *flags, stderr=self._log,
                          environment={"ASAN_OPTIONS": asan}, **options)
@@ -249,8 +245,7 @@ def free_ports(count):
 
 @contextlib.contextmanager
 def haproxy(path, *targets):
-    """Runs HAProxy with the configuration in deploy/ in front of one or three
-    servers."""
+    """Runs HAProxy with deploy/'s configuration for one or three servers."""
     config = pathlib.Path(__file__).parents[3] / (
         "deploy/kubernetes/helm/topkd/files/haproxy.cfg")
     address = f"127.0.0.1:{free_ports(1)[0]}"

@@ -1,4 +1,4 @@
-"""Misbehaving clients, each in a process, that run while a load lasts."""
+"""Misbehaving clients, each in its own process, that run beside a load."""
 
 import collections
 import contextlib
@@ -12,7 +12,7 @@ import h2
 import harness
 
 
-def give_way():
+def lower_priority():
     os.nice(10)
 
 
@@ -50,7 +50,7 @@ def cancel(target, seed, pipe, source):
 
 
 def nonsense(target, seed, pipe, source):
-    """Sends invalid messages. The server must reject each, if only for load."""
+    """Sends invalid messages, which the server must reject."""
     chance = random.Random(seed)
     counts = collections.Counter()
     for connection, stream in _streams(target, pipe, source):
@@ -75,8 +75,8 @@ def nonsense(target, seed, pipe, source):
 
 
 def dawdle(target, seed, pipe, source):
-    """Reads a 9 MiB response from the socket one byte at a time, and keeps
-    another connection open that sent only a part of the preface."""
+    """Reads a 9 MiB response one byte at a time, and keeps open a connection on
+    which only a part of the preface was sent."""
     chance = random.Random(seed)
     body = h2.message(harness.request(bytes(256) * 4096, 1 << 20))
     window = (1 << 31) - 1
@@ -102,8 +102,8 @@ def dawdle(target, seed, pipe, source):
     return counts
 
 
-def _live(function, target, seed, pipe, source):
-    give_way()
+def _run(function, target, seed, pipe, source):
+    lower_priority()
     pipe.send(function(target, seed, pipe, source))
 
 
@@ -114,7 +114,7 @@ def crowd(function, target, count, seed, source=None):
     for i in range(count):
         pipe, other = multiprocessing.Pipe()
         multiprocessing.Process(
-            target=_live, args=(function, target, seed + i, other, source),
+            target=_run, args=(function, target, seed + i, other, source),
             daemon=True).start()
         pipes.append(pipe)
 

@@ -148,8 +148,8 @@ def _random_bits(rng, name, shape):
 
 
 def _as_tensor(rng, name, bits):
-    """Returns the bits as an array that a caller might pass, and the data_type
-    that the request then needs."""
+    """Returns the bits as an array of a type that a caller might pass, and the
+    data_type that the request then needs."""
     signed = (bits ^ 8) - np.uint8(8) if name == "I4" else bits
     if ml_dtypes and name in ML_DTYPES and rng.integers(2):
         dtype = getattr(ml_dtypes, ML_DTYPES[name], None)
@@ -211,8 +211,7 @@ def _random_spec(rng, operator, shape, plain):
 
 def random_case(rng, name: Optional[str] = None, plain=False) -> Any:
     """Returns a random Case, of any data type by default. If `plain`, the
-    tensor is packed, K is a number, and both outputs are returned without an
-    offset."""
+    tensor is packed, K is a number, and both outputs have no offset."""
     operators = [one for one in _OPERATORS if name in (None, *one[3])]
     operator = operators[int(rng.integers(len(operators)))]
     name = name or str(rng.choice(operator[3]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the compose file with the reference implementation of the Compose
-# specification: unknown keys and wrong values are errors. Mounted files must
+# specification, which rejects unknown keys and wrong values. Mounted files must
 # exist. Not part of tests/run.sh, because it needs Go 1.24 or newer and, the
 # first time, the network.
 set -euo pipefail

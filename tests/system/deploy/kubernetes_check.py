@@ -44,8 +44,7 @@ def closed(schema):
 
 
 def write_schemas(folder):
-    """Writes the schemas of the CRDs in a folder, with the file names that
-    kubeconform expects."""
+    """Writes the schemas of a folder's CRDs, with kubeconform's file names."""
     for path in folder.glob("*_*s.yaml"):
         for spec in of_kind("CustomResourceDefinition", load(path)):
             for version in spec["versions"]:
@@ -145,7 +144,7 @@ def check_deployment(objects):
 
 def check_options(name, objects):
     """Checks that the Gateways of routes may call the pods, and that the
-    autoscaler uses bytes in flight only if the values ask for it: without
+    autoscaler uses bytes in flight only if the values enable it: without
     prometheus-adapter, this metric would prevent scaling down."""
     gateways = {parent["namespace"] for spec in of_kind("GRPCRoute", objects)
                 for parent in spec["parentRefs"]}

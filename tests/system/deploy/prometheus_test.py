@@ -105,7 +105,7 @@ def prometheus(program, metrics):
 
 @contextlib.contextmanager
 def load(topk, target):
-    """Calls a server with `topk bench` until the end of a with block."""
+    """Loads a server with `topk bench` until the end of a with block."""
     with contextlib.ExitStack() as stack:
         processes = [
             stack.enter_context(harness.running(
@@ -125,7 +125,7 @@ def run(*command, **how):
 def fire_alerts(promtool):
     """Fires the alerts. Returns their names."""
     with tempfile.TemporaryDirectory() as folder:
-        # Arranged as Compose mounts them.
+        # Arrange the files as Compose mounts them.
         for file in (ROOT / "deploy/prometheus/prometheus.yml", RULES):
             shutil.copy(file, folder)
         run(promtool, "check", "config", f"{folder}/prometheus.yml")
@@ -155,8 +155,7 @@ def check_examples(promtool, exposition):
 
 
 def dashboard():
-    """Yields (title, expression) of each query of the dashboard, with Grafana's
-    variables filled in."""
+    """Yields (title, expression) of each query, with variables filled in."""
     for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
         for target in panel["targets"]:
             expression = target["expr"]

@@ -237,7 +237,7 @@ def attack(name, target, processes, honest, quiet, options):
 def main():
     options = arguments()
     if options.haproxy and not os.access(options.haproxy, os.X_OK):
-        print(f"SKIPPED: there is no {options.haproxy}; tests/run.sh installs "
+        print(f"SKIPPED: {options.haproxy} is missing; tests/run.sh installs "
               "it")
         sys.exit(SKIPPED)
     topk_stubs.load_oip_stubs()  # before the attackers fork

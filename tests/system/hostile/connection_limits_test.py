@@ -3,7 +3,7 @@ listeners for probes, operators and metrics.
 
 usage: connection_limits_test.py TOPKD [--sanitized]
 
---sanitized  allows 8 times the memory, and for the memory to be freed later
+--sanitized  allows 8 times the memory, and more time to free it
 """
 
 import argparse
@@ -78,7 +78,7 @@ def old_connections_are_closed_with_their_calls(path, _):
         assert client.wait_closed()
 
 
-def clients_without_a_sign_of_life_are_closed(path, _):
+def unresponsive_clients_are_closed(path, _):
     with AttackedServer(path, "--keepalive-time", "1s",
                         "--keepalive-timeout", "300ms") as server:
         with h2.Connection(server.target) as lively, h2.Connection(
@@ -197,7 +197,7 @@ def growth_by_upload(server, address, fields):
 # Listeners --------------------------------------------------------------------
 
 
-def idle_connections_lock_nobody_out(path, _):
+def idle_connections_do_not_lock_out_others(path, _):
     """150 connections, for a server with 200 file descriptors."""
     for side, own in SIDE:
         with AttackedServer(path, *LISTENERS, descriptors=200) as server:
@@ -255,7 +255,7 @@ def calls_of_the_admin_address_take_few_threads(path, factor):
                     client.read(lambda *_: False, 0.1)
                     assert not client.closed
                 grown = server.threads() - threads
-                # At most 8, and sometimes a thread of gRPC itself.
+                # At most 8 for handlers, and sometimes a thread of gRPC itself.
                 assert grown <= 9, f"{grown} threads"
                 grown = server.memory() - before
                 assert grown < 48 * factor, f"{grown:.0f} MiB"
@@ -334,9 +334,9 @@ def probes_that_never_end_take_bounded_memory(path, factor):
                      seconds=90)
 
 
-def unread_responses_end_no_server(path, _):
-    """Health checks of 2 KB, which is too long, from a client that reads
-    nothing: their statuses cannot be sent before the requests time out."""
+def unread_responses_do_not_end_the_server(path, _):
+    """Sends health checks of 2 KB, which is too long, and reads nothing. The
+    server cannot send the statuses before the requests time out."""
     body = h2.message(b"\x0a\xd0\x0f" + b"x" * 2000)
     with connected(path, buffer=2048) as (server, client):
         for number in range(400):
@@ -377,8 +377,7 @@ def a_drain_waits_for_no_idle_client(path, _):
 
 
 def a_drain_ends_for_a_client_that_reads_nothing(path, _):
-    """A response of 9 MB waits for a client with large windows and a small
-    socket."""
+    """9 MB wait for a client with large windows and a small socket buffer."""
     request = harness.request(bytes(1 << 20), 1 << 20)
     with AttackedServer(path, "--drain-timeout", "1s") as server, Client(
             server.target, "127.0.0.2", own=WIDE, buffer=4096) as client:
@@ -391,16 +390,16 @@ def a_drain_ends_for_a_client_that_reads_nothing(path, _):
 
 CASES = [half_begun_connections_are_closed, idle_connections_are_closed,
          old_connections_are_closed_with_their_calls,
-         clients_without_a_sign_of_life_are_closed, pings_are_counted,
+         unresponsive_clients_are_closed, pings_are_counted,
          calls_of_a_connection_are_limited, connections_are_limited,
          header_fields_are_limited, compressed_messages_are_refused,
          memory_goes_back_after_calls_that_were_reset,
-         arriving_messages_are_limited, idle_connections_lock_nobody_out,
-         idle_connections_take_no_time,
-         messages_of_probes_are_bounded,
+         arriving_messages_are_limited, idle_connections_do_not_lock_out_others,
+         idle_connections_take_no_time, messages_of_probes_are_bounded,
          calls_of_the_admin_address_take_few_threads,
          watches_are_limited, probes_that_never_end_take_bounded_memory,
-         unread_responses_end_no_server, a_drain_waits_for_no_idle_client,
+         unread_responses_do_not_end_the_server,
+         a_drain_waits_for_no_idle_client,
          a_drain_ends_for_a_client_that_reads_nothing]
 
 

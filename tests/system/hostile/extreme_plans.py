@@ -67,8 +67,7 @@ def repeated_element(chance):
 
 @attack(rounds=60, seconds=1.5)
 def repeated_elements(attacker):
-    """Stride 0 with shape [2^27, 1]: 1 GiB of outputs for a message of 50
-    bytes."""
+    """Stride 0 with shape [2^27, 1]: 1 GiB of outputs for 50 bytes."""
     _alternate(attacker, topk_requests.directml(
         "F32", [1 << 27, 1], [0, 0], axis=1), repeated_element)
 
@@ -82,8 +81,7 @@ def repeated_rows():
 @attack(processes=1, rounds=4, seconds=3, valid=True,
         caller={"count": 3 << 20})
 def long_work_before_large_calls(attacker):
-    """Four requests of 1 KiB that take seconds, and an honest caller with
-    tensors of 3 MiB."""
+    """Four requests that take seconds, and an honest caller with 3 MiB."""
     attacker.keep_calling(lambda client: unary(client, repeated_rows()),
                           patience=5)
 
@@ -91,8 +89,8 @@ def long_work_before_large_calls(attacker):
 @attack(processes=1, rounds=40, seconds=3, valid=True,
         caller={"count": 3 << 20})
 def long_items_of_many_clients(attacker):
-    """40 addresses each send an item of 50 KB that takes seconds to compute,
-    which a worker notices only when it parses the item."""
+    """40 addresses each send an item of 50 KB that takes seconds to compute. A
+    worker notices the cost only when it parses the item."""
     item = topk_requests.directml("U8", [85000, 50000], [0, 1], axis=1,
                                   data=bytes(50000))
     item = item.SerializeToString()
@@ -123,8 +121,8 @@ def small_items_on_many_streams(attacker):
 
 @attack(processes=1, rounds=50, seconds=3, valid=True)
 def poller_work_beside_long_work(attacker):
-    """Two requests that occupy both workers for seconds, and many requests just
-    below the size above which work is split, which pollers compute."""
+    """Two requests that occupy both workers for seconds, and many requests that
+    pollers compute, just below the size above which work is split."""
     long_work = [repeated_rows()] * 2
 
     def start(client):
@@ -163,8 +161,7 @@ def claimed_sizes(attacker):
 
 
 def interleaved(a):
-    """An output whose two dimensions interleave over 2 a^2 places and never
-    overlap."""
+    """An output with two dimensions that interleave over 2 a^2 places."""
     return topk_requests.directml(
         "U8", [a, a + 1, 1], [0, 0, 0], axis=2,
         output_value={"strides": [a + 1, a, 0]})

@@ -16,8 +16,7 @@ MIB = 1 << 20
 
 @attack(processes=1, rounds=8, arriving=60)
 def watches_of_long_names(attacker):
-    """Health watches with names of 60 MiB: two, then many with shorter names,
-    all kept open."""
+    """Open health watches with names of 60 MiB, then with shorter names."""
     with attacker.connect() as client:
         for size in [60 * MIB] * 2 + [
                 attacker.random.randrange(MIB, 8 * MIB) for _ in range(20)]:
@@ -91,8 +90,8 @@ def responses_never_read(attacker):
 @attack(processes=1, rounds=1000, flags=("--allow-shared-memory",))
 def region_lists_never_read(attacker):
     """Lists of shared memory regions, requested by clients whose windows are
-    zero bytes. The regions have long names and are as many as one client may
-    register."""
+    zero bytes. A client registers the maximum number of regions, with long
+    names."""
     object_name = f"/topk-{os.getpid()}-".ljust(250, "y")
     path = pathlib.Path("/dev/shm" + object_name)
     path.write_bytes(bytes(8))
@@ -116,7 +115,7 @@ def region_lists_never_read(attacker):
 
 
 # 112 MiB: two messages that are arriving or were counted between two samples,
-# and memory of the two slow items, which the allocator keeps for reuse.
+# and the memory of the two slow items, which the allocator keeps for reuse.
 @attack(processes=1, rounds=16, arriving=112)
 def messages_read_ahead(attacker):
     """16 streams of ComputeTopKMany. The first item of each waits behind two
@@ -167,8 +166,8 @@ def empty_items_that_wait(attacker):
 @attack(processes=1, rounds=240,
         flags=("--max-client-inflight-bytes=1MiB",))
 def rejected_items_that_wait(attacker):
-    """Items with 4 KB of empty fields, which take 100 times as much when
-    parsed, from a caller who has used up its memory limit."""
+    """Items with 4 KB of empty fields, which take 100 times as much memory when
+    parsed, from a caller that has used up its memory limit."""
     header = topk_requests.header(topk_requests.directml(
         "F32", [1],
         output_value={"total_tensor_size_bytes": MIB - (16 << 10)}))
@@ -241,8 +240,8 @@ def tiny_chunks_before_the_start(attacker):
 @attack(processes=1, seconds=4, rounds=40,
         flags=("--max-client-inflight-bytes=32MiB",))
 def chunks_of_a_rejected_stream(attacker):
-    """Chunks of 4 bytes on a stream. Before the stream's tensor was started,
-    another stream has used up the caller's memory limit."""
+    """Chunks of 4 bytes on a stream whose tensor is not yet started, from a
+    caller that has used up its memory limit with another stream."""
     count = 4 * MIB
     header = topk_requests.header(topk_requests.onnx("F32", [count],
                                                      k=count // 16))
@@ -285,8 +284,7 @@ def small_slices_of_large_blocks(attacker):
 
 @attack(rounds=20, flags=("--pollers=2",), seconds=1.5)
 def endless_tiny_messages(attacker):
-    """A tensor of 2^33 bytes that arrives byte by byte, as fast as the windows
-    allow."""
+    """A tensor of 2^33 bytes that arrives byte by byte, as fast as possible."""
     header = topk_requests.header(topk_requests.onnx(
         "U8", [1 << 33], k=attacker.random.choice((1, 10, 1000))))
     size = attacker.random.choice((1, 1, 2, 16))

@@ -1,5 +1,4 @@
-"""Messages of many small fields, which take a few bytes on the wire but many
-when parsed."""
+"""Messages of many small fields, which take much more memory when parsed."""
 
 import h2
 import harness
@@ -9,8 +8,7 @@ from harness import field
 
 MIB = 1 << 20
 MESSAGE = 16 * MIB
-# Two bytes for the tag and one for the value. Protobuf uses at least 16 bytes
-# for each of these fields.
+# Protobuf needs at least 16 bytes of memory for each of these fields.
 UNKNOWN_VARINT = b"\xf8\x01\x00"  # field 31, varint 0
 UNKNOWN_EMPTY = b"\xfa\x01\x00"  # field 31, no bytes
 UNKNOWN_GROUP = b"\xfb\x01\xfc\x01"  # field 31, a group without a field
@@ -75,8 +73,7 @@ def many_dimensions(attacker):
 
 @attack(processes=1, rounds=21)
 def many_unknown_fields(attacker):
-    """16 MiB of 3-byte unknown fields, or of empty messages, to every
-    method."""
+    """16 MiB of 3-byte unknown fields or empty messages, to every method."""
     paths = [path for path, _ in topk_requests.methods()] + [
         HEALTH + "Check", HEALTH + "Watch"]
     attacker.random.shuffle(paths)
@@ -99,8 +96,7 @@ def _infer(attacker, bodies):
 
 @attack(processes=1, rounds=7)
 def empty_inputs(attacker):
-    """8 MiB of empty inputs, outputs, parameters or raw contents in
-    ModelInfer."""
+    """8 MiB of empty inputs, outputs, parameters or raw contents."""
     pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
               field(5, field(3, b"")), field(5, field(5, b"")), field(7, b"")]
     attacker.random.shuffle(pieces)
@@ -110,8 +106,7 @@ def empty_inputs(attacker):
 
 @attack(processes=1, rounds=8)
 def typed_contents(attacker):
-    """8 MiB of elements in typed fields, which take 1 to 8 times as much memory
-    when parsed."""
+    """8 MiB of typed elements, which take up to 8 times as much when parsed."""
     kinds = [(1, "BOOL", b"\x01"), (2, "INT32", b"\x01"), (3, "INT64", b"\x01"),
              (4, "UINT32", b"\x01"), (5, "UINT64", b"\x01"),
              (6, "FP32", bytes(4)), (7, "FP64", bytes(8))]
@@ -151,8 +146,7 @@ def raw_contents_in_tiny_frames(attacker):
 
 @attack(processes=1, rounds=8, arriving=60)
 def typed_contents_as_groups(attacker):
-    """7.6 MiB of typed contents, each encoded as a group, in four concurrent
-    calls."""
+    """7.6 MiB of typed contents, encoded as groups, in four parallel calls."""
     groups = repeat(_group(attacker.random.randrange(1, 8)), 38 * MIB // 5)
     body = MODEL + field(5, field(1, b"X") + field(2, b"FP32") +
                          field(5, groups))
@@ -209,8 +203,7 @@ def long_texts(attacker):
 
 @attack(processes=1, rounds=6, arriving=60)
 def long_request_ids(attacker):
-    """A request id of 60 MiB, and 256 ids of 64 KiB, which ComputeTopKMany
-    echoes."""
+    """A request id of 60 MiB, and 256 ids of 64 KiB for responses to return."""
     with attacker.connect() as client:
         for size, count in ((60 * MIB, 1), (64 << 10, 256),
                             (attacker.random.randrange(300, 1 << 20), 16)):

@@ -44,8 +44,7 @@ def openvino(data_type, shape, k=1, data=b""):
 
 
 def infer(datatype, shape, k=1, data=b"", **parameters):
-    """Returns a ModelInferRequest for onnx_topk. `parameters` are those of the
-    input X, besides k."""
+    """Returns a ModelInferRequest. `parameters` are those of the input X."""
     oip, _ = load_oip_stubs()
     message = oip.ModelInferRequest(
         model_name="onnx_topk",

@@ -1,5 +1,4 @@
-"""The Dask part of the scale test: a cluster of local processes, the array and
-the computations."""
+"""The Dask part of the scale test, with a cluster of local processes."""
 
 import os
 import random
@@ -63,8 +62,8 @@ def _answered(dask_scheduler):
 
 
 def while_killing(client, x, k, largest, servers, kill_server):
-    """Kills a worker and a server once the first chunks have been computed.
-    Returns (values, indices) and the killed worker process."""
+    """Like ours(), but kills a worker and a server once the first chunks have
+    been computed. Also returns the killed worker process."""
     pids = sorted(client.run(os.getpid).values())
     futures = client.compute(topk_client.dask.topk(
         x, k, 1, largest, servers=servers, shared_memory=True, timeout=600))

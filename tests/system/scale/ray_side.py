@@ -1,5 +1,4 @@
-"""The Ray part of the scale test, with the file's chunks in the object store.
-"""
+"""The Ray part of the scale test, with the chunks in the object store."""
 
 import os
 import signal
@@ -70,8 +69,8 @@ def _shard_workers():
 
 
 def while_killing(refs, k, largest, servers, kill_server):
-    """Kills a worker and a server meanwhile. Returns (values, indices) and the
-    killed worker process."""
+    """Like ours(), but kills a worker and a server during the computation. Also
+    returns the killed worker process."""
     outputs = topk_client.ray.topk(
         refs, k, 1, largest, servers=servers, shared_memory=True, timeout=600)
     last = outputs[0].reshape(-1)[-1]

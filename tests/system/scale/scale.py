@@ -61,8 +61,8 @@ class Scale:
         return self.single[key]
 
     def compare(self, engine, cut, k, largest, ask, killed=""):
-        """Computes with an engine and with one server. AssertionError if the
-        results are not byte-identical."""
+        """Computes with an engine and with one server. Raises AssertionError if
+        the results are not byte-identical."""
         begin = time.perf_counter()
         values, indices, *notes = ask()
         seconds = time.perf_counter() - begin
@@ -91,12 +91,11 @@ def small(scale):
         counts = {"dask": cases.dask_is_right(client, scale.targets),
                   "ray": cases.ray_is_right(client, scale.targets)}
     ray_side.ray.shutdown()
-    print(f"small arrays: {counts} answers, all as one server's")
+    print(f"small arrays: {counts} results, all equal to one server's")
 
 
 def on_dask(scale):
-    """Tests Dask with the file, cut in three ways, and then while a worker and
-    a server are killed."""
+    """Tests Dask with three chunkings, then kills a worker and a server."""
     import dask_side
 
     with dask_side.cluster(WORKERS) as client, client.cluster:
@@ -202,7 +201,7 @@ def main():
                 parts[name](scale)
             finally:
                 _shards.remove_abandoned()  # left by the killed workers
-    print("every result is the same by bytes")
+    print("all results are byte-identical")
 
 
 if __name__ == "__main__":

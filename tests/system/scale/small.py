@@ -38,14 +38,13 @@ def answer(client, x, axis, largest, order):
 
 
 def same(got, wanted):
-    """Whether two (values, indices) are byte-identical."""
+    """Returns whether two pairs (values, indices) are byte-identical."""
     return all(a.dtype == b.dtype and a.shape == b.shape
                and a.tobytes() == b.tobytes() for a, b in zip(got, wanted))
 
 
 def dask_is_right(client, servers):
-    """Returns how many results were compared. AssertionError if one is wrong.
-    """
+    """Returns the number of results, all of which must be right."""
     count = 0
     for number, (dtype, axis, largest, order) in enumerate(questions()):
         x = elements(dtype, number)

@@ -62,8 +62,7 @@ class Chart:
         return self._objects["ConfigMap", config_map]["data"][name]
 
     def flags(self):
-        """Returns topkd's flags that correspond to its container's environment.
-        """
+        """Returns the flags that correspond to the container's environment."""
         container, = self.pod("topkd")["containers"]
         flags = []
         for variable in container["env"]:
@@ -179,8 +178,7 @@ def front(program, chart, names, port, directory):
 
 @contextlib.contextmanager
 def deployed(topkd, program, chart):
-    """Yields three servers behind HAProxy, and the DNS server, which has no
-    addresses yet."""
+    """Yields three servers behind HAProxy, and a DNS server that lists none."""
     port, = harness.free_ports(1)
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
@@ -223,7 +221,7 @@ def follows_dns(haproxy, names, replicas):
     assert names.asked == {haproxy.name}, names.asked
     assert a.process.poll() is None
     assert 'haproxy_server_status{proxy="topkd"' in haproxy.metrics()
-    print("ok    a pod that DNS no longer lists has no calls, a new one has")
+    print("ok    calls go only to pods that DNS lists")
 
 
 def limits_each_client(haproxy):
@@ -252,8 +250,8 @@ def limits_each_client(haproxy):
 
 
 def shares_no_limit(haproxy, replica):
-    """Checks that topkd, which sees all clients as one, lets this client have
-    more than half of the calls."""
+    """Checks that topkd, to which HAProxy is the only client, lets this client
+    have more than half of the calls."""
     with contextlib.ExitStack() as stack:
         for number in (1, 2, 3):
             client = stack.enter_context(haproxy.client(f"198.51.100.{number}"))
@@ -262,7 +260,7 @@ def shares_no_limit(haproxy, replica):
                      "\ntopk_inflight_calls 3\n" in replica.metrics())
         with haproxy.client("198.51.100.4") as client:
             succeeds(client)
-    print("ok    three of four calls in flight do not exhaust HAProxy's share")
+    print("ok    HAProxy may have three of the four calls in flight")
 
 
 def stops_softly(haproxy, replica):
@@ -285,19 +283,17 @@ def stops_softly(haproxy, replica):
 
 
 def keeps_limits(tools):
-    """Checks that limits from the user's values, and limits per token, are not
-    replaced."""
+    """Checks that the chart keeps the user's limits and limits per token."""
     limit = "--max-client-inflight-calls"
     flags = Chart(tools, *PLAIN, "settings.max-client-inflight-calls=7").flags()
     assert flags[flags.index(limit) + 1] == "7", flags
     flags = Chart(tools, *PLAIN, "tokensSecretName=tokens").flags()
     assert limit not in flags, flags
-    print("ok    limits that are set, and those of tokens, stay")
+    print("ok    the chart keeps limits of the values and per token")
 
 
 def make_certificate(folder):
-    """Creates certificates of a CA, the server and the client. Returns them as
-    a Secret."""
+    """Returns a Secret with new certificates of a CA, server and client."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
          "1", "-subj", "/CN=localhost", "-addext",
@@ -343,7 +339,7 @@ def main():
     tools = pathlib.Path(tools)
     for wanted in (program, tools / "helm", tools / "venv/bin/python"):
         if not os.access(wanted, os.X_OK):
-            print(f"SKIPPED: there is no {wanted}; tests/run.sh and "
+            print(f"SKIPPED: {wanted} is missing; tests/run.sh and "
                   "tests/system/deploy/kubernetes.sh install it")
             sys.exit(SKIPPED)
     keeps_limits(tools)

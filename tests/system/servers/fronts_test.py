@@ -1,6 +1,6 @@
-"""Kills one of three servers and drains another under load: no call may fail.
-Clients reach the servers by client-side balancing, or through a proxy with the
-configuration of deploy/.
+"""Kills one of three servers and drains another under load, in which no call
+may fail. Clients reach the servers by client-side load balancing, or through a
+proxy with the configuration in deploy/.
 
 usage: fronts_test.py TOPKD TOPK
            client | haproxy HAPROXY | envoy ENVOY PROTOSET
@@ -46,7 +46,7 @@ def by_clients(topkd, topk):
         # The load is balanced.
         assert max(parts) < 1.5 * min(parts), parts
         one = replicas[:1]
-        with fleet.under([fleet.bench(
+        with fleet.running_loads([fleet.bench(
                 topk, one[0].target, "unary", "--keep-going",
                 "--max-attempts", "1")], one) as (load,):
             one[0].kill()
@@ -63,14 +63,14 @@ def by_clients(topkd, topk):
 
 def by_proxy(topkd, topk, front, program, *more):
     if not os.access(program, os.X_OK):
-        print(f"SKIPPED: there is no {program}; tests/run.sh installs it")
+        print(f"SKIPPED: {program} is missing; tests/run.sh installs it")
         sys.exit(SKIPPED)
     with fleet.fleet(topkd, *DELAY) as replicas, front(
             program, *more, replicas) as target:
         envoys.await_health(topk, target)
-        # All calls of a load share a connection, but each is balanced by
-        # itself. Envoy retries the calls that a dead server had; behind HAProxy
-        # the client must retry.
+        # The proxy balances each call, even though all calls of a load share a
+        # connection. Envoy retries the calls of a server that has died; behind
+        # HAProxy, the client must retry.
         once = ["--max-attempts", "1"] if front is envoy else []
         fleet.kill_and_drain(front.__name__, replicas, [
             fleet.bench(topk, target, "unary", *once),

@@ -173,7 +173,7 @@ def main():
     topkd, topk, program, protoset, what, *more = sys.argv[1:]
     for path in (program, *more):
         if not os.path.exists(path):
-            print(f"SKIPPED: there is no {path}; tests/run.sh installs it")
+            print(f"SKIPPED: {path} is missing; tests/run.sh installs it")
             sys.exit(SKIPPED)
     with harness.Server(topkd) as server, envoys.envoy(
             program, protoset, server.target) as target:

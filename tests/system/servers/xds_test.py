@@ -74,8 +74,7 @@ class ControlPlane(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):
 
 @contextlib.contextmanager
 def control_plane(targets):
-    """Serves the targets as xds:///topk. Programs started meanwhile find the
-    control plane."""
+    """Serves xds:///topk to programs that are started in the with block."""
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
     ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(
         ControlPlane(targets), server)
@@ -95,7 +94,7 @@ def control_plane(targets):
 def main():
     topkd, topk = sys.argv[1:]
     with fleet.fleet(topkd) as (a, b, c), control_plane([a.target, b.target]):
-        with fleet.under([fleet.python_load(topkd, "xds:///topk"),
+        with fleet.running_loads([fleet.python_load(topkd, "xds:///topk"),
                           fleet.bench(topk, "xds:///topk")], [a, b]) as loads:
             a.kill()
             fleet.await_answers([b], loads)

@@ -12,8 +12,7 @@ import misbehaving_clients
 
 PAUSE = (0.5, 4)  # seconds between faults
 HOURS = 3600
-# Attackers and misbehaving clients use separate addresses, because HAProxy's
-# limits are per address.
+# Each uses its own address, because HAProxy's limits are per address.
 MISBEHAVING = [(misbehaving_clients.cancel, 2, "127.0.0.2"),
                (misbehaving_clients.nonsense, 1, "127.0.0.3"),
                (misbehaving_clients.dawdle, 2, "127.0.0.4")]
@@ -84,8 +83,7 @@ class Chaos:
         return f"server {i + 1}"
 
     def roll(self):
-        """Rolling restart: sends SIGTERM to one server after the other, and
-        each drains."""
+        """Drains (with SIGTERM) and restarts one server after the other."""
         took = []
         for i in (1, 2):
             server = self.topology.servers[i]
@@ -105,8 +103,7 @@ class Chaos:
             self.expected_dead.discard(server)
 
     def attack(self):
-        """Attacks HTTP/2 or the connection limits, through HAProxy or directly.
-        """
+        """Attacks HTTP/2 or the connection limits, maybe through HAProxy."""
         name, chosen = self.chance.choice(sorted(attacks.ATTACKS.items()))
         direct = not chosen.needs_haproxy and self.chance.random() < 0.5
         target = (self.topology.servers[0] if direct else self.topology).target
@@ -130,7 +127,7 @@ class Chaos:
                 time.sleep(self.chance.uniform(1, 4))
                 refused = sum(one.wait_closed(0.01) for one in crowd)
                 if refused == 0:
-                    raise AssertionError("60 were accepted with 8 left")
+                    raise AssertionError("60 connections use 8 descriptors")
         harness.poll("a new client to be served",
                      lambda: harness.serves(server.target))
         return f"server {i + 1} at {most}: {refused} of 60 sent away"

@@ -26,7 +26,7 @@ BENCHES = {
     "shared memory": ["--path", "shm", "--shape", "1,262144", "--rate", "40",
                       "--concurrency", "4", "--connections", "2"],
 }
-COME_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
+RETRYABLE = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
 WRONG = 6  # exit status of `topk bench`: a wrong answer
 RATE_MISSED = 7  # exit status of `topk bench`: it could not keep its rate
 
@@ -53,13 +53,13 @@ def begin(topk, target, seconds, seed, directory):
 def _bench_row(found):
     """Converts the report of `topk bench` to the form of oip_caller.py."""
     lost = collections.Counter(found["errors"])
-    told = {code: lost.pop(code) for code in COME_AGAIN if code in lost}
+    retryable = {code: lost.pop(code) for code in RETRYABLE if code in lost}
     # A rejection without a retry delay counts as lost.
-    unhinted = told.get("RESOURCE_EXHAUSTED", 0) - found["retry_hints"]
-    if unhinted > 0:
-        lost["RESOURCE_EXHAUSTED without a time"] = unhinted
+    no_delay = retryable.get("RESOURCE_EXHAUSTED", 0) - found["retry_hints"]
+    if no_delay > 0:
+        lost["RESOURCE_EXHAUSTED without a retry delay"] = no_delay
     return {"requests": found["requests"], "wrong": 0, "lost": lost,
-            "told_to_come_again": told, "p99_ms": found["p99_us"] / 1000,
+            "retryable": retryable, "p99_ms": found["p99_us"] / 1000,
             "not_sent": found["missed"]}
 
 
@@ -72,9 +72,9 @@ def end(processes, seconds):
             timeout=max(1, until - time.monotonic()))
         if process.returncode == WRONG:
             rows[kind] = {"requests": 0, "wrong": 1, "lost": {err.strip(): 1},
-                          "told_to_come_again": {}}
+                          "retryable": {}}
         elif process.returncode not in (0, RATE_MISSED):
-            rows[kind] = {"requests": 0, "wrong": 0, "told_to_come_again": {},
+            rows[kind] = {"requests": 0, "wrong": 0, "retryable": {},
                           "lost": {f"{process.returncode}: {err[-500:]}": 1}}
         else:
             found = json.loads(out)

@@ -21,7 +21,7 @@ TYPES = {"FP32": np.float32, "FP16": np.float16, "INT64": np.int64,
 DEADLINE = 20  # seconds for all attempts of a request
 CALLERS = 4
 PAUSE = 0.05
-COME_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 def make_request(rng, pb2):
@@ -51,10 +51,10 @@ def call(stub, request, counts):
             return list(response.raw_output_contents)
         except grpc.RpcError as error:
             code = error.code()
-            if code not in COME_AGAIN or time.monotonic() + pause >= deadline:
+            if code not in RETRYABLE or time.monotonic() + pause >= deadline:
                 counts["lost", f"{code.name}: {error.details()}"] += 1
                 return None
-            counts["told_to_come_again", code.name] += 1
+            counts["retryable", code.name] += 1
             time.sleep(pause)
             pause = min(1, 2 * pause)
 
@@ -92,7 +92,7 @@ def main():
         thread.join()
     total = sum(counts, collections.Counter())
     row = {"requests": total["requests"], "wrong": total["wrong"], "lost": {},
-           "told_to_come_again": {}}
+           "retryable": {}}
     for key, count in total.items():
         if isinstance(key, tuple):
             row[key[0]][key[1]] = count

@@ -28,13 +28,13 @@ RATE_MISSED = 7  # exit status of `topk bench`: it could not keep its rate
 
 
 def bench(options, target, mix, seconds, *flags):
-    """Starts `topk bench`, which does not outlive this process."""
+    """Starts `topk bench`. Kills it when this process exits."""
     process = subprocess.Popen(
         [options.topk, "bench", "--target", target, "--k", "10", "--json",
          "--keep-going", "--max-attempts", "1", "--mix", mix, "--duration",
          str(seconds), "--verify", "0.05", *flags],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=misbehaving_clients.give_way)
+        preexec_fn=misbehaving_clients.lower_priority)
     atexit.register(process.kill)
     return process
 
@@ -47,13 +47,12 @@ def report(process):
 
 
 def measure(options, server, mix):
-    """Returns the load's report, the outcomes of the invalid calls, and the
-    peak memory in MiB."""
+    """Returns the load's report, the invalid calls' outcomes, and peak MiB."""
     target = server.target
     alone = report(bench(options, target, mix, 10, "--concurrency", "8",
                          "--connections", "4"))
     rate = alone["requests_per_second"]
-    print(f"capacity: {rate:.0f} requests a second", flush=True)
+    print(f"capacity: {rate:.0f} requests per second", flush=True)
     load = bench(options, target, mix, 60 * options.minutes, "--rate",
                  str(2 * rate), "--concurrency", "55", "--connections", "16",
                  "--deadline", "20")

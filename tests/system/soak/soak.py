@@ -22,11 +22,11 @@ from topology import Topology
 from watch import Watch, slope
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-# The shares of the time at the beginning and at the end that have load but no
-# faults. The second half of the end is the steady part.
+# The fractions of the time, at the beginning and at the end, that have load but
+# no faults. The second half of CALM is the steady part.
 WARM_UP, CALM = 0.1, 0.4
-# The max growth in MiB per minute in the steady part. Not meaningful if the
-# steady part is shorter than LEAST_STEADY.
+# The max growth in MiB per minute in the steady part. Not checked if the steady
+# part is shorter than LEAST_STEADY.
 MOST_SLOPE = 3
 LEAST_STEADY = 60  # seconds
 # The max growth of the first server in MiB from the warm-up to the end.
@@ -87,7 +87,7 @@ def checks(found):
         yield (f"{kind}: {row['requests']} answered and compared, "
                f"{row['wrong']} wrong, {sum(row['lost'].values())} lost "
                f"{dict(row['lost']) or ''}, retry delays "
-               f"{row['told_to_come_again'] or 'never'}{extra}",
+               f"{row['retryable'] or 'never'}{extra}",
                row["requests"] > 0 and not row["wrong"] and not row["lost"])
     nonsense = found["misbehaving"]["nonsense"]
     yield f"misbehaving clients: {found['misbehaving']}", not (

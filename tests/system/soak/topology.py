@@ -89,9 +89,9 @@ class Topology:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
     def fill_memory(self, seconds):
-        """Runs a process in the second server's control group that takes all
-        memory, until the kernel kills this process or the time is up. Returns
-        the exit status of the process."""
+        """Runs a process that takes all memory of the second server's control
+        group, until the kernel kills it or the time is up. Returns the exit
+        status of the process."""
         hog = ("import time\nheld = []\nend = time.monotonic() + %f\n"
                "while time.monotonic() < end:\n"
                "    held.append(b'x' * (1 << 20))\n" % seconds)

@@ -45,7 +45,7 @@ class Watch:
                      process.descriptors()))
 
     def since(self, name, moment):
-        """Returns the current process's samples since a moment."""
+        """Returns the samples of the current process since `moment`."""
         rows = self.samples[name]
         return [row for row in rows
                 if row[0] >= moment and row[1] == rows[-1][1]]
