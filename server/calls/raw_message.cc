@@ -183,7 +183,7 @@ class Scanner {
         poller_(reader == Reader::kPoller),
         charge_(charge),
         data_(data) {
-    input_.PushLimit(static_cast<int>(bytes.Length()));
+    static_cast<void>(input_.PushLimit(static_cast<int>(bytes.Length())));
     kept_.reserve(kUsuallyKept);
   }
 
@@ -354,9 +354,8 @@ class Scanner {
       part = std::min(part, size);
       sink(std::span(static_cast<const std::byte*>(data),
                      static_cast<size_t>(part)));
-      input_.Skip(part);
       size -= part;
-      if (!ChargeStep()) return false;
+      if (!input_.Skip(part) || !ChargeStep()) return false;
     }
     return true;
   }
@@ -425,17 +424,21 @@ class Scanner {
   size_t data_count_ = 0;
 };
 
-// Reads a message with one tensor. `has_data` returns whether the data field is
-// set in the parsed message.
-template <class Message, class HasData>
+bool HasData(const v1::TopKRequest& request) {
+  return request.tensor().has_data();
+}
+bool HasData(const v1::TopKRequestChunk& chunk) { return chunk.has_data(); }
+
+// Reads a message with one tensor.
+template <class Message>
 StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
                 const ChargeParsed& charge, const Fields& fields,
-                const HasData& has_data, RawMessage<Message>& to) {
+                RawMessage<Message>& to) {
   to.data.clear();
   Scanner scanner(bytes, reader, charge, {&to.data, 1});
   const StepStatus status = scanner.Read(fields, to.message);
-  const bool ok = !NeedsWorker(status) && status->ok();
-  if (!ok || !has_data(to.message)) to.data.clear();
+  // A later member of the oneof, or an error, replaces the data.
+  if (!HasData(to.message)) to.data.clear();
   return status;
 }
 
@@ -447,10 +450,7 @@ StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
   static const Fields fields(
       *v1::TopKRequest::descriptor(),
       {{v1::TopKRequest::kTensorFieldNumber, v1::Tensor::kDataFieldNumber}});
-  const auto has_data = [](const v1::TopKRequest& request) {
-    return request.tensor().has_data();
-  };
-  return Read(bytes, reader, charge, fields, has_data, to);
+  return Read(bytes, reader, charge, fields, to);
 }
 
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
@@ -461,10 +461,7 @@ StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
       {{v1::TopKRequestChunk::kDataFieldNumber},
        {v1::TopKRequestChunk::kHeaderFieldNumber,
         v1::TopKRequest::kTensorFieldNumber, v1::Tensor::kDataFieldNumber}});
-  const auto has_data = [](const v1::TopKRequestChunk& chunk) {
-    return chunk.has_data();
-  };
-  return Read(bytes, reader, charge, fields, has_data, to);
+  return Read(bytes, reader, charge, fields, to);
 }
 
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
