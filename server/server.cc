@@ -275,7 +275,7 @@ void Server::Drain(std::chrono::milliseconds delay,
   // gRPC may keep a call that arrives during the shutdown until the deadline.
   services.admission().Close();
   do {
-    calls.RecheckStreams();
+    calls.streams().Notify();
     calls.WaitUntilNone(std::min(deadline, Clock::now() + kInterruptInterval));
   } while (calls.count() > 0 && Clock::now() < deadline);
 

@@ -93,7 +93,7 @@ Services::Services(const ServerConfig& config,
       std::unique_lock lock(mutex);
       while (!stopped.wait_for(lock, stop, kRecheckInterval,
                                [&] { return stop.stop_requested(); })) {
-        open_calls().RecheckStreams();
+        open_calls().streams().Notify();
       }
     });
   }

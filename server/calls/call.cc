@@ -2,7 +2,6 @@
 
 #include <grpc/support/time.h>
 
-#include <chrono>
 #include <utility>
 
 #include "server/calls/call_router.h"
@@ -54,17 +53,18 @@ void Call::OnArrived(bool ok) {
     return;
   }
   WidenRace();
-  router_.OnArrived(loop_);
+  loop_.CountArrival();
+  router_.AcceptMore(loop_);
   WidenRace();
   const CallRouter::Method& method = router_.Find(context_.method());
   count_.emplace(method.series);
   handler_ = method.make_handler(*this);
   handler_->OnArrival();
-  if (stage_.exchange(Stage::kArrived) == Stage::kEnded) End();
+  if (has_arrived_or_ended_.exchange(true)) End();
 }
 
 void Call::OnEnded(bool) {
-  if (stage_.exchange(Stage::kEnded) == Stage::kArrived) End();
+  if (has_arrived_or_ended_.exchange(true)) End();
 }
 
 void Call::End() {
@@ -145,7 +145,7 @@ void Call::RecordEnd(const Status& status) {
 // Called by both FinishAndRecordLater() and End(). The second call records.
 void Call::RecordLater() {
   WidenRace();
-  if (ends_++ == 0) return;
+  if (!has_finished_or_ended_.exchange(true)) return;
   const Status gone = CheckAlive();
   const Status& status = gone.ok() ? late_status_ : gone;
   handler_->RecordRequest(status);

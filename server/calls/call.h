@@ -91,8 +91,6 @@ class Call final : public std::enable_shared_from_this<Call> {
   void set_trace_parent(std::string value) { trace_parent_ = std::move(value); }
 
  private:
-  enum class Stage { kWaiting, kArrived, kEnded };
-
   void OnArrived(bool ok);
   void OnRead(bool ok);
   void OnWritten(bool ok) { handler_->OnWritten(ok); }
@@ -117,12 +115,12 @@ class Call final : public std::enable_shared_from_this<Call> {
   // Used only by the sending thread.
   bool has_written_ = false;
   std::string trace_parent_;  // empty once sent
-  // gRPC may report the end before the arrival, on another poller. Whichever
-  // event is handled second calls End().
-  std::atomic<Stage> stage_ = Stage::kWaiting;
-  // Incremented by FinishAndRecordLater() and End(). Whichever comes second may
-  // read `late_status_`.
-  std::atomic<int> ends_ = 0;
+  // gRPC may report the end before the arrival, on another poller. Set by the
+  // event that is handled first; the second one calls End().
+  std::atomic<bool> has_arrived_or_ended_ = false;
+  // Set by FinishAndRecordLater() or End(), whichever comes first. The second
+  // one may read `late_status_`.
+  std::atomic<bool> has_finished_or_ended_ = false;
   Status late_status_;
   // Each tag is in use while its operation is in flight.
   OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;

@@ -38,30 +38,23 @@ class CallRouter {
   /// `metrics` and `authenticator` must outlive the router.
   CallRouter(const RpcMetrics& metrics, const Authenticator* authenticator);
 
-  /// Adds the method at `path`, "/package.Service/Method". Call before Start().
+  /// Adds the method at `path`, "/package.Service/Method". Call before
+  /// AcceptMore().
   void Add(const std::string& path, MakeHandler make_handler);
   const Method& Find(std::string_view path) const;
 
   /// Registers the generic service with `builder`.
   void Register(grpc::ServerBuilder& builder);
-  /// Starts accepting calls on `loop`, until the server shuts down.
-  void Start(EventLoop& loop) { AcceptMore(loop); }
-  /// Called when a waiting Call receives a call. Creates new waiting Calls as
-  /// needed.
-  void OnArrived(EventLoop& loop) {
-    loop.CountArrival();
-    AcceptMore(loop);
-  }
+  /// Creates Call objects until enough wait for calls on `loop`. Called when
+  /// the server starts and when a call arrives.
+  void AcceptMore(EventLoop& loop);
 
   grpc::AsyncGenericService& rpc() { return rpc_; }
 
  private:
-  // Creates Call objects until enough are waiting.
-  void AcceptMore(EventLoop& loop);
-
   const RpcMetrics& metrics_;
   const Method unknown_;
-  std::map<std::string, Method, std::less<>> methods_;  // const after Start()
+  std::map<std::string, Method, std::less<>> methods_;  // const when serving
   grpc::AsyncGenericService rpc_;
 };
 

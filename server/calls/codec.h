@@ -4,7 +4,6 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <cstdint>
 #include <memory>
 
 #include "core/base/status.h"

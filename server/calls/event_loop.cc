@@ -1,9 +1,7 @@
 #include "server/calls/event_loop.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <ctime>
-#include <utility>
 
 namespace topk {
 namespace {

@@ -59,7 +59,8 @@ class GroupCall final : public ServiceCall {
       // A rejected message is not charged, so pause reading until the message
       // is taken.
       next = queue_.Receive(item, /*pause=*/!item.status.ok());
-      if (next.late) RecordUnanswered({&item, 1}, Cancelled());
+      // Not moved if the stream has ended.
+      if (item.request != nullptr) RecordUnanswered({&item, 1}, Cancelled());
     } else {
       next = queue_.ReceiveEnd();
     }

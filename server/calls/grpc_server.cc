@@ -32,7 +32,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                   StrCat("the limit on open files, ", DescriptorLimit(),
                          " (ulimit -n), leaves none for connections")};
   }
-  if (router != nullptr) router->Start(*server->loop_);
+  if (router != nullptr) router->AcceptMore(*server->loop_);
   // A connection may bring hundreds of calls. Serve these before accepting more
   // connections, so that the clients already connected get their turn.
   static constexpr std::chrono::milliseconds kLongestPace{100};
@@ -53,13 +53,7 @@ GrpcServer::~GrpcServer() {
   Shutdown(std::chrono::system_clock::now());
 }
 
-void GrpcServer::StopAccepting() { acceptor_->Stop(); }
-
 bool GrpcServer::SendGoaways() { return topk::SendGoaways(*grpc_); }
-
-void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
-  grpc_->Shutdown(deadline);
-}
 
 void GrpcServer::CancelAll() {
   grpc_server_cancel_all_calls(grpc_->c_server());

@@ -31,7 +31,7 @@ class GrpcServer {
   ~GrpcServer();
 
   /// Closes the listening sockets. Connections stay open.
-  void StopAccepting();
+  void StopAccepting() { acceptor_->Stop(); }
 
   /// Sends GOAWAY to all clients. Calls sent before it is received are still
   /// served. Returns false if this version of gRPC does not support it.
@@ -39,7 +39,9 @@ class GrpcServer {
 
   /// Rejects new calls and cancels calls in flight at the deadline. Blocks
   /// until all calls and connections have ended.
-  void Shutdown(std::chrono::system_clock::time_point deadline);
+  void Shutdown(std::chrono::system_clock::time_point deadline) {
+    grpc_->Shutdown(deadline);
+  }
 
   /// Cancels all calls immediately. REQUIRES: Shutdown() was called.
   void CancelAll();

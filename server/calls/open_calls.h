@@ -6,31 +6,16 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <list>
-#include <memory>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "core/base/mutex.h"
+#include "server/calls/listeners.h"
 
 namespace topk {
 
-/// A long-lived call.
-class OpenStream {
- public:
-  /// Ends the stream if it would no longer be admitted. Thread-safe.
-  virtual void Recheck() = 0;
-
- protected:
-  ~OpenStream() = default;
-};
-
-/// Counts the calls in flight, waits for them to end, and lists the open
-/// streams. Thread-safe.
+/// Counts the calls in flight and waits for them to end. Thread-safe.
 class OpenCalls {
  public:
-  using Streams = std::list<std::weak_ptr<OpenStream>>;
   using Clock = std::chrono::steady_clock;
 
   /// Records the arrival of a call.
@@ -46,29 +31,9 @@ class OpenCalls {
     none_.notify_all();
   }
 
-  /// Adds a stream to the list. Pass the result to RemoveStream() when the
-  /// stream is destroyed.
-  Streams::iterator AddStream(std::weak_ptr<OpenStream> stream) {
-    const MutexLock lock(mutex_);
-    return streams_.insert(streams_.end(), std::move(stream));
-  }
-  void RemoveStream(Streams::iterator stream) {
-    const MutexLock lock(mutex_);
-    streams_.erase(stream);
-  }
-
-  /// Calls Recheck() on each open stream.
-  void RecheckStreams() {
-    std::vector<std::shared_ptr<OpenStream>> open;
-    {
-      const MutexLock lock(mutex_);
-      for (const auto& stream : streams_) open.push_back(stream.lock());
-    }
-    // Unlocked: releasing a stream may destroy it, which calls RemoveStream().
-    for (const auto& stream : open) {
-      if (stream != nullptr) stream->Recheck();
-    }
-  }
+  /// The open streams. OnChange() ends a stream that would no longer be
+  /// admitted.
+  Listeners& streams() { return streams_; }
 
   int64_t count() const { return count_; }
 
@@ -96,7 +61,7 @@ class OpenCalls {
   std::atomic<int64_t> arrived_ = 0;
   std::condition_variable_any none_;
   Mutex mutex_;
-  Streams streams_ TOPK_GUARDED_BY(mutex_);
+  Listeners streams_;
 };
 
 }  // namespace topk

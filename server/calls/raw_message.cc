@@ -1,6 +1,7 @@
 #include "server/calls/raw_message.h"
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/proto_buffer_reader.h>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
-#include <memory_resource>
 #include <string>
 #include <utility>
 
@@ -24,6 +24,9 @@ using Parts = std::vector<std::span<const std::byte>>;
 
 // Maximum number of slices that a poller visits, at up to 10 ns each.
 constexpr int64_t kMaxPollerSlices = 4096;
+// Maximum memory of a message that a poller parses. Bounds the parsing time: an
+// empty nested message takes two bytes, but 200 ns and 200 bytes of memory.
+constexpr int64_t kMaxPollerMemory = int64_t{96} << 10;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
 // A growing array may take this many times the memory of its elements: capacity
@@ -55,22 +58,14 @@ struct Field {
 
 // The fields of a message type. REQUIRES: the type is not recursive.
 struct Fields {
-  explicit Fields(const Descriptor& type);
+  Fields() = default;
+  // The fields at the paths `data` hold the tensor data.
+  explicit Fields(const Descriptor& type,
+                  std::initializer_list<std::initializer_list<int>> data = {});
 
   const Field& Find(uint32_t number) const {
     static const Field unknown;
     return number < by_number.size() ? by_number[number] : unknown;
-  }
-
-  // Marks the field at `path` as the tensor data.
-  Fields& SetData(std::initializer_list<int> path) {
-    Fields* fields = this;
-    for (const int number : path) {
-      Field& field = fields->by_number[static_cast<size_t>(number)];
-      if (field.kind == FieldKind::kText) field.kind = FieldKind::kData;
-      fields = field.fields.get();
-    }
-    return *this;
   }
 
   std::vector<Field> by_number;
@@ -114,7 +109,8 @@ Field Describe(const FieldDescriptor& from) {
   return field;
 }
 
-Fields::Fields(const Descriptor& type) {
+Fields::Fields(const Descriptor& type,
+               std::initializer_list<std::initializer_list<int>> data) {
   constexpr int64_t kAllocation = 16;
   constexpr int64_t kFirstElements = 48;
   constexpr int64_t kMapEntry = 192;  // with its key and share of the table
@@ -133,6 +129,14 @@ Fields::Fields(const Descriptor& type) {
       memory += kFirstElements;
     if (entry) memory += field.memory;  // allocated even if not sent
   }
+  for (const auto& path : data) {
+    Fields* fields = this;
+    for (const int number : path) {
+      Field& field = fields->by_number[static_cast<size_t>(number)];
+      if (field.kind == FieldKind::kText) field.kind = FieldKind::kData;
+      fields = field.fields.get();
+    }
+  }
 }
 
 // Iterates over a buffer's slices.
@@ -147,6 +151,12 @@ class SliceReader final : public grpc::ProtoBufferReader {
   }
 };
 
+Status MalformedMessage() {
+  return InvalidArgument("MALFORMED_MESSAGE", "",
+                         "the request is not a valid protobuf message of this "
+                         "method's request type");
+}
+
 Status TooMuchToParse() {
   return ResourceExhausted("TOO_MUCH_TO_PARSE", "",
                            StrCat("the message has more than ", kMaxParsedBytes,
@@ -160,10 +170,9 @@ Status TooManyNumbers() {
              " bytes must have its tensor in raw_input_contents"));
 }
 
-// Reads a message in one pass over its slices. Keeps the bytes of known fields
-// for the generated parser, which handles repeated singular fields and several
-// members of a oneof. A singular field with the tensor data is kept as an empty
-// field.
+// Reads a message in one pass over its slices. Copies the known fields for the
+// generated parser, which handles repeated singular fields and several members
+// of a oneof. Copies an empty field for a singular field with the tensor data.
 class Scanner {
  public:
   // `data` receives the tensor data: the last occurrence of a singular field,
@@ -171,10 +180,12 @@ class Scanner {
   Scanner(grpc::ByteBuffer& bytes, Reader reader, const ChargeParsed& charge,
           std::span<Parts> data)
       : slices_(&bytes),
-        end_(static_cast<int64_t>(bytes.Length())),
         poller_(reader == Reader::kPoller),
         charge_(charge),
-        data_(data) {}
+        data_(data) {
+    static_cast<void>(input_.PushLimit(static_cast<int>(bytes.Length())));
+    kept_.reserve(kUsuallyKept);
+  }
 
   // Parses the message into `to`, which is empty after an error.
   StepStatus Read(const Fields& fields, google::protobuf::Message& to) {
@@ -185,10 +196,7 @@ class Scanner {
       if (too_long_) return kNeedsWorker;
       return failure_.has_value() ? *failure_ : MalformedMessage();
     }
-    FlushRun();
-    if (to.ParseFromArray(kept_.data(), static_cast<int>(kept_.size()))) {
-      return Status();
-    }
+    if (to.ParseFromString(kept_)) return Status();
     to.Clear();
     return MalformedMessage();
   }
@@ -197,77 +205,110 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // The generated parser's limits: bytes of a tag or size, bytes of any varint,
-  // nesting depth of messages and groups.
+  // The generated parser's limits: bytes of a tag or size, nesting depth of
+  // messages and groups.
   static constexpr int kMaxVarint32 = 5;
-  static constexpr int kMaxVarint64 = 10;
   static constexpr int kMaxDepth = 100;
+  static constexpr size_t kUsuallyKept = 512;
 
-  bool Scan(const Fields& fields) {
-    while (Position() < end_) {
-      if (!ScanField(fields) || Position() > end_ || !Fits(0) ||
+  // Scans the fields of a message, or of the group that `end_tag` ends.
+  bool Scan(const Fields& fields, uint32_t end_tag = 0) {
+    while (true) {
+      const int begin = input_.CurrentPosition();
+      const uint32_t tag = input_.ReadTag();
+      if (input_.CurrentPosition() - begin > kMaxVarint32) return false;
+      if (tag == end_tag) return tag != 0 || input_.ConsumedEntireMessage();
+      if (tag >> 3 == 0 || !ScanField(fields.Find(tag >> 3), tag) || !Fits(0) ||
           !ChargeStep()) {
         return false;
       }
     }
-    return true;
   }
 
-  bool ScanField(const Fields& fields) {
-    const size_t begin = KeptSize();
-    uint32_t tag = 0;
-    if (!ReadTag(tag)) return false;
-    const Field& field = fields.Find(tag >> 3);
+  bool ScanField(const Field& field, uint32_t tag) {
     const auto type = WireFormatLite::GetTagWireType(tag);
+    if (type == WireFormatLite::WIRETYPE_START_GROUP) return SkipGroup(tag);
     if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
-      if (field.kind != FieldKind::kNumber || field.wire_type != type) {
-        return DropSince(begin) && Skip(tag) && KeepAgain();
-      }
-      memory_ += field.memory;
-      return Skip(tag);
+      return field.kind == FieldKind::kNumber && field.wire_type == type
+                 ? KeepNumber(field, tag)
+                 : WireFormatLite::SkipField(&input_, tag);
     }
-    const size_t size_begin = KeptSize();
-    int64_t size = 0;
-    if (!ReadSize(size)) return false;
+    const int begin = input_.CurrentPosition();
+    int size = 0;
+    if (!input_.ReadVarintSizeAsInt(&size)) return false;
+    const int size_bytes = input_.CurrentPosition() - begin;
+    if (size_bytes > kMaxVarint32 || size > input_.BytesUntilLimit()) {
+      return false;
+    }
     switch (field.kind) {
       case FieldKind::kMessage:
-        return ScanMessage(field, size_begin, size);
+        return ScanMessage(field, tag, size, size_bytes);
       case FieldKind::kData:
-        DropSince(field.repeated ? begin : size_begin);
-        if (!field.repeated) kept_.push_back(0);
-        return RecordData(field, size) && KeepAgain();
+        if (!field.repeated) KeepTagAndSize(tag, 0);
+        return RecordData(field, size);
       case FieldKind::kText:
-        memory_ += field.memory + 2 * size;
-        return Fits(size) && Skip(size);
+        memory_ += field.memory + 2 * int64_t{size};
+        KeepTagAndSize(tag, size);
+        return Fits(size) && Keep(size);
       case FieldKind::kNumber:
-        if (field.repeated) return ScanPacked(field, size);
+        if (field.repeated) return ScanPacked(field, tag, size);
         break;
       case FieldKind::kUnknown:
         break;
     }
-    return Fits(size) && DropSince(begin) && Skip(size) && KeepAgain();
+    return Fits(size) && input_.Skip(size);
   }
 
-  // Scans a nested message. Its size was kept at `size_begin`.
-  bool ScanMessage(const Field& field, size_t size_begin, int64_t size) {
+  bool SkipGroup(uint32_t tag) {
+    static const Fields no_fields;
+    const uint32_t end_tag = WireFormatLite::MakeTag(
+        static_cast<int>(tag >> 3), WireFormatLite::WIRETYPE_END_GROUP);
+    return ++depth_ <= kMaxDepth && Scan(no_fields, end_tag) && depth_-- > 0;
+  }
+
+  bool KeepNumber(const Field& field, uint32_t tag) {
     memory_ += field.memory;
-    const size_t begin = KeptSize();
-    const int64_t outer_end = std::exchange(end_, Position() + size);
+    KeepVarint(tag);
+    if (field.wire_type == WireFormatLite::WIRETYPE_FIXED64) return Keep(8);
+    if (field.wire_type == WireFormatLite::WIRETYPE_FIXED32) return Keep(4);
+    uint64_t value = 0;
+    if (!input_.ReadVarint64(&value)) return false;
+    KeepVarint(value);
+    return true;
+  }
+
+  void KeepVarint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) {
+      kept_.push_back(static_cast<char>(value | 0x80));
+    }
+    kept_.push_back(static_cast<char>(value));
+  }
+
+  void KeepTagAndSize(uint32_t tag, int size) {
+    KeepVarint(tag);
+    KeepVarint(static_cast<uint64_t>(size));
+  }
+
+  // `size_bytes` is the length of the varint `size`.
+  bool ScanMessage(const Field& field, uint32_t tag, int size, int size_bytes) {
+    memory_ += field.memory;
+    KeepVarint(tag);
+    kept_.append(static_cast<size_t>(size_bytes), '\0');
+    const size_t begin = kept_.size();
+    const auto outer = input_.PushLimit(size);
     if (++depth_ > kMaxDepth || !Scan(*field.fields)) return false;
     --depth_;
-    end_ = outer_end;
-    size_t kept = KeptSize() - begin;
-    if (kept == static_cast<size_t>(size)) return true;
-    // Fewer bytes than `size` were kept. Overwrite the old size in place,
-    // padding the varint to the same length.
-    FlushRun();
-    for (size_t i = size_begin; i < begin; ++i, kept >>= 7) {
-      kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
+    input_.PopLimit(outer);
+    // At most `size` bytes were kept. Pad their varint to the same length.
+    size_t kept = kept_.size() - begin;
+    for (int i = size_bytes; i > 0; --i, kept >>= 7) {
+      kept_[begin - static_cast<size_t>(i)] =
+          static_cast<char>((kept & 0x7f) | (i > 1) << 7);
     }
     return true;
   }
 
-  bool RecordData(const Field& field, int64_t size) {
+  bool RecordData(const Field& field, int size) {
     Parts* parts = &data_.front();
     if (field.repeated) {
       parts = data_count_ < data_.size() ? &data_[data_count_] : nullptr;
@@ -276,14 +317,12 @@ class Scanner {
     }
     ++data_count_;
     exempt_ += size;
-    return Take(size, [parts](const uint8_t* part, int64_t bytes) {
-      if (parts == nullptr) return;
-      parts->push_back({reinterpret_cast<const std::byte*>(part),
-                        static_cast<size_t>(bytes)});
+    return Take(size, [parts](std::span<const std::byte> part) {
+      if (parts != nullptr) parts->push_back(part);
     });
   }
 
-  bool ScanPacked(const Field& field, int64_t size) {
+  bool ScanPacked(const Field& field, uint32_t tag, int size) {
     if (field.typed) {
       exempt_ += size;
       typed_bytes_ += size;
@@ -293,142 +332,53 @@ class Scanner {
     } else if (!Fits(size)) {
       return false;
     }
-    return Take(size, [&](const uint8_t* part, int64_t bytes) {
-      if (field.wire_type != WireFormatLite::WIRETYPE_VARINT) {
-        memory_ += kArrayGrowth * bytes;
-        return;
-      }
-      const auto ends_number = [](uint8_t byte) { return byte < 0x80; };
-      memory_ += field.memory * std::count_if(part, part + bytes, ends_number);
+    KeepTagAndSize(tag, size);
+    const bool is_varint = field.wire_type == WireFormatLite::WIRETYPE_VARINT;
+    return Keep(size, [&](std::span<const std::byte> part) {
+      const auto ends_number = [](std::byte byte) {
+        return byte < std::byte{0x80};
+      };
+      memory_ += is_varint
+                     ? field.memory * std::ranges::count_if(part, ends_number)
+                     : kArrayGrowth * static_cast<int64_t>(part.size());
     });
   }
 
-  // Skips the value of a field whose tag was read.
-  bool Skip(uint32_t tag) {
-    uint64_t value = 0;
-    int64_t size = 0;
-    switch (WireFormatLite::GetTagWireType(tag)) {
-      case WireFormatLite::WIRETYPE_VARINT:
-        return ReadVarint(kMaxVarint64, value);
-      case WireFormatLite::WIRETYPE_FIXED64:
-        return Skip(int64_t{8});
-      case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
-        return ReadSize(size) && Fits(size) && Skip(size);
-      case WireFormatLite::WIRETYPE_START_GROUP:
-        return SkipGroup(tag >> 3);
-      case WireFormatLite::WIRETYPE_FIXED32:
-        return Skip(int64_t{4});
-      default:
-        return false;
-    }
-  }
-
-  bool SkipGroup(uint32_t number) {
-    if (++depth_ > kMaxDepth) return false;
-    const uint32_t end = WireFormatLite::MakeTag(
-        static_cast<int>(number), WireFormatLite::WIRETYPE_END_GROUP);
-    uint32_t tag = 0;
-    while (ReadTag(tag) && tag != end) {
-      if (!Skip(tag) || !Fits(0)) return false;
-    }
-    --depth_;
-    return tag == end;
-  }
-
-  bool Skip(int64_t size) {
-    return Take(size, [](const uint8_t*, int64_t) {});
-  }
-
-  bool ReadTag(uint32_t& tag) {
-    uint64_t value = 0;
-    if (!ReadVarint(kMaxVarint32, value)) return false;
-    tag = static_cast<uint32_t>(value);
-    return tag >> 3 != 0;
-  }
-
-  bool ReadSize(int64_t& size) {
-    constexpr uint64_t kMax = INT32_MAX - 16;
-    uint64_t value = 0;
-    if (!ReadVarint(kMaxVarint32, value) || value > kMax) return false;
-    size = static_cast<int64_t>(value);
-    return size <= end_ - Position();
-  }
-
-  bool ReadVarint(int max_bytes, uint64_t& value) {
-    if (next_ != slice_end_ && *next_ < 0x80) {  // fast path
-      value = *next_++;
-      return true;
-    }
-    value = 0;
-    for (int i = 0; i < max_bytes; ++i) {
-      if (next_ == slice_end_ && !NextSlice()) return false;
-      const uint8_t byte = *next_++;
-      value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
-
-  // Consumes `size` bytes. Calls sink(data, bytes) for each contiguous part.
+  // Consumes `size` bytes. Calls sink(part) for each contiguous part.
   template <class Sink>
-  bool Take(int64_t size, const Sink& sink) {
+  bool Take(int size, const Sink& sink) {
     while (size > 0) {
-      if (next_ == slice_end_ && !NextSlice()) return false;
-      const int64_t part = std::min<int64_t>(size, slice_end_ - next_);
-      sink(next_, part);
-      next_ += part;
+      const void* data = nullptr;
+      int part = 0;
+      if (!input_.GetDirectBufferPointer(&data, &part)) return false;
+      part = std::min(part, size);
+      sink(std::span(static_cast<const std::byte*>(data),
+                     static_cast<size_t>(part)));
       size -= part;
-      if (!ChargeStep()) return false;
+      if (!input_.Skip(part) || !ChargeStep()) return false;
     }
     return true;
   }
 
-  bool NextSlice() {
-    if (!dropping_) FlushRun();
-    const void* data = nullptr;
-    int size = 0;
-    do {
-      if (!slices_.Next(&data, &size)) return false;
-    } while (size == 0);
-    run_ = next_ = static_cast<const uint8_t*>(data);
-    slice_end_ = next_ + size;
-    slice_end_position_ += size;
-    return true;
+  // Like Take(), but also keeps the bytes.
+  template <class Sink>
+  bool Keep(int size, const Sink& sink) {
+    return Take(size, [&](std::span<const std::byte> part) {
+      sink(part);
+      kept_.append(reinterpret_cast<const char*>(part.data()), part.size());
+    });
   }
-
-  int64_t Position() const {
-    return slice_end_position_ - (slice_end_ - next_);
-  }
-
-  // Returns how many bytes have been kept so far. REQUIRES: !dropping_.
-  size_t KeptSize() const {
-    return kept_.size() + static_cast<size_t>(next_ - run_);
-  }
-
-  void FlushRun() {
-    kept_.append(reinterpret_cast<const char*>(run_),
-                 static_cast<size_t>(next_ - run_));
-    run_ = next_;
-  }
-
-  // Truncates the kept bytes to `size`, and drops further bytes until
-  // KeepAgain().
-  bool DropSince(size_t size) {
-    FlushRun();
-    kept_.resize(size);
-    return dropping_ = true;
-  }
-
-  bool KeepAgain() {
-    run_ = next_;
-    dropping_ = false;
-    return true;
+  bool Keep(int size) {
+    return Keep(size, [](std::span<const std::byte>) {});
   }
 
   // Returns whether `size` more bytes are within the limit on parsed bytes.
-  bool Fits(int64_t size) {
-    const int64_t parsed = Position() + size - exempt_;
-    if (poller_) return parsed <= kMaxPollerBytes || TooLong();
+  bool Fits(int size) {
+    const int64_t parsed = int64_t{input_.CurrentPosition()} + size - exempt_;
+    if (poller_) {
+      return (parsed <= kMaxPollerBytes && memory_ <= kMaxPollerMemory) ||
+             TooLong();
+    }
     if (parsed > kMaxParsedBytes) failure_ = TooMuchToParse();
     return parsed <= kMaxParsedBytes;
   }
@@ -441,8 +391,7 @@ class Scanner {
   // Returns the memory not charged yet. kept_ may use twice its size, and its
   // outgrown buffers as much again.
   int64_t Uncharged() const {
-    const size_t kept = dropping_ ? kept_.size() : KeptSize();
-    return memory_ + 4 * static_cast<int64_t>(kept) - charged_;
+    return memory_ + 4 * static_cast<int64_t>(kept_.size()) - charged_;
   }
 
   // A poller may give up, so it charges only at the end.
@@ -460,20 +409,11 @@ class Scanner {
   }
 
   SliceReader slices_;
-  const uint8_t* next_ = nullptr;
-  const uint8_t* slice_end_ = nullptr;
-  int64_t slice_end_position_ = 0;
-  int64_t end_;         // end of the message being scanned
+  google::protobuf::io::CodedInputStream input_{&slices_};
   int64_t exempt_ = 0;  // not counted against kMaxParsedBytes
   int64_t typed_bytes_ = 0;
   int depth_ = 0;
-  // The known fields: kept_, then the bytes [run_, next_) of the current slice.
-  std::array<char, 512> first_kept_;
-  std::pmr::monotonic_buffer_resource kept_memory_{first_kept_.data(),
-                                                   first_kept_.size()};
-  std::pmr::string kept_{&kept_memory_};
-  const uint8_t* run_ = nullptr;
-  bool dropping_ = false;
+  std::string kept_;  // the known fields
   const bool poller_;
   bool too_long_ = false;          // for a poller
   std::optional<Status> failure_;  // unset if malformed
@@ -484,62 +424,52 @@ class Scanner {
   size_t data_count_ = 0;
 };
 
-// Reads a message with one tensor. `has_data` returns whether the data field is
-// set in the parsed message.
-template <class Message, class HasData>
+bool HasData(const v1::TopKRequest& request) {
+  return request.tensor().has_data();
+}
+bool HasData(const v1::TopKRequestChunk& chunk) { return chunk.has_data(); }
+
+// Reads a message with one tensor.
+template <class Message>
 StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
                 const ChargeParsed& charge, const Fields& fields,
-                const HasData& has_data, RawMessage<Message>& to) {
+                RawMessage<Message>& to) {
   to.data.clear();
   Scanner scanner(bytes, reader, charge, {&to.data, 1});
   const StepStatus status = scanner.Read(fields, to.message);
-  const bool ok = !NeedsWorker(status) && status->ok();
-  if (!ok || !has_data(to.message)) to.data.clear();
+  // A later member of the oneof, or an error, replaces the data.
+  if (!HasData(to.message)) to.data.clear();
   return status;
 }
 
 }  // namespace
 
-Status MalformedMessage() {
-  return InvalidArgument("MALFORMED_MESSAGE", "",
-                         "the request is not a valid protobuf message of this "
-                         "method's request type");
-}
-
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge,
                    RawMessage<v1::TopKRequest>& to) {
-  static const Fields fields =
-      std::move(Fields(*v1::TopKRequest::descriptor())
-                    .SetData({v1::TopKRequest::kTensorFieldNumber,
-                              v1::Tensor::kDataFieldNumber}));
-  const auto has_data = [](const v1::TopKRequest& request) {
-    return request.tensor().has_data();
-  };
-  return Read(bytes, reader, charge, fields, has_data, to);
+  static const Fields fields(
+      *v1::TopKRequest::descriptor(),
+      {{v1::TopKRequest::kTensorFieldNumber, v1::Tensor::kDataFieldNumber}});
+  return Read(bytes, reader, charge, fields, to);
 }
 
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge,
                    RawMessage<v1::TopKRequestChunk>& to) {
-  static const Fields fields =
-      std::move(Fields(*v1::TopKRequestChunk::descriptor())
-                    .SetData({v1::TopKRequestChunk::kDataFieldNumber})
-                    .SetData({v1::TopKRequestChunk::kHeaderFieldNumber,
-                              v1::TopKRequest::kTensorFieldNumber,
-                              v1::Tensor::kDataFieldNumber}));
-  const auto has_data = [](const v1::TopKRequestChunk& chunk) {
-    return chunk.has_data();
-  };
-  return Read(bytes, reader, charge, fields, has_data, to);
+  static const Fields fields(
+      *v1::TopKRequestChunk::descriptor(),
+      {{v1::TopKRequestChunk::kDataFieldNumber},
+       {v1::TopKRequestChunk::kHeaderFieldNumber,
+        v1::TopKRequest::kTensorFieldNumber, v1::Tensor::kDataFieldNumber}});
+  return Read(bytes, reader, charge, fields, to);
 }
 
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawInfer& to) {
   using inference::ModelInferRequest;
-  static const Fields fields = std::move(
-      Fields(*ModelInferRequest::descriptor())
-          .SetData({ModelInferRequest::kRawInputContentsFieldNumber}));
+  static const Fields fields(
+      *ModelInferRequest::descriptor(),
+      {{ModelInferRequest::kRawInputContentsFieldNumber}});
   for (Parts& parts : to.contents) parts.clear();
   Scanner scanner(bytes, reader, charge, to.contents);
   const StepStatus status = scanner.Read(fields, to.message);

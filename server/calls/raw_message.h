@@ -21,9 +21,6 @@
 
 namespace topk {
 
-/// The parts of a tensor's data, split at arbitrary bytes.
-using Pieces = std::span<const std::span<const std::byte>>;
-
 /// A request, or a chunk of a stream, whose tensor data is not copied.
 template <class Message>
 struct RawMessage {
@@ -47,9 +44,6 @@ struct RawInfer {
   /// The number of raw contents in the message.
   size_t content_count = 0;
 };
-
-/// Returns the INVALID_ARGUMENT status for a message that cannot be parsed.
-Status MalformedMessage();
 
 /// The kind of thread that reads a message. A poller gives up if the message
 /// has too many slices or fields. A worker then starts over.

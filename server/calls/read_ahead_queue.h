@@ -36,8 +36,6 @@ class ReadAheadQueue {
     bool read = false;
     /// The caller is now the consumer and must call Take() or TakeOne().
     bool consume = false;
-    /// The stream had already ended, so the message was not added.
-    bool late = false;
   };
 
   /// Returns whether a message added now would have to wait.
@@ -53,7 +51,7 @@ class ReadAheadQueue {
     const MutexLock lock(mutex_);
     reading_ = false;
     is_paused_ |= pause;
-    if (stopped_ || ended_) return {.late = true};
+    if (stopped_ || ended_) return {};
     received_at_ = std::chrono::steady_clock::now();
     bytes_ += message.bytes;
     total_bytes_ += message.bytes;

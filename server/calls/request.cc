@@ -1,7 +1,6 @@
 #include "server/calls/request.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "server/telemetry/call_span.h"
 
@@ -37,13 +36,11 @@ StepStatus TensorRequest::ReadAndPrepare(Reader reader) {
 
 Status TensorRequest::PrepareRead() {
   v1::TopKRequest& request = read_.message;
-  size_t bytes = request.tensor().data().size();
-  size_t pieces = 1;
-  if (!read_.data.empty()) {
-    bytes = 0;
-    for (const auto& piece : read_.data) bytes += piece.size();
-    pieces = read_.data.size();
+  if (read_.data.empty()) {
+    read_.data = {std::as_bytes(std::span(request.tensor().data()))};
   }
+  size_t bytes = 0;
+  for (const auto& piece : read_.data) bytes += piece.size();
   stats_.tensor_bytes = static_cast<int64_t>(bytes);
   if (Status s = memory_.OpenTensor(request, admitted_.caller.is_local);
       !s.ok())
@@ -54,12 +51,11 @@ Status TensorRequest::PrepareRead() {
   const std::optional<int64_t> shared = memory_.tensor_bytes();
   if (shared) {
     stats_.tensor_bytes = *shared;
-    pieces = 1;
     request.mutable_tensor()->clear_source();
   }
   stats_.computing = true;
-  Result<PreparedRequest> prepared =
-      service_.engine().Prepare(request, stats_.tensor_bytes, pieces);
+  Result<PreparedRequest> prepared = service_.engine().Prepare(
+      request, stats_.tensor_bytes, read_.data.size());
   if (!prepared.ok()) {
     Status status = prepared.status();
     if (shared && status.field == "tensor.data") {
@@ -94,17 +90,13 @@ bool TensorRequest::MayRunOnPoller() const {
 Status TensorRequest::Run(const Cancellation* cancellation) {
   return CatchBadAlloc([&]() -> Status {
     stats_.RecordStage(Stage::kQueue);
-    std::span<const std::byte> whole =
-        std::as_bytes(std::span(read_.message.tensor().data()));
-    Pieces data = read_.data.empty() ? Pieces(&whole, 1) : read_.data;
     if (memory_.tensor_bytes()) {
       const auto shared = memory_.ReadTensor(cancellation);
       if (!shared.ok()) return codec_->Translate(shared.status());
-      whole = *shared;
-      data = Pieces(&whole, 1);
+      read_.data = {*shared};
     }
     Result<v1::TopKResponse> computed =
-        service_.engine().Run(*prepared_, data, cancellation);
+        service_.engine().Run(*prepared_, read_.data, cancellation);
     if (!computed.ok()) {
       stats_.RecordStage(Stage::kDecode);
       return codec_->Translate(computed.status());

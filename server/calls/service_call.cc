@@ -21,7 +21,7 @@ ServiceCall::ServiceCall(TopKService& service, Call& call, Kind kind)
 }
 
 ServiceCall::~ServiceCall() {
-  if (stream_.has_value()) service_.open_calls().RemoveStream(*stream_);
+  if (stream_.has_value()) service_.open_calls().streams().Remove(*stream_);
   service_.open_calls().Leave();
 }
 
@@ -36,9 +36,9 @@ void ServiceCall::OnArrival() {
   // gRPC caches the auth context on first use, so get it before several threads
   // use the call's context.
   (void)call_.context().auth_context();
-  stream_ = service_.open_calls().AddStream(
-      std::shared_ptr<OpenStream>(call_.shared_from_this(), this));
-  Recheck();  // the result of AdmitCall() may be outdated
+  stream_ = service_.open_calls().streams().Add(
+      std::shared_ptr<Listener>(call_.shared_from_this(), this));
+  OnChange();  // the result of AdmitCall() may be outdated
 }
 
 void ServiceCall::ContinueTrace() {
@@ -62,7 +62,7 @@ void ServiceCall::ContinueTrace() {
   call_.set_trace_parent(ToTraceParent(info_.trace));
 }
 
-void ServiceCall::Recheck() {
+void ServiceCall::OnChange() {
   const Status status = service_.admission().CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "core/base/status.h"
 #include "server/admission/admission_controller.h"
@@ -16,7 +15,7 @@
 namespace topk {
 
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
-class ServiceCall : public CallHandler, private OpenStream {
+class ServiceCall : public CallHandler, private Listener {
  public:
   /// kMany is a stream whose messages are requests, each with its own span.
   enum class Kind { kUnary, kStream, kMany };
@@ -62,16 +61,16 @@ class ServiceCall : public CallHandler, private OpenStream {
  private:
   void OnArrival() final;
   void RecordEnd(const Status& status) final;
-  void Recheck() final;
+  void OnChange() final;
   void ContinueTrace();
 
   const Kind kind_;
   // Set when the call arrives, before another thread uses them.
-  std::optional<OpenCalls::Streams::iterator> stream_;
+  std::optional<Listeners::Entry> stream_;
   CallInfo info_;
   AdmittedCall admitted_;
   std::unique_ptr<CallSpan> span_;     // null unless the call is sampled
-  std::atomic<bool> revoked_ = false;  // set by Recheck()
+  std::atomic<bool> revoked_ = false;  // set by OnChange()
 };
 
 }  // namespace topk

@@ -25,13 +25,16 @@ google::rpc::Status ToRpcStatus(const Status& status) {
   const std::string field = status.field.substr(0, kMaxStatusText);
   rpc.set_code(static_cast<int>(status.code));
   rpc.set_message(message);
+  const auto add = [&rpc](const google::protobuf::Message& detail) {
+    static_cast<void>(rpc.add_details()->PackFrom(detail));
+  };
 
   google::rpc::ErrorInfo info;
   info.set_reason(status.reason);
   info.set_domain(kDomain);
   const bool retry = status.retry_after.count() > 0;
   if (!field.empty() && !retry) (*info.mutable_metadata())["field"] = field;
-  static_cast<void>(rpc.add_details()->PackFrom(info));
+  add(info);
 
   if (status.code == Code::kInvalidArgument && !field.empty()) {
     google::rpc::BadRequest bad;
@@ -39,20 +42,20 @@ google::rpc::Status ToRpcStatus(const Status& status) {
         *bad.add_field_violations();
     violation.set_field(field);
     violation.set_description(message);
-    static_cast<void>(rpc.add_details()->PackFrom(bad));
+    add(bad);
   }
   if (retry && status.code == Code::kResourceExhausted) {
     google::rpc::QuotaFailure failure;
     google::rpc::QuotaFailure::Violation& violation = *failure.add_violations();
     violation.set_subject(field);
     violation.set_description(message);
-    static_cast<void>(rpc.add_details()->PackFrom(failure));
+    add(failure);
   }
   if (retry) {
     google::rpc::RetryInfo delay;
     *delay.mutable_retry_delay() =
         TimeUtil::MillisecondsToDuration(status.retry_after.count());
-    static_cast<void>(rpc.add_details()->PackFrom(delay));
+    add(delay);
   }
   return rpc;
 }

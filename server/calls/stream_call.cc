@@ -6,20 +6,74 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
+#include "core/base/mutex.h"
+#include "core/base/text.h"
 #include "server/calls/handlers.h"
-#include "server/calls/held_bytes.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/service_call.h"
-#include "server/calls/streamed_request.h"
+#include "server/calls/write_message.h"
+#include "server/shared_memory/request_memory.h"
+#include "server/telemetry/call_span.h"
 
 namespace topk {
 namespace {
+
+// A stream is charged at most this multiple of the bytes received from its
+// client, because a header alone may announce gigabytes.
+constexpr int64_t kChargedPerByte = 64;
+
+Status HeaderMissing(const char* field) {
+  return InvalidArgument("HEADER_MISSING", field,
+                         "the first message of a stream must be the header");
+}
+
+// Charges memory for the messages that a stream holds. Memory can be reserved
+// in advance, so that a stream that has started does not run out of memory for
+// its messages. Thread-safe. Errors are those of Charge::Add().
+class HeldBytes {
+ public:
+  explicit HeldBytes(InFlightLimiter::Reservation& reservation)
+      : charge_(reservation) {}
+
+  // Reserves `bytes` bytes until this object is destroyed.
+  Status Reserve(Size bytes) {
+    const MutexLock lock(mutex_);
+    reserved_ = bytes.value();
+    return Cover();
+  }
+
+  // Charges a message of `bytes` bytes until Release(bytes).
+  Status Hold(int64_t bytes) {
+    const MutexLock lock(mutex_);
+    held_ += bytes;
+    return Cover();
+  }
+
+  void Release(int64_t bytes) {
+    const MutexLock lock(mutex_);
+    held_ -= bytes;
+    charge_.Shrink(std::max(held_, reserved_));
+  }
+
+ private:
+  // Raises the charge to the larger of held_ and reserved_.
+  Status Cover() TOPK_REQUIRES(mutex_) {
+    const Size missing = Size(std::max(held_, reserved_)) - charge_.bytes();
+    return missing == 0 ? Status() : charge_.Add(missing);
+  }
+
+  Mutex mutex_;
+  InFlightLimiter::Charge charge_ TOPK_GUARDED_BY(mutex_);
+  int64_t held_ TOPK_GUARDED_BY(mutex_) = 0;
+  int64_t reserved_ TOPK_GUARDED_BY(mutex_) = 0;
+};
 
 // Computes messages while the next ones are received. Two sequences run
 // concurrently and share only `queue_` and `held_`:
@@ -32,6 +86,7 @@ namespace {
 // Computing, by one consumer at a time:
 //   idle -> Proceed() on the poller of OnRead() or Interrupt()
 //        -> Proceed() on a worker, if a step is too long for the poller
+//           (the steps: ReadHeader(), Start(), ReadData() ..., Finish())
 //        -> idle, once no message is ready,
 //           or SendNext() -> OnWritten() -> SendNext() -> ... -> finished,
 //           or Fail() -> finished.
@@ -40,29 +95,21 @@ class StreamCall final : public ServiceCall {
   StreamCall(TopKService& service, Call& call)
       : ServiceCall(service, call, Kind::kStream),
         held_(admitted().reservation),
-        request_(service, admitted(), held_, call.cancellation()) {}
+        charge_(admitted().reservation) {}
 
  private:
   struct Item {
-    grpc::ByteBuffer message;
-    int64_t bytes;
+    std::unique_ptr<grpc::ByteBuffer> message;
+    int64_t bytes;  // size of the message
     int64_t held_bytes = 0;
-
-    // A ByteBuffer can be swapped, but not moved.
-    explicit Item(grpc::ByteBuffer& from)
-        : bytes(static_cast<int64_t>(from.Length())) {
-      message.Swap(&from);
-    }
-    Item(Item&& other) noexcept
-        : bytes(other.bytes), held_bytes(other.held_bytes) {
-      message.Swap(&other.message);
-    }
   };
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     ReadAheadQueue<Item>::Next next;
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
-    Item item(message);
+    Item item{std::make_unique<grpc::ByteBuffer>(),
+              static_cast<int64_t>(message.Length())};
+    item.message->Swap(&message);
     if (!ok) {
       next = queue_.ReceiveEnd();
     } else if (Status s = Admit(item); s.ok()) {
@@ -77,9 +124,10 @@ class StreamCall final : public ServiceCall {
   // Admits the request when its header arrives. Later messages count against
   // the rate limit, which delays the next read.
   Status Admit(Item& item) {
-    const int64_t slices = SliceMemory(item.message);
+    const int64_t slices = SliceMemory(*item.message);
     if (!std::exchange(has_header_, true)) {
-      return request_.Admit(item.bytes, slices);
+      return service_.admission().AdmitRequest(admitted(), item.bytes, slices,
+                                               charge_);
     }
     service_.admission().DebitUnchecked(admitted(), item.bytes);
     // Memory of the item itself: many small items may wait.
@@ -140,40 +188,137 @@ class StreamCall final : public ServiceCall {
   // stream was interrupted and this function has called Fail().
   bool NextItem() {
     if (item_.has_value() || end_) return true;
-    const auto taken = queue_.TakeOne(item_, request_.start_bytes());
+    const auto taken = queue_.TakeOne(item_, start_bytes_);
     WidenRace();
     if (taken.read) ReadWithinRate();
     if (!taken.any && !taken.end) return false;
     if (!taken.status.ok()) return Fail(taken.status), false;
     end_ = taken.end;
     received_ = taken.total_bytes;
-    RequestStats& stats = request_.stats();
-    stats.Arrive(taken.any ? std::max(taken.since, stats.stages_end())
-                           : RequestStats::Clock::now());
-    stats.RecordStage(Stage::kQueue);
+    stats_.Arrive(taken.any ? std::max(taken.since, stats_.stages_end())
+                            : RequestStats::Clock::now());
+    stats_.RecordStage(Stage::kQueue);
     return true;
   }
 
+  // Returns the CPU time of the next step.
   Size NextNanoseconds() const {
-    return request_.NextNanoseconds(
-        item_.has_value() ? std::optional(item_->bytes) : std::nullopt);
+    constexpr int64_t kMessage = 1000;
+    if (prepared_) return kMessage + ZeroFillNanoseconds(tensor_bytes_);
+    if (!tensor_) return kMessage;
+    if (item_) return kMessage + tensor_->FeedNanoseconds(item_->bytes);
+    // The last term: serializing the response, or copying it to shared memory.
+    return kMessage + tensor_->FinishNanoseconds() +
+           CopyNanoseconds(header_.has_output()
+                               ? output_bytes_
+                               : Size(output_bytes_.value() / 64));
   }
 
   // Runs the next step: starts the tensor after the header, reads `item_`, or
   // computes the response after the last message.
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
-    if (request_.state() == StreamedRequest::State::kStart) {
-      // If fewer than start_bytes() were received, the stream has ended.
-      return request_.Start(received_);
-    }
-    if (!item_.has_value()) return request_.Finish(outgoing_);
-    const StepStatus read = request_.Read(item_->message, reader);
+    if (prepared_) return Start();
+    if (!item_) return Finish();
+    RawMessage<v1::TopKRequestChunk> chunk;
+    InFlightLimiter::Charge parsed(admitted().reservation);
+    InFlightLimiter::Charge& charge = tensor_ ? parsed : charge_;
+    const auto add = [&charge](Size bytes) { return charge.Add(bytes); };
+    StepStatus read = ReadRaw(*item_->message, reader, add, chunk);
     if (NeedsWorker(read)) return kNeedsWorker;
+    if (read->ok()) read = tensor_ ? ReadData(chunk) : ReadHeader(chunk);
     held_.Release(item_->held_bytes);
     item_.reset();
-    request_.stats().RecordStage(Stage::kDecode);
+    stats_.RecordStage(Stage::kDecode);
     return read;
+  }
+
+  Status ReadHeader(RawMessage<v1::TopKRequestChunk>& chunk) {
+    if (!chunk.message.has_header()) {
+      const bool has_data = chunk.message.has_data() || !chunk.data.empty();
+      return HeaderMissing(has_data ? "data" : "header");
+    }
+    header_ = std::move(*chunk.message.mutable_header());
+    output_ = header_.output();
+    // Open the shared memory only to report its errors early. Idle streams must
+    // not keep it mapped, or they could use up all mappings.
+    RequestMemory memory(service_.shared_objects());
+    const bool is_local = admitted().caller.is_local;
+    if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
+    Result<PreparedRequest> prepared = service_.engine().PrepareStream(header_);
+    if (!prepared.ok()) return prepared.status();
+    const Cost& cost = prepared->cost;
+    input_bytes_ = cost.input_bytes;
+    output_bytes_ = cost.output_bytes;
+    tensor_bytes_ = cost.output_bytes + cost.working_bytes;
+    {
+      // Checks that the memory is available. Start() charges it.
+      InFlightLimiter::Charge available(admitted().reservation);
+      if (Status s = available.Add(tensor_bytes_); !s.ok()) return s;
+    }
+    start_bytes_ =
+        std::min(tensor_bytes_.value() / kChargedPerByte, input_bytes_.value());
+    prepared_ = *std::move(prepared);
+    return {};
+  }
+
+  // Charges and allocates the memory of the tensor.
+  Status Start() {
+    if (received_ < start_bytes_) {  // the stream has ended
+      return InvalidArgument("DATA_LENGTH", "tensor.data",
+                             StrCat("the stream has ended after ", received_,
+                                    " bytes with its header; the tensor has ",
+                                    input_bytes_.value(), " bytes of data"));
+    }
+    if (Status s = charge_.Add(tensor_bytes_); !s.ok()) return s;
+    // Covers the messages read ahead and the messages being computed.
+    constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
+    const Size ahead = std::min(
+        {input_bytes_, Size(kAhead), Size(received_) * kChargedPerByte});
+    if (Status s = held_.Reserve(ahead); !s.ok()) return s;
+    Result<TensorStream> tensor = TensorStream::Start(
+        service_.engine(), *std::move(prepared_), &call_.cancellation());
+    prepared_.reset();
+    if (!tensor.ok()) return tensor.status();
+    tensor_.emplace(*std::move(tensor));
+    stats_.computing = true;
+    return {};
+  }
+
+  Status ReadData(RawMessage<v1::TopKRequestChunk>& chunk) {
+    if (chunk.message.has_header()) {
+      return InvalidArgument("HEADER_REPEATED", "header",
+                             "a stream has one header, its first message");
+    }
+    if (chunk.data.empty() && !chunk.message.has_data()) {
+      return InvalidArgument("DATA_MISSING", "data",
+                             "a message after the header must be data");
+    }
+    if (chunk.data.empty()) {
+      chunk.data = {std::as_bytes(std::span(chunk.message.data()))};
+    }
+    for (const auto& slice : chunk.data) {
+      stats_.tensor_bytes += static_cast<int64_t>(slice.size());
+      if (Status s = tensor_->Feed(slice); !s.ok()) return s;
+    }
+    return {};
+  }
+
+  // Computes the response and serializes the messages to send.
+  Status Finish() {
+    if (!tensor_) return HeaderMissing("header");
+    stats_.Arrive(RequestStats::Clock::now());
+    Result<v1::TopKResponse> response = tensor_->Finish();
+    if (!response.ok()) return response.status();
+    stats_.AddResponse(*response);
+    RequestMemory memory(service_.shared_objects());
+    *header_.mutable_output() = output_;
+    const bool is_local = admitted().caller.is_local;
+    if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
+    if (Status s = memory.Deliver(*response); !s.ok()) return s;
+    outgoing_ = WriteChunks(*std::move(response));
+    stats_.RecordStage(Stage::kEncode);
+    return {};
   }
 
   // Sends the next message of the response. The last message is sent with the
@@ -215,7 +360,11 @@ class StreamCall final : public ServiceCall {
   }
 
   void RecordRequest(const Status& status) override {
-    request_.Record(info(), status);
+    stats_.begun = info().arrived;
+    if (info().span != nullptr) {
+      info().span->AddRequest(header_, stats_, status);
+    }
+    service_.Record(info(), header_, stats_, status);
   }
 
   HeldBytes held_;
@@ -227,10 +376,19 @@ class StreamCall final : public ServiceCall {
   std::atomic<bool> delayed_ = false;  // the alarm is set; read by Interrupt()
   // Owned by the consumer, then by the sending thread. Ownership passes through
   // `queue_`, Enqueue() or a write.
-  StreamedRequest request_;
-  std::optional<Item> item_;  // input of the next step
-  bool end_ = false;          // all messages were taken
-  int64_t received_ = 0;      // bytes
+  std::optional<Item> item_;        // input of the next step
+  bool end_ = false;                // all messages were taken
+  int64_t received_ = 0;            // bytes
+  InFlightLimiter::Charge charge_;  // of the header and the tensor
+  v1::TopKRequest header_;
+  v1::OutputOptions output_;  // as sent, with shared memory regions
+  Size input_bytes_;
+  Size output_bytes_;
+  Size tensor_bytes_;        // memory that Start() charges
+  int64_t start_bytes_ = 0;  // to be received before Start() may run
+  std::optional<PreparedRequest> prepared_;  // from the header until Start()
+  std::optional<TensorStream> tensor_;       // from Start()
+  RequestStats stats_;
   std::vector<grpc::ByteBuffer> outgoing_;
   size_t sent_ = 0;
 };

@@ -1,13 +1,54 @@
 #include "server/calls/topk_service.h"
 
 #include <memory>
+#include <utility>
 
+#include "core/dialects/registry.h"
 #include "core/wire/methods.h"
+#include "server/calls/codec.h"
 #include "server/calls/handlers.h"
 #include "server/calls/simple_call.h"
-#include "server/calls/topk_codec.h"
+#include "server/calls/status_map.h"
+#include "server/calls/write_message.h"
 
 namespace topk {
+namespace {
+
+// The codec of ComputeTopK, which uses the engine's messages.
+class TopKCodec : public Codec {
+ public:
+  StepStatus Read(grpc::ByteBuffer& message, Reader reader,
+                  const ChargeParsed& charge,
+                  RawMessage<v1::TopKRequest>& to) final {
+    return ReadRaw(message, reader, charge, to);
+  }
+  grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override {
+    return WriteShared(response);
+  }
+};
+
+// The codec of ComputeTopKMany. Each result is a response or an error.
+class TopKManyCodec final : public TopKCodec {
+ public:
+  grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override {
+    v1::TopKResult result;
+    result.set_request_id(response->request_id());
+    *result.mutable_response() = std::move(*response);
+    return WriteMessage(std::move(result));
+  }
+  grpc::ByteBuffer WriteError(const Status& status,
+                              const v1::TopKRequest& request) override {
+    v1::TopKResult result;
+    *result.mutable_error() = ToRpcStatus(status);
+    // Do not echo an ID that is too long, because its length is the error.
+    if (request.request_id().size() <= kMaxRequestIdBytes) {
+      result.set_request_id(request.request_id());
+    }
+    return WriteMessage(std::move(result));
+  }
+};
+
+}  // namespace
 
 TopKService::TopKService(const Engine& engine, Metrics& metrics, AccessLog& log,
                          SpanExporter* spans, SharedObjects* shared_objects,

@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/base/text.h"
@@ -42,11 +41,13 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 // and each change until the client cancels. The request must arrive in time,
 // because health calls need no token and gRPC buffers a partial message of up
 // to --max-message-bytes.
-class HealthService::HealthCall final : public CallHandler,
-                                        public HealthState::Watcher {
+class HealthService::HealthCall final : public CallHandler, public Listener {
  public:
   HealthCall(HealthService& health, Call& call, bool watches)
       : health_(health), call_(call), watches_(watches) {}
+  ~HealthCall() override {
+    if (watch_.has_value()) health_.state_.watchers().Remove(*watch_);
+  }
 
   void OnArrival() override {
     const MutexLock lock(mutex_);
@@ -86,7 +87,8 @@ class HealthService::HealthCall final : public CallHandler,
     has_name_ = health_.state_.Has(request.service());
     if (watches_) {
       stage_ = Stage::kWatching;
-      health_.state_.Add(AsWatcher());
+      watch_ = health_.state_.watchers().Add(
+          std::shared_ptr<Listener>(call_.shared_from_this(), this));
       return SendChange();
     }
     if (!has_name_) {
@@ -105,16 +107,16 @@ class HealthService::HealthCall final : public CallHandler,
   void OnWritten(bool ok) override {
     const MutexLock lock(mutex_);
     is_sending_ = false;
-    if (!ok || has_ended_) return FinishAndRecordLater(Cancelled());
+    // OnEnd() leaves the end to this function if a write was in flight.
+    const bool has_ended = call_.cancellation().cancelled();
+    if (!ok || has_ended) return FinishAndRecordLater(Cancelled());
     SendChange();
   }
 
   void OnEnd() override {
     const MutexLock lock(mutex_);
-    has_ended_ = true;
     slot_.reset();
     StopWaiting();
-    if (watches_) health_.state_.Remove(AsWatcher());
     if (!is_sending_) FinishAndRecordLater(Cancelled());
   }
 
@@ -166,21 +168,17 @@ class HealthService::HealthCall final : public CallHandler,
     stage_ = Stage::kFinished;
   }
 
-  std::shared_ptr<Watcher> AsWatcher() {
-    return {call_.shared_from_this(), this};
-  }
-
   HealthService& health_;
   Call& call_;
   const bool watches_;
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of the set alarm
+  std::optional<Listeners::Entry> watch_;  // set once, by OnRead()
   Mutex mutex_;
   std::optional<InFlightLimiter::Reservation> slot_ TOPK_GUARDED_BY(mutex_);
   grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
   Stage stage_ TOPK_GUARDED_BY(mutex_) = Stage::kWaiting;
   bool has_name_ TOPK_GUARDED_BY(mutex_) = false;  // the service exists
   bool is_sending_ TOPK_GUARDED_BY(mutex_) = false;
-  bool has_ended_ TOPK_GUARDED_BY(mutex_) = false;
   HealthCheckResponse::ServingStatus sent_ TOPK_GUARDED_BY(mutex_) =
       HealthCheckResponse::UNKNOWN;
 };
@@ -192,28 +190,6 @@ void HealthService::AddMethods(CallRouter& router) {
                  return std::make_unique<HealthCall>(*this, call, watches);
                });
   }
-}
-
-void HealthState::Stop() {
-  std::vector<std::shared_ptr<Watcher>> watchers;
-  {
-    const MutexLock lock(mutex_);
-    serving_ = false;
-    watchers.assign(watchers_.begin(), watchers_.end());
-  }
-  // Unlocked to avoid a deadlock: OnChange() locks the call, and a locked call
-  // locks this state.
-  for (const auto& watcher : watchers) watcher->OnChange();
-}
-
-void HealthState::Add(std::shared_ptr<Watcher> watcher) {
-  const MutexLock lock(mutex_);
-  watchers_.insert(std::move(watcher));
-}
-
-void HealthState::Remove(const std::shared_ptr<Watcher>& watcher) {
-  const MutexLock lock(mutex_);
-  watchers_.erase(watcher);
 }
 
 }  // namespace topk

@@ -2,29 +2,19 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "core/base/mutex.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call_router.h"
+#include "server/calls/listeners.h"
 
 namespace topk {
 
 /// The serving state of the server. Thread-safe.
 class HealthState {
  public:
-  /// Interface for receiving state changes.
-  class Watcher {
-   public:
-    virtual void OnChange() = 0;
-
-   protected:
-    ~Watcher() = default;
-  };
-
   /// Clients can check each of `services`, and "" for the whole server. All are
   /// serving initially.
   explicit HealthState(const std::vector<std::string>& services)
@@ -39,17 +29,17 @@ class HealthState {
   bool serving() const { return serving_; }
 
   /// Marks everything as not serving and notifies the watchers.
-  void Stop();
+  void Stop() {
+    serving_ = false;
+    watchers_.Notify();
+  }
 
-  /// Registers a watcher, and keeps the watcher alive until Remove().
-  void Add(std::shared_ptr<Watcher> watcher);
-  void Remove(const std::shared_ptr<Watcher>& watcher);
+  Listeners& watchers() { return watchers_; }
 
  private:
   std::set<std::string> names_;  // constant
   std::atomic<bool> serving_ = true;
-  Mutex mutex_;
-  std::set<std::shared_ptr<Watcher>> watchers_ TOPK_GUARDED_BY(mutex_);
+  Listeners watchers_;
 };
 
 /// Serves the health state. Replaces gRPC's own health service, which starts

@@ -74,10 +74,7 @@ StepStatus InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
       FindModel(raw_.message.model_name(), raw_.message.model_version());
   if (!model.ok()) return model.status();
   model_ = *model;
-  const Result<Pieces> data = ParseInfer(raw_, *model_, regions_, to.message);
-  if (!data.ok()) return data.status();
-  to.data.assign(data->begin(), data->end());
-  return Status();
+  return ParseInfer(raw_, *model_, regions_, to);
 }
 
 // Serializes the response field by field. Building the message first took as

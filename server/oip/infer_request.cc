@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/text.h"
 #include "server/oip/data_types.h"
@@ -41,10 +42,10 @@ Result<v1::SharedMemoryRegion> FindRegion(const Parameters& parameters,
                                           const Regions& regions) {
   const Result<std::string> name = ReadText(kRegion, parameters.at(kRegion));
   if (!name.ok()) return name.status();
-  Result<int64_t> offset = int64_t{0};
-  if (parameters.contains(kOffset)) {
-    offset = ReadInteger(kOffset, parameters.at(kOffset));
-  }
+  const Result<int64_t> offset =
+      parameters.contains(kOffset)
+          ? ReadInteger(kOffset, parameters.at(kOffset))
+          : Result<int64_t>(0);
   if (!offset.ok()) return offset.status();
   if (!parameters.contains(kByteSize)) {
     return InvalidArgument("SHARED_MEMORY_SIZE", kByteSize,
@@ -117,16 +118,14 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
              "raw_input_contents"));
 }
 
-// If the request has raw contents, returns the next of them and increments
-// `next`. Otherwise appends the input's typed contents to `data`. REQUIRES: at
-// most one call for each of the inputs X and K.
-Result<Pieces> TakeData(const Input& input, const RawInfer& from, size_t& next,
-                        std::string& data) {
+// If the request has raw contents, sets `raw` to the next of them and
+// increments `next`. Otherwise appends the input's typed contents to `typed`.
+// REQUIRES: at most one call for each of the inputs X and K.
+Status TakeData(const Input& input, const RawInfer& from, size_t& next,
+                std::string& typed,
+                std::vector<std::span<const std::byte>>& raw) {
   if (from.content_count == 0) {
-    if (Status s = AppendTypedContents(input, from.message, data); !s.ok()) {
-      return s;
-    }
-    return Pieces();
+    return AppendTypedContents(input, from.message, typed);
   }
   if (input.has_contents()) {
     return InvalidArgument("CONTENTS_TWICE", "inputs.contents",
@@ -140,7 +139,8 @@ Result<Pieces> TakeData(const Input& input, const RawInfer& from, size_t& next,
         StrCat("unable to find data for input tensor ",
                NameWithModel(input.name(), from.message), " in request."));
   }
-  return Pieces(from.contents[next++]);
+  raw = from.contents[next++];
+  return {};
 }
 
 // Sets the attribute k to the tensor K if the operator takes a tensor,
@@ -155,17 +155,17 @@ Status TakeK(const Input& input, const RawInfer& from, size_t& next,
   v1::KInput k;
   v1::Tensor& tensor = *k.mutable_tensor();
   std::string& data = *tensor.mutable_data();
-  const Result<Pieces> pieces = TakeData(input, from, next, data);
-  if (!pieces.ok()) return pieces.status();
+  std::vector<std::span<const std::byte>> pieces;
+  if (Status s = TakeData(input, from, next, data, pieces); !s.ok()) return s;
   if (Status s = SetTypeAndShape(input, tensor); !s.ok()) return s;
   size_t bytes = data.size();
-  for (const auto& piece : *pieces) bytes += piece.size();
+  for (const auto& piece : pieces) bytes += piece.size();
   if (bytes > kMaxBytes) {
     return InvalidArgument(
         "DATA_LENGTH", "inputs",
         StrCat("K has ", bytes, " bytes of data; it must be one integer"));
   }
-  for (const auto& piece : *pieces) {
+  for (const auto& piece : pieces) {
     data.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   }
   const auto* field = attributes.GetDescriptor()->FindFieldByName("k");
@@ -188,13 +188,11 @@ Status TakeK(const Input& input, const RawInfer& from, size_t& next,
 }
 
 Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
-             size_t& next, v1::Tensor& tensor, Pieces& pieces) {
+             size_t& next, RawMessage<v1::TopKRequest>& to) {
+  v1::Tensor& tensor = *to.message.mutable_tensor();
   if (Status s = SetTypeAndShape(input, tensor); !s.ok()) return s;
   if (!input.parameters().contains(kRegion)) {
-    Result<Pieces> data = TakeData(input, from, next, *tensor.mutable_data());
-    if (!data.ok()) return data.status();
-    pieces = *data;
-    return {};
+    return TakeData(input, from, next, *tensor.mutable_data(), to.data);
   }
   if (input.has_contents()) {
     return InvalidArgument("CONTENTS_TWICE", "inputs.contents",
@@ -209,11 +207,9 @@ Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
   return {};
 }
 
-// Returns the data of X; see ParseInfer().
-Result<Pieces> TakeInputs(const RawInfer& from, const Regions& regions,
-                          google::protobuf::Message& attributes,
-                          v1::Tensor& tensor) {
-  Pieces pieces;
+Status TakeInputs(const RawInfer& from, const Regions& regions,
+                  google::protobuf::Message& attributes,
+                  RawMessage<v1::TopKRequest>& to) {
   size_t next = 0;
   bool has_x = false;
   bool has_k = false;
@@ -223,7 +219,7 @@ Result<Pieces> TakeInputs(const RawInfer& from, const Regions& regions,
         std::exchange(is_x ? has_x : has_k, true)) {
       return UnknownTensor("input", input.name(), from.message);
     }
-    Status status = is_x ? TakeX(input, from, regions, next, tensor, pieces)
+    Status status = is_x ? TakeX(input, from, regions, next, to)
                          : TakeK(input, from, next, attributes);
     if (!status.ok()) return status;
   }
@@ -234,7 +230,7 @@ Result<Pieces> TakeInputs(const RawInfer& from, const Regions& regions,
                SingleQuote(from.message.model_name()), ": ",
                SingleQuote(kInputX), " is missing"));
   }
-  if (next == from.content_count) return pieces;
+  if (next == from.content_count) return {};
   return InvalidArgument("CONTENTS_LEFT", "raw_input_contents",
                          StrCat("the request has ", from.content_count,
                                 " raw_input_contents for ", next, " inputs"));
@@ -271,23 +267,20 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
 
 }  // namespace
 
-Result<Pieces> ParseInfer(const RawInfer& from, const Model& model,
-                          const Regions& regions, v1::TopKRequest& to) {
-  to.mutable_spec()->set_dialect(model.dialect->id);
-  to.mutable_spec()->set_version(model.version->version);
-  to.set_request_id(from.message.id());
-  google::protobuf::Message& attributes = *to.GetReflection()->MutableMessage(
-      &to, to.GetDescriptor()->FindFieldByNumber(
-               static_cast<int>(model.dialect->attributes)));
-  if (Status s = SetParameters(from.message.parameters(), attributes, to);
-      !s.ok()) {
-    return s;
-  }
-  Result<Pieces> pieces =
-      TakeInputs(from, regions, attributes, *to.mutable_tensor());
-  if (!pieces.ok()) return pieces;
-  if (Status s = TakeOutputs(from.message, regions, to); !s.ok()) return s;
-  return pieces;
+Status ParseInfer(const RawInfer& from, const Model& model,
+                  const Regions& regions, RawMessage<v1::TopKRequest>& to) {
+  v1::TopKRequest& request = to.message;
+  request.mutable_spec()->set_dialect(model.dialect->id);
+  request.mutable_spec()->set_version(model.version->version);
+  request.set_request_id(from.message.id());
+  google::protobuf::Message& attributes =
+      *request.GetReflection()->MutableMessage(
+          &request, request.GetDescriptor()->FindFieldByNumber(
+                        static_cast<int>(model.dialect->attributes)));
+  Status status = SetParameters(from.message.parameters(), attributes, request);
+  if (status.ok()) status = TakeInputs(from, regions, attributes, to);
+  if (status.ok()) status = TakeOutputs(from.message, regions, request);
+  return status;
 }
 
 std::string OipField(const std::string& field, const Model& model,

@@ -11,13 +11,13 @@
 
 namespace topk {
 
-/// Translates an inference request into `to`, which must be empty. Returns
-/// views of the tensor's raw contents in `from`, or nothing if `to` holds the
-/// data or names shared memory. Returns INVALID_ARGUMENT for inputs, outputs
-/// and parameters that the model does not have and for data in the wrong field,
-/// and the errors of Regions::Find(). Does not check the operator's rules.
-Result<Pieces> ParseInfer(const RawInfer& from, const Model& model,
-                          const Regions& regions, v1::TopKRequest& to);
+/// Translates an inference request into `to`, which must be empty. Sets
+/// `to.data` to the tensor's raw contents in `from`, if any. Returns
+/// INVALID_ARGUMENT for inputs, outputs and parameters that the model does not
+/// have and for data in the wrong field, and the errors of Regions::Find().
+/// Does not check the operator's rules.
+Status ParseInfer(const RawInfer& from, const Model& model,
+                  const Regions& regions, RawMessage<v1::TopKRequest>& to);
 
 /// Returns the protocol's path for a field of topk.v1, e.g.
 /// `parameters["axis"]` for `onnx.axis`, or `field` itself if there is none.

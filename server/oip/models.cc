@@ -4,7 +4,6 @@
 #include <system_error>
 #include <vector>
 
-#include "core/base/text.h"
 #include "server/oip/data_types.h"
 
 namespace topk {
@@ -95,7 +94,8 @@ void Describe(const Model& model, inference::ModelMetadataResponse& metadata) {
   (*metadata.mutable_properties())["datatypes"] = types;
 }
 
-void Describe(const Model& model, inference::ModelConfig& config) {
+void Describe(const Model& model, inference::ModelConfigResponse& response) {
+  inference::ModelConfig& config = *response.mutable_config();
   config.set_name(model.name);
   config.set_platform(kPlatform);
   config.set_backend(kPlatform);

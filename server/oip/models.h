@@ -39,7 +39,7 @@ Result<const Model*> FindModel(const std::string& name,
 
 /// Describes the inputs, outputs and versions of a model.
 void Describe(const Model& model, inference::ModelMetadataResponse& metadata);
-void Describe(const Model& model, inference::ModelConfig& config);
+void Describe(const Model& model, inference::ModelConfigResponse& response);
 
 /// Returns Quote() with single quotes, as in Triton, because clients search
 /// error messages for quoted names.

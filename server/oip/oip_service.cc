@@ -1,8 +1,6 @@
 #include "server/oip/oip_service.h"
 
-#include <functional>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "core/base/text.h"
@@ -30,6 +28,7 @@ void OipService::Add(CallRouter& router, const char* name, Answer answer,
 }
 
 void OipService::AddMethods(CallRouter& router) {
+  using namespace inference;  // NOLINT: the messages of the protocol
   router.Add(PathOf("ModelInfer"), [this](Call& call) {
     return MakeUnaryCall(topk_, call,
                          std::make_unique<InferCodec>(regions_, statistics_,
@@ -41,13 +40,7 @@ void OipService::AddMethods(CallRouter& router) {
                                           InferMessage::kOfStream);
     });
   });
-  AddServerMethods(router);
-  AddModelMethods(router);
-  AddSharedMemoryMethods(router);
-}
 
-void OipService::AddServerMethods(CallRouter& router) {
-  using namespace inference;  // NOLINT: the messages of the protocol
   Add<ServerLiveRequest, ServerLiveResponse>(
       router, "ServerLive", [](const auto&, auto& to, const Caller&) {
         to.set_live(true);
@@ -88,10 +81,7 @@ void OipService::AddServerMethods(CallRouter& router) {
         }
         return Status();
       });
-}
 
-void OipService::AddModelMethods(CallRouter& router) {
-  using namespace inference;  // NOLINT: the messages of the protocol
   Add<ModelReadyRequest, ModelReadyResponse>(
       router, "ModelReady",
       [this](const auto& request, auto& to, const Caller&) {
@@ -99,21 +89,15 @@ void OipService::AddModelMethods(CallRouter& router) {
                      FindModel(request.name(), request.version()).ok());
         return Status();
       });
-  Add<ModelMetadataRequest, ModelMetadataResponse>(
-      router, "ModelMetadata",
-      [](const auto& request, auto& to, const Caller&) {
-        const auto model = FindModel(request.name(), request.version());
-        if (!model.ok()) return model.status();
-        Describe(**model, to);
-        return Status();
-      });
-  Add<ModelConfigRequest, ModelConfigResponse>(
-      router, "ModelConfig", [](const auto& request, auto& to, const Caller&) {
-        const auto model = FindModel(request.name(), request.version());
-        if (!model.ok()) return model.status();
-        Describe(**model, *to.mutable_config());
-        return Status();
-      });
+  const auto describe = [](const auto& request, auto& to, const Caller&) {
+    const auto model = FindModel(request.name(), request.version());
+    if (!model.ok()) return model.status();
+    Describe(**model, to);
+    return Status();
+  };
+  Add<ModelMetadataRequest, ModelMetadataResponse>(router, "ModelMetadata",
+                                                   describe);
+  Add<ModelConfigRequest, ModelConfigResponse>(router, "ModelConfig", describe);
   Add<ModelStatisticsRequest, ModelStatisticsResponse>(
       router, "ModelStatistics",
       [this](const auto& request, auto& to, const Caller&) {
@@ -129,10 +113,7 @@ void OipService::AddModelMethods(CallRouter& router) {
         }
         return Status();
       });
-}
 
-void OipService::AddSharedMemoryMethods(CallRouter& router) {
-  using namespace inference;  // NOLINT: the messages of the protocol
   Add<SystemSharedMemoryStatusRequest, SystemSharedMemoryStatusResponse>(
       router, "SystemSharedMemoryStatus",
       [this](const auto& request, auto& to, const Caller&) {

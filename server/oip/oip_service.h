@@ -29,9 +29,6 @@ class OipService {
   void AddMethods(CallRouter& router);
 
  private:
-  void AddServerMethods(CallRouter& router);
-  void AddModelMethods(CallRouter& router);
-  void AddSharedMemoryMethods(CallRouter& router);
   // Adds a method without tensors; see AddSimpleMethod().
   template <class Request, class Response, class Answer>
   void Add(CallRouter& router, const char* name, Answer answer,

@@ -18,25 +18,23 @@ void Count(std::chrono::nanoseconds length, inference::StatisticDuration& to) {
 
 }  // namespace
 
-ModelStatistics::ModelStatistics() : rows_(Models().size()) {}
+ModelStatistics::ModelStatistics() : counts_(Models().size()) {}
 
 void ModelStatistics::Record(const Model& model, const RequestStats& stats,
                              bool ok) {
   const auto total = RequestStats::Clock::now() - stats.begun;
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::system_clock::now().time_since_epoch());
-  Row& row = rows_[RowOf(model)];
-  const MutexLock lock(row.mutex);
-  row.counts.set_last_inference(static_cast<uint64_t>(now.count()));
-  inference::InferStatistics& to = *row.counts.mutable_inference_stats();
+  const MutexLock lock(mutex_);
+  inference::ModelStatistics& counts = counts_[RowOf(model)];
+  counts.set_last_inference(static_cast<uint64_t>(now.count()));
+  inference::InferStatistics& to = *counts.mutable_inference_stats();
   Count(total, ok ? *to.mutable_success() : *to.mutable_fail());
   if (!ok) return;
-  row.counts.set_inference_count(to.success().count());
-  row.counts.set_execution_count(to.success().count());
+  counts.set_inference_count(to.success().count());
+  counts.set_execution_count(to.success().count());
   const auto count = [&stats](Stage stage, inference::StatisticDuration& part) {
-    Count(
-        std::chrono::nanoseconds(stats.nanoseconds[static_cast<size_t>(stage)]),
-        part);
+    Count(std::chrono::nanoseconds(stats[stage]), part);
   };
   count(Stage::kQueue, *to.mutable_queue());
   count(Stage::kDecode, *to.mutable_compute_input());
@@ -46,10 +44,9 @@ void ModelStatistics::Record(const Model& model, const RequestStats& stats,
 
 void ModelStatistics::Describe(const Model& model,
                                inference::ModelStatistics& to) const {
-  const Row& row = rows_[RowOf(model)];
   {
-    const MutexLock lock(row.mutex);
-    to = row.counts;
+    const MutexLock lock(mutex_);
+    to = counts_[RowOf(model)];
   }
   to.set_name(model.name);
   to.set_version(std::to_string(model.version->version));

@@ -24,12 +24,9 @@ class ModelStatistics {
   void Describe(const Model& model, inference::ModelStatistics& to) const;
 
  private:
-  struct Row {
-    mutable Mutex mutex;
-    inference::ModelStatistics counts TOPK_GUARDED_BY(mutex);
-  };
-
-  std::vector<Row> rows_;  // in the order of Models()
+  mutable Mutex mutex_;
+  // In the order of Models().
+  std::vector<inference::ModelStatistics> counts_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

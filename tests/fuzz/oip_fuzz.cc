@@ -37,10 +37,12 @@ void Check(grpc::ByteBuffer bytes) {
   const Result<const Model*> model =
       FindModel(raw.message.model_name(), raw.message.model_version());
   if (!model.ok()) return CheckRefusal(model.status());
-  v1::TopKRequest whole;
-  const Result<Pieces> data = ParseInfer(raw, **model, regions, whole);
-  if (!data.ok()) return CheckRefusal(data.status());
-  for (const auto& piece : *data) {
+  RawMessage<v1::TopKRequest> parsed;
+  if (const Status s = ParseInfer(raw, **model, regions, parsed); !s.ok()) {
+    return CheckRefusal(s);
+  }
+  v1::TopKRequest& whole = parsed.message;
+  for (const auto& piece : parsed.data) {
     whole.mutable_tensor()->mutable_data()->append(
         reinterpret_cast<const char*>(piece.data()), piece.size());
   }

@@ -48,21 +48,21 @@ TEST(OpenCalls, TheWaitForArrivalsEndsAtTheDeadline) {
   EXPECT_LT(Clock::now() - start, std::chrono::minutes(1));
 }
 
-struct Stream final : OpenStream {
-  void Recheck() override { ++rechecks; }
+struct Stream final : Listener {
+  void OnChange() override { ++rechecks; }
   int rechecks = 0;
 };
 
-TEST(OpenCalls, RechecksStreamsThatAreOpen) {
-  OpenCalls calls;
+TEST(Listeners, NotifiesThoseThatAreAlive) {
+  Listeners streams;
   const auto open = std::make_shared<Stream>();
   const auto ended = std::make_shared<Stream>();
   auto destroyed = std::make_shared<Stream>();
-  calls.AddStream(open);
-  calls.AddStream(destroyed);
-  calls.RemoveStream(calls.AddStream(ended));
+  streams.Add(open);
+  streams.Add(destroyed);
+  streams.Remove(streams.Add(ended));
   destroyed.reset();
-  calls.RecheckStreams();
+  streams.Notify();
   EXPECT_EQ(open->rechecks, 1);
   EXPECT_EQ(ended->rechecks, 0);
 }

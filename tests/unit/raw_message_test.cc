@@ -77,14 +77,17 @@ int64_t ChargeOf(const std::string& bytes, size_t cut, RawInfer& to) {
 TEST(RawMessage, ChargesSmallMessagesBeforeParsing) {
   google::protobuf::Arena arena;
   RawInfer raw(arena);
-  const std::string bytes = Repeat(Field(kInputs, ""), 1000);
-  EXPECT_GT(ChargeOf(bytes, 8192, raw), 100'000);
+  const std::string bytes = Repeat(Field(kInputs, ""), 300);
+  EXPECT_GT(ChargeOf(bytes, 8192, raw), 30'000);
   grpc::ByteBuffer buffer = CutEvenly(bytes, 8192);
   const auto reject = [](Size) { return ResourceExhausted("FULL", "", ""); };
   for (const Reader reader : {Reader::kPoller, Reader::kWorker}) {
     EXPECT_EQ(ReadRaw(buffer, reader, reject, raw)->reason, "FULL");
     EXPECT_EQ(raw.message.inputs_size(), 0);
   }
+  const std::string more = Repeat(Field(kInputs, ""), 1000);
+  grpc::ByteBuffer long_buffer = CutEvenly(more, 8192);
+  EXPECT_TRUE(NeedsWorker(ReadRaw(long_buffer, Reader::kPoller, reject, raw)));
 }
 
 TEST(RawMessage, ChargesNothingForUnknownTypedContents) {

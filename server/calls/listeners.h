@@ -1,0 +1,58 @@
+// Notifies objects of changes to the server's state.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/mutex.h"
+
+namespace topk {
+
+/// An object that reacts to changes, such as an open stream.
+class Listener {
+ public:
+  /// Called after each change. Must be thread-safe.
+  virtual void OnChange() = 0;
+
+ protected:
+  ~Listener() = default;
+};
+
+/// A list of listeners. Thread-safe.
+class Listeners {
+ public:
+  using Entry = std::list<std::weak_ptr<Listener>>::iterator;
+
+  /// Adds a listener. Pass the result to Remove() when the listener is
+  /// destroyed.
+  Entry Add(std::weak_ptr<Listener> listener) {
+    const MutexLock lock(mutex_);
+    return listeners_.insert(listeners_.end(), std::move(listener));
+  }
+  void Remove(Entry entry) {
+    const MutexLock lock(mutex_);
+    listeners_.erase(entry);
+  }
+
+  /// Calls OnChange() of each listener.
+  void Notify() {
+    std::vector<std::shared_ptr<Listener>> live;
+    {
+      const MutexLock lock(mutex_);
+      for (const auto& listener : listeners_) live.push_back(listener.lock());
+    }
+    // Unlocked: OnChange() may lock, and releasing a listener may destroy it,
+    // which calls Remove().
+    for (const auto& listener : live) {
+      if (listener != nullptr) listener->OnChange();
+    }
+  }
+
+ private:
+  Mutex mutex_;
+  std::list<std::weak_ptr<Listener>> listeners_ TOPK_GUARDED_BY(mutex_);
+};
+
+}  // namespace topk
