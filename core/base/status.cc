@@ -3,14 +3,6 @@
 #include <iterator>
 
 namespace topk {
-namespace {
-
-Status Make(Code code, std::string_view reason, std::string_view field,
-            std::string message) {
-  return {code, std::string(reason), std::string(field), std::move(message)};
-}
-
-}  // namespace
 
 std::string_view CodeName(Code code) {
   constexpr std::string_view kUnknown = "UNKNOWN";
@@ -37,25 +29,25 @@ std::string_view CodeName(Code code) {
 
 Status InvalidArgument(std::string_view reason, std::string_view field,
                        std::string message) {
-  return Make(Code::kInvalidArgument, reason, field, std::move(message));
+  return {Code::kInvalidArgument, std::string(reason), std::string(field),
+          std::move(message)};
 }
 
 Status Unimplemented(std::string_view reason, std::string_view field,
                      std::string message) {
-  return Make(Code::kUnimplemented, reason, field, std::move(message));
+  return {Code::kUnimplemented, std::string(reason), std::string(field),
+          std::move(message)};
 }
 
 Status ResourceExhausted(std::string_view reason, std::string_view field,
                          std::string message,
                          std::chrono::milliseconds retry_after) {
-  Status status =
-      Make(Code::kResourceExhausted, reason, field, std::move(message));
-  status.retry_after = retry_after;
-  return status;
+  return {Code::kResourceExhausted, std::string(reason), std::string(field),
+          std::move(message), retry_after};
 }
 
 Status Cancelled() {
-  return Make(Code::kCancelled, "CANCELLED", "", "the request was cancelled");
+  return {Code::kCancelled, "CANCELLED", "", "the request was cancelled"};
 }
 
 }  // namespace topk

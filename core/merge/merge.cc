@@ -231,22 +231,14 @@ class Merger {
     if (position == from.count) return {};
     const int64_t at = (outer_ * from.count + position) * work_.inner + column_;
     const Key bits = Load<Key>(from.values, at);
-    return {encoder_(bits), bits,
-            LoadIndex(from.indices, at) + from.index_offset, position};
-  }
-
-  uint64_t LoadIndex(const std::byte* indices, int64_t at) const {
-    return work_.wide_indices ? Load<uint64_t>(indices, at)
-                              : Load<uint32_t>(indices, at);
-  }
-
-  // Returns the offset of an element of the merged slice.
-  int64_t Place(int64_t position) const {
-    return (outer_ * work_.k + position) * work_.inner + column_;
+    const uint64_t index = work_.wide_indices
+                               ? Load<uint64_t>(from.indices, at)
+                               : Load<uint32_t>(from.indices, at);
+    return {encoder_(bits), bits, index + from.index_offset, position};
   }
 
   void Put(int64_t position, const Element& element) {
-    const int64_t at = Place(position);
+    const int64_t at = (outer_ * work_.k + position) * work_.inner + column_;
     Store(work_.values, at, element.bits);
     if (work_.wide_indices) {
       Store(work_.indices, at, element.index);
@@ -300,20 +292,18 @@ class Merger {
       if (s < work_.sources.size()) elements_[s] = Get(s, 0);
     }
     for (size_t node = leaves_ - 1; node > 0; --node) Play(node);
+    indices_.clear();
     for (int64_t j = 0; j < work_.k; ++j) {
       const size_t source = winners_[1];
       const Element first = elements_[source];
       Put(j, first);
+      indices_.push_back(first.index);
       elements_[source] = Get(source, first.position + 1);
       for (size_t node = (leaves_ + source) / 2; node > 0; node /= 2) {
         Play(node);
       }
     }
     // Reject an index that was selected twice.
-    indices_.clear();
-    for (int64_t j = 0; j < work_.k; ++j) {
-      indices_.push_back(LoadIndex(work_.indices, Place(j)));
-    }
     std::sort(indices_.begin(), indices_.end());
     const auto twice = std::adjacent_find(indices_.begin(), indices_.end());
     return twice == indices_.end() ? Status() : Overlap(*twice);

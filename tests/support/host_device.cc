@@ -14,7 +14,6 @@ namespace topk::testing {
 namespace {
 
 using cuda::Arrangement;
-using cuda::EmitTask;
 using cuda::ItemArrays;
 using cuda::ItemSource;
 using cuda::Lane;
@@ -147,6 +146,9 @@ void Select(const SelectTask& task) {
       static_cast<Bits*>(task.kept.bits)[at] = items[i].bits;
     }
   }
+  for (int64_t t = 0; t < task.kept_count(); ++t) {
+    cuda::WriteOutput<Types>(task, t);
+  }
 }
 
 class HostLane final : public Lane {
@@ -181,7 +183,7 @@ class HostLane final : public Lane {
                   "elements lie outside");
     checked.Check(task.carried, task.slices() * task.carried_count, bytes,
                   "carried items lie outside");
-    checked.Check(task.kept, task.slices() * task.k, bytes,
+    checked.Check(task.kept, task.kept_count(), bytes,
                   "kept items lie outside");
     Require(task.k >= 1 && task.k <= task.length(), "k is out of range");
     Require((task.method == Method::kKeepAll) == (task.k == task.length()),
@@ -189,33 +191,18 @@ class HostLane final : public Lane {
     Require(task.method != Method::kBatchedTopK ||
                 task.length() <= cuda::kMaxBatchedLength,
             "a slice is too long for a block");
+    if (task.values != nullptr) {
+      checked.Check(task.values, task.kept_count() * bytes,
+                    "values lie outside");
+    }
+    if (task.indices != nullptr) {
+      checked.Check(task.indices, task.kept_count() * task.index_bytes,
+                    "indices lie outside");
+    }
     if (bytes <= 4) {
       testing::Select<cuda::NarrowItems>(task);
     } else {
       testing::Select<cuda::WideItems>(task);
-    }
-  }
-
-  void Emit(const EmitTask& task,
-            std::initializer_list<Memory*> uses) override {
-    if (!Begins()) return;
-    const Uses checked(uses);
-    checked.Check(task.selected.kept, task.outputs(), task.selected.rule.bytes,
-                  "answered items lie outside");
-    if (task.values != nullptr) {
-      checked.Check(task.values, task.outputs() * task.selected.rule.bytes,
-                    "values lie outside");
-    }
-    if (task.indices != nullptr) {
-      checked.Check(task.indices, task.outputs() * task.index_bytes,
-                    "indices lie outside");
-    }
-    for (int64_t t = 0; t < task.outputs(); ++t) {
-      if (task.selected.rule.bytes <= 4) {
-        cuda::EmitOne<cuda::NarrowItems>(task, t);
-      } else {
-        cuda::EmitOne<cuda::WideItems>(task, t);
-      }
     }
   }
 

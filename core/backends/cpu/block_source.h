@@ -88,13 +88,6 @@ class BlockSource {
     ForEachBlock(0, length, RowsPerBlock(width), run_.cancellation, unpack);
   }
 
-  // Returns the number of rows of `columns` elements between checks for
-  // cancellation.
-  static int64_t RowsPerBlock(int64_t columns) {
-    constexpr int64_t kMinRows = 64;
-    return std::max(kBlockElements / columns, kMinRows);
-  }
-
   void UnpackRun(int64_t first, int64_t count, std::byte* to) const {
     ForEachBlock(0, count, kBlockBytes, run_.cancellation,
                  [&](int64_t begin, int64_t end) {

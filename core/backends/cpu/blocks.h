@@ -18,6 +18,13 @@ inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
 /// restarts at each block.
 inline constexpr int64_t kScanBytes = int64_t{1} << 22;
 
+/// Returns the number of rows of `columns` elements per block that is
+/// transposed.
+inline int64_t RowsPerBlock(int64_t columns) {
+  constexpr int64_t kMinRows = 64;
+  return std::max(kBlockElements / columns, kMinRows);
+}
+
 /// Calls fn(b, e) on consecutive ranges of at most `block`, until all of
 /// [begin, end) is done or the computation is cancelled. Does not check for
 /// cancellation before the first range. Returns whether all ranges were done.

@@ -15,8 +15,7 @@ Size RunBytes(const Plan& plan, const Schedule& schedule, int threads) {
   return PackedValues::Bytes(plan) +
          WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
                                       const SortKeyEncoder<Key, kFloat>&) {
-           return RunUnitsBytes<Key, kFloat>(plan, schedule,
-                                             schedule.units(plan), threads);
+           return RunUnitsBytes<Key, kFloat>(plan, schedule, threads);
          });
 }
 
@@ -92,7 +91,6 @@ Size RunNanoseconds(const Plan& plan) {
 
 Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
   Cost cost = CostOfOutputs(plan);
-  if (schedule.algorithm == Algorithm::kNothing) return cost;
   cost.working_bytes = RunBytes(plan, schedule, threads);
   cost.nanoseconds = RunNanoseconds(plan);
   return cost;

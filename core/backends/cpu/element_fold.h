@@ -112,8 +112,7 @@ class ElementFold final : public Fold {
     const int64_t rows = FoldRows(plan);
     const Size bytes = Size(rows) * plan.inner * sizeof(Key);
     if (rows == plan.n) {
-      return bytes + RunUnitsBytes<Key, kFloat>(plan, schedule,
-                                                schedule.units(plan), threads);
+      return bytes + RunUnitsBytes<Key, kFloat>(plan, schedule, threads);
     }
     return bytes +
            plan.inner * Selection<Key>::Bytes(
@@ -123,9 +122,7 @@ class ElementFold final : public Fold {
   }
 
   Execution Finish() override {
-    ForEachBlock(
-        0, values_.count(), kBlockBytes, run_.cancellation,
-        [this](int64_t begin, int64_t end) { values_.Write(begin, end); });
+    values_.Write(/*run_inline=*/true, run_.cancellation);
     return {"cpu", "fold", run_.set.name};
   }
 

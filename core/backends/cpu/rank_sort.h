@@ -1,9 +1,9 @@
 // Sorts the k best elements.
 //
 // Algorithm: a radix sort from the lowest digit up, of keys with the slots they
-// came from, or an insertion sort for a few items. The number of digits depends
-// on the range of the keys, not on their width. With several threads, each
-// handles a piece of the items in every pass.
+// came from. The number of digits depends on the range of the keys, not on
+// their width. With several threads, each handles a piece of the items in every
+// pass. Kernels::rank sorts a few items instead (slice_writer.h).
 //
 // Why: it is stable, so slots in ascending index leave ties in ascending index.
 // Its cost does not depend on the data. It beats Highway's vectorized quicksort
@@ -58,24 +58,12 @@ inline Size SortBytes(int64_t count, int64_t pieces) {
 
 /// Sorts by rank. `other` is scratch of the size of `items`. The result is in
 /// one of the two. `pieces` >= 1 are sorted in parallel. Returns an empty span
-/// if cancelled.
+/// if cancelled. REQUIRES: `items` is not empty.
 template <class Key>
 std::span<const Ranked<Key>> SortByRank(
     std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
     const Cancellation* cancellation = nullptr) {
   const auto count = static_cast<int64_t>(items.size());
-  constexpr int64_t kInsertion = 24;
-  if (count <= kInsertion) {
-    for (int64_t i = 1; i < count; ++i) {
-      const Ranked<Key> item = items[static_cast<size_t>(i)];
-      int64_t j = i;
-      for (; j > 0 && items[static_cast<size_t>(j - 1)].key > item.key; --j) {
-        items[static_cast<size_t>(j)] = items[static_cast<size_t>(j - 1)];
-      }
-      items[static_cast<size_t>(j)] = item;
-    }
-    return items;
-  }
   // Sort key - lowest, in digits as even as the range allows.
   Key lowest = items[0].key;
   Key highest = items[0].key;

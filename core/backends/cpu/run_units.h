@@ -26,13 +26,13 @@ void RunUnits(const Run<Key, kFloat>& run, int64_t begin, int64_t end) {
 }
 
 /// Returns an upper bound on the memory of RunUnits() beyond input and output,
-/// in bytes, for `units` units on `threads` threads.
+/// in bytes, on `threads` threads.
 template <class Key, bool kFloat>
-Size RunUnitsBytes(const Plan& plan, const Schedule& schedule, int64_t units,
-                   int threads) {
+Size RunUnitsBytes(const Plan& plan, const Schedule& schedule, int threads) {
   if (schedule.algorithm == Algorithm::kNothing) return 0;
   const int64_t runners =
-      schedule.run_inline ? 1 : std::min<int64_t>(units, threads);
+      schedule.run_inline ? 1
+                          : std::min<int64_t>(schedule.units(plan), threads);
   return runners * (schedule.algorithm == Algorithm::kColumns
                         ? ColumnRunner<Key, kFloat>::Bytes(plan, schedule)
                         : SliceRunner<Key, kFloat>::Bytes(plan, schedule));

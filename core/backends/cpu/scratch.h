@@ -1,7 +1,6 @@
 // Scratch memory: large, uninitialized and short-lived.
 #pragma once
 
-#include <malloc.h>
 #include <tbb/scalable_allocator.h>
 
 #include <cstddef>
@@ -15,20 +14,12 @@
 
 namespace topk::cpu {
 
-#ifdef TOPK_SANITIZED
-/// The system's allocator, because sanitizers do not know oneTBB's.
-struct ScratchHeap {
-  static void* Allocate(size_t bytes) { return std::malloc(bytes); }
-  static size_t SizeOf(void* p) { return malloc_usable_size(p); }
-  static void Free(void* p) { std::free(p); }
-};
+#ifdef TOPK_SANITIZED  // sanitizers do not know oneTBB's allocator
+inline constexpr auto kScratchMalloc = std::malloc;
+inline constexpr auto kScratchFree = std::free;
 #else
-/// oneTBB's allocator.
-struct ScratchHeap {
-  static void* Allocate(size_t bytes) { return scalable_malloc(bytes); }
-  static size_t SizeOf(void* p) { return scalable_msize(p); }
-  static void Free(void* p) { scalable_free(p); }
-};
+inline constexpr auto kScratchMalloc = scalable_malloc;
+inline constexpr auto kScratchFree = scalable_free;
 #endif
 
 /// An array that keeps its memory when a smaller size is requested. Uses
@@ -43,30 +34,31 @@ class Scratch {
   /// Returns `count` uninitialized elements. Invalidates the results of earlier
   /// calls. Throws std::bad_alloc.
   std::span<T> Get(size_t count) {
-    if (count > size_) {
+    const size_t bytes = count * sizeof(T);
+    if (bytes > memory_.get_deleter().bytes) {
       memory_.reset();
-      size_ = 0;
-      memory_.reset(static_cast<T*>(ScratchHeap::Allocate(count * sizeof(T))));
+      memory_.get_deleter().bytes = 0;
+      memory_.reset(static_cast<T*>(kScratchMalloc(bytes)));
       if (memory_ == nullptr) throw std::bad_alloc();
-      size_ = count;
+      memory_.get_deleter().bytes = bytes;
     }
     return {memory_.get(), count};
   }
 
  private:
   struct Free {
+    size_t bytes = 0;
     void operator()(T* p) const {
       // oneTBB does not cache larger blocks either.
       constexpr size_t kHuge = size_t{64} << 20;
-      if (const size_t bytes = ScratchHeap::SizeOf(p); bytes < kHuge) {
-        ScratchHeap::Free(p);
+      if (bytes < kHuge) {
+        kScratchFree(p);
       } else {
-        DeferFree(p, bytes, ScratchHeap::Free);
+        DeferFree(p, bytes, kScratchFree);
       }
     }
   };
   std::unique_ptr<T, Free> memory_;
-  size_t size_ = 0;
 };
 
 }  // namespace topk::cpu

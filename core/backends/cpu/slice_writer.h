@@ -48,36 +48,19 @@ class SliceWriter {
   void Write(int64_t slice, Selection<Key>& selection) {
     if (IsCancelled(cancellation_)) return;
     selection.Finish();
-    const auto k = static_cast<size_t>(plan_.k);
-    if (plan_.order == Order::kIndex) {  // already in order
-      StoreEach(slice, [&](size_t j, auto store) {
-        store(selection.bits(j), selection.index(j));
-      });
-      return;
-    }
-    if (plan_.k <= kMaxRankCount) {
-      const auto slots =
-          SlotsByRank(plan_.k, [&](size_t j) { return selection.key(j); });
-      StoreEach(slice, [&](size_t j, auto store) {
-        store(selection.bits(slots[j]), selection.index(slots[j]));
-      });
-      return;
-    }
-    const std::span<Ranked<Key>> items = items_.Get(k);
-    const auto take = [&](int64_t begin, int64_t end) {
-      for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end);
-           ++j) {
-        items[j] = {static_cast<Key>(~selection.key(j)),
-                    static_cast<uint32_t>(j)};
-      }
-    };
-    if (!ForEachBlock(0, plan_.k, kBlockElements, cancellation_, take)) return;
-    const auto ranked = Sort(items);
-    if (ranked.empty()) return;  // cancelled
-    StoreEach(slice, [&](size_t j, auto store) {
-      const size_t slot = ranked[j].slot;
+    const auto store_slot = [&selection](size_t slot, auto store) {
       store(selection.bits(slot), selection.index(slot));
-    });
+    };
+    if (plan_.order == Order::kIndex) {  // already in order
+      StoreEach(slice, store_slot);
+      return;
+    }
+    WriteRanked(
+        slice, plan_.k,
+        [&selection](size_t slot) { return selection.key(slot); }, store_slot,
+        [store_slot](const Ranked<Key>& item, auto store) {
+          store_slot(item.slot, store);
+        });
   }
 
   /// Sorts a whole contiguous row and writes the first k elements. REQUIRES:
@@ -85,41 +68,59 @@ class SliceWriter {
   template <bool kFloat>
   void WriteSorted(int64_t slice, const SortKeyEncoder<Key, kFloat>& encoder,
                    const std::byte* row) {
-    const auto element = [row](int64_t i) { return Load<Key>(row, i); };
-    if (plan_.n <= kMaxRankCount) {
-      const auto slots = SlotsByRank(plan_.n, [&](size_t i) {
-        return encoder(element(static_cast<int64_t>(i)));
-      });
-      StoreEach(slice, [&](size_t j, auto store) {
-        store(element(slots[j]), slots[j]);
-      });
-      return;
-    }
-    const auto items = items_.Get(static_cast<size_t>(plan_.n));
-    const auto take = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto slot = static_cast<uint32_t>(i);
-        items[slot] = {static_cast<Key>(~encoder(element(slot))), slot};
-      }
+    const auto element = [row](size_t slot) {
+      return Load<Key>(row, static_cast<int64_t>(slot));
     };
-    if (!ForEachBlockOf(plan_.n, take)) return;
-    const auto ranked = Sort(items);
-    if (ranked.empty()) return;  // cancelled
-    StoreEach(slice, [&](size_t j, auto store) {
-      // Most keys determine the bits; loading the row's element is likely a
-      // cache miss.
-      const Key key = static_cast<Key>(~ranked[j].key);
-      const uint32_t slot = ranked[j].slot;
-      store(encoder.IsShared(key) ? element(slot) : encoder.Bits(key), slot);
-    });
+    WriteRanked(
+        slice, plan_.n,
+        [element, encoder](size_t slot) { return encoder(element(slot)); },
+        [element](size_t slot, auto store) { store(element(slot), slot); },
+        [element, encoder](const Ranked<Key>& item, auto store) {
+          // Most keys determine the bits; loading the row's element is likely a
+          // cache miss.
+          const Key key = static_cast<Key>(~item.key);
+          store(encoder.IsShared(key) ? element(item.slot) : encoder.Bits(key),
+                item.slot);
+        });
   }
 
  private:
+  // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
+  // `key_at` returns the key of a slot. `store_slot` stores the element of a
+  // slot, and `store_item` that of an item whose key is at hand. They are
+  // passed by value: stores may alias what a reference refers to.
+  template <class KeyAt, class StoreSlot, class StoreItem>
+  void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
+                   StoreSlot store_slot, StoreItem store_item) {
+    if (count <= kMaxRankCount) {
+      const auto slots = SlotsByRank(count, key_at);
+      StoreEach(slice, [&slots, store_slot](size_t j, auto store) {
+        store_slot(slots[j], store);
+      });
+      return;
+    }
+    const std::span items = items_.Get(static_cast<size_t>(count));
+    const auto take = [items, key_at](int64_t begin, int64_t end) {
+      for (auto slot = static_cast<size_t>(begin);
+           slot < static_cast<size_t>(end); ++slot) {
+        items[slot] = {static_cast<Key>(~key_at(slot)),
+                       static_cast<uint32_t>(slot)};
+      }
+    };
+    if (!ForEachBlockOf(count, take)) return;
+    const std::span<const Ranked<Key>> ranked = SortByRank<Key>(
+        items, other_.Get(items.size()), pieces_, cancellation_);
+    if (ranked.empty()) return;  // cancelled
+    StoreEach(slice, [ranked, store_item](size_t j, auto store) {
+      store_item(ranked[j], store);
+    });
+  }
+
   // Returns the slots 0 .. count - 1, ordered by the rank of their keys.
   // REQUIRES: count <= kMaxRankCount.
   template <class KeyAt>
   std::array<uint8_t, kMaxRankCount> SlotsByRank(int64_t count,
-                                                 const KeyAt& key_at) const {
+                                                 KeyAt key_at) const {
     constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
     alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
     alignas(kVectorBytes) std::array<Key, kRoom> ranks;
@@ -130,11 +131,6 @@ class SliceWriter {
       slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
     }
     return slots;
-  }
-
-  std::span<const Ranked<Key>> Sort(std::span<Ranked<Key>> items) {
-    return SortByRank<Key>(items, other_.Get(items.size()), pieces_,
-                           cancellation_);
   }
 
   // Calls fn(begin, end) on blocks of [0, count), in parallel pieces. Returns
@@ -162,6 +158,7 @@ class SliceWriter {
   void StoreAs(int64_t slice, const Each& each) const {
     ForEachBlockOf(plan_.k, [&](int64_t begin, int64_t end) {
       // Local copies: byte stores may alias members.
+      const auto store_rank = each;
       std::byte* const values =
           plan_.wants_values ? outputs_.values.data() : nullptr;
       std::byte* const indices =
@@ -175,7 +172,7 @@ class SliceWriter {
       int64_t index =
           SliceOffset(plan_, plan_.indices, slice) + begin * index_step;
       for (int64_t j = begin; j < end; ++j) {
-        each(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
+        store_rank(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
           if (values != nullptr) Store(values, value, bits);
           if (indices != nullptr) {
             Store(indices, index, static_cast<Index>(at + offset));

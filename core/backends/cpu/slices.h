@@ -214,7 +214,6 @@ class SliceRunner {
   void Unstage(const Kernels<T, kIsFloat>& kernels, const Layout& layout,
                int64_t first, int64_t width, Span from, Span to) const {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-    constexpr int64_t kMinRows = 64;
     const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
     const auto copy = [&](int64_t begin, int64_t end) {
       if (layout.packed && plan_.inner > 1) {
@@ -232,8 +231,7 @@ class SliceRunner {
         }
       }
     };
-    ForEachBlock(0, plan_.k, std::max(kBlockElements / width, kMinRows),
-                 run_.cancellation, copy);
+    ForEachBlock(0, plan_.k, RowsPerBlock(width), run_.cancellation, copy);
   }
 
   const Run<Key, kFloat>& run_;

@@ -15,6 +15,7 @@
 #include "core/backends/backend.h"
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
@@ -88,14 +89,20 @@ class PackedValues {
     return bytes_.empty() ? outputs_ : Outputs{bytes_, outputs_.indices};
   }
 
-  /// Returns the number of values to pack.
-  int64_t count() const { return static_cast<int64_t>(bytes_.size()); }
-
-  /// Packs the values begin .. end - 1. REQUIRES: `begin` is the start of a
-  /// group; `end` is too, or is count().
-  void Write(int64_t begin, int64_t end) const {
-    Pack(type_, bytes_.data() + begin, end - begin,
-         outputs_.values.data() + begin / kPackedGroup * type_.bits);
+  /// Packs the values into the outputs, in parallel unless `run_inline`.
+  void Write(bool run_inline, const Cancellation* cancellation) const {
+    constexpr int64_t kBlock = kBlockBytes;  // whole groups
+    const auto count = static_cast<int64_t>(bytes_.size());
+    const int64_t blocks = (count + kBlock - 1) / kBlock;
+    const auto pack = [&](int64_t begin, int64_t end) {
+      Pack(type_, bytes_.data() + begin, end - begin,
+           outputs_.values.data() + begin / kPackedGroup * type_.bits);
+    };
+    ForEachRange(blocks, run_inline ? blocks : 1, cancellation,
+                 [&](int64_t begin, int64_t end) {
+                   ForEachBlock(begin * kBlock, std::min(end * kBlock, count),
+                                kBlock, cancellation, pack);
+                 });
   }
 
  private:

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/backends/cuda/tasks.h"
-
 namespace topk::cuda {
 namespace {
 

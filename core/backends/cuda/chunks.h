@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/backends/cuda/method.h"
+#include "core/backends/cuda/tasks.h"
 #include "core/plan/plan.h"
 
 namespace topk::cuda {

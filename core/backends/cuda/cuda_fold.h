@@ -136,24 +136,23 @@ class CudaFold final : public Fold {
     if (ends) {
       task.arrangement = plan_.order == Order::kValue ? Arrangement::kByValue
                                                       : Arrangement::kByIndex;
+      SetOutputs(tile, buffer, task);
     }
-    const int64_t count = task.slices() * task.k;
+    const int64_t count = task.kept_count();
     Items kept;
     kept.memory = Allocate(count * ItemBytes(rule_.bytes));
     if (!Continues()) return;
     kept.arrays = ArraysIn(kept.memory->data(), count, rule_.bytes);
     kept.count = task.k;
     task.kept = kept.arrays;
-    lane_->Select(task, {buffer.elements.get(), carried_.memory.get(),
-                         kept.memory.get()});
-    if (ends) Emit(tile, task, *kept.memory, buffer);
+    lane_->Select(
+        task, {buffer.elements.get(), carried_.memory.get(), kept.memory.get(),
+               buffer.values.get(), buffer.indices.get()});
     carried_ = ends ? Items() : std::move(kept);
   }
 
-  void Emit(const Tile& tile, const SelectTask& selected, Memory& items,
-            Buffer& buffer) {
-    EmitTask task;
-    task.selected = selected;
+  void SetOutputs(const Tile& tile, const Buffer& buffer,
+                  SelectTask& task) const {
     task.index_bytes = index_bytes_;
     task.index_offset = plan_.index_offset;
     const int64_t before =
@@ -164,7 +163,6 @@ class CudaFold final : public Fold {
     if (buffer.indices != nullptr) {
       task.indices = buffer.indices->data() + before * index_bytes_;
     }
-    lane_->Emit(task, {&items, buffer.values.get(), buffer.indices.get()});
   }
 
   // Copies the outputs of a buffer to the host.

@@ -67,8 +67,6 @@ class Lane {
   /// ignored.
   virtual void Select(const SelectTask& task,
                       std::initializer_list<Memory*> uses) = 0;
-  virtual void Emit(const EmitTask& task,
-                    std::initializer_list<Memory*> uses) = 0;
 
   /// Copies the first bytes of `from` to `to`. Blocks until the copy has
   /// finished.

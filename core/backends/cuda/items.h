@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/backends/cuda/tasks.h"
+#include "core/base/sort_key_encoder.h"
 
 #ifdef __CUDACC__
 #define TOPK_HOST_DEVICE __host__ __device__
@@ -18,6 +19,18 @@
 namespace topk::cuda {
 
 __extension__ using Order128 = unsigned __int128;
+
+/// Returns the key of an element. Elements with greater keys rank first. Narrow
+/// elements are first shifted to the top bits, where they have the order of a
+/// wide type, so two kernels serve all types. Key is uint32_t for elements of
+/// up to 4 bytes, else uint64_t.
+template <class Key>
+constexpr Key KeyOf(const KeyRule& rule, Key bits) {
+  const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;
+  const Key top = static_cast<Key>(bits << up);
+  return rule.is_float ? SortKeyEncoder<Key, true>(rule, rule.largest)(top)
+                       : SortKeyEncoder<Key, false>(rule, rule.largest)(top);
+}
 
 /// A quotient and its remainder.
 struct Division {
@@ -110,16 +123,15 @@ struct ItemSource {
 
 /// Writes element t of a task's outputs.
 template <class Types>
-TOPK_HOST_DEVICE void EmitOne(const EmitTask& task, int64_t t) {
-  const SelectTask& selected = task.selected;
-  const Division column = Divide(t, selected.inner);
-  const Division rank = Divide(column.quotient, selected.k);
-  const int64_t slice = rank.quotient * selected.inner + column.remainder;
-  const int64_t from = slice * selected.k + rank.remainder;
+TOPK_HOST_DEVICE void WriteOutput(const SelectTask& task, int64_t t) {
+  const Division column = Divide(t, task.inner);
+  const Division rank = Divide(column.quotient, task.k);
+  const int64_t slice = rank.quotient * task.inner + column.remainder;
+  const int64_t from = slice * task.k + rank.remainder;
   if (task.values != nullptr) {
     const auto bits =
-        static_cast<const typename Types::Bits*>(selected.kept.bits)[from];
-    switch (selected.rule.bytes) {
+        static_cast<const typename Types::Bits*>(task.kept.bits)[from];
+    switch (task.rule.bytes) {
       case 1:
         static_cast<uint8_t*>(task.values)[t] = static_cast<uint8_t>(bits);
         break;
@@ -136,9 +148,9 @@ TOPK_HOST_DEVICE void EmitOne(const EmitTask& task, int64_t t) {
   if (task.indices != nullptr) {
     const int64_t index =
         task.index_offset +
-        Types::IndexOf(static_cast<const typename Types::Order*>(
-                           selected.kept.orders)[from],
-                       selected.arrangement);
+        Types::IndexOf(
+            static_cast<const typename Types::Order*>(task.kept.orders)[from],
+            task.arrangement);
     if (task.index_bytes == 4) {
       static_cast<uint32_t*>(task.indices)[t] = static_cast<uint32_t>(index);
     } else {

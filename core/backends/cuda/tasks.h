@@ -1,13 +1,60 @@
-// Device tasks as plain data, and the functions that launch them. C++17,
-// because the compilers of host and device include this file.
+// Device tasks as plain data, the methods that run them, and the function that
+// launches them. C++17, because the compilers of host and device include this
+// file.
 #pragma once
 
 #include <cstdint>
-
-#include "core/backends/cuda/key_rule.h"
-#include "core/backends/cuda/method.h"
+#include <string_view>
 
 namespace topk::cuda {
+
+/// An entry of the type table and a direction.
+struct KeyRule {
+  /// The type's sign and infinity, shifted to the top bits of the key.
+  uint64_t sign = 0;
+  uint64_t infinity = 0;
+  /// The size of an element, in bytes: 1, 2, 4 or 8.
+  int bytes = 4;
+  bool is_float = false;
+  bool largest = true;
+};
+
+/// Returns the rule for a type. `type` is a DTypeInfo or has the same fields.
+template <class Type>
+constexpr KeyRule RuleOf(const Type& type, bool largest) {
+  const int up = (type.bytes <= 4 ? 32 : 64) - 8 * type.bytes;
+  return {type.sign << up, type.infinity << up, type.bytes, type.is_float,
+          largest};
+}
+
+/// The algorithm that finds the best k of each slice.
+enum class Method {
+  /// Keeps all items, because k is the length of a slice.
+  kKeepAll,
+  /// cub::DeviceBatchedTopK: a thread block for each slice.
+  kBatchedTopK,
+  /// cub::DeviceTopK, one slice after another.
+  kTopK,
+  /// cub::DeviceSegmentedSort of whole slices.
+  kSegmentedSort,
+  /// cub::DeviceRadixSort of whole slices, one slice after another.
+  kRadixSort,
+};
+
+/// The maximum length of a slice for DeviceBatchedTopK, which needs a
+/// compile-time bound.
+inline constexpr int64_t kMaxBatchedLength = 1024;
+
+/// Returns the method for `slices` slices of `length` elements.
+/// REQUIRES: slices >= 1, 1 <= k <= length.
+Method ChooseMethod(int64_t slices, int64_t length, int64_t k);
+
+/// Returns the method that sorts `slices` slices of `count` items:
+/// kSegmentedSort or kRadixSort.
+Method ChooseSort(int64_t slices, int64_t count);
+
+/// Returns the kernel name used in responses, e.g. "cub_topk".
+std::string_view NameOf(Method method);
 
 /// Items of some slices, [slices, count], on the device. An item consists of an
 /// order and the bits of its element. Orders are unique in a slice, and items
@@ -38,7 +85,7 @@ inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
 enum class Arrangement { kAny, kByValue, kByIndex };
 
 /// Keeps the best k items of each slice, out of a tile of the tensor and the
-/// items kept from earlier tiles.
+/// items kept from earlier tiles. Then writes the outputs, if there are any.
 struct SelectTask {
   KeyRule rule;
   /// [batches, positions, inner], contiguous, on the device. There are
@@ -58,29 +105,22 @@ struct SelectTask {
   int64_t k = 1;
   Method method = Method::kKeepAll;
   Arrangement arrangement = Arrangement::kAny;
-
-  constexpr int64_t slices() const { return batches * inner; }
-  constexpr int64_t length() const { return carried_count + positions; }
-};
-
-/// Writes the outputs of some batches, [batches, k, inner], from the items that
-/// a selection kept.
-struct EmitTask {
-  SelectTask selected;
-  /// On the device. Null if the output is not wanted.
+  /// The outputs, [batches, k, inner], on the device. Null if an output is not
+  /// wanted, or if the slices continue after this tile.
   void* values = nullptr;
   void* indices = nullptr;
   /// 4 or 8.
   int index_bytes = 8;
   int64_t index_offset = 0;
 
-  constexpr int64_t outputs() const { return selected.slices() * selected.k; }
+  constexpr int64_t slices() const { return batches * inner; }
+  constexpr int64_t length() const { return carried_count + positions; }
+  constexpr int64_t kept_count() const { return slices() * k; }
 };
 
 /// Launches a task on `stream`, a cudaStream_t. Scratch memory is allocated
 /// from `pool`, a cudaMemPool_t. Returns a cudaError_t. Errors of the task
 /// itself are returned by a later call.
 int LaunchSelect(const SelectTask& task, void* stream, void* pool);
-int LaunchEmit(const EmitTask& task, void* stream);
 
 }  // namespace topk::cuda

@@ -127,13 +127,10 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.k = plan.k;
   select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
   select.arrangement = Arrangement::kByValue;
-  cuda::EmitTask emit;
-  emit.selected = select;
-  emit.values = values.get();
-  emit.indices = indices.get();
+  select.values = values.get();
+  select.indices = indices.get();
   const double least = LeastOnDevice([&] {
     Check(cuda::LaunchSelect(select, nullptr, pool), "LaunchSelect");
-    Check(cuda::LaunchEmit(emit, nullptr), "LaunchEmit");
   });
   Check(cudaMemcpy(answer.values.data(), values.get(), answer.values.size(),
                    cudaMemcpyDeviceToHost),

@@ -210,14 +210,19 @@ class CudaLane final : public Lane {
 
   void Select(const SelectTask& task,
               std::initializer_list<Memory*> uses) override {
-    Compute(uses, [&] {
-      return LaunchSelect(task, parts_->computing.get(), device_.pool());
-    });
-  }
-
-  void Emit(const EmitTask& task,
-            std::initializer_list<Memory*> uses) override {
-    Compute(uses, [&] { return LaunchEmit(task, parts_->computing.get()); });
+    CopyStaged();
+    if (!Begins()) return;
+    const auto each = [&](cudaError_t (CudaMemory::*step)() const) {
+      return std::ranges::all_of(uses, [&](Memory* memory) {
+        return memory == nullptr ||
+               Succeeds((static_cast<CudaMemory*>(memory)->*step)());
+      });
+    };
+    if (each(&CudaMemory::BeforeComputing) &&
+        Succeeds(static_cast<cudaError_t>(
+            LaunchSelect(task, parts_->computing.get(), device_.pool())))) {
+      each(&CudaMemory::AfterComputing);
+    }
   }
 
   // Copies to one staging buffer while emptying the other.
@@ -277,23 +282,6 @@ class CudaLane final : public Lane {
     }
     staged_ = 0;
     next_staging_ ^= 1;
-  }
-
-  // Launches a task, with the waits before it and the events after it.
-  template <class Launch>
-  void Compute(std::initializer_list<Memory*> uses, const Launch& launch) {
-    CopyStaged();
-    if (!Begins()) return;
-    const auto each = [&](cudaError_t (CudaMemory::*step)() const) {
-      return std::ranges::all_of(uses, [&](Memory* memory) {
-        return memory == nullptr ||
-               Succeeds((static_cast<CudaMemory*>(memory)->*step)());
-      });
-    };
-    if (each(&CudaMemory::BeforeComputing) &&
-        Succeeds(static_cast<cudaError_t>(launch()))) {
-      each(&CudaMemory::AfterComputing);
-    }
   }
 
   CudaDevice& device_;

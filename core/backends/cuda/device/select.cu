@@ -52,21 +52,9 @@ class Scratch {
 };
 
 template <class Types>
-class ScratchItems {
- public:
-  explicit ScratchItems(const Place& place) : memory_(place) {}
-  cudaError_t Allocate(int64_t count) {
-    constexpr int kBytes = sizeof(typename Types::Bits);
-    TOPK_CUDA_RETURN(
-        memory_.Allocate(static_cast<size_t>(count * ItemBytes(kBytes))));
-    arrays_ = ArraysIn(memory_.data(), count, kBytes);
-    return cudaSuccess;
-  }
-  const ItemArrays& arrays() const { return arrays_; }
-
- private:
-  Scratch memory_;
-  ItemArrays arrays_;
+struct WriteOutputs {
+  SelectTask task;
+  __device__ void operator()(int64_t t) const { WriteOutput<Types>(task, t); }
 };
 
 // Runs a CUB algorithm with the scratch memory that it requests.
@@ -88,48 +76,36 @@ __host__ __device__ Computed<Fn> Compute(Fn fn) {
   return Computed<Fn>(::cuda::counting_iterator<int64_t>(0), fn);
 }
 
-template <class Types>
-struct OrdersOfSlice {
+// Maps an item of a slice to its order or its bits.
+template <class Types, bool kOrder>
+struct PartOfItem {
   ItemSource<Types> source;
   int64_t slice;
-  __host__ __device__ typename Types::Order operator()(int64_t i) const {
-    return source.OrderAt(slice, i);
+  __host__ __device__ auto operator()(int64_t i) const {
+    if constexpr (kOrder) {
+      return source.OrderAt(slice, i);
+    } else {
+      return source.BitsAt(slice, i);
+    }
   }
 };
 
-template <class Types>
-struct BitsOfSlice {
-  ItemSource<Types> source;
-  int64_t slice;
-  __host__ __device__ typename Types::Bits operator()(int64_t i) const {
-    return source.BitsAt(slice, i);
-  }
-};
-
-// Maps a slice to an iterator over its orders or bits.
-template <class Types, template <class> class OfSlice>
+// Maps a slice to an iterator over its orders or its bits.
+template <class Types, bool kOrder>
 struct EachSlice {
   ItemSource<Types> source;
-  __host__ __device__ Computed<OfSlice<Types>> operator()(int64_t slice) const {
-    return Compute(OfSlice<Types>{source, slice});
+  __host__ __device__ auto operator()(int64_t slice) const {
+    return Compute(PartOfItem<Types, kOrder>{source, slice});
   }
 };
 
-// Maps a slice to the address of its results.
-template <class T>
-struct EachResult {
-  T* data;
-  int64_t count;
-  __host__ __device__ T* operator()(int64_t slice) const {
-    return data + slice * count;
-  }
-};
-
-// Maps a slice to its beginning in [slices, count].
+// Maps a slice to its beginning in [slices, count], an address or a position.
+template <class Begin>
 struct SliceBegin {
+  Begin first;
   int64_t count;
-  __host__ __device__ int64_t operator()(int64_t slice) const {
-    return slice * count;
+  __host__ __device__ Begin operator()(int64_t slice) const {
+    return first + slice * count;
   }
 };
 
@@ -163,21 +139,10 @@ class Selector {
       : task_(task), source_{task}, place_(place) {}
 
   cudaError_t Run() {
-    if (task_.arrangement == Arrangement::kAny) return Keep(task_.kept);
-    if (task_.arrangement == Arrangement::kByValue && SortsByValue()) {
-      return Keep(task_.kept);
-    }
-    ScratchItems<Types> chosen(place_);
-    const int64_t items = task_.slices() * task_.k;
-    TOPK_CUDA_RETURN(chosen.Allocate(items));
-    TOPK_CUDA_RETURN(Keep(chosen.arrays()));
-    if (task_.arrangement == Arrangement::kByIndex) {
-      TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
-          items,
-          MakeByIndex<Types>{static_cast<Order*>(chosen.arrays().orders)},
-          place_.stream));
-    }
-    return Sort(task_.slices(), task_.k, chosen.arrays(), task_.kept);
+    TOPK_CUDA_RETURN(Select());
+    if (task_.values == nullptr && task_.indices == nullptr) return cudaSuccess;
+    return cub::DeviceFor::Bulk(task_.kept_count(), WriteOutputs<Types>{task_},
+                                place_.stream);
   }
 
  private:
@@ -187,6 +152,34 @@ class Selector {
   bool SortsByValue() const {
     return task_.method == Method::kSegmentedSort ||
            task_.method == Method::kRadixSort;
+  }
+
+  // Writes the best k items of each slice in the order of the task.
+  cudaError_t Select() {
+    if (task_.arrangement == Arrangement::kAny) return Keep(task_.kept);
+    if (task_.arrangement == Arrangement::kByValue && SortsByValue()) {
+      return Keep(task_.kept);
+    }
+    Scratch memory(place_);
+    ItemArrays chosen;
+    TOPK_CUDA_RETURN(AllocateItems(task_.kept_count(), memory, chosen));
+    TOPK_CUDA_RETURN(Keep(chosen));
+    if (task_.arrangement == Arrangement::kByIndex) {
+      TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
+          task_.kept_count(),
+          MakeByIndex<Types>{static_cast<Order*>(chosen.orders)},
+          place_.stream));
+    }
+    return Sort(task_.slices(), task_.k, chosen, task_.kept);
+  }
+
+  static cudaError_t AllocateItems(int64_t count, Scratch& memory,
+                                   ItemArrays& items) {
+    constexpr int kBytes = sizeof(Bits);
+    TOPK_CUDA_RETURN(
+        memory.Allocate(static_cast<size_t>(count * ItemBytes(kBytes))));
+    items = ArraysIn(memory.data(), count, kBytes);
+    return cudaSuccess;
   }
 
   // Writes the best k items of each slice to `to`, in the method's order.
@@ -223,10 +216,10 @@ class Selector {
                            execution::output_ordering::unsorted)};
     return WithScratch(place_, [&](void* scratch, size_t& bytes) {
       return cub::DeviceBatchedTopK::MaxPairs(
-          scratch, bytes, Compute(EachSlice<Types, OrdersOfSlice>{source_}),
-          Compute(EachResult<Order>{static_cast<Order*>(to.orders), task_.k}),
-          Compute(EachSlice<Types, BitsOfSlice>{source_}),
-          Compute(EachResult<Bits>{static_cast<Bits*>(to.bits), task_.k}),
+          scratch, bytes, Compute(EachSlice<Types, true>{source_}),
+          Compute(SliceBegin<Order*>{static_cast<Order*>(to.orders), task_.k}),
+          Compute(EachSlice<Types, false>{source_}),
+          Compute(SliceBegin<Bits*>{static_cast<Bits*>(to.bits), task_.k}),
           immediate{task_.length(), bounds<int64_t{1}, kMaxBatchedLength>()},
           immediate{task_.k, bounds<int64_t{1}, kMaxBatchedLength>()},
           task_.slices(), environment);
@@ -244,9 +237,9 @@ class Selector {
     for (int64_t slice = 0; slice < task_.slices(); ++slice) {
       TOPK_CUDA_RETURN(WithScratch(place_, [&](void* scratch, size_t& bytes) {
         return cub::DeviceTopK::MaxPairs(
-            scratch, bytes, Compute(OrdersOfSlice<Types>{source_, slice}),
+            scratch, bytes, Compute(PartOfItem<Types, true>{source_, slice}),
             static_cast<Order*>(to.orders) + slice * task_.k,
-            Compute(BitsOfSlice<Types>{source_, slice}),
+            Compute(PartOfItem<Types, false>{source_, slice}),
             static_cast<Bits*>(to.bits) + slice * task_.k,
             static_cast<uint32_t>(task_.length()),
             static_cast<uint32_t>(task_.k), environment);
@@ -257,15 +250,16 @@ class Selector {
 
   cudaError_t SortAll(const ItemArrays& to) {
     const int64_t items = task_.slices() * task_.length();
-    ScratchItems<Types> all(place_);
-    ScratchItems<Types> sorted(place_);
-    TOPK_CUDA_RETURN(all.Allocate(items));
-    TOPK_CUDA_RETURN(sorted.Allocate(items));
-    TOPK_CUDA_RETURN(Write(source_, all.arrays(), task_.length()));
-    TOPK_CUDA_RETURN(
-        Sort(task_.slices(), task_.length(), all.arrays(), sorted.arrays()));
+    Scratch memory(place_);
+    Scratch sorted_memory(place_);
+    ItemArrays all;
+    ItemArrays sorted;
+    TOPK_CUDA_RETURN(AllocateItems(items, memory, all));
+    TOPK_CUDA_RETURN(AllocateItems(items, sorted_memory, sorted));
+    TOPK_CUDA_RETURN(Write(source_, all, task_.length()));
+    TOPK_CUDA_RETURN(Sort(task_.slices(), task_.length(), all, sorted));
     SelectTask first = task_;
-    first.carried = sorted.arrays();
+    first.carried = sorted;
     first.carried_count = task_.length();
     return Write(ItemSource<Types>{first}, to, task_.k);
   }
@@ -278,7 +272,7 @@ class Selector {
     auto* const sorted_orders = static_cast<Order*>(to.orders);
     auto* const sorted_bits = static_cast<Bits*>(to.bits);
     if (ChooseSort(slices, count) == Method::kSegmentedSort) {
-      const auto begins = Compute(SliceBegin{count});
+      const auto begins = Compute(SliceBegin<int64_t>{0, count});
       return WithScratch(place_, [&](void* scratch, size_t& bytes) {
         return cub::DeviceSegmentedSort::SortPairsDescending(
             scratch, bytes, orders, sorted_orders, bits, sorted_bits,
@@ -301,12 +295,6 @@ class Selector {
   const Place place_;
 };
 
-template <class Types>
-struct Emit {
-  EmitTask task;
-  __device__ void operator()(int64_t t) const { EmitOne<Types>(task, t); }
-};
-
 }  // namespace
 
 int LaunchSelect(const SelectTask& task, void* stream, void* pool) {
@@ -314,13 +302,6 @@ int LaunchSelect(const SelectTask& task, void* stream, void* pool) {
                     static_cast<cudaMemPool_t>(pool)};
   return task.rule.bytes <= 4 ? Selector<NarrowItems>(task, place).Run()
                               : Selector<WideItems>(task, place).Run();
-}
-
-int LaunchEmit(const EmitTask& task, void* stream) {
-  auto* const on = static_cast<cudaStream_t>(stream);
-  return task.selected.rule.bytes <= 4
-             ? cub::DeviceFor::Bulk(task.outputs(), Emit<NarrowItems>{task}, on)
-             : cub::DeviceFor::Bulk(task.outputs(), Emit<WideItems>{task}, on);
 }
 
 }  // namespace topk::cuda

@@ -1,4 +1,4 @@
-#include "core/backends/cuda/method.h"
+#include "core/backends/cuda/tasks.h"
 
 namespace topk::cuda {
 namespace {
