@@ -153,8 +153,7 @@ def versions(files):
         for version in re.findall(
                 r"(?m)(?:^ARG VERSION=|^(?:appVersion|version)(?:: | = )[\"']?|"
                 r"--version |image\.tag=|(?:tags/|tag |download )v|"
-                r"\btopk(?:d|d-dev|_client)[:_-])"
-                r"(\d+\.\d+\.\d+)", text):
+                r"\btopk(?:d|d-dev|_client)[:_-])(\d+\.\d+\.\d+)", text):
             if not project or version != project[1]:
                 yield f"{name}: {version} is not the project's version"
 
