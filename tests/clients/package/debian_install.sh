@@ -116,11 +116,13 @@ wait "$MAINPID" || status=$?
 rm -r /run/topkd
 
 step "upgrade"
-# Stand-ins, which note what would happen to the service.
+# Stand-ins for a service with a drop-in, which note what would happen to it.
 mkdir -p /run/systemd/system
+echo PrivateDevices=no >drop-in
 for program in systemctl deb-systemd-invoke; do
-  # Prints nothing, as of a service without drop-ins, and ends with 0.
-  printf '#!/bin/sh\necho "$@" >>/tmp/invoked\n' >/usr/local/bin/$program
+  # shellcheck disable=SC2016  # the stand-in expands them
+  printf '#!/bin/sh\necho "$@" >>/tmp/invoked\n[ "$1" != show ] || echo %s\n' \
+    /tmp/drop-in >/usr/local/bin/$program
   chmod +x /usr/local/bin/$program
 done
 if dpkg --install ./topkd_*.deb 2>warning; then

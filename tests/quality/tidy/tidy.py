@@ -152,8 +152,8 @@ def versions(files):
     for name, text in files.items():
         for version in re.findall(
                 r"(?m)(?:^ARG VERSION=|^(?:appVersion|version)(?:: | = )[\"']?|"
-                r"newTag: \"?|image\.tag=|tags/v|\btopkd(?:-dev)?[:_])"
-                r"(\d+\.\d+\.\d+)", text):
+                r"--version |image\.tag=|(?:tags/|tag |download )v|"
+                r"\btopk(?:d|d-dev|_client)[:_-])(\d+\.\d+\.\d+)", text):
             if not project or version != project[1]:
                 yield f"{name}: {version} is not the project's version"
 

@@ -120,13 +120,13 @@ for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   fi
 done
 
-# Mutually exclusive values.
-for both in 'tls.allowedNames={a}' \
+# Values that exclude haproxy.enabled, or the digest of a released chart.
+for wrong in 'tls.allowedNames={a}' image.tag=x \
   'grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway'; do
-  if helm template topkd $chart --values $chart/ci/haproxy-values.yaml \
-    --set "$both" >/dev/null 2>"$work/error" ||
-    ! grep -q 'haproxy.enabled excludes' "$work/error"; then
-    echo "the chart accepts haproxy.enabled with $both" >&2
+  if helm template topkd "$package" --values $chart/ci/haproxy-values.yaml \
+    --set "$wrong" >/dev/null 2>"$work/error" ||
+    ! grep -qE '(haproxy.enabled|image.digest) excludes' "$work/error"; then
+    echo "the chart accepts haproxy.enabled, or a digest, with $wrong" >&2
     exit 1
   fi
 done

@@ -44,8 +44,8 @@ class Chart:
 
     def __init__(self, tools, *values):
         done = subprocess.run(
-            [tools / "helm", "template", "topkd", CHART, "--kube-version",
-             "1.37.0", *(f"--set={value}" for value in values)],
+            [tools / "helm", "template", "topkd", CHART,
+             *(f"--set={value}" for value in values)],
             check=True, capture_output=True)
         done = subprocess.run(
             [tools / "venv/bin/python", "-c", "import json, sys, yaml; "

@@ -11,9 +11,13 @@
 {{- end -}}
 
 {{/* The reference of an image. The argument is a list of the image's values and
-the default tag. */}}
+the default tag. Fails if both a tag and a digest are set: a tag must not be
+ignored because of the digest in a released chart. */}}
 {{- define "topkd.image" -}}
 {{- $image := index . 0 -}}
+{{- if and $image.tag $image.digest -}}
+{{- fail (printf "image.digest excludes image.tag: to use the tag %s, set image.digest to \"\"" $image.tag) -}}
+{{- end -}}
 {{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository -}}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default (index . 1) }}{{ end -}}
 {{- end -}}
