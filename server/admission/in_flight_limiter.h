@@ -118,7 +118,7 @@ class InFlightLimiter::Charge {
   /// REQUIRES: the call was admitted.
   Status Add(Size bytes);
 
-  /// Reduces the charge to `bytes` bytes. No-op if it is not larger.
+  /// Reduces the charge to at most `bytes` bytes.
   void Shrink(int64_t bytes);
 
   int64_t bytes() const { return bytes_; }

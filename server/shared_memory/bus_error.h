@@ -21,7 +21,7 @@ namespace topk {
 /// most kMax ranges are guarded at a time.
 class BusGuard {
  public:
-  /// By default, a client can use 6144: 2048 calls with three objects each.
+  /// More than a client can use by default: 2048 calls with three objects each.
   static constexpr size_t kMax = 8192;
 
   /// Guards a page-aligned mapping. `writable` is true if mapped for writing.

@@ -23,7 +23,7 @@ constexpr Algorithm kAlgorithms[] = {
     Algorithm::kColumns,
 };
 
-// Returns the minimum of at least 5 runs within 20 ms or more, in microseconds.
+// Runs at least 5 times and for 20 ms. Returns the minimum in microseconds.
 double Microseconds(const Plan& plan, const cpu::Schedule& schedule,
                     const cpu::InstructionSet& set,
                     const std::vector<std::byte>& data, Answer& answer) {

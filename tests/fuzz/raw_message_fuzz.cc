@@ -41,7 +41,7 @@ std::string& DataOf(v1::TopKRequestChunk& chunk) {
 
 using testing::Require;
 
-// The last block of an arena may have this many unused bytes, not charged.
+// The charge does not include the unused bytes of an arena's last block.
 constexpr int64_t kArenaBlock = int64_t{8} << 10;
 
 // Reads a message as a worker does. Returns the status and the charge.

@@ -56,7 +56,7 @@ class Topkd {
   nlohmann::json ready_;
 };
 
-/// A loopback port that is in use. If not `listens`, it refuses connections.
+/// A loopback port that is in use. Refuses connections unless `listens`.
 class TakenPort {
  public:
   explicit TakenPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {

@@ -132,7 +132,7 @@ def check_deployment(objects):
             if spec["template"]["spec"]["containers"] == [container])
     assert drain + 5 <= pod["terminationGracePeriodSeconds"], drain
     ports = {one["containerPort"]: one["name"] for one in container["ports"]}
-    # Values may replace the other probes.
+    # The chart's values may replace the other probes.
     probed = {ports[container[probe]["grpc"]["port"]] for probe in
               ("startupProbe", "readinessProbe")}
     assert probed == {"health" if "TOPKD_TLS_CERT" in variables else "grpc"}

@@ -70,7 +70,7 @@ TEST_F(Gpu, ComputesRandomRequests) {
   }
 }
 
-// Long slices of every kind of data, for every method. Compares with the CPU.
+// Compares long slices of all kinds of data, for all methods, with the CPU.
 TEST_F(Gpu, ComputesLongSlices) {
   struct Shape {
     std::vector<int64_t> shape;
