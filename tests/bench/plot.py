@@ -67,7 +67,7 @@ def picture(rows, title):
            'font-family="Helvetica, Arial, sans-serif">',
            f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
            text(16, 24, title, size=16, weight=' font-weight="bold"'),
-           text(16, 42, "Farther right is slower. Least time of at least 30 "
+           text(16, 42, "Farther right is slower. Least time of up to 30 "
                 "runs, one thread. Our results are verified byte for byte.",
                 size=12, colour="#666")]
     x = 16
