@@ -11,13 +11,14 @@ import subprocess
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import client_package
 import grpc
 import numpy as np
 import topk_client
 from both_clients import CLIENTS
-from topk_client import Onnx, Request
+from topk_client import Onnx, Request, _connection
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
 TOKEN = "0123456789abcdef"
@@ -155,6 +156,28 @@ class Security(unittest.TestCase):
             path.write_text(self.token + "\n")
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
             self.assertTrue(client.is_serving())
+
+    @mock.patch.object(_connection, "_RELOAD_SECONDS", 0)
+    def test_certificates_are_reloaded(self):
+        ca, right = (self.folder / name for name in ("changing.pem", "ca.pem"))
+        for kind in CLIENTS:
+            ca.write_bytes((self.folder / "client.pem").read_bytes())
+            with kind(self.server.target, **self.mine, token=self.token,
+                      max_attempts=1, tls_ca=ca,
+                      tls_server_name="topk.test") as client:
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    client.compute_topk(X, Onnx(1))
+                self.assertEqual(caught.exception.code,
+                                 grpc.StatusCode.UNAVAILABLE)
+                ca.write_bytes(right.read_bytes())
+                held = client.compute_topk_many([Request(X, Onnx(1))] * 2)
+                next(held)
+                for content in (b"", right.read_bytes() + b"\n"):
+                    ca.write_bytes(content)
+                    self.assertEqual(
+                        client.compute_topk(X, Onnx(1)).indices[0], 1)
+                    self.assertTrue(client.is_serving())
+                next(held)  # its channel has the old certificates
 
     def test_ports_that_grpc_would_change_are_rejected(self):
         for target in ("", "localhost", "localhost:", "127.0.0.1:100001",
