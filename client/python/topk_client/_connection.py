@@ -290,6 +290,19 @@ class _TokenFile:
                 f"token_file: {self._path}: {error}") from error
 
 
+def is_retried(error: TopKError) -> bool:
+    """Returns whether another attempt may succeed, after the error's delay."""
+    # If a server dies after a proxy has forwarded part of its response, the
+    # proxy ends the stream without a status, which gRPC reports as CANCELLED or
+    # INTERNAL. The same errors from topkd have a reason.
+    return error._may_retry and (
+        error.code is grpc.StatusCode.UNAVAILABLE
+        or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        and bool(error.retry_delay)
+        or error._begun and not error.reason and error.code in (
+            grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL))
+
+
 class Attempts:
     """The remaining attempts of a call, its deadline and its metadata."""
 
@@ -312,16 +325,8 @@ class Attempts:
         retried. If the server's retry delay ends after the deadline, the error
         message says so."""
         told = error.retry_delay or 0.0
-        # If a server dies after a proxy has forwarded part of its response, the
-        # proxy ends the stream without a status, which gRPC reports as
-        # CANCELLED or INTERNAL. The same errors from topkd have a reason.
-        again = error._may_retry and (
-            error.code is grpc.StatusCode.UNAVAILABLE
-            or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0
-            or error._begun and not error.reason and error.code in (
-                grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL))
         self._left -= 1
-        if not again or self._left <= 0:
+        if not is_retried(error) or self._left <= 0:
             raise error
         pause = max(told, self._pause)
         if pause >= self.seconds():

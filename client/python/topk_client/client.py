@@ -23,9 +23,9 @@ T = TypeVar("T")
 class Client(Connection):
     """A connection to one or more servers. Thread-safe.
 
-    Create one client per process and reuse it. A pickled client connects again
-    in the process that loads it. Call close(), or use the client
-    in a with block. The client connects on the first call.
+    Create one client per process and reuse it. Call close(), or use the client
+    in a with block. The client connects on the first call. A pickled client has
+    the same arguments, with the token, and opens its own connections.
 
     Calls are distributed over the servers round-robin. Servers whose health
     check reports NOT_SERVING are skipped. A failed call raises TopKError. Wrong
