@@ -64,12 +64,5 @@ TEST_F(Hints, ForTokens) {
   Expect(options, File("stranger"));
 }
 
-TEST_F(Hints, NoneForErrorsWithAReason) {
-  EXPECT_EQ(Advice({Code::kUnimplemented, "VERSION", "spec.version", "no"}, {}),
-            "");
-  EXPECT_NE(Advice({Code::kUnimplemented, "", "", "no"}, {}), "");
-  EXPECT_EQ(Advice({Code::kInvalidArgument, "", "", "no"}, {}), "");
-}
-
 }  // namespace
 }  // namespace topk::cli
