@@ -157,6 +157,8 @@ TEST(Targets, AreCheckedAsByThePythonClient) {
       EXPECT_THAT(TargetError(target), ::testing::HasSubstr(error)) << target;
     }
   }
+  EXPECT_THAT(TargetError("a\x1b[2J:1x" + std::string(100'000, 'y')),
+              ::testing::MatchesRegex(".a[?].2J:1xyy.{,150}"));
   for (const std::string target : targets["valid"]) {
     EXPECT_EQ(TargetError(target), "") << target;
   }
