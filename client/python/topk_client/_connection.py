@@ -546,9 +546,8 @@ class Connection:
         """Returns the channel for responses of up to `nbytes` bytes, or for
         health checks. If the certificates have changed, opens new channels;
         calls in flight keep theirs."""
-        limit = 0 if health else _RECEIVED_LIMITS[min(
-            bisect.bisect_left(_RECEIVED_LIMITS, nbytes),
-            len(_RECEIVED_LIMITS) - 1)]
+        limit = 0 if health else _RECEIVED_LIMITS[bisect.bisect_left(
+            _RECEIVED_LIMITS, nbytes, 0, len(_RECEIVED_LIMITS) - 1)]
         if self._pem is not None and self._pem.has_changed():
             with self._lock:
                 self._routes = {}
@@ -589,9 +588,9 @@ class Connection:
                             "the timeout expired before the request was sent")
         token = (self._token_file.token() if self._token_file is not None
                  else self._token)
-        metadata = list(attempts.metadata)
+        metadata = attempts.metadata
         if token is not None:
-            metadata.append(("authorization", f"Bearer {token}"))
+            metadata = [*metadata, ("authorization", f"Bearer {token}")]
         return {"timeout": seconds, "metadata": metadata}
 
     async def _capabilities(self, attempts: Attempts
