@@ -124,17 +124,11 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
   return grpc::experimental::TlsCredentials(tls);
 }
 
-std::string TokenFile::Header() {
+std::string TokenFile::Header(std::chrono::seconds max_age) {
   if (path_.empty()) return "";
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (now - read_ >= std::chrono::seconds(1)) Read();
-  return header_;
-}
-
-std::string TokenFile::ReadAgain() {
-  const std::lock_guard lock(mutex_);
-  Read();
+  if (now - read_ >= max_age) Read();
   return header_;
 }
 

@@ -31,8 +31,8 @@ Status CheckOptions(const ClientOptions& options, OptionName name);
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const ClientOptions& options);
 
-/// A file with a token. Header() reads the file again at most once a second,
-/// because tokens issued by a cluster expire after an hour. Thread-safe.
+/// A file with a token, which is read again because tokens issued by a cluster
+/// expire after an hour. Thread-safe.
 class TokenFile {
  public:
   /// "" = no token.
@@ -41,11 +41,9 @@ class TokenFile {
   }
 
   /// Returns the authorization header "Bearer ...", or "" if there is no file.
-  /// Keeps the last valid token if the file becomes invalid.
-  std::string Header();
-
-  /// Like Header(), but always reads the file again.
-  std::string ReadAgain();
+  /// Reads the file again if it was last read `max_age` ago. Keeps the last
+  /// valid token if the file becomes invalid.
+  std::string Header(std::chrono::seconds max_age = std::chrono::seconds(1));
 
  private:
   void Read();

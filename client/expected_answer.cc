@@ -52,66 +52,44 @@ Result<int64_t> ReadK(const Outline& outline) {
   return ReadInteger(*type, std::as_bytes(std::span(data)).data());
 }
 
+using Dimensions = std::span<const int64_t>;
+
+// Checks the indices in `data` from `position` on. Returns one that is outside
+// begin .. begin + length - 1, if any.
 template <class Index>
-class RangeCheck {
- public:
-  RangeCheck(const std::string& data, int64_t begin, int64_t length)
-      : data_(std::as_bytes(std::span(data)).data()),
-        begin_(static_cast<uint64_t>(begin)),
-        length_(static_cast<uint64_t>(length)) {}
-
-  // Checks the first `count` elements. Returns an index that is out of range,
-  // if any.
-  std::optional<Index> Packed(int64_t count) const {
-    for (int64_t i = 0; i < count; ++i) {
-      if (!Has(i)) return Load<Index>(data_, i);
-    }
-    return {};
-  }
-
-  std::optional<Index> Strided(std::span<const int64_t> shape,
-                               std::span<const int64_t> strides,
-                               int64_t position) const {
-    if (shape.empty()) {
-      if (Has(position)) return {};
-      return Load<Index>(data_, position);
-    }
-    for (int64_t i = 0; i < shape[0]; ++i) {
-      const std::optional<Index> wrong = Strided(
-          shape.subspan(1), strides.subspan(1), position + i * strides[0]);
+std::optional<Index> FindOutside(const std::byte* data, int64_t position,
+                                 Dimensions shape, Dimensions strides,
+                                 uint64_t begin, uint64_t length) {
+  for (int64_t i = 0; i < shape[0]; ++i, position += strides[0]) {
+    if (shape.size() > 1) {
+      const auto wrong = FindOutside<Index>(data, position, shape.subspan(1),
+                                            strides.subspan(1), begin, length);
       if (wrong.has_value()) return wrong;
+      continue;
     }
-    return {};
-  }
-
- private:
-  bool Has(int64_t position) const {
+    const auto index = Load<Index>(data, position);
     // A negative difference wraps to a large unsigned number.
-    return static_cast<uint64_t>(Load<Index>(data_, position)) - begin_ <
-           length_;
+    if (static_cast<uint64_t>(index) - begin >= length) return index;
   }
+  return {};
+}
 
-  const std::byte* data_;
-  uint64_t begin_;
-  uint64_t length_;
-};
-
-size_t Rank(const google::protobuf::RepeatedField<int64_t>& numbers) {
-  return static_cast<size_t>(numbers.size());
+Dimensions SpanOf(const google::protobuf::RepeatedField<int64_t>& numbers) {
+  return {numbers.data(), static_cast<size_t>(numbers.size())};
 }
 
 template <class Index>
 Status CheckIndices(const v1::Tensor& indices, int64_t begin, int64_t length) {
-  const RangeCheck<Index> check(indices.data(), begin, length);
   int64_t count = 1;
   for (const int64_t size : indices.shape()) count *= size;
   if (count == 0) return {};
-  const std::optional<Index> wrong =
-      indices.strides().empty()
-          ? check.Packed(count)
-          : check.Strided({indices.shape().data(), Rank(indices.shape())},
-                          {indices.strides().data(), Rank(indices.strides())},
-                          0);
+  const bool packed = indices.strides().empty();
+  const int64_t step = 1;
+  const std::optional<Index> wrong = FindOutside<Index>(
+      std::as_bytes(std::span(indices.data())).data(), 0,
+      packed ? Dimensions(&count, 1) : SpanOf(indices.shape()),
+      packed ? Dimensions(&step, 1) : SpanOf(indices.strides()),
+      static_cast<uint64_t>(begin), static_cast<uint64_t>(length));
   if (!wrong.has_value()) return {};
   return BadAnswer("response.indices.data",
                    StrCat("index ", *wrong, " is outside ", begin, " .. ",

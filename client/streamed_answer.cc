@@ -9,16 +9,21 @@
 namespace topk {
 namespace {
 
-Status Append(std::string_view name, const std::string& data, int64_t limit,
+constexpr char kValues[] = "response.values.data";
+constexpr char kIndices[] = "response.indices.data";
+
+Status Append(std::string_view name, const std::string& data,
               v1::Tensor& tensor) {
   if (data.empty()) return BadAnswer(name, "a chunk has no bytes");
-  const size_t size = tensor.data().size() + data.size();
-  if (size > static_cast<size_t>(limit)) {
-    return BadAnswer(
-        name, StrCat("chunks of ", size, " bytes or more, expected ", limit));
-  }
   tensor.mutable_data()->append(data);
   return {};
+}
+
+Status CheckSize(std::string_view name, const v1::Tensor& tensor,
+                 int64_t limit) {
+  const size_t size = tensor.data().size();
+  if (size <= static_cast<size_t>(limit)) return {};
+  return BadAnswer(name, StrCat(size, " bytes or more, expected ", limit));
 }
 
 }  // namespace
@@ -29,33 +34,26 @@ Status StreamedAnswer::Add(v1::TopKResponseChunk& chunk) {
     return BadAnswer("", has_header_ ? "a second header"
                                      : "a chunk arrived before the header");
   }
+  Status status;
   switch (chunk.content_case()) {
     case v1::TopKResponseChunk::kHeader:
-      return AddHeader(*chunk.mutable_header());
+      response_ = std::move(*chunk.mutable_header());
+      has_header_ = true;
+      break;
     case v1::TopKResponseChunk::kValues:
-      return Append("response.values.data", chunk.values(),
-                    expected_.value_bytes(), *response_.mutable_values());
+      status = Append(kValues, chunk.values(), *response_.mutable_values());
+      break;
     case v1::TopKResponseChunk::kIndices:
-      return Append("response.indices.data", chunk.indices(),
-                    expected_.index_bytes(), *response_.mutable_indices());
+      status = Append(kIndices, chunk.indices(), *response_.mutable_indices());
+      break;
     default:
       return BadAnswer("", "an empty message");
   }
-}
-
-Status StreamedAnswer::AddHeader(v1::TopKResponse& header) {
-  const std::pair<const v1::Tensor&, int64_t> outputs[] = {
-      {header.values(), expected_.value_bytes()},
-      {header.indices(), expected_.index_bytes()}};
-  for (const auto& [tensor, limit] : outputs) {
-    if (tensor.data().size() > static_cast<size_t>(limit)) {
-      return BadAnswer("", StrCat("a header with ", tensor.data().size(),
-                                  " bytes of an output, expected ", limit));
-    }
+  if (status.ok()) {
+    status = CheckSize(kValues, response_.values(), expected_.value_bytes());
   }
-  response_ = std::move(header);
-  has_header_ = true;
-  return {};
+  if (!status.ok()) return status;
+  return CheckSize(kIndices, response_.indices(), expected_.index_bytes());
 }
 
 bool StreamedAnswer::Clear() {

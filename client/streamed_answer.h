@@ -26,8 +26,6 @@ class StreamedAnswer {
   Result<v1::TopKResponse> Take();
 
  private:
-  Status AddHeader(v1::TopKResponse& header);
-
   const ExpectedAnswer& expected_;
   bool has_header_ = false;
   v1::TopKResponse response_;

@@ -1,15 +1,18 @@
 #include "client/bench/bench.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <mutex>
 #include <vector>
 
-#include "client/bench/interrupt.h"
 #include "client/bench/load.h"
 #include "client/bench/mix.h"
 #include "client/bench/report.h"
@@ -22,24 +25,48 @@
 namespace topk::cli {
 namespace {
 
+// Whether SIGINT or SIGTERM has arrived. Global, because a signal handler has
+// no other state.
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void HandleInterrupts(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+// Records the first SIGINT or SIGTERM. The next one ends the process, in case a
+// stalled server keeps the load from ending.
+void Interrupt(int) {
+  HandleInterrupts(SIG_DFL);
+  interrupted = true;
+}
+
 // Creates the request templates. On failure, prints the error and returns its
 // exit status.
 ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
                        std::vector<RequestTemplate>& kinds) {
   std::vector<RequestSpec> specs = {flags.kind};
   if (!flags.mix.empty()) {
-    Result<std::vector<RequestSpec>> mix = ReadMix(flags.mix, flags.kind);
-    if (!mix.ok()) {
-      return mix.status().code == Code::kNotFound
-                 ? ReportInput(flags.mix, mix.status())
-                 : ReportUsage(mix.status());
+    std::ifstream file(flags.mix);
+    if (!file) {
+      return ReportInput(flags.mix,
+                         {Code::kNotFound, "MIX", flags.mix,
+                          StrCat("cannot be read: ", ErrnoText(errno))});
     }
+    Result<std::vector<RequestSpec>> mix =
+        ParseMix(file, flags.mix, flags.kind);
+    if (!mix.ok()) return ReportUsage(mix.status());
     specs = *std::move(mix);
   }
   const Engine engine({});
   for (const RequestSpec& spec : specs) {
     Result<RequestTemplate> kind =
-        MakeRequestTemplate(spec, {path.separate_tensor, flags.profile.batch},
+        MakeRequestTemplate(spec, path.separate_tensor, flags.profile.batch,
                             flags.profile.seed + kinds.size());
     if (!kind.ok()) return ReportUsage(kind.status());
     if (flags.profile.verify > 0) {
@@ -111,11 +138,12 @@ ExitCode Bench(const BenchFlags& flags) {
   options.keep_going = flags.keep_going;
   LoadResult result;
   {
-    const InterruptGuard guard;
-    options.interrupted = InterruptGuard::Interrupted;
+    options.interrupted = [] { return interrupted.load(); };
+    HandleInterrupts(Interrupt);
     Watch watch;
     if (isatty(STDERR_FILENO)) options.progress = std::ref(watch);
     result = RunLoad(options, kinds, callers);
+    HandleInterrupts(SIG_DFL);
   }
   if (!result.wrong.empty()) {
     std::cerr << "topk: a response to " << result.wrong

@@ -1,10 +1,37 @@
 // topk bench: puts load on a server and verifies its responses.
 #pragma once
 
-#include "client/bench/flags.h"
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "client/bench/mix.h"
+#include "client/bench/path.h"
+#include "client/bench/schedule.h"
 #include "client/cli/exit_code.h"
+#include "topk/client.h"
 
 namespace topk::cli {
+
+/// The flags of `topk bench`, except those of AddClientFlags().
+struct BenchFlags {
+  /// The kind of request. With a mix, the defaults for keys that its lines
+  /// omit.
+  RequestSpec kind;
+  /// A file; "" = no mix.
+  std::string mix;
+  std::string path{BenchPaths().front().name};
+  LoadProfile profile;
+  int concurrency = 1;
+  int connections = 1;
+  bool keep_going = false;
+  bool json = false;
+  ClientOptions client;
+};
+
+/// Adds the flags to the subcommand. Parsing derives the defaults of some flags
+/// from other flags, and throws CLI::ValidationError if flags contradict each
+/// other.
+void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 
 /// Sends random tensors repeatedly from several threads, at a fixed rate or in
 /// a closed loop, and prints the rate and latencies. Returns kWrongAnswer if

@@ -1,8 +1,7 @@
-#include "client/bench/flags.h"
-
 #include <cstdint>
 #include <vector>
 
+#include "client/bench/bench.h"
 #include "client/cli/number_flag.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"

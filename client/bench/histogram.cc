@@ -5,32 +5,30 @@
 #include <cmath>
 
 namespace topk::cli {
+namespace {
 
-size_t Histogram::IndexOf(int64_t value) {
+// Returns the width of the step that contains `value`: values below 128 have a
+// step each, and each higher power of two has 64 steps.
+int64_t WidthAt(int64_t value) {
+  constexpr int kBits = 7;
   const auto bits =
-      static_cast<uint64_t>(std::min(value, (int64_t{1} << kMaxBits) - 1));
-  const int shift =
-      std::max(0, static_cast<int>(std::bit_width(bits)) - (kBits + 1));
-  return (static_cast<size_t>(shift) << kBits) + (bits >> shift);
+      static_cast<int>(std::bit_width(static_cast<uint64_t>(value)));
+  return int64_t{1} << std::max(0, bits - kBits);
 }
 
-Histogram::Step Histogram::StepAt(size_t index) {
-  const size_t power = index >> kBits;
-  const size_t shift = power == 0 ? 0 : power - 1;
-  const auto low = static_cast<int64_t>((index - (shift << kBits)) << shift);
-  return {low, low + (int64_t{1} << shift), 0};
-}
+}  // namespace
 
 void Histogram::Record(int64_t value) {
   value = std::max<int64_t>(value, 0);
-  ++counts_[IndexOf(value)];
+  const int64_t kept = std::min(value, (int64_t{1} << 48) - 1);
+  ++counts_[kept - kept % WidthAt(kept)];
   ++count_;
   max_ = std::max(max_, value);
   sum_ += static_cast<double>(value);
 }
 
 void Histogram::Merge(const Histogram& other) {
-  for (size_t i = 0; i < kSteps; ++i) counts_[i] += other.counts_[i];
+  for (const auto& [low, count] : other.counts_) counts_[low] += count;
   count_ += other.count_;
   max_ = std::max(max_, other.max_);
   sum_ += other.sum_;
@@ -41,11 +39,9 @@ int64_t Histogram::Percentile(double share) const {
       1, static_cast<int64_t>(std::ceil(share * static_cast<double>(count_))));
   if (rank >= count_) return max_;
   int64_t seen = 0;
-  for (size_t i = 0; i < kSteps; ++i) {
-    seen += counts_[i];
-    if (seen < rank) continue;
-    const Step step = StepAt(i);
-    return std::min(step.low + (step.high - 1 - step.low) / 2, max_);
+  for (const auto& [low, count] : counts_) {
+    seen += count;
+    if (seen >= rank) return std::min(low + (WidthAt(low) - 1) / 2, max_);
   }
   return max_;
 }
@@ -56,10 +52,8 @@ double Histogram::mean() const {
 
 std::vector<Histogram::Step> Histogram::Steps() const {
   std::vector<Step> steps;
-  for (size_t i = 0; i < kSteps; ++i) {
-    if (counts_[i] == 0) continue;
-    steps.push_back(StepAt(i));
-    steps.back().count = counts_[i];
+  for (const auto& [low, count] : counts_) {
+    steps.push_back({low, low + WidthAt(low), count});
   }
   return steps;
 }

@@ -1,17 +1,15 @@
 // A histogram that needs little memory.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace topk::cli {
 
 /// A log-linear histogram of whole numbers >= 0, e.g. nanoseconds, with 64
-/// steps per power of two. Values are accurate to less than 1 %. Uses 22 KB
-/// regardless of the number of values. Not thread-safe: use one per thread and
-/// merge them.
+/// steps per power of two. Values are accurate to less than 1 %. Not
+/// thread-safe: use one per thread and merge them.
 // Implemented here because Debian 12 does not package HdrHistogram's C library.
 class Histogram {
  public:
@@ -43,16 +41,8 @@ class Histogram {
   std::vector<Step> Steps() const;
 
  private:
-  static constexpr int kBits = 6;
-  static constexpr int kMaxBits = 48;
-  // Values below 2 * 2^kBits have a step each. Each higher power of two has
-  // 2^kBits steps.
-  static constexpr size_t kSteps = size_t{kMaxBits - kBits + 1} << kBits;
-
-  static size_t IndexOf(int64_t value);
-  static Step StepAt(size_t index);
-
-  std::array<int64_t, kSteps> counts_{};
+  // The number of values in each non-empty step, by the step's lowest value.
+  std::map<int64_t, int64_t> counts_;
   int64_t count_ = 0;
   int64_t max_ = 0;
   double sum_ = 0;

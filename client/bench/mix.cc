@@ -1,7 +1,5 @@
 #include "client/bench/mix.h"
 
-#include <cerrno>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -108,16 +106,6 @@ Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
   }
   if (kinds.empty()) return bad(name, "has no requests");
   return kinds;
-}
-
-Result<std::vector<RequestSpec>> ReadMix(const std::string& path,
-                                         const RequestSpec& defaults) {
-  std::ifstream file(path);
-  if (!file) {
-    return Status{Code::kNotFound, "MIX", path,
-                  StrCat("cannot be read: ", ErrnoText(errno))};
-  }
-  return ParseMix(file, path, defaults);
 }
 
 }  // namespace topk::cli

@@ -34,8 +34,4 @@ Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
                                           const std::string& name,
                                           const RequestSpec& defaults);
 
-/// Reads a mix from a file. Returns NOT_FOUND if the file cannot be read.
-Result<std::vector<RequestSpec>> ReadMix(const std::string& path,
-                                         const RequestSpec& defaults);
-
 }  // namespace topk::cli

@@ -14,7 +14,7 @@ struct BenchPath {
   /// The value of --path.
   std::string_view name;
   /// Whether the tensor is passed separately from the request; see
-  /// TransportOptions.
+  /// MakeRequestTemplate().
   bool separate_tensor;
   bool batched;
   /// Returns a Send for one caller. `client` must outlive the result.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "client/cli/terminal.h"
 
@@ -124,15 +125,12 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   for (const auto& [code, count] : total.errors) {
     head << count << " requests failed: " << code << "\n";
   }
-  if (total.not_connected > 0) {
-    head << total.not_connected
-         << " of them were not sent: there was no connection\n";
-  }
-  if (total.lost > 0) {
-    head << total.lost << " of them were lost: their connection broke\n";
-  }
-  if (total.retry_hints > 0) {
-    head << total.retry_hints << " of them received a retry delay\n";
+  for (const auto& [count, text] :
+       {std::pair(total.not_connected,
+                  "were not sent: there was no connection"),
+        std::pair(total.lost, "were lost: their connection broke"),
+        std::pair(total.retry_hints, "received a retry delay")}) {
+    if (count > 0) head << count << " of them " << text << "\n";
   }
   std::istringstream lines(head.str());
   for (std::string line; std::getline(lines, line);) {

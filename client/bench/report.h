@@ -5,7 +5,7 @@
 #include <ostream>
 #include <vector>
 
-#include "client/bench/flags.h"
+#include "client/bench/bench.h"
 #include "client/bench/load.h"
 #include "client/bench/request_template.h"
 

@@ -52,12 +52,11 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
 }  // namespace
 
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
-                                            const TransportOptions& transport,
+                                            bool separate_tensor, int64_t batch,
                                             uint64_t seed) {
   const DTypeInfo& type = *FindDType(spec.dtype);
-  const int64_t most = transport.separate_tensor
-                           ? std::numeric_limits<int64_t>::max()
-                           : kMaxMessageTensorBytes;
+  const int64_t most = separate_tensor ? std::numeric_limits<int64_t>::max()
+                                       : kMaxMessageTensorBytes;
   int64_t count = 1;
   int64_t bytes = 0;
   for (const int64_t size : spec.shape) {
@@ -67,17 +66,16 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
           "SHAPE", "shape",
           StrCat(spec.origin, ": must have sizes >= 0 and at most ", most,
                  " bytes",
-                 transport.separate_tensor
-                     ? ""
-                     : ", as one message has to hold it; --path "
-                       "stream has no such limit"));
+                 separate_tensor ? ""
+                                 : ", as one message has to hold it; --path "
+                                   "stream has no such limit"));
     }
   }
-  if (bytes > kMaxBatchBytes / transport.batch && transport.batch > 1) {
+  if (bytes > kMaxBatchBytes / batch && batch > 1) {
     return InvalidArgument(
         "BATCH", "batch",
-        StrCat(spec.origin, ": a --batch of ", transport.batch, " tensors of ",
-               bytes, " bytes is more than ", kMaxBatchBytes, " bytes"));
+        StrCat(spec.origin, ": a --batch of ", batch, " tensors of ", bytes,
+               " bytes is more than ", kMaxBatchBytes, " bytes"));
   }
   Result<v1::TopKRequest> request = MakeRequest(
       spec.operation, static_cast<v1::DataType>(type.type), spec.shape);
@@ -86,14 +84,14 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
   kind.name = spec.Name();
   kind.weight = spec.weight;
   std::string data = RandomData(type, bytes, seed);
-  if (transport.separate_tensor) {
+  if (separate_tensor) {
     kind.tensor = std::move(data);
   } else {
     request->mutable_tensor()->set_data(std::move(data));
   }
   kind.request_bytes =
       static_cast<int64_t>(request->ByteSizeLong() + kind.tensor.size());
-  kind.requests.assign(static_cast<size_t>(transport.batch), *request);
+  kind.requests.assign(static_cast<size_t>(batch), *request);
   return kind;
 }
 

@@ -22,8 +22,7 @@ struct RequestTemplate {
   double weight = 1;
   /// The requests of one call.
   std::vector<v1::TopKRequest> requests;
-  /// The tensor's data if TransportOptions::separate_tensor is set. Otherwise
-  /// the data is in `requests`.
+  /// The tensor's data, unless it is in `requests`.
   std::string tensor;
   /// The size of one request including its data.
   int64_t request_bytes = 0;
@@ -31,21 +30,15 @@ struct RequestTemplate {
   std::optional<v1::TopKResponse> expected;
 };
 
-/// How a call transports its tensors.
-struct TransportOptions {
-  /// Whether the tensor is passed separately from the request, so that the
-  /// message size limit does not apply to it.
-  bool separate_tensor = false;
-  /// The number of requests per call; 1 if `separate_tensor`.
-  int64_t batch = 1;
-};
-
 /// Returns a template with random elements: floats from 0 to 1, integers with
-/// random bits. Returns INVALID_ARGUMENT with the flag or the line of the mix
-/// if the tensor is too large for a message, the batch exceeds 4 GiB, or the
-/// dialect does not support the flags.
+/// random bits. If `separate_tensor` is set, the tensor is not part of the
+/// request, so that the message size limit does not apply to it. `batch` is the
+/// number of requests per call; 1 if `separate_tensor`. Returns
+/// INVALID_ARGUMENT with the flag or the line of the mix if the tensor is too
+/// large for a message, the batch exceeds 4 GiB, or the dialect does not
+/// support the flags.
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
-                                            const TransportOptions& transport,
+                                            bool separate_tensor, int64_t batch,
                                             uint64_t seed);
 
 /// Computes and sets the expected response. Returns the errors of

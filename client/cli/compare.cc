@@ -1,50 +1,40 @@
 #include "client/cli/compare.h"
 
 #include <cstdint>
-#include <span>
 
 #include "client/cli/output.h"
 #include "core/base/dtype.h"
-#include "core/base/packing.h"
 #include "core/base/text.h"
 
 namespace topk::cli {
 namespace {
 
-struct Element {
-  DType dtype;
-  const std::string& data;
-  int64_t i;
-
-  uint64_t Bits() const {
-    return ReadBits(InfoOf(dtype), std::as_bytes(std::span(data)).data(), i);
+// Returns the bits as a hexadecimal number, the most significant byte first.
+std::string HexText(const v1::Tensor& tensor, int64_t i) {
+  std::string hex = "0x";
+  for (int byte = InfoOf(static_cast<DType>(tensor.data_type())).bytes;
+       byte-- > 0;) {
+    hex +=
+        HexOf(static_cast<unsigned char>(ElementBits(tensor, i) >> (8 * byte)));
   }
-  std::string Text() const { return ElementText(dtype, data, i); }
-  // The bits as a hexadecimal number, the most significant byte first.
-  std::string Hex() const {
-    std::string hex = "0x";
-    for (int byte = InfoOf(dtype).bytes; byte-- > 0;) {
-      hex += HexOf(static_cast<unsigned char>(Bits() >> (8 * byte)));
-    }
-    return hex;
-  }
-};
+  return hex;
+}
 
-Element At(const v1::Tensor& tensor, int64_t i) {
-  return {static_cast<DType>(tensor.data_type()), tensor.data(), i};
+bool AreEqual(const v1::Tensor& a, const v1::Tensor& b, int64_t i) {
+  return ElementBits(a, i) == ElementBits(b, i);
 }
 
 // Returns element `i` and its index, e.g. "0.5 @7". Adds the element's bits if
 // `other` has the same text but different bits (NaNs).
 std::string Pair(const v1::TopKResponse& answer, const v1::TopKResponse& other,
                  int64_t i) {
-  const Element value = At(answer.values(), i);
-  const Element beside = At(other.values(), i);
-  std::string text = value.Text();
-  if (text == beside.Text() && value.Bits() != beside.Bits()) {
-    text += StrCat(" (", value.Hex(), ")");
+  const v1::Tensor& values = answer.values();
+  std::string text = ElementText(values, i);
+  if (text == ElementText(other.values(), i) &&
+      !AreEqual(values, other.values(), i)) {
+    text += StrCat(" (", HexText(values, i), ")");
   }
-  return StrCat(text, " @", At(answer.indices(), i).Text());
+  return StrCat(text, " @", ElementText(answer.indices(), i));
 }
 
 }  // namespace
@@ -57,8 +47,7 @@ std::string Difference(const v1::TopKResponse& server,
     };
     return StrCat("the indices are ", name(server), ", here ", name(ours));
   }
-  int64_t count = 1;
-  for (const int64_t size : server.values().shape()) count *= size;
+  const int64_t count = CountOf(server.values());
   int64_t inner = 1;
   for (int d = axis + 1; d < server.values().shape_size(); ++d) {
     inner *= server.values().shape(d);
@@ -67,8 +56,8 @@ std::string Difference(const v1::TopKResponse& server,
   int64_t differ = 0;
   int64_t first = 0;
   for (int64_t i = count; i-- > 0;) {
-    if (At(server.values(), i).Bits() != At(ours.values(), i).Bits() ||
-        At(server.indices(), i).Bits() != At(ours.indices(), i).Bits()) {
+    if (!AreEqual(server.values(), ours.values(), i) ||
+        !AreEqual(server.indices(), ours.indices(), i)) {
       first = i;
       ++differ;
     }

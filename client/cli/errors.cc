@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <system_error>
 
 #include "core/base/text.h"
@@ -12,14 +13,12 @@
 namespace topk::cli {
 namespace {
 
-// The connections that a hint applies to.
-enum class Over { kAny, kPlainText, kTls };
-
 // gRPC reports the cause of a failed connection as text only. This table maps
 // the text to hints that name the command's flags.
 struct Row {
   std::string_view words;
-  Over over;
+  // Whether the hint is for connections with or without TLS; null = for both.
+  std::optional<bool> tls;
   std::string_view advice;
 };
 constexpr std::string_view kOtherName =
@@ -40,37 +39,40 @@ constexpr std::string_view kNoTls =
 constexpr std::string_view kPassAuthority =
     "pass the authority that signed the server's certificate: --tls-ca FILE";
 constexpr Row kUnreachable[] = {
-    {"Connection refused", Over::kAny,
+    {"Connection refused",
+     {},
      "no server listens at that address: start topkd, or set --target or "
      "TOPK_TARGET; topk run --local needs no server"},
-    {"No such file or directory", Over::kAny,
+    {"No such file or directory",
+     {},
      "the socket does not exist: start a server with topkd --listen "
      "unix:PATH"},
     // gRPC 1.83 changed the first text to the second.
-    {"DNS resolution failed", Over::kAny, kUnresolved},
-    {"address lookup failed", Over::kAny, kUnresolved},
-    {"Failed parsing HTTP/2", Over::kAny,
+    {"DNS resolution failed", {}, kUnresolved},
+    {"address lookup failed", {}, kUnresolved},
+    {"Failed parsing HTTP/2",
+     {},
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"},
     // OpenSSL and BoringSSL word these errors differently.
-    {"wrong version number", Over::kTls, kNoTls},
-    {"WRONG_VERSION_NUMBER", Over::kTls, kNoTls},
-    {"certificate verify failed", Over::kTls, kPassAuthority},
-    {"CERTIFICATE_VERIFY_FAILED", Over::kTls, kPassAuthority},
-    {"Hostname Verification Check failed", Over::kTls, kOtherName},
-    {"is not in peer certificate", Over::kTls, kOtherName},
-    {"Socket closed", Over::kTls, kUseCertificate},
-    {"Socket closed", Over::kPlainText, kUseTls},
-    {"Connection reset", Over::kTls, kUseCertificate},
-    {"Connection reset", Over::kPlainText, kUseTls},
+    {"wrong version number", true, kNoTls},
+    {"WRONG_VERSION_NUMBER", true, kNoTls},
+    {"certificate verify failed", true, kPassAuthority},
+    {"CERTIFICATE_VERIFY_FAILED", true, kPassAuthority},
+    {"Hostname Verification Check failed", true, kOtherName},
+    {"is not in peer certificate", true, kOtherName},
+    {"Socket closed", true, kUseCertificate},
+    {"Socket closed", false, kUseTls},
+    {"Connection reset", true, kUseCertificate},
+    {"Connection reset", false, kUseTls},
 };
 
 std::string_view Unreachable(std::string_view message,
                              const ClientOptions& client) {
-  const Over over = UsesTls(client) ? Over::kTls : Over::kPlainText;
+  const bool tls = UsesTls(client);
   for (const Row& row : kUnreachable) {
     if (message.find(row.words) != std::string_view::npos &&
-        (row.over == Over::kAny || row.over == over)) {
+        row.tls.value_or(tls) == tls) {
       return row.advice;
     }
   }

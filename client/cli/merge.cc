@@ -4,7 +4,7 @@
 
 #include "client/cli/errors.h"
 #include "client/cli/number_flag.h"
-#include "client/cli/run_flags.h"
+#include "client/cli/run.h"
 #include "client/numpy/npy.h"
 #include "core/base/text.h"
 #include "topk/merge.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/cli/terminal.h"
+#include "core/base/dtype.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
 
@@ -70,10 +71,10 @@ std::string Number(T value) {
 // Calls `fn` with element `i`, converted to a number type that represents it
 // exactly.
 template <class Fn>
-auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
+auto WithNumber(const v1::Tensor& tensor, int64_t i, Fn fn) {
+  const auto dtype = static_cast<DType>(tensor.data_type());
   const DTypeInfo& type = InfoOf(dtype);
-  const uint64_t bits =
-      ReadBits(type, std::as_bytes(std::span(data)).data(), i);
+  const uint64_t bits = ElementBits(tensor, i);
   if (dtype == DType::kNF4) return fn(kNormalFloat4[bits]);
   if (dtype == DType::kF8E8M0) {
     return fn(bits == 0xFF ? NAN
@@ -82,12 +83,6 @@ auto WithNumber(DType dtype, const std::string& data, int64_t i, Fn fn) {
   if (dtype == DType::kF64) return fn(std::bit_cast<double>(bits));
   if (type.is_float) return fn(FromFloat(type, bits));
   return type.sign != 0 ? fn(SignExtended(type, bits)) : fn(bits);
-}
-
-int64_t CountOf(const v1::Tensor& tensor) {
-  int64_t count = 1;
-  for (const int64_t size : tensor.shape()) count *= size;
-  return count;
 }
 
 void Pad(std::string& text, size_t width) {
@@ -123,31 +118,39 @@ class Line {
 };
 
 nlohmann::json JsonNumbers(const v1::Tensor& tensor) {
-  const auto dtype = static_cast<DType>(tensor.data_type());
   nlohmann::json list = nlohmann::json::array();
   for (int64_t i = 0; i < CountOf(tensor); ++i) {
-    list.push_back(
-        WithNumber(dtype, tensor.data(), i, [](auto value) -> nlohmann::json {
-          if constexpr (std::is_floating_point_v<decltype(value)>) {
-            if (!std::isfinite(value)) return Number(value);
-          }
-          return value;
-        }));
+    list.push_back(WithNumber(tensor, i, [](auto value) -> nlohmann::json {
+      if constexpr (std::is_floating_point_v<decltype(value)>) {
+        if (!std::isfinite(value)) return Number(value);
+      }
+      return value;
+    }));
   }
   return list;
 }
 
 }  // namespace
 
-std::string ElementText(DType dtype, const std::string& data, int64_t i) {
-  return WithNumber(dtype, data, i, [](auto value) { return Number(value); });
+std::string ElementText(const v1::Tensor& tensor, int64_t i) {
+  return WithNumber(tensor, i, [](auto value) { return Number(value); });
+}
+
+uint64_t ElementBits(const v1::Tensor& tensor, int64_t i) {
+  return ReadBits(InfoOf(static_cast<DType>(tensor.data_type())),
+                  std::as_bytes(std::span(tensor.data())).data(), i);
+}
+
+int64_t CountOf(const v1::Tensor& tensor) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.shape()) count *= size;
+  return count;
 }
 
 std::vector<std::string> AllElements(const v1::Tensor& tensor) {
   std::vector<std::string> texts;
-  const auto dtype = static_cast<DType>(tensor.data_type());
   for (int64_t i = 0; i < CountOf(tensor); ++i) {
-    texts.push_back(ElementText(dtype, tensor.data(), i));
+    texts.push_back(ElementText(tensor, i));
   }
   return texts;
 }
@@ -180,8 +183,6 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   for (int d = axis + 1; d < values.shape_size(); ++d) inner *= values.shape(d);
   const int64_t slices = k == 0 ? 0 : CountOf(values) / k;
   const int64_t shown = std::min(slices, shape.max_slices);
-  const auto dtype = static_cast<DType>(values.data_type());
-  const auto index_type = static_cast<DType>(indices.data_type());
 
   struct Row {
     std::string name;
@@ -197,8 +198,8 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     }
     for (int64_t j = 0; j < k; ++j) {
       const int64_t at = (slice / inner * k + j) * inner + slice % inner;
-      row.values.push_back(ElementText(dtype, values.data(), at));
-      row.indices.push_back(ElementText(index_type, indices.data(), at));
+      row.values.push_back(ElementText(values, at));
+      row.indices.push_back(ElementText(indices, at));
       value_width = std::max(value_width, row.values.back().size());
       index_width = std::max(index_width, row.indices.back().size());
       if (!labels.of_index.empty()) {
@@ -244,11 +245,7 @@ void PrintCsv(const v1::TopKResponse& response, int axis, std::ostream& out) {
   std::vector<int64_t> at(static_cast<size_t>(values.shape_size()));
   for (int64_t i = 0; i < CountOf(values); ++i) {
     for (const int64_t coordinate : at) out << coordinate << ",";
-    out << ElementText(static_cast<DType>(values.data_type()), values.data(), i)
-        << ","
-        << ElementText(static_cast<DType>(indices.data_type()), indices.data(),
-                       i)
-        << "\n";
+    out << ElementText(values, i) << "," << ElementText(indices, i) << "\n";
     for (int d = values.shape_size(); d-- > 0;) {
       int64_t& coordinate = at[static_cast<size_t>(d)];
       if (++coordinate < values.shape(d)) break;

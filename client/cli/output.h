@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/dtype.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk::cli {
@@ -20,9 +19,15 @@ struct Labels {
   std::vector<std::string> of_slice;
 };
 
-/// Returns the shortest text that represents element `i` of packed data
+/// Returns the shortest text that represents element `i` of a packed tensor
 /// exactly, e.g. 0.1, -3, nan or inf.
-std::string ElementText(DType dtype, const std::string& data, int64_t i);
+std::string ElementText(const v1::Tensor& tensor, int64_t i);
+
+/// Returns the bits of element `i` of a packed tensor.
+uint64_t ElementBits(const v1::Tensor& tensor, int64_t i);
+
+/// Returns the product of the tensor's sizes.
+int64_t CountOf(const v1::Tensor& tensor);
 
 /// Returns ElementText() of every element of a packed tensor.
 std::vector<std::string> AllElements(const v1::Tensor& tensor);

@@ -1,10 +1,52 @@
 // topk run: runs TopK on a file.
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "client/cli/exit_code.h"
-#include "client/cli/run_flags.h"
+#include "client/cli/request.h"
+#include "client/cli/show.h"
+#include "core/base/dtype.h"
+#include "topk/client.h"
 
 namespace topk::cli {
+
+/// The flags of `topk run`, except those of AddClientFlags().
+struct RunFlags {
+  std::string file;
+  /// The member of a .npz archive. "" = the only member.
+  std::string member;
+  OperatorFlags operation;
+  /// A file with the K tensor. "" = the operation's k.
+  std::string k_tensor;
+  /// The strides. Empty = packed.
+  std::vector<int64_t> strides;
+  /// The element type, if NumPy has no name for it.
+  std::optional<DType> dtype;
+  bool local = false;
+  /// Whether to compare the server's response with a local result instead of
+  /// showing it.
+  bool compare = false;
+  std::string stream = "auto";
+  bool shared_memory = false;
+  int64_t index_offset = 0;
+  /// "" = no trace.
+  std::string traceparent;
+  ShowFlags show;
+  std::string labels;
+  std::string slice_labels;
+  ClientOptions client;
+};
+
+/// Adds --dtype, for files whose element type has no name in NumPy.
+void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
+
+/// Adds the flags to `topk run`. `flags` must outlive `command`.
+void AddRunFlags(CLI::App& command, RunFlags& flags);
 
 /// Reads the file, computes the result on the server or locally, and returns
 /// the exit status. Writes the result to stdout or to files, or compares it

@@ -1,11 +1,10 @@
-#include "client/cli/run_flags.h"
-
 #include <random>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "client/cli/number_flag.h"
+#include "client/cli/run.h"
 #include "client/numpy/npy.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"

@@ -44,14 +44,26 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
                                    : "save it converted, e.g. x.astype('f4')"));
 }
 
-Result<int64_t> DataBytes(const NpyHeader& header, DType dtype) {
-  int64_t bytes = InfoOf(dtype).bytes;
-  for (const int64_t size : header.shape) {
+// A file's header, with the element type and the data size that it implies.
+struct NpyLayout {
+  NpyHeader header;
+  DType dtype;
+  int64_t bytes;
+};
+
+Result<NpyLayout> NpyLayoutOf(std::span<const std::byte> file,
+                              std::optional<DType> as) {
+  Result<NpyHeader> header = ParseNpyHeader(file);
+  if (!header.ok()) return header.status();
+  const Result<DType> dtype = TypeOf(*header, as);
+  if (!dtype.ok()) return dtype.status();
+  int64_t bytes = InfoOf(*dtype).bytes;
+  for (const int64_t size : header->shape) {
     if (!CheckedMultiply(bytes, size, &bytes)) {
       return MalformedNpy("its shape overflows 63 bits");
     }
   }
-  return bytes;
+  return NpyLayout{*std::move(header), *dtype, bytes};
 }
 
 // Packs elements that are stored one per byte, in the lowest bits. The upper
@@ -132,40 +144,33 @@ bool HasNpyName(const DTypeInfo& type) {
 
 Result<size_t> NpyFileSize(std::span<const std::byte> start,
                            std::optional<DType> as) {
-  const Result<NpyHeader> header = ParseNpyHeader(start);
-  if (!header.ok()) return header.status();
-  const Result<DType> dtype = TypeOf(*header, as);
-  if (!dtype.ok()) return dtype.status();
-  const Result<int64_t> bytes = DataBytes(*header, *dtype);
-  if (!bytes.ok()) return bytes.status();
-  return header->data_offset + static_cast<size_t>(*bytes);
+  const Result<NpyLayout> layout = NpyLayoutOf(start, as);
+  if (!layout.ok()) return layout.status();
+  return layout->header.data_offset + static_cast<size_t>(layout->bytes);
 }
 
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner,
                           std::optional<DType> as) {
-  Result<NpyHeader> header = ParseNpyHeader(file);
-  if (!header.ok()) return header.status();
-  const Result<DType> dtype = TypeOf(*header, as);
-  if (!dtype.ok()) return dtype.status();
-  const int width = InfoOf(*dtype).bytes;
-  const Result<int64_t> bytes = DataBytes(*header, *dtype);
-  if (!bytes.ok()) return bytes.status();
-  const std::span<const std::byte> data = file.subspan(header->data_offset);
-  if (data.size() != static_cast<size_t>(*bytes)) {
+  const Result<NpyLayout> layout = NpyLayoutOf(file, as);
+  if (!layout.ok()) return layout.status();
+  const NpyHeader& header = layout->header;
+  const DTypeInfo& type = InfoOf(layout->dtype);
+  const std::span<const std::byte> data = file.subspan(header.data_offset);
+  if (data.size() != static_cast<size_t>(layout->bytes)) {
     return MalformedNpy(StrCat("it has ", data.size(),
                                " bytes of data; its shape and type imply ",
-                               *bytes));
+                               layout->bytes));
   }
-  NpyArray array{*dtype, header->shape, data, std::move(owner)};
-  const bool transposed = header->fortran_order && header->shape.size() > 1;
-  if (transposed || (header->big_endian && width > 1)) {
+  NpyArray array{type.type, header.shape, data, std::move(owner)};
+  const bool transposed = header.fortran_order && header.shape.size() > 1;
+  if (transposed || (header.big_endian && type.bytes > 1)) {
     auto reordered = std::make_shared<std::vector<std::byte>>(
-        Reorder(*header, data, static_cast<size_t>(width)));
+        Reorder(header, data, static_cast<size_t>(type.bytes)));
     array.data = *reordered;
     array.owner = std::move(reordered);
   }
-  if (const DTypeInfo& type = InfoOf(*dtype); type.packed()) {
+  if (type.packed()) {
     Result<std::vector<std::byte>> elements = PackElements(type, array.data);
     if (!elements.ok()) return elements.status();
     auto packed =

@@ -13,6 +13,7 @@
 
 #include "client/numpy/file_bytes.h"
 #include "client/numpy/text.h"
+#include "core/base/free_with.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -23,13 +24,7 @@ constexpr std::string_view kSuffix = ".npy";
 // The maximum number of names that an error lists.
 constexpr size_t kListed = 20;
 
-struct CloseArchive {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-};
-struct CloseMember {
-  void operator()(zip_file_t* member) const { zip_fclose(member); }
-};
-using Archive = std::unique_ptr<zip_t, CloseArchive>;
+using Archive = std::unique_ptr<zip_t, FreeWith<zip_discard>>;
 
 Status Broken(std::string_view what) {
   return InvalidArgument("NPZ_FORMAT", "file",
@@ -124,7 +119,7 @@ Status Inflate(zip_file_t* member, size_t size,
 // the CRC at the end.
 Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
                                       std::optional<DType> as) {
-  const std::unique_ptr<zip_file_t, CloseMember> member(
+  const std::unique_ptr<zip_file_t, FreeWith<zip_fclose>> member(
       zip_fopen_index(archive, index, 0));
   if (member == nullptr) return Broken(zip_strerror(archive));
   std::vector<std::byte> content;

@@ -1,8 +1,8 @@
 """Adds the generated stubs to the sdist and the wheel.
 
 The sdist contains its stubs, so that installing it needs neither protoc nor a
-compiler. Stubs are generated in a temporary folder, so that no files are left
-next to the sources.
+compiler. Stubs are generated in a temporary folder, except for an editable
+install, whose package is the source folder.
 """
 
 import pathlib
@@ -26,18 +26,20 @@ class CustomBuildHook(BuildHookInterface):
     """The hooks that hatchling calls before and after it builds a package."""
 
     def dependencies(self):
-        if self._has_stubs():
+        if self._is_sdist():
             return []
         return next(list(packages) for before, packages in GENERATORS
                     if sys.version_info < before)
 
     def initialize(self, version, build_data):
         self.folder = None
-        if self._has_stubs():
+        if self._is_sdist():
+            build_data["artifacts"].append("/topk_client/_stubs")
             return
+        root = pathlib.Path(self.root)
         if version == "editable":
-            raise RuntimeError("topk_client cannot be installed with -e: its "
-                               "stubs are generated when it is built")
+            self._make_stubs(root, root / "topk_client" / "_stubs")
+            return
         if sys.version_info >= (3, 13):
             if self.target_name == "sdist":
                 raise RuntimeError("build the sdist with Python 3.12 or "
@@ -46,10 +48,7 @@ class CustomBuildHook(BuildHookInterface):
             build_data["tag"] = f"py3{sys.version_info.minor}-none-any"
         self.folder = tempfile.TemporaryDirectory()
         stubs = pathlib.Path(self.folder.name, "_stubs")
-        root = pathlib.Path(self.root)
-        make = runpy.run_path(str(root / "make_stubs.py"))
-        make["make_stubs"]([sys.executable, "-m", "grpc_tools.protoc"],
-                           root.parents[1] / "proto", stubs)
+        self._make_stubs(root, stubs)
         build_data["force_include"][str(stubs)] = "topk_client/_stubs"
         licence = "LICENSE" if self.target_name == "sdist" else (
             "topk_client/LICENSE")
@@ -59,6 +58,11 @@ class CustomBuildHook(BuildHookInterface):
         if self.folder is not None:
             self.folder.cleanup()
 
-    def _has_stubs(self):
-        """Returns whether the stubs already exist, as in an unpacked sdist."""
-        return pathlib.Path(self.root, "topk_client", "_stubs").exists()
+    def _make_stubs(self, root, stubs):
+        make = runpy.run_path(str(root / "make_stubs.py"))
+        make["make_stubs"]([sys.executable, "-m", "grpc_tools.protoc"],
+                           root.parents[1] / "proto", stubs)
+
+    def _is_sdist(self):
+        """Returns whether the source is an unpacked sdist, which has stubs."""
+        return pathlib.Path(self.root, "PKG-INFO").exists()

@@ -11,13 +11,13 @@ import tempfile
 
 
 def make_stubs(protoc, protos, stubs):
-    """Generates the stubs in the folder `stubs`, which must not exist yet.
+    """Generates the stubs in the folder `stubs`.
 
     `protoc` is the beginning of a command line that runs protoc 3.20 or later.
     Raises subprocess.CalledProcessError if protoc fails."""
     protos, stubs = pathlib.Path(protos), pathlib.Path(stubs)
     names = sorted(p.name for p in (protos / "topk" / "v1").glob("*.proto"))
-    stubs.mkdir(parents=True)
+    stubs.mkdir(parents=True, exist_ok=True)
     (stubs / "__init__.py").touch()
     with tempfile.TemporaryDirectory() as made:
         # Rename the package: grpcio-health-checking also has grpc.health.v1,

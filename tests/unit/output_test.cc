@@ -7,6 +7,7 @@
 #include <random>
 #include <sstream>
 
+#include "core/base/dtype.h"
 #include "tests/support/oracle.h"
 
 namespace topk::cli {
@@ -39,11 +40,13 @@ TEST(ElementText, ReadsBackAsTheSameNumber) {
   for (const DTypeInfo& type : kDTypes) {
     const auto of = static_cast<v1::DataType>(type.type);
     const size_t count = type.bits <= 16 ? size_t{1} << type.bits : 1000;
-    std::string data(testing::DataBytes(of, count), '\0');
+    v1::Tensor tensor;
+    tensor.set_data_type(of);
+    std::string& data = *tensor.mutable_data();
+    data.resize(testing::DataBytes(of, count));
     for (size_t i = 0; i < count; ++i) {
       testing::WriteBits(of, i, type.bits <= 16 ? i : random(), data);
-      const std::string text =
-          ElementText(type.type, data, static_cast<int64_t>(i));
+      const std::string text = ElementText(tensor, static_cast<int64_t>(i));
       const testing::Number number = testing::ReadNumber(of, data, i);
       const char* const begin = text.c_str();
       if (number.nan) {
@@ -58,7 +61,7 @@ TEST(ElementText, ReadsBackAsTheSameNumber) {
       }
     }
   }
-  EXPECT_EQ(ElementText(DType::kF32, Bytes<float>({0.1f}), 0), "0.1");
+  EXPECT_EQ(ElementText(Response().values(), 0), "0.5");
 }
 
 TEST(PrintTable, PrintsTheFirstAxis) {

@@ -15,8 +15,9 @@ import ssl
 import stat
 import threading
 import time
+import weakref
 from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
-                    Tuple, Union)
+                    Sequence, Tuple, Type, TypeVar, Union)
 
 import grpc
 
@@ -28,6 +29,9 @@ from topk_client.messages import (Answer, ArrayLike, Call, Request,
 from topk_client.specs import OpenVINO
 
 Path = Union[str, "os.PathLike[str]"]
+# Names and values of headers, as gRPC takes them.
+Metadata = Sequence[Tuple[str, Union[str, bytes]]]
+C = TypeVar("C", bound="Connection")
 
 _SERVICE = "topk.v1.TopKService"
 # A connection that accepts no bytes for this time is closed. gRPC sets this
@@ -59,6 +63,16 @@ _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 # the next one. Otherwise malloc would return the memory of each message to the
 # system, and the page faults would cost more than the copies.
 _KEPT_BYTES = 8 << 20
+
+# The minimum time between two reads of the certificate files.
+_RELOAD_SECONDS = 1.0
+# The environment variables TOPK_TARGET, TOPK_TLS_CA etc. that the command topk
+# reads too.
+_VARIABLES = ("target", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
+              "token_file")
+_FLAG_VARIABLES = ("tls", "token_over_plaintext")
+_TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
+_FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
 
 # The server's limits: the minimum length of a token in characters, and the
 # maximum size of its file in bytes.
@@ -156,25 +170,21 @@ def _checked_path(argument: str, path: Path) -> str:
     return os.fspath(path)
 
 
-def _read(argument: str, path: Optional[Path]) -> Optional[bytes]:
+def _read(argument: str, path: Optional[Path],
+          opener: Optional[Callable[[str, int], int]]) -> Optional[bytes]:
     """Returns the content of a file. Errors mention the argument's name."""
     if path is None:
         return None
     name = _checked_path(argument, path)
     try:
-        with open(name, "rb") as file:
+        with open(name, "rb", opener=opener) as file:
             return file.read()
     except OSError as error:
         raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
 
 
-def _read_certificates(argument: str, path: Optional[Path]
-                       ) -> Optional[bytes]:
-    """Returns the content of a certificate file. Raises ValueError if it has no
-    valid certificate in PEM form."""
-    content = _read(argument, path)
-    if content is None:
-        return None
+def _check_certificates(argument: str, path: Path, content: bytes) -> None:
+    """Raises ValueError if a file has no valid certificate in PEM form."""
     try:
         # Text between the certificates may have any encoding.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
@@ -182,7 +192,45 @@ def _read_certificates(argument: str, path: Optional[Path]
     except ssl.SSLError as error:
         raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, "
                          "or a damaged one") from error
-    return content
+
+
+class _PemFiles:
+    """The files of a client's TLS arguments, and their last valid contents. The
+    constructor raises ValueError if a file is invalid."""
+
+    def __init__(self, tls_ca: Optional[Path], tls_key: Optional[Path],
+                 tls_cert: Optional[Path]) -> None:
+        self._paths = (("tls_ca", tls_ca), ("tls_key", tls_key),
+                       ("tls_cert", tls_cert))
+        self.contents: Tuple[Optional[bytes], ...] = ()
+        self.reload()
+
+    def reload(self) -> bool:
+        """Reads the files again. Returns whether they have changed. Raises
+        ValueError if they are invalid."""
+        self._next = time.monotonic() + _RELOAD_SECONDS
+        # A pipe can be read only once.
+        opener = _open_regular if self.contents else None
+        contents = tuple(_read(name, path, opener)
+                         for name, path in self._paths)
+        if contents == self.contents:
+            return False
+        for (name, path), content in zip(self._paths, contents):
+            if path is not None and content is not None and name != "tls_key":
+                _check_certificates(name, path, content)
+        _, (_, key), (_, certificate) = self._paths
+        if key is not None and certificate is not None:
+            _check_key(key, certificate)
+        self.contents = contents
+        return True
+
+    def has_changed(self) -> bool:
+        """Like reload(), but reads at most once a second, and ignores invalid
+        files, which may be half written."""
+        try:
+            return time.monotonic() >= self._next and self.reload()
+        except ValueError:
+            return False
 
 
 def _check_key(key: Path, certificate: Path) -> None:
@@ -242,10 +290,25 @@ class _TokenFile:
                 f"token_file: {self._path}: {error}") from error
 
 
-class Attempts:
-    """The remaining attempts of a call, and its deadline."""
+def is_retried(error: TopKError) -> bool:
+    """Returns whether another attempt may succeed, after the error's delay."""
+    # If a server dies after a proxy has forwarded part of its response, the
+    # proxy ends the stream without a status, which gRPC reports as CANCELLED or
+    # INTERNAL. The same errors from topkd have a reason.
+    return error._may_retry and (
+        error.code is grpc.StatusCode.UNAVAILABLE
+        or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        and bool(error.retry_delay)
+        or error._begun and not error.reason and error.code in (
+            grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL))
 
-    def __init__(self, most: int, timeout: float) -> None:
+
+class Attempts:
+    """The remaining attempts of a call, its deadline and its metadata."""
+
+    def __init__(self, most: int, timeout: float,
+                 metadata: Metadata = ()) -> None:
+        self.metadata = metadata
         self._left = most
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
@@ -262,16 +325,8 @@ class Attempts:
         retried. If the server's retry delay ends after the deadline, the error
         message says so."""
         told = error.retry_delay or 0.0
-        # If a server dies after a proxy has forwarded part of its response, the
-        # proxy ends the stream without a status, which gRPC reports as
-        # CANCELLED or INTERNAL. The same errors from topkd have a reason.
-        again = error._may_retry and (
-            error.code is grpc.StatusCode.UNAVAILABLE
-            or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and told > 0
-            or error._begun and not error.reason and error.code in (
-                grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL))
         self._left -= 1
-        if not again or self._left <= 0:
+        if not is_retried(error) or self._left <= 0:
             raise error
         pause = max(told, self._pause)
         if pause >= self.seconds():
@@ -345,13 +400,17 @@ class Connection:
     _sleep: Callable[[float], Awaitable[None]]
     _prepare: Callable[[Any, Any], Awaitable[Any]]
 
+    def _open(self, make: Any, *arguments: Any) -> Any:
+        """Calls `make`, which opens a channel, and adds the interceptors."""
+        raise NotImplementedError
+
     async def _unary(self, route: Route, method: Any, message: bytes,
-                     seconds: float) -> bytes:
+                     attempts: Attempts) -> bytes:
         """Makes a unary call and returns the response."""
         raise NotImplementedError
 
     async def _stream(self, route: Route, chunks: Iterator[bytes],
-                      answer: StreamedAnswer, seconds: float) -> None:
+                      answer: StreamedAnswer, attempts: Attempts) -> None:
         """Makes a StreamTopK call and adds the responses to `answer`."""
         raise NotImplementedError
 
@@ -363,7 +422,10 @@ class Connection:
             tls_key: Optional[Path] = None,
             tls_server_name: Optional[str] = None,
             token: Optional[str] = None, token_file: Optional[Path] = None,
-            token_over_plaintext: bool = False) -> None:
+            token_over_plaintext: bool = False,
+            interceptors: Sequence[Any] = ()) -> None:
+        self._arguments = {name: value for name, value in locals().items()
+                           if name != "self"}
         if not 1 <= max_attempts <= 5:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
         if (tls_cert is None) != (tls_key is None):
@@ -389,6 +451,7 @@ class Connection:
         self._limit: Optional[int] = None
         self._last_message = b""
         self._max_attempts = max_attempts
+        self._interceptors = interceptors
         self._token = token if token is None else _check_token(token)
         self._token_file = (None if token_file is None
                             else _TokenFile(token_file))
@@ -409,43 +472,69 @@ class Connection:
         if has_token and not tls:
             # A proxy must not see a token that is sent without TLS.
             options.append(("grpc.enable_http_proxy", 0))
-        credentials = grpc.ssl_channel_credentials(
-            _read_certificates("tls_ca", tls_ca), _read("tls_key", tls_key),
-            _read_certificates("tls_cert", tls_cert)) if tls else None
-        if tls_key is not None and tls_cert is not None:
-            _check_key(tls_key, tls_cert)
+        self._pem = _PemFiles(tls_ca, tls_key, tls_cert) if tls else None
 
-        def connect(limit: int, *more: Tuple[str, Any]) -> Route:
-            name = _grpc_target(target)
-            all_options = [*options, *more,
-                           ("grpc.max_receive_message_length", limit)]
+        def connect(limit: int) -> Route:
+            # is_serving() must also reach servers that are NOT_SERVING.
+            health = [] if limit else [("grpc.inhibit_health_checking", 1)]
+            limit = limit or _RECEIVED_LIMITS[0]
+            arguments = (_grpc_target(target), [
+                *options, *health, ("grpc.max_receive_message_length", limit)])
             channel = (
-                self._grpc.insecure_channel(name, all_options)
-                if credentials is None else
-                self._grpc.secure_channel(name, credentials, all_options))
-            return Route(channel, limit, tls=tls, has_token=has_token)
+                self._open(self._grpc.insecure_channel, *arguments)
+                if self._pem is None else
+                self._open(self._grpc.secure_channel, arguments[0],
+                           grpc.ssl_channel_credentials(*self._pem.contents),
+                           arguments[1]))
+            route = Route(channel, limit, tls=tls, has_token=has_token)
+            self._open_routes.add(route)
+            if isinstance(channel, grpc.Channel):  # grpc.aio's close themselves
+                weakref.finalize(route, channel.close).atexit = False
+            return route
 
         self._connect = connect
         self._lock = threading.Lock()
         self._closed = False
+        # The channel for each limit in _RECEIVED_LIMITS, and for health checks
+        # under 0.
         self._routes: Dict[int, Route] = {}
-        # is_serving() must also reach servers that are NOT_SERVING.
-        self._health = connect(_RECEIVED_LIMITS[0],
-                               ("grpc.inhibit_health_checking", 1))
+        # All channels, including those with old certificates that calls in
+        # flight still use.
+        self._open_routes: "weakref.WeakSet[Route]" = weakref.WeakSet()
+
+    @classmethod
+    def from_env(cls: Type[C], **options: Any) -> C:
+        """Returns a client with the options in the environment variables that
+        the command topk reads: TOPK_TARGET, TOPK_TLS, TOPK_TLS_CA,
+        TOPK_TLS_CERT, TOPK_TLS_KEY, TOPK_TLS_SERVER_NAME, TOPK_TOKEN_FILE and
+        TOPK_TOKEN_OVER_PLAINTEXT. `options` are other arguments of the client,
+        and override the variables. Empty variables are ignored."""
+        for name in (*_VARIABLES, *_FLAG_VARIABLES):
+            variable = "TOPK_" + name.upper()
+            value = os.environ.get(variable, "")
+            if not value or name in options:
+                continue
+            if name in _VARIABLES:
+                options[name] = value
+            elif value.lower() in (*_TRUE, *_FALSE):
+                options[name] = value.lower() in _TRUE
+            else:
+                raise ValueError(f"{variable}: {value!r} is not true or false")
+        return cls(**options)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """Pickles the arguments. A copy of the client opens its own
+        connections."""
+        return self._arguments
+
+    def __setstate__(self, arguments: Dict[str, Any]) -> None:
+        Connection.__init__(self, **arguments)
 
     def _channels_to_close(self) -> List[Any]:
         with self._lock:
             self._closed = True
             self._last_message = b""
-            return [route.channel
-                    for route in (self._health, *self._routes.values())]
-
-    def _begin(self, timeout: Optional[float]) -> float:
-        """Returns the timeout in seconds for a call that begins now. Raises
-        ValueError if the client is closed."""
-        if self._closed:
-            raise ValueError("the client is closed")
-        return self._timeout if timeout is None else _finite(timeout)
+            return [route.channel for route in self._open_routes]
 
     def _check_not_closed(self) -> None:
         """Raises TopKError if the client was closed after the call had
@@ -453,11 +542,15 @@ class Connection:
         if self._closed:
             raise TopKError(grpc.StatusCode.CANCELLED, "the client was closed")
 
-    def _route(self, nbytes: int = 0) -> Route:
-        """Returns the channel for responses of up to `nbytes` bytes."""
-        limit = _RECEIVED_LIMITS[min(
-            bisect.bisect_left(_RECEIVED_LIMITS, nbytes),
-            len(_RECEIVED_LIMITS) - 1)]
+    def _route(self, nbytes: int = 0, *, health: bool = False) -> Route:
+        """Returns the channel for responses of up to `nbytes` bytes, or for
+        health checks. If the certificates have changed, opens new channels;
+        calls in flight keep theirs."""
+        limit = 0 if health else _RECEIVED_LIMITS[bisect.bisect_left(
+            _RECEIVED_LIMITS, nbytes, 0, len(_RECEIVED_LIMITS) - 1)]
+        if self._pem is not None and self._pem.has_changed():
+            with self._lock:
+                self._routes = {}
         route = self._routes.get(limit)
         if route is None:
             with self._lock:
@@ -474,25 +567,31 @@ class Connection:
         error._begun = begun and not self._closed
         return error
 
-    def _metadata(self) -> List[Tuple[str, str]]:
-        token = (self._token_file.token() if self._token_file is not None
-                 else self._token)
-        if token is None:
-            return []
-        return [("authorization", f"Bearer {token}")]
+    def _attempts(self, timeout: Optional[float],
+                  metadata: Metadata) -> Attempts:
+        """Returns the attempts of a call that begins now. Raises ValueError if
+        the client is closed."""
+        if self._closed:
+            raise ValueError("the client is closed")
+        return Attempts(
+            self._max_attempts,
+            self._timeout if timeout is None else _finite(timeout), metadata)
 
-    def _attempts(self, timeout: Optional[float]) -> Attempts:
-        return Attempts(self._max_attempts, self._begin(timeout))
-
-    def _how(self, seconds: float) -> Dict[str, Any]:
+    def _how(self, attempts: Attempts) -> Dict[str, Any]:
         """Returns the keyword arguments for an RPC. Raises TopKError if the
         client was closed, or if no time is left: with a timeout of 0, gRPC
         might still send the request."""
         self._check_not_closed()
+        seconds = attempts.seconds()
         if seconds == 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
                             "the timeout expired before the request was sent")
-        return {"timeout": seconds, "metadata": self._metadata()}
+        token = (self._token_file.token() if self._token_file is not None
+                 else self._token)
+        metadata = attempts.metadata
+        if token is not None:
+            metadata = [*metadata, ("authorization", f"Bearer {token}")]
+        return {"timeout": seconds, "metadata": metadata}
 
     async def _capabilities(self, attempts: Attempts
                             ) -> topk_pb2.Capabilities:
@@ -500,23 +599,22 @@ class Connection:
             try:
                 route = self._route()
                 return parse(topk_pb2.Capabilities, await self._unary(
-                    route, route.get_capabilities, b"", attempts.seconds()))
+                    route, route.get_capabilities, b"", attempts))
             except TopKError as error:
                 pause = attempts.pause_after(error)
             await self._sleep(pause)
 
-    async def _serving(self, service: str, timeout: Optional[float]) -> bool:
+    async def _serving(self, service: str, attempts: Attempts) -> bool:
         request = health_pb2.HealthCheckRequest(service=service)
-        response = parse(health_pb2.HealthCheckResponse, (
-            await self._unary(self._health, self._health.check_health,
-                              request.SerializeToString(),
-                              self._begin(timeout))))
+        route = self._route(health=True)
+        response = parse(health_pb2.HealthCheckResponse, await self._unary(
+            route, route.check_health, request.SerializeToString(), attempts))
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def _compute(self, request: Request, stream: Optional[bool],
-                       timeout: Optional[float]) -> Answer:
-        attempts = self._attempts(timeout)
+                       timeout: Optional[float], metadata: Metadata) -> Answer:
+        attempts = self._attempts(timeout, metadata)
         call = Call(request)
         if self._must_ask(call, attempts):
             await self._ask_limit(attempts)
@@ -530,13 +628,12 @@ class Connection:
                            if call.is_heavy() else make(limit))
                 if streamed:
                     answer = StreamedAnswer(call)
-                    await self._stream(route, message, answer,
-                                       attempts.seconds())
+                    await self._stream(route, message, answer, attempts)
                     return answer.answer()
                 if call.is_large() and len(message) <= _KEPT_BYTES:
                     self._last_message = message
                 return call.read(await self._unary(
-                    route, route.compute_topk, message, attempts.seconds()))
+                    route, route.compute_topk, message, attempts))
             except TopKError as error:
                 pause = attempts.pause_after(error)
             await self._sleep(pause)
@@ -550,7 +647,8 @@ class Connection:
         attempts.asked = True
         try:
             self._learn_limit(await self._capabilities(
-                Attempts(self._max_attempts, attempts.seconds())))
+                Attempts(self._max_attempts, attempts.seconds(),
+                         attempts.metadata)))
         except TopKError as error:
             # Ignored: the call itself will succeed, or report its own error.
             if error.code == grpc.StatusCode.UNIMPLEMENTED:

@@ -112,9 +112,12 @@ class Outputs(NamedTuple):
         if not indices.size:
             return
         # For few elements, a list is faster than NumPy's reductions.
-        some = (indices.ravel().tolist() if indices.size <= _FEW_INDICES else
-                [int(indices.min()), int(indices.max())])
-        if not self.begin <= min(some) <= max(some) < self.end:
+        if indices.size <= _FEW_INDICES:
+            some = (indices if indices.ndim == 1 else indices.ravel()).tolist()
+            low, high = min(some), max(some)
+        else:
+            low, high = int(indices.min()), int(indices.max())
+        if low < self.begin or high >= self.end:
             raise bad_answer(
-                f"indices {min(some)} .. {max(some)}, expected "
-                f"{self.begin} .. {self.end - 1}", "response.indices.data")
+                f"indices {low} .. {high}, expected {self.begin} .. "
+                f"{self.end - 1}", "response.indices.data")

@@ -13,10 +13,10 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-import grpc
 import numpy as np
 
 from topk_client import _dtypes
+from topk_client._connection import Attempts, is_retried
 from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
@@ -24,10 +24,7 @@ from topk_client.merge import Partial
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
-# How many times all servers are tried again, and the first pause before that,
-# in seconds.
-_ROUNDS = 3
-_FIRST_WAIT_SECONDS = 0.1
+_ROUNDS = 3  # how many times all servers are tried again
 _PREFIX = "/topk-shard-"  # extends the server's default prefix
 
 
@@ -175,18 +172,6 @@ def _in_shared_memory(shard: Array) -> Region:
     return buffer.copy_of(shard)
 
 
-def _may_pass(error: TopKError) -> bool:
-    """Returns whether a retry may succeed after the error's delay."""
-    return error._may_retry and (
-        error.code is grpc.StatusCode.UNAVAILABLE
-        or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-        and error.retry_delay is not None)
-
-
-def _delay_of(error: TopKError) -> float:
-    return error.retry_delay or 0.0
-
-
 def answer(shard: Array, begin: int, question: Question) -> Partial:
     """Returns a server's result for the shard that starts at `begin` on the
     axis. Tries the next server if one is unreachable or overloaded. The timeout
@@ -206,30 +191,23 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     first = next(_turn)
     clients = [_client(os.getpid(), target, question.client_options)
                for target in question.servers]
-    deadline = time.monotonic() + clients[0]._timeout
-    soonest: Optional[TopKError] = None
-    for wait in (0.0, *(_FIRST_WAIT_SECONDS * 2**n for n in range(_ROUNDS))):
-        # Wait at least until the first server allows a retry.
-        wait = max(wait, _delay_of(soonest) if soonest else 0.0)
-        if soonest and wait >= deadline - time.monotonic():
-            raise soonest
-        time.sleep(wait)
+    attempts = Attempts(1 + _ROUNDS, clients[0]._timeout)
+    while True:
         errors: List[TopKError] = []
         for turn in range(len(clients)):
-            left = deadline - time.monotonic()
-            if errors and left <= 0:
+            left = attempts.seconds()
+            if errors and not left:
                 break
             client = clients[(first + turn) % len(clients)]
             try:
                 got = client.compute_topk(tensor, spec, index_offset=begin,
                                           data_type=question.data_type,
-                                          timeout=max(left, 0.0))
+                                          timeout=left)
                 assert got.values is not None and got.indices is not None
                 return question.partial(got.values, got.indices)
             except TopKError as error:
-                if not _may_pass(error):
+                if not is_retried(error):
                     raise
                 errors.append(error)
-        soonest = min(errors, key=_delay_of)
-    assert soonest is not None
-    raise soonest
+        time.sleep(attempts.pause_after(
+            min(errors, key=lambda error: error.retry_delay or 0.0)))

@@ -7,8 +7,8 @@ from typing import (Any, AsyncGenerator, AsyncIterable, Awaitable, Iterable,
 import grpc
 import grpc.aio
 
-from topk_client._connection import (MAX_LIMIT, Connection, Route, pair_of,
-                                     topk_request)
+from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
+                                     Route, pair_of, topk_request)
 from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls, in_thread
 from topk_client._stubs import topk_pb2
@@ -93,21 +93,24 @@ class Client(Connection):
 
     async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
                    largest: bool = True, sorted: bool = True, *,
-                   timeout: Optional[float] = None) -> Tuple[Array, Array]:
+                   timeout: Optional[float] = None,
+                   metadata: Metadata = ()) -> Tuple[Array, Array]:
         """See topk_client.Client.topk."""
         return pair_of(await self._compute(
-            topk_request(tensor, k, axis, largest, sorted), None, timeout))
+            topk_request(tensor, k, axis, largest, sorted), None, timeout,
+            metadata))
 
     async def topk_many(
             self, tensors: Union[Iterable[ArrayLike], AsyncIterable[ArrayLike]],
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
-            *, timeout: Optional[float] = None
+            *, timeout: Optional[float] = None, metadata: Metadata = ()
             ) -> AsyncGenerator[Tuple[Array, Array], None]:
         """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
-             async for tensor in _each(tensors)), timeout=timeout)
+             async for tensor in _each(tensors)), timeout=timeout,
+            metadata=metadata)
         try:
             async for result in results:
                 yield pair_of(result)
@@ -121,19 +124,20 @@ class Client(Connection):
                            request_id: str = "", index_offset: int = 0,
                            data_type: Optional[str] = None,
                            stream: Optional[bool] = None,
-                           timeout: Optional[float] = None) -> Answer:
+                           timeout: Optional[float] = None,
+                           metadata: Metadata = ()) -> Answer:
         """See topk_client.Client.compute_topk."""
         return await self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
-                    index_offset, data_type), stream, timeout)
+                    index_offset, data_type), stream, timeout, metadata)
 
     async def compute_topk_many(
             self, requests: Union[Iterable[Request], AsyncIterable[Request]],
-            *, timeout: Optional[float] = None
+            *, timeout: Optional[float] = None, metadata: Metadata = ()
             ) -> AsyncGenerator[Union[Answer, TopKError], None]:
         """See topk_client.Client.compute_topk_many. `requests` may be an
         asynchronous iterable."""
-        attempts = self._attempts(timeout)
+        attempts = self._attempts(timeout, metadata)
         pending = AsyncPendingCalls(_each(requests))
 
         async def limit_for(call: Call) -> int:
@@ -146,7 +150,7 @@ class Client(Connection):
                 route = self._route(unsent[0].max_message_bytes)
                 results = route.compute_topk_many(
                     pending.messages(unsent, route, limit_for),
-                    **self._how(attempts.seconds()))
+                    **self._how(attempts))
                 end = _End(results, route)
                 begun = False
                 error: Optional[TopKError] = None
@@ -172,15 +176,22 @@ class Client(Connection):
         finally:
             pending.close()
 
-    async def get_capabilities(self, *, timeout: Optional[float] = None
-                               ) -> topk_pb2.Capabilities:
+    async def get_capabilities(
+            self, *, timeout: Optional[float] = None, metadata: Metadata = ()
+            ) -> topk_pb2.Capabilities:
         """See topk_client.Client.get_capabilities."""
-        return await self._capabilities(self._attempts(timeout))
+        return await self._capabilities(
+            self._attempts(timeout, metadata))
 
     async def is_serving(self, service: str = "", *,
-                         timeout: Optional[float] = None) -> bool:
+                         timeout: Optional[float] = None,
+                         metadata: Metadata = ()) -> bool:
         """See topk_client.Client.is_serving."""
-        return await self._serving(service, timeout)
+        return await self._serving(
+            service, self._attempts(timeout, metadata))
+
+    def _open(self, make: Any, *arguments: Any) -> Any:
+        return make(*arguments, interceptors=self._interceptors)
 
     async def _sleep(self, seconds: float) -> None:
         await self._checked(asyncio.sleep(seconds))
@@ -189,16 +200,16 @@ class Client(Connection):
         return await self._checked(in_thread(function, argument))
 
     async def _unary(self, route: Route, method: Any, message: bytes,
-                     seconds: float) -> bytes:
-        how = self._how(seconds)
+                     attempts: Attempts) -> bytes:
+        how = self._how(attempts)
         try:
             return await self._checked(method(message, **how))
         except (grpc.RpcError, KeyError) as error:
             raise route.error(error) from error
 
     async def _stream(self, route: Route, chunks: Iterator[bytes],
-                      answer: StreamedAnswer, seconds: float) -> None:
-        responses = route.stream_topk(chunks, **self._how(seconds))
+                      answer: StreamedAnswer, attempts: Attempts) -> None:
+        responses = route.stream_topk(chunks, **self._how(attempts))
         end = _End(responses, route)
 
         async def read() -> None:

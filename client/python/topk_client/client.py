@@ -6,8 +6,8 @@ from typing import (Any, Coroutine, Iterable, Iterator, Optional, Tuple,
 
 import grpc
 
-from topk_client._connection import (MAX_LIMIT, Connection, Route, pair_of,
-                                     topk_request)
+from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
+                                     Route, pair_of, topk_request)
 from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
@@ -24,7 +24,8 @@ class Client(Connection):
     """A connection to one or more servers. Thread-safe.
 
     Create one client per process and reuse it. Call close(), or use the client
-    in a with block. The client connects on the first call.
+    in a with block. The client connects on the first call. A pickled client has
+    the same arguments, with the token, and opens its own connections.
 
     Calls are distributed over the servers round-robin. Servers whose health
     check reports NOT_SERVING are skipped. A failed call raises TopKError. Wrong
@@ -45,8 +46,8 @@ class Client(Connection):
         name and signed by a CA in tls_ca, or if tls_ca is None by a CA that
         this machine trusts.
       tls_ca, tls_cert, tls_key: PEM files with the CA certificates, the
-        client's certificate and its key. They are read once: after renewing
-        them, create a new client.
+        client's certificate and its key. New calls use changed files within
+        about a second. Invalid files are ignored until they are valid again.
       tls_server_name: the name expected in the server's certificate, instead of
         the target's name.
       token: the bearer token to send with each call.
@@ -55,6 +56,11 @@ class Client(Connection):
         becomes invalid later, the last valid token stays in use.
       token_over_plaintext: whether the token may be sent without TLS to targets
         on other machines.
+      interceptors: client interceptors of grpc, or of grpc.aio for the asyncio
+        client. They see each attempt, with serialized messages.
+
+    All calls take `timeout` and `metadata`: headers to send, such as
+    [("traceparent", ...)], as pairs of a lowercase name and a value.
     """
 
     _grpc = grpc
@@ -72,7 +78,8 @@ class Client(Connection):
 
     def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
              largest: bool = True, sorted: bool = True, *,
-             timeout: Optional[float] = None) -> Tuple[Array, Array]:
+             timeout: Optional[float] = None,
+             metadata: Metadata = ()) -> Tuple[Array, Array]:
         """Returns (values, indices) of the k largest or smallest elements along
         an axis.
 
@@ -85,24 +92,26 @@ class Client(Connection):
         object with __dlpack__, or a list. For a bfloat16 PyTorch tensor the
         values are float32, which represents them exactly."""
         return pair_of(self._run(self._compute(
-            topk_request(tensor, k, axis, largest, sorted), None, timeout)))
+            topk_request(tensor, k, axis, largest, sorted), None, timeout,
+            metadata)))
 
     def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
                   largest: bool = True, sorted: bool = True, *,
-                  timeout: Optional[float] = None
+                  timeout: Optional[float] = None, metadata: Metadata = ()
                   ) -> Iterator[Tuple[Array, Array]]:
         """Yields the result of topk() for each tensor, in order, over one
         stream. Raises the error of the first tensor that fails."""
         return map(pair_of, self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
-             for tensor in tensors), timeout=timeout))
+             for tensor in tensors), timeout=timeout, metadata=metadata))
 
     def compute_topk(self, tensor: Union[ArrayLike, Region], spec: Spec, *,
                      output: str = "both", values_out: Optional[Region] = None,
                      indices_out: Optional[Region] = None, request_id: str = "",
                      index_offset: int = 0, data_type: Optional[str] = None,
                      stream: Optional[bool] = None,
-                     timeout: Optional[float] = None) -> Answer:
+                     timeout: Optional[float] = None,
+                     metadata: Metadata = ()) -> Answer:
         """Applies an operator, with the exact semantics of its specification,
         to one tensor.
 
@@ -113,11 +122,11 @@ class Client(Connection):
         the limit once."""
         return self._run(self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
-                    index_offset, data_type), stream, timeout))
+                    index_offset, data_type), stream, timeout, metadata))
 
     def compute_topk_many(
             self, requests: Iterable[Request], *,
-            timeout: Optional[float] = None
+            timeout: Optional[float] = None, metadata: Metadata = ()
             ) -> Iterator[Union[Answer, TopKError]]:
         """Computes many requests over one stream. The timeout bounds the whole
         call.
@@ -130,7 +139,7 @@ class Client(Connection):
         request exceeds the server's message size limit (REQUEST_TOO_LARGE), the
         answers to the requests before it are yielded first. Closing the
         generator cancels the requests in flight."""
-        attempts = self._attempts(timeout)
+        attempts = self._attempts(timeout, metadata)
         pending = PendingCalls(iter(requests))
 
         def limit_for(call: Call) -> int:
@@ -142,7 +151,7 @@ class Client(Connection):
             route = self._route(unsent[0].max_message_bytes)
             results = route.compute_topk_many(
                 pending.messages(unsent, route, limit_for),
-                **self._how(attempts.seconds()))
+                **self._how(attempts))
             begun = False
             try:
                 for result in results:
@@ -157,17 +166,20 @@ class Client(Connection):
             finally:
                 results.cancel()
 
-    def get_capabilities(self, *, timeout: Optional[float] = None
-                         ) -> topk_pb2.Capabilities:
+    def get_capabilities(self, *, timeout: Optional[float] = None,
+                         metadata: Metadata = ()) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
-        return self._run(self._capabilities(self._attempts(timeout)))
+        return self._run(self._capabilities(
+            self._attempts(timeout, metadata)))
 
     def is_serving(self, service: str = "", *,
-                   timeout: Optional[float] = None) -> bool:
+                   timeout: Optional[float] = None,
+                   metadata: Metadata = ()) -> bool:
         """Returns whether a service ("" = the whole server) is SERVING. Raises
         TopKError NOT_FOUND if the server has no such service. Also reaches
         servers that are NOT_SERVING. With several servers, asks any of them."""
-        return self._run(self._serving(service, timeout))
+        return self._run(self._serving(
+            service, self._attempts(timeout, metadata)))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
@@ -177,6 +189,10 @@ class Client(Connection):
             return value
         raise AssertionError("it must not wait")
 
+    def _open(self, make: Any, *arguments: Any) -> Any:
+        return self._grpc.intercept_channel(make(*arguments),
+                                            *self._interceptors)
+
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
@@ -184,16 +200,16 @@ class Client(Connection):
         return function(argument)
 
     async def _unary(self, route: Route, method: Any, message: bytes,
-                     seconds: float) -> bytes:
+                     attempts: Attempts) -> bytes:
         try:
-            response: bytes = method(message, **self._how(seconds))
+            response: bytes = method(message, **self._how(attempts))
             return response
         except grpc.RpcError as error:
             raise route.error(error) from error
 
     async def _stream(self, route: Route, chunks: Iterator[bytes],
-                      answer: StreamedAnswer, seconds: float) -> None:
-        responses = route.stream_topk(chunks, **self._how(seconds))
+                      answer: StreamedAnswer, attempts: Attempts) -> None:
+        responses = route.stream_topk(chunks, **self._how(attempts))
         try:
             for response in responses:
                 answer.add(parse(topk_pb2.TopKResponseChunk, response))

@@ -328,8 +328,8 @@ def _check_types(request: Any) -> None:
                         "DirectML")
     if not isinstance(request.request_id, str):
         raise TypeError(f"request_id is {request.request_id!r}, not a str")
-    for name in ("values_out", "indices_out"):
-        out = getattr(request, name)
+    for name, out in (("values_out", request.values_out),
+                      ("indices_out", request.indices_out)):
         if out is not None and not isinstance(out, Region):
             raise TypeError(f"{name} is a {type(out).__name__}, not a Region")
 

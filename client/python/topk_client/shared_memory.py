@@ -6,13 +6,21 @@ import mmap
 import os
 import secrets
 import weakref
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
 from topk_client._dtypes import Array
 
 FOLDER = "/dev/shm"
+
+
+def _open(name: str, flags: int) -> int:
+    """Opens an object. Raises ValueError unless the name starts with a slash
+    and contains no other."""
+    if name[:1] != "/" or "/" in name[1:]:
+        raise ValueError(f"{name!r} is not a slash and a name without one")
+    return os.open(FOLDER + name, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
 
 
 def _unlink(path: str, owner: int) -> None:
@@ -31,6 +39,8 @@ class SharedMemory:
     and write answers to it. The server must be able to open the object, so it
     must run as the same user or as root. Do not change a tensor while a request
     that names it is in flight: the answer would be unspecified.
+
+    A pickled object or region attaches to the same memory by name.
     """
 
     def __init__(self, nbytes: int, name: str = "") -> None:
@@ -40,22 +50,36 @@ class SharedMemory:
         Raises ValueError unless the name starts with a slash and contains no
         other. Raises OSError if the name exists or there is not enough
         memory."""
-        name = name or f"/topk-{os.getpid()}-{secrets.token_hex(8)}"
-        if name[0] != "/" or "/" in name[1:]:
-            raise ValueError(f"{name!r} is not a slash and a name without one")
-        self.name = name
-        path = FOLDER + name
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        self._close = weakref.finalize(self, _unlink, path, os.getpid())
+        self.name = name or f"/topk-{os.getpid()}-{secrets.token_hex(8)}"
+        file = _open(self.name, os.O_CREAT | os.O_EXCL)
+        self._close: Optional[Any] = weakref.finalize(
+            self, _unlink, FOLDER + self.name, os.getpid())
         try:
             # Allocate now: running out of memory later would raise SIGBUS.
             os.posix_fallocate(file, 0, nbytes)
             self.buffer = mmap.mmap(file, nbytes)
         except BaseException:
-            self._close()
+            self.close()
             raise
         finally:
             os.close(file)
+
+    @classmethod
+    def attach(cls, name: str) -> "SharedMemory":
+        """Returns the object of that name, which another process, or this one,
+        has created and owns: close() leaves its name alone. Raises
+        FileNotFoundError if there is none."""
+        memory = cls.__new__(cls)
+        memory.name, memory._close = name, None
+        file = _open(name, 0)
+        try:
+            memory.buffer = mmap.mmap(file, 0)
+        finally:
+            os.close(file)
+        return memory
+
+    def __reduce__(self) -> Any:
+        return SharedMemory.attach, (self.name,)
 
     def __enter__(self) -> "SharedMemory":
         return self
@@ -66,12 +90,14 @@ class SharedMemory:
     def close(self) -> None:
         """Unlinks the name. The memory is freed with the last array that uses
         it."""
-        self._close()
+        if self._close is not None:
+            self._close()
 
-    def array(self, shape: Sequence[int], dtype: Any,
-              offset: int = 0) -> Array:
-        """Returns an array over this memory that starts at byte `offset`."""
-        return np.ndarray(shape, dtype, self.buffer, offset)
+    def array(self, shape: Sequence[int], dtype: Any, offset: int = 0,
+              strides: Optional[Tuple[int, ...]] = None) -> Array:
+        """Returns an array over this memory that starts at byte `offset`, by
+        default a contiguous one."""
+        return np.ndarray(shape, dtype, self.buffer, offset, strides)
 
     def offset_of(self, array: Array) -> int:
         """Returns the offset of a contiguous array in bytes. Raises ValueError
@@ -95,3 +121,12 @@ class Region:
 
     memory: SharedMemory
     array: Array
+
+    def __reduce__(self) -> Any:
+        array = self.array
+        return _region, (self.memory, array.shape, array.dtype,
+                         self.memory.offset_of(array), array.strides)
+
+
+def _region(memory: SharedMemory, *array: Any) -> Region:
+    return Region(memory, memory.array(*array))

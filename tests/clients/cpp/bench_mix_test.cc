@@ -82,11 +82,5 @@ TEST(Mix, KComesFromTheLineOrTheFlag) {
   EXPECT_FALSE(Parse("{}", defaults).ok());
 }
 
-TEST(Mix, ReportsAMissingFile) {
-  const auto kinds = ReadMix("/no/such/mix", Defaults());
-  ASSERT_FALSE(kinds.ok());
-  EXPECT_EQ(kinds.status().code, Code::kNotFound);
-}
-
 }  // namespace
 }  // namespace topk::cli

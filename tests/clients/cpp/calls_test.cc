@@ -197,17 +197,18 @@ TEST(Many, YieldsEachResponseAsItComes) {
 TEST(Options, MetadataBelongsToTheCall) {
   std::mutex mutex;
   std::vector<std::string> seen;
-  const FakeServer server(
-      {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
-        const auto found = context.client_metadata().find("traceparent");
-        const std::lock_guard lock(mutex);
-        seen.push_back(
-            found == context.client_metadata().end()
-                ? "none"
-                : std::string(found->second.data(), found->second.size()));
-        return grpc::Status::OK;
-      }});
-  const Client client({.target = server.target()});
+  const FakeServer server({.compute = [&](grpc::ServerContext& context, auto&,
+                                          auto&) {
+    const auto& headers = context.client_metadata();
+    const auto found = headers.find("traceparent");
+    const std::lock_guard lock(mutex);
+    seen.push_back(found == headers.end() ? "none"
+                                          : std::string(found->second.data(),
+                                                        found->second.size()));
+    EXPECT_TRUE(headers.find("user-agent")->second.starts_with("me/7 "));
+    return grpc::Status::OK;
+  }});
+  const Client client({.target = server.target(), .user_agent = "me/7"});
   const CallOptions traced = {.metadata = {{"traceparent", "00-1-2-01"}}};
   EXPECT_TRUE(client.ComputeTopK(TwoLargest(), traced).ok());
   EXPECT_TRUE(client.ComputeTopK(TwoLargest()).ok());

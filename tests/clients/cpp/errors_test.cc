@@ -54,22 +54,5 @@ TEST_F(Hints, ForTls) {
   Expect(options, "--tls-ca FILE");
 }
 
-TEST_F(Hints, ForTokens) {
-  ServerConfig config = PlainConfig();
-  config.security.auth_tokens_file = File("tokens");
-  const TestServer server(config);
-  ClientOptions options = PlainOptions(server);
-  Expect(options, "--token-file FILE");
-  options.token_file = File("stranger");
-  Expect(options, File("stranger"));
-}
-
-TEST_F(Hints, NoneForErrorsWithAReason) {
-  EXPECT_EQ(Advice({Code::kUnimplemented, "VERSION", "spec.version", "no"}, {}),
-            "");
-  EXPECT_NE(Advice({Code::kUnimplemented, "", "", "no"}, {}), "");
-  EXPECT_EQ(Advice({Code::kInvalidArgument, "", "", "no"}, {}), "");
-}
-
 }  // namespace
 }  // namespace topk::cli

@@ -1,7 +1,8 @@
-// Tests the checks of responses, retries and merging with the same cases as the
-// Python client.
+// Tests the checks of responses and targets, retries, merging and hints with
+// the same cases as the Python client.
 #include "client/expected_answer.h"
 
+#include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "client/cli/errors.h"
+#include "client/credentials.h"
 #include "client/retry.h"
 #include "core/base/text.h"
+#include "core/security/target.h"
 #include "topk/merge.h"
 
 namespace topk {
@@ -104,14 +108,18 @@ TEST(ExpectedAnswer, ChecksTheRegionOfAnOutput) {
   EXPECT_EQ(expected.Check(response).field, "response.values.shared_memory");
 }
 
+Status StatusOf(const json& c) {
+  Status status{Code::kOk, c["reason"], "", c.value("message", "")};
+  for (int i = 0; i < 17; ++i) {
+    const auto code = static_cast<Code>(i);
+    if (CodeName(code) == std::string(c["code"])) status.code = code;
+  }
+  return status;
+}
+
 TEST(Attempts, RetriesAsThePythonClientDoes) {
   for (const json& c : Cases()["retries"]) {
-    Code code = Code::kOk;
-    for (int i = 0; i < 17; ++i) {
-      const auto named = static_cast<Code>(i);
-      if (CodeName(named) == std::string(c["code"])) code = named;
-    }
-    Status status{code, std::string(c["reason"]), "", ""};
+    Status status = StatusOf(c);
     status.retry_after = std::chrono::milliseconds(c.value("retry_ms", 0));
     Attempts attempts(
         2, std::chrono::system_clock::now() + std::chrono::minutes(1));
@@ -119,6 +127,57 @@ TEST(Attempts, RetriesAsThePythonClientDoes) {
         << c["name"];
     if (!c["retried"]) continue;
     EXPECT_FALSE(attempts.Next(status, c["begun"])) << "none is left";
+  }
+}
+
+TEST(Attempts, PausesAsThePythonClientDoes) {
+  using std::chrono::milliseconds;
+  for (const json& c : Cases()["pauses"]) {
+    const auto deadline =
+        std::chrono::system_clock::now() + std::chrono::minutes(1);
+    Attempts attempts(5, deadline);
+    for (size_t i = 0; i < c["told_ms"].size(); ++i) {
+      Status status{Code::kUnavailable, "", "", ""};
+      status.retry_after = milliseconds(c["told_ms"][i].get<int64_t>());
+      const milliseconds expected(c["pauses_ms"][i].get<int64_t>());
+      const auto begin = std::chrono::system_clock::now();
+      const auto pause = attempts.Next(status, false).value() - begin;
+      EXPECT_GE(pause, expected) << c["name"];
+      EXPECT_LT(pause, expected + milliseconds(90)) << c["name"];
+    }
+  }
+}
+
+TEST(Targets, AreCheckedAsByThePythonClient) {
+  const json& targets = Cases()["targets"];
+  for (const auto& [list, error] :
+       {std::pair("no port", "is not host:port with a port of 1 .. "),
+        std::pair("no list", "is not a list of IPv4 addresses")}) {
+    for (const std::string target : targets[list]) {
+      EXPECT_THAT(TargetError(target), ::testing::HasSubstr(error)) << target;
+    }
+  }
+  EXPECT_THAT(TargetError("a\x1b[2J:1x" + std::string(100'000, 'y')),
+              ::testing::MatchesRegex(".a[?].2J:1xyy.{,150}"));
+  for (const std::string target : targets["valid"]) {
+    EXPECT_EQ(TargetError(target), "") << target;
+  }
+  for (const std::string target : targets["local"]) {
+    EXPECT_TRUE(IsLocalTarget(target)) << target;
+  }
+  for (const std::string target : targets["remote"]) {
+    EXPECT_FALSE(IsLocalTarget(target)) << target;
+  }
+}
+
+TEST(Hints, AreThoseOfThePythonClient) {
+  for (const json& c : Cases()["hints"]) {
+    const std::string hint = c["hint"];
+    const std::string advice =
+        cli::Advice(StatusOf(c),
+                    {.tls = c["tls"], .token_file = c["token"] ? "token" : ""});
+    EXPECT_THAT(advice, ::testing::HasSubstr(hint)) << c;
+    EXPECT_EQ(advice.empty(), hint.empty()) << c;
   }
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 
 #include "tests/clients/cpp/fake_server.h"
 #include "tests/support/requests.h"
@@ -22,7 +21,6 @@ using testing::Fake;
 using testing::FakeServer;
 using ::testing::HasSubstr;
 using testing::OnnxRequest;
-using ::testing::StartsWith;
 using testing::TestServer;
 using Many = grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>;
 using Chunks =
@@ -305,16 +303,6 @@ TEST(Retry, SendsLargeRequestsAgain) {
   check(1, [&](const Client& c) { return c.ComputeTopKMany({&whole, 1})[0]; });
 }
 
-TEST(Retry, EndsAtTheMaximumOfAttempts) {
-  for (const int max_attempts : {1, 2}) {
-    FailingServer server(2);
-    EXPECT_FALSE(ClientOf(server.target(), max_attempts)
-                     .ComputeTopK(OnnxRequest({1}, 1))
-                     .ok());
-    EXPECT_EQ(server.calls, max_attempts);
-  }
-}
-
 TEST(Client, UsesItsServersInTurn) {
   FailingServer a;
   FailingServer b;
@@ -385,22 +373,6 @@ TEST(Client, ADeadlineOfZeroSendsNothing) {
     }
   }
   EXPECT_EQ(server.calls, 0);
-}
-
-TEST(Client, SendsItsUserAgent) {
-  std::mutex mutex;
-  std::string seen;
-  const FakeServer server(
-      {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
-        const auto agent = context.client_metadata().find("user-agent");
-        const std::lock_guard lock(mutex);
-        seen.assign(agent->second.data(), agent->second.size());
-        return grpc::Status::OK;
-      }});
-  const Client client({.target = server.target(), .user_agent = "digits/7"});
-  ASSERT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
-  const std::lock_guard lock(mutex);
-  EXPECT_THAT(seen, StartsWith("digits/7 "));
 }
 
 }  // namespace

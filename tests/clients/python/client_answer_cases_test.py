@@ -1,5 +1,5 @@
-"""Tests how the Python client checks responses, retries and merges, with the
-test cases of the C++ library.
+"""Tests how the Python client checks responses and targets, retries, merges and
+gives hints, with the test cases of the C++ library.
 
 usage: client_answer_cases_test.py TOPKD     TOPKD is not used
 """
@@ -14,8 +14,9 @@ from answer_cases import CASES, patched
 from google.protobuf import json_format
 from topk_client import (DirectML, Onnx, OpenVINO, Request, TensorDesc,
                          merge)
-from topk_client._connection import Attempts
+from topk_client._connection import Attempts, _is_local
 from topk_client._stubs import tensor_pb2, topk_pb2
+from topk_client.errors import add_hint
 from topk_client.messages import Call
 
 DTYPES = {"f32": np.float32, "i8": np.int8, "u4": np.uint8}
@@ -115,6 +116,40 @@ class Cases(unittest.TestCase):
                 self.assertGreater(attempts.pause_after(error), 0)
                 with self.assertRaises(topk_client.TopKError):
                     attempts.pause_after(error)  # no attempts are left
+
+    def test_pauses(self):
+        for case in CASES["pauses"]:
+            attempts = Attempts(5, 60)
+            for told, pause in zip(case["told_ms"], case["pauses_ms"]):
+                error = topk_client.TopKError(
+                    grpc.StatusCode.UNAVAILABLE, "", retry_delay=told / 1000)
+                self.assertAlmostEqual(attempts.pause_after(error),
+                                       pause / 1000, msg=case["name"])
+
+    def test_targets(self):
+        targets = CASES["targets"]
+        for kind, text in (
+                ("no port", "is not host:port with a port of 1 .. 65535$"),
+                ("no list", " is not a list of IPv4 addresses, or of IPv6 ")):
+            for target in targets[kind]:
+                with self.assertRaisesRegex(ValueError, text, msg=target):
+                    topk_client.Client(target)
+        with self.assertRaisesRegex(ValueError, "^.{64,200}$"):
+            topk_client.Client("a" * 100_000)
+        for target in targets["valid"]:
+            topk_client.Client(target).close()
+        for target in (*targets["local"], *targets["remote"]):
+            self.assertEqual(_is_local(target), target in targets["local"],
+                             target)
+
+    def test_hints(self):
+        for case in CASES["hints"]:
+            error = add_hint(
+                topk_client.TopKError(grpc.StatusCode[case["code"]],
+                                      case["message"], reason=case["reason"]),
+                tls=case["tls"], has_token=case["token"])
+            self.assertIn(case["hint"], error.hint, case)
+            self.assertEqual(bool(case["hint"]), bool(error.hint), case)
 
     def test_merges(self):
         for case in CASES["merges"]:

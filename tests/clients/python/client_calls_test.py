@@ -5,6 +5,7 @@ usage: client_calls_test.py TOPKD
 
 import concurrent.futures
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import both_clients
 import client_package
@@ -282,6 +284,44 @@ class OfBoth(unittest.TestCase):
         self.fails(grpc.StatusCode.NOT_FOUND, self.client.is_serving,
                    "no.such.Service")
 
+    def test_metadata_and_interceptors(self):
+        interceptor, seen = both_clients.headers_seen(self.kind)
+        trace = ("traceparent", f"00-{'a' * 32}-{'b' * 16}-01")
+        with self.kind(self.server.target,
+                       interceptors=[interceptor]) as client:
+            client.topk(RAMP, 1, metadata=[trace])
+            client.compute_topk(X, Onnx(1), metadata=[trace])
+            client.get_capabilities(metadata=(trace,))
+            client.is_serving(metadata=(trace,))
+            self.assertEqual([headers[trace[0]] for headers in seen],
+                             [trace[1]] * 4)
+            client.compute_topk(X, Onnx(1))
+            self.assertNotIn(trace[0], seen[-1])
+
+        def answer(requests, context):
+            headers.update(context.invocation_metadata())
+            for _ in requests:
+                yield topk_pb2.TopKResult(
+                    response=both_clients.response()).SerializeToString()
+
+        headers = {}
+        target = both_clients.start_fake(self.addCleanup,
+                                         ComputeTopKMany=answer)
+        with self.kind(target) as client:
+            list(client.topk_many([X], 1, metadata=[trace, ("b-bin", b"\xff")]))
+        self.assertEqual(headers[trace[0]], trace[1])
+        self.assertEqual(headers["b-bin"], b"\xff")
+
+    def test_a_pickled_client_connects_again(self):
+        with self.kind(self.server.target, user_agent="me") as client:
+            if self.kind is topk_client.Client:
+                copy = pickle.loads(pickle.dumps(client))
+            else:
+                copy = client
+                copy.client = pickle.loads(pickle.dumps(client.client))
+            self.assertEqual(copy.compute_topk(X, Onnx(1)).indices[0], 1)
+            copy.close()
+
     def test_no_server(self):
         with self.kind("unix:/nowhere/topk.sock") as client:
             self.fails(grpc.StatusCode.UNAVAILABLE, client.compute_topk, X,
@@ -309,6 +349,23 @@ class Calls(unittest.TestCase):
                 **vars(case.request), stream=case.values.size % 2), cases)
             for case, answer in zip(cases, answers):
                 case.check(answer)
+
+    def test_options_from_the_environment(self):
+        with mock.patch.dict(os.environ, {
+                "TOPK_TARGET": self.server.target, "TOPK_TLS": "no",
+                "TOPK_TLS_CA": "", "TOPK_TOKEN_OVER_PLAINTEXT": "on"}):
+            for kind in (topk_client.Client, topk_client.aio.Client):
+                self.assertEqual(kind.from_env(timeout=9)._arguments, {
+                    **kind("a:1", timeout=9)._arguments,
+                    "target": self.server.target,
+                    "token_over_plaintext": True})
+            with topk_client.Client.from_env() as client:
+                client.compute_topk(X, Onnx(1))
+            self.assertEqual(topk_client.Client.from_env(
+                target="b:2", tls=True)._arguments["target"], "b:2")
+            os.environ["TOPK_TLS"] = "maybe"
+            with self.assertRaisesRegex(ValueError, "^TOPK_TLS: 'maybe' is "):
+                topk_client.Client.from_env()
 
     def test_other_generated_stubs_do_not_conflict(self):
         with tempfile.TemporaryDirectory() as folder:

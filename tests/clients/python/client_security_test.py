@@ -11,13 +11,14 @@ import subprocess
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import client_package
 import grpc
 import numpy as np
 import topk_client
 from both_clients import CLIENTS
-from topk_client import Onnx, Request
+from topk_client import Onnx, Request, _connection
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
 TOKEN = "0123456789abcdef"
@@ -156,29 +157,27 @@ class Security(unittest.TestCase):
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
             self.assertTrue(client.is_serving())
 
-    def test_ports_that_grpc_would_change_are_rejected(self):
-        for target in ("", "localhost", "localhost:", "127.0.0.1:100001",
-                       "localhost:0", "localhost:65536", "localhost:-1",
-                       "localhost:0x50", "localhost:1000000001", "::1:1",
-                       "a:1,b", "a:1,b:0", "dns:///a", "dns://8.8.8.8:1/a",
-                       "ipv4:10.0.0.1:1,10.0.0.2", "ipv6:[::1]:-1",
-                       "a\u202e:1", "a" * 100_000):
-            for kind in CLIENTS:
-                with self.assertRaises(ValueError, msg=target) as caught:
-                    kind(target)
-                self.assertEqual(
-                    str(caught.exception), f"target: {target[:64]!r} is not "
-                    "host:port with a port of 1 .. 65535")
-        for target in ("127.0.0.1:1,localhost:1", "a:1,b:2", "ipv4:a:1",
-                       "127.0.0.1:1,[::1]:1", "[::1]:1,127.0.0.1:1",
-                       "ipv4:[::1]:1", "ipv6:127.0.0.1:1"):
-            with self.assertRaisesRegex(ValueError, "not a list of IPv4 addr"):
-                topk_client.Client(target)
-        for target in ("10.0.0.1:1,10.0.0.2:65535", "[::1]:00001", "dns:a:1",
-                       "dns:///a:1", "[::1]:1,[fe80::1%eth0]:2",
-                       "dns://8.8.8.8:53/a:1", "ipv6:[::1]:1,[::2]:1",
-                       "unix:/a:99999"):
-            topk_client.Client(target).close()
+    @mock.patch.object(_connection, "_RELOAD_SECONDS", 0)
+    def test_certificates_are_reloaded(self):
+        ca, right = (self.folder / name for name in ("changing.pem", "ca.pem"))
+        for kind in CLIENTS:
+            ca.write_bytes((self.folder / "client.pem").read_bytes())
+            with kind(self.server.target, **self.mine, token=self.token,
+                      max_attempts=1, tls_ca=ca,
+                      tls_server_name="topk.test") as client:
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    client.compute_topk(X, Onnx(1))
+                self.assertEqual(caught.exception.code,
+                                 grpc.StatusCode.UNAVAILABLE)
+                ca.write_bytes(right.read_bytes())
+                held = client.compute_topk_many([Request(X, Onnx(1))] * 2)
+                next(held)
+                for content in (b"", right.read_bytes() + b"\n"):
+                    ca.write_bytes(content)
+                    self.assertEqual(
+                        client.compute_topk(X, Onnx(1)).indices[0], 1)
+                    self.assertTrue(client.is_serving())
+                next(held)  # its channel has the old certificates
 
     def test_invalid_options_are_rejected(self):
         for options in (
@@ -221,10 +220,8 @@ class Security(unittest.TestCase):
             path.mkdir()
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
 
-    def test_targets_that_receive_tokens_in_plaintext(self):
-        for target in ("localhost:1", "127.0.0.1:1,127.0.0.2:1", "[::1]:1",
-                       "dns:///localhost:1", "unix:/x"):
-            topk_client.Client(target, token=TOKEN).close()
+    def test_tokens_may_be_sent_in_plaintext(self):
+        topk_client.Client("localhost:1", token=TOKEN).close()
         topk_client.Client("example.com:1", token=TOKEN,
                            token_over_plaintext=True).close()
 

@@ -5,6 +5,9 @@ usage: client_shared_memory_test.py TOPKD
 
 import gc
 import os
+import pickle
+import subprocess
+import sys
 import unittest
 
 import client_package
@@ -76,6 +79,28 @@ class Shared(unittest.TestCase):
             np.testing.assert_array_equal(indices, self.indices)
             self.assertTrue(np.shares_memory(answer.values, values))
             self.assertTrue(np.shares_memory(answer.indices, indices))
+
+    def test_another_process_attaches(self):
+        # Strided, so that the region's strides are pickled too.
+        region, total = self.memory.region(self.x.T), self.x.T.sum()
+        child = subprocess.run(
+            [sys.executable, "-c",
+             "import pickle, sys\n"
+             "region = pickle.load(sys.stdin.buffer)\n"
+             "print(region.array.sum())\n"
+             "region.array[1, 2] = 7\n"
+             "region.memory.close()\n"],
+            input=pickle.dumps(region), stdout=subprocess.PIPE, check=True,
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual(np.float32(child.stdout), total)
+        self.assertEqual(self.x[2, 1], 7)
+        with SharedMemory.attach(self.memory.name) as same:
+            self.assertEqual(same.array(self.x.shape, np.float32, 64)[2, 1], 7)
+        self.assertTrue(os.path.exists("/dev/shm" + self.memory.name))
+        with self.assertRaises(FileNotFoundError):
+            SharedMemory.attach("/topk-none")
+        with self.assertRaises(ValueError):
+            SharedMemory.attach("topk")
 
     def test_rejections_by_the_server(self):
         small = self.memory.array((3,), np.float32)

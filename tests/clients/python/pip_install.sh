@@ -80,6 +80,11 @@ then
 fi
 "$folder/tools/bin/python" -m build --outdir "$folder" client/python >&2
 
+# An editable install puts its stubs into the source folder.
+mkdir -p "$folder/tree/client"
+cp -r proto LICENSE "$folder/tree"
+cp -r client/python "$folder/tree/client"
+
 # Put failing programs in the place of compilers and protoc.
 mkdir "$folder/without"
 for program in protoc cc c++ gcc g++ clang clang++; do
@@ -115,6 +120,9 @@ for python in "${pythons[@]}"; do
     (cd "$folder" && TOPK_CLIENT=installed venv/bin/python \
       -W error::DeprecationWarning "../../$test" "$topkd")
   done
+  install -e "$folder/tree/client/python"
+  (cd "$folder" && venv/bin/python -c 'import topk_client
+assert "tree" in topk_client.__file__')
   # Triton's client has its own stubs, which must not collide with ours.
   install --no-deps tritonclient==2.47.0 python-rapidjson packaging
   "$folder/venv/bin/python" -c 'import topk_client, tritonclient.grpc'

@@ -29,7 +29,8 @@ def sources():
     return {name: path.read_text(encoding="utf-8")
             for name, path in names.items()
             if name.endswith(TEXT) and path.is_file()
-            and not name.startswith("proto/opentelemetry/")}
+            and not name.startswith("proto/opentelemetry/")
+            and "/_stubs/" not in name}
 
 
 def lines(files, *suffixes):

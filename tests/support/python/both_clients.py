@@ -73,6 +73,24 @@ def response(k=1):
     return message
 
 
+def headers_seen(kind):
+    """Returns an interceptor for clients of a kind, and the list to which it
+    adds the headers of each unary call."""
+    seen = []
+
+    def intercept(self, proceed, details, request):
+        seen.append(dict(details.metadata))
+        return proceed(details, request)
+
+    async def intercept_async(self, proceed, details, request):
+        return await intercept(self, proceed, details, request)
+
+    base, method = (
+        (grpc.aio.UnaryUnaryClientInterceptor, intercept_async)
+        if kind is AioClient else (grpc.UnaryUnaryClientInterceptor, intercept))
+    return type("Seen", (base,), {"intercept_unary_unary": method})(), seen
+
+
 def start_fake(add_cleanup, **methods):
     """Starts a server with handlers of bytes. Returns its target."""
     handlers = {name: (grpc.unary_unary_rpc_method_handler(method)

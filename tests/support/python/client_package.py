@@ -22,7 +22,9 @@ PACKAGE = topk_stubs.ROOT / "client" / "python"
 
 
 def _make(folder):
-    shutil.copytree(PACKAGE / "topk_client", folder / "topk_client")
+    # An editable install has stubs of its own in the source folder.
+    shutil.copytree(PACKAGE / "topk_client", folder / "topk_client",
+                    ignore=shutil.ignore_patterns("_stubs"))
     make = runpy.run_path(str(PACKAGE / "make_stubs.py"))["make_stubs"]
     make(["protoc"], topk_stubs.ROOT / "proto",
          folder / "topk_client" / "_stubs")
