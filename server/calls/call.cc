@@ -98,8 +98,7 @@ void Call::Finish(const grpc::ByteBuffer& last) {
   SendTraceParent();
   RecordEnd({});
   count_->Sent();
-  stream_.WriteAndFinish(last, {}, grpc::Status::OK,
-                         finished_tag_.For(shared_from_this()));
+  stream_.WriteAndFinish(last, {}, grpc::Status::OK, FinishedTag());
   WidenRace();
 }
 
@@ -133,8 +132,14 @@ void Call::SendStatus(const Status& status) {
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);
   }
-  stream_.Finish(ToGrpcStatus(status), finished_tag_.For(shared_from_this()));
+  stream_.Finish(ToGrpcStatus(status), FinishedTag());
   WidenRace();
+}
+
+void* Call::FinishedTag() {
+  has_finished_ = true;
+  loop_.CountFinished();
+  return finished_tag_.For(shared_from_this());
 }
 
 void Call::RecordEnd(const Status& status) {

@@ -52,6 +52,9 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// `loop` and `router` must outlive the call.
   Call(EventLoop& loop, CallRouter& router)
       : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
+  ~Call() {
+    if (has_finished_) loop_.CountDestroyed();
+  }
 
   /// Requests the next incoming call from gRPC. When the call arrives, creates
   /// its handler and notifies the router, which replaces this waiting Call.
@@ -99,6 +102,8 @@ class Call final : public std::enable_shared_from_this<Call> {
   void End();
   void SendTraceParent();
   void SendStatus(const Status& status);
+  // Returns the tag of the last operation.
+  void* FinishedTag();
   void RecordEnd(const Status& status);
   void RecordLater();
 
@@ -114,6 +119,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   std::unique_ptr<CallHandler> handler_;
   // Used only by the sending thread.
   bool has_written_ = false;
+  bool has_finished_ = false;
   std::string trace_parent_;  // empty once sent
   // gRPC may report the end before the arrival, on another poller. Set by the
   // event that is handled first; the second one calls End().

@@ -102,6 +102,11 @@ class EventLoop {
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
+  /// Must be called once for each call that sends its status, and once when
+  /// such a call is destroyed.
+  void CountFinished() { ++finished_; }
+  void CountDestroyed() { --finished_; }
+
   /// Blocks until the events in the queue have been handled and the calls that
   /// gRPC has received have arrived. Returns false if this takes more than
   /// `longest`.
@@ -147,6 +152,8 @@ class EventLoop {
   // call.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
+  // How many calls have sent their status, and wait for their last events.
+  std::atomic<int64_t> finished_ = 0;
   Marker marker_{*this};
   Mutex mutex_;
   std::condition_variable_any turn_ended_;

@@ -1,5 +1,6 @@
 #include "server/calls/service_call.h"
 
+#include <chrono>
 #include <iterator>
 #include <string>
 
@@ -71,6 +72,14 @@ void ServiceCall::OnChange() {
   // instead.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
+}
+
+Status ServiceCall::CheckCredentials() const {
+  constexpr std::chrono::seconds kLate{1};
+  if (std::chrono::steady_clock::now() - info_.arrived < kLate) return {};
+  const Status status = service_.admission().CheckAdmitted(call_.context());
+  // A call that arrived before a drain may finish.
+  return status.code == Code::kUnavailable ? Status() : status;
 }
 
 void ServiceCall::Refuse(const Status& status) {

@@ -31,6 +31,9 @@ class ServiceCall : public CallHandler, private Listener {
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordRequest(const Status& status) override;
 
+  /// Returns UNAUTHENTICATED if the message of a unary call arrived so late
+  /// that the caller's token or certificate has been revoked in the meantime.
+  Status CheckCredentials() const;
   /// Ends the call with an error and records the error. Call before any work
   /// has started.
   void Refuse(const Status& status);

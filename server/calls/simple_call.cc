@@ -16,6 +16,7 @@ class SimpleCall final : public ServiceCall {
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     if (!ok) return call_.FinishAndRecordLater(MissingMessage());
+    if (const Status s = CheckCredentials(); !s.ok()) return Refuse(s);
     message_.Swap(&message);
     const auto bytes = static_cast<int64_t>(message_.Length());
     if (Status s = service_.admission().AdmitRequest(

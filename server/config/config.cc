@@ -210,8 +210,9 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
             "Max memory of all requests in flight; 0 uses a quarter of the "
             "memory of the machine or, if less, of the cgroup. It includes "
             "responses and working memory");
-  table.Row("max-inflight-calls", config.max_inflight_calls, Whole(1, kMax),
-            "Max number of calls in flight, open streams included");
+  table.Row("max-inflight-calls", config.max_inflight_calls, Whole(0, kMax),
+            "Max number of calls in flight, open streams included; 0 uses one "
+            "per 512 KiB of memory, at most 4096");
   table.Row("max-client-inflight-bytes", config.max_client_inflight_bytes,
             Bytes(0, kMax),
             "Max memory of one client's requests in flight; 0 uses half of "

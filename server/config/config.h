@@ -38,7 +38,7 @@ struct ServerConfig {
   int64_t max_rank = 64;
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
   int64_t max_inflight_bytes = 0;
-  int64_t max_inflight_calls = 4096;
+  int64_t max_inflight_calls = 0;
   int64_t max_client_inflight_bytes = 0;
   int64_t max_client_inflight_calls = 0;
   int64_t max_receive_memory = 0;

@@ -313,25 +313,31 @@ bool Acceptor::Admit(int fd, const sockaddr& peer) {
   return false;
 }
 
-bool Acceptor::Accept(const Socket& socket, int max) {
-  for (int i = 0; i < max; ++i) {
+std::optional<int> Acceptor::Accept(const Socket& socket, int max) {
+  constexpr int kMaxRejected = 64;
+  int accepted = 0;
+  for (int rejected = 0; accepted < max && rejected < kMaxRejected;) {
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
     const int fd = accept4(socket.fd(), peer.get(), &peer.size,
                            SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0 && !Admit(fd, *peer.get())) {
       ++rejected_;
+      ++rejected;
       close(fd);
     } else if (fd >= 0) {
+      ++accepted;
       socket.Handle(fd);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                errno == ENOMEM) {
-      return false;
+      return std::nullopt;
     } else if (errno == EAGAIN || errno == EBADF || errno == EINVAL) {
-      return true;
-    }  // otherwise, the client has already disconnected
+      return accepted;
+    } else {  // the client has already disconnected
+      ++rejected;
+    }
   }
-  return true;
+  return accepted;
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
@@ -354,11 +360,14 @@ void Acceptor::Run(const std::function<void()>& pace) {
       if (!pending) return;
     }
     pause = false;
+    int accepted = 0;
     for (const Socket& socket : sockets_) {
-      if (!Accept(socket, kMaxAtOnce)) pause = true;
+      const std::optional<int> more = Accept(socket, kMaxAtOnce);
+      accepted += more.value_or(0);
+      if (!more.has_value()) pause = true;
     }
     if (stops && pause) return;
-    if (pace) pace();
+    if (accepted > 0 && pace) pace();
   }
 }
 

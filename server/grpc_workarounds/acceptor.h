@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -96,8 +97,9 @@ class Acceptor {
  private:
   class Socket;
 
-  // Accepts at most `max` connections. Returns false if out of resources.
-  bool Accept(const Socket& socket, int max);
+  // Accepts at most `max` connections, and rejects others meanwhile. Returns
+  // the number accepted, or nullopt if out of resources.
+  std::optional<int> Accept(const Socket& socket, int max);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);
   void Run(const std::function<void()>& pace);

@@ -56,11 +56,12 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
     if (const Status full = health_.limiter_.Admit(client, slot_.emplace());
         !full.ok()) {
       const bool is_client = full.reason == "TOO_MANY_CALLS_OF_CLIENT";
+      const AdmissionLimits& limits = health_.limiter_.limits();
       return Finish(ResourceExhausted(
           "TOO_MANY_OPEN_CALLS", "",
           StrCat("too many open health calls",
                  is_client ? " of one client address" : "", " (limit ",
-                 kMaxOpenCalls / (is_client ? 2 : 1), ")")));
+                 is_client ? limits.client_calls : limits.calls, ")")));
     }
     const auto patience =
         ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;

@@ -48,16 +48,16 @@ class HealthState {
 /// one per grpc::Server.
 class HealthService {
  public:
-  /// Maximum number of open calls per server, including watches. Each client
-  /// address may use half of them. Clients that check health keep one watch per
-  /// connection.
-  static constexpr int kMaxOpenCalls = 4096;
   /// Maximum request size in bytes.
   static constexpr size_t kMaxMessageBytes = 1024;
   static constexpr char kName[] = "grpc.health.v1.Health";
 
-  /// The state must outlive the service.
-  explicit HealthService(HealthState& state) : state_(state) {}
+  /// At most `max_calls` calls are open at a time, including watches, and each
+  /// client address may use half of them. Clients that check health keep one
+  /// watch per connection. The state must outlive the service.
+  HealthService(HealthState& state, int64_t max_calls)
+      : state_(state),
+        limiter_({.calls = max_calls, .client_calls = max_calls / 2}) {}
 
   /// Registers the methods. The service must outlive `router`.
   void AddMethods(CallRouter& router);
@@ -66,8 +66,7 @@ class HealthService {
   class HealthCall;
 
   HealthState& state_;
-  InFlightLimiter limiter_{
-      {.calls = kMaxOpenCalls, .client_calls = kMaxOpenCalls / 2}};
+  InFlightLimiter limiter_;
   std::atomic<int> waiting_ = 0;  // calls that wait for a request
 };
 

@@ -65,7 +65,7 @@ void CheckRanges(const ServerConfig& config) {
   within(int64_t{1}, config.max_selected_elements, UINT32_MAX);
   within(int64_t{1}, config.max_output_bytes, ServerConfig().max_output_bytes);
   within(int64_t{0}, config.max_inflight_bytes, INT64_MAX);
-  within(int64_t{1}, config.max_inflight_calls, INT64_MAX);
+  within(int64_t{0}, config.max_inflight_calls, INT64_MAX);
   within(int64_t{0}, config.max_client_inflight_bytes, INT64_MAX);
   within(int64_t{0}, config.max_client_inflight_calls, INT64_MAX);
   within(int64_t{0}, config.max_receive_memory, INT64_MAX);
