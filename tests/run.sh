@@ -58,8 +58,6 @@ tests/support/venv.sh servers ||
 step "building"
 cmake --preset dev
 cmake --build --preset dev
-step "compiling each header by itself"
-cmake --build --preset dev --target all_verify_interface_header_sets
 step "running every test"
 # Many tests wait: four at a time keep two processors busy.
 run_tests --preset dev -j 4
