@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Lints the .proto files with buf's STANDARD rules, and checks that they do not
-# break the messages of an earlier commit. Not part of tests/run.sh, because buf
-# needs Node.js. Run this script when a .proto file changes.
+# Lints the .proto files with buf's rules, which require comments, and checks
+# that the files do not break the messages of an earlier commit. Not part of
+# tests/run.sh, because buf needs Node.js. Run this script when a .proto file
+# changes.
 #
 # usage: tests/quality/tidy/buf.sh [COMMIT]
 #        COMMIT is HEAD^ by default.

@@ -194,20 +194,6 @@ def documented(files):
                 yield f"{name}:{number + 1}: no /// comment: {line}"
 
 
-def proto_comments(files):
-    element = re.compile(
-        r"^\s*(message|enum|service|rpc|oneof|optional|repeated|map<|"
-        r"[\w.]+ \w+ = \d+|[A-Z0-9_]+ = -?\d+)")
-    for name, text in files.items():
-        if not name.endswith(".proto"):
-            continue
-        previous = ""
-        for number, line in enumerate(text.split("\n"), 1):
-            if element.match(line) and not previous.strip().startswith("//"):
-                yield f"{name}:{number}: no comment: {line.strip()}"
-            previous = line
-
-
 def links(files):
     """In pages, link targets and paths from the root exist."""
     for name, text in files.items():
@@ -262,7 +248,6 @@ RULES = {
     versions: {"a.yaml": "version: 0.0.1"},
     no_output_in_core: {"core/a.cc": 'std::cout << "x";'},
     documented: {"core/a.h": "\nclass A {"},
-    proto_comments: {"proto/a.proto": "\nmessage A {"},
     links: {"a.md": "[x](none.md)"},
     clang_format: None,
     shellcheck: None,
