@@ -22,6 +22,7 @@ struct Answer {
       : values(static_cast<size_t>(plan.values.bytes)),
         indices(static_cast<size_t>(plan.indices.bytes)) {}
   Outputs outputs() { return {values, indices}; }
+  bool operator==(const Answer&) const = default;
 
   std::vector<std::byte> values;
   std::vector<std::byte> indices;

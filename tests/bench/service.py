@@ -1,4 +1,4 @@
-"""Compares topkd with a no-op server that uses plain gRPC. See service.sh.
+"""Compares topkd with a no-op gRPC server. See service.sh.
 
 usage: service.py BIN [--seconds S] [--only CALL[,CALL]] [--quick]
                   [--max-bytes N] [--servers FOLDER]
@@ -32,19 +32,18 @@ def runs(command):
     return report["requests_per_second"], report["p50_us"]
 
 
-def measure(programs, targets, path, size, callers, seconds):
-    """Returns a row of the table."""
-    common = ["--concurrency", str(callers), "--duration", str(seconds / TURNS)]
-    ours = [programs / "topk", "bench", "--target", targets["topkd"], "--json",
-            "--path", path, "--k", "10", "--shape", str(size // 4),
-            "--connections", str(callers), "--warmup", "0.1", "--verify",
-            "0.05", *common]
+def measure(topk, targets, path, size, callers, seconds):
+    """Returns a row of the table. The no-op server answers unary calls in place
+    of ComputeTopKMany and of calls with shared memory."""
+    common = [topk, "bench", "--json", "--k", "10", "--shape", str(size // 4),
+              "--concurrency", str(callers), "--connections", str(callers),
+              "--duration", str(seconds / TURNS), "--warmup", "0.1"]
+    ours = [*common, "--target", targets["topkd"], "--path", path, "--verify",
+            "0.05"]
     if path == "many":
         ours += ["--batch", "256"]
-    plain = [programs / "service_bench", "--mode", "call", "--target",
-             targets["plain"], "--bytes", str(size), *common]
-    if path == "stream":
-        plain.append("--stream")
+    plain = [*common, "--target", targets["plain"], "--path",
+             path if path == "stream" else "unary", "--verify", "0"]
     turns = [(runs(ours), runs(plain)) for _ in range(TURNS)]
     (rate, p50), (other_rate, other_p50) = (
         [statistics.median(figures) for figures in zip(*side)]
@@ -94,8 +93,7 @@ def main():
         topkd = stack.enter_context(harness.Server(
             server("topkd"), "--max-message-bytes", "2147483647",
             "--allow-shared-memory"))
-        plain = stack.enter_context(
-            harness.PlainServer(server("service_bench")))
+        plain = stack.enter_context(harness.Server(server("service_bench")))
         targets = {"topkd": topkd.target, "plain": plain.target}
         for path in paths:
             for size in CALLS[path][1]:
@@ -103,8 +101,8 @@ def main():
                     if size > options.max_bytes or (
                             callers > 1 and size > 4 * MIB):
                         continue
-                    print(measure(options.programs, targets, path, size,
-                                  callers, seconds), flush=True)
+                    print(measure(options.programs / "topk", targets, path,
+                                  size, callers, seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares topkd over the wire with a no-op server that uses plain gRPC, and
-# prints a Markdown table. Both are measured alternately in each row.
+# Compares topkd over the wire with a no-op gRPC server, and prints a Markdown
+# table. Both are measured alternately in each row.
 #
 # usage: tests/bench/service.sh [--seconds S] [--only CALL[,CALL]] [--quick]
 #                               [--max-bytes N] [--servers FOLDER]

@@ -1,41 +1,21 @@
-// service_bench: plain gRPC, which service.py compares with topkd.
+// service_bench: a no-op gRPC server, which service.py compares with topkd.
 //
-// --mode null serves responses of the same size as topkd's without computing.
-// --mode call calls such a server through generated stubs and prints the keys
-// of `topk bench --json` that service.py reads.
+// Serves responses of the same size as topkd's without computing. Takes the
+// flags of topkd that harness.Server sets.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <future>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "topk/v1/topk.grpc.pb.h"
 
 namespace topk::bench {
 namespace {
-
-constexpr int64_t kK = 10;
-constexpr int64_t kChunkBytes = 1 << 20;
-
-struct Flags {
-  std::string mode;
-  std::string listen = "127.0.0.1:0";
-  std::string ready_file;
-  std::string target;
-  bool stream = false;
-  int64_t bytes = 1024;
-  int callers = 1;
-  double seconds = 1;
-};
 
 void FillAnswer(const v1::TopKRequest& request, v1::TopKResponse& answer) {
   const int64_t count = request.onnx().k().value();
@@ -78,158 +58,44 @@ class NullService final : public v1::TopKService::Service {
   }
 };
 
-// Serves until a signal ends the process. Writes the address to the ready file
-// once the server accepts connections.
-void Serve(const Flags& flags) {
+int Main(int argc, char** argv) {
+  std::string listen;
+  std::string ready_file;
+  std::string log_level;
+  CLI::App app("A no-op server, to compare topkd with", "service_bench");
+  app.add_option("--listen", listen, "the address")->required();
+  app.add_option("--ready-file", ready_file, "where to write the address")
+      ->required();
+  app.add_option("--log-level", log_level, "ignored: nothing is logged");
+  CLI11_PARSE(app, argc, argv);
+  // Blocked in all threads of gRPC too, so that only sigwait() receives it.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   NullService service;
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(-1);
   builder.RegisterService(&service);
   int port = 0;
-  builder.AddListeningPort(flags.listen, grpc::InsecureServerCredentials(),
-                           &port);
+  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   const auto server = builder.BuildAndStart();
-  if (server == nullptr) throw std::runtime_error("cannot listen");
-  const std::string host = flags.listen.substr(0, flags.listen.rfind(':') + 1);
-  std::ofstream(flags.ready_file + ".new") << host << port << "\n";
-  std::rename((flags.ready_file + ".new").c_str(), flags.ready_file.c_str());
-  server->Wait();
-}
-
-// A caller with its own connection. Fills the messages in advance, so that
-// filling them is not measured.
-class Caller {
- public:
-  explicit Caller(const Flags& flags) : stream_(flags.stream) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    stub_ = v1::TopKService::NewStub(grpc::CreateCustomChannel(
-        flags.target, grpc::InsecureChannelCredentials(), arguments));
-    request_.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-    request_.mutable_spec()->set_version(11);
-    request_.mutable_onnx()->mutable_k()->set_value(kK);
-    request_.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
-    request_.mutable_tensor()->add_shape(flags.bytes / 4);
-    if (!stream_) {
-      request_.mutable_tensor()->mutable_data()->resize(
-          static_cast<size_t>(flags.bytes));
-      return;
-    }
-    *chunks_.emplace_back().mutable_header() = request_;
-    for (int64_t sent = 0; sent < flags.bytes; sent += kChunkBytes) {
-      chunks_.emplace_back().mutable_data()->resize(
-          static_cast<size_t>(std::min(kChunkBytes, flags.bytes - sent)));
-    }
+  if (server == nullptr) {
+    std::cerr << "service_bench: cannot listen on " << listen << "\n";
+    return 1;
   }
-
-  // Makes calls for `seconds`, at least one. Returns the microseconds of each
-  // call.
-  std::vector<double> Run(double seconds) {
-    using Clock = std::chrono::steady_clock;
-    using Microseconds = std::chrono::duration<double, std::micro>;
-    std::vector<double> times;
-    const auto begin = Clock::now();
-    Clock::time_point end;
-    do {
-      const auto start = Clock::now();
-      Call();
-      end = Clock::now();
-      times.push_back(Microseconds(end - start).count());
-    } while (std::chrono::duration<double>(end - begin).count() < seconds);
-    return times;
-  }
-
- private:
-  void Call() {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::minutes(5));
-    const grpc::Status status = stream_ ? Stream(context) : Unary(context);
-    if (!status.ok()) throw std::runtime_error(status.error_message());
-  }
-
-  grpc::Status Unary(grpc::ClientContext& context) {
-    v1::TopKResponse answer;
-    return stub_->ComputeTopK(&context, request_, &answer);
-  }
-
-  grpc::Status Stream(grpc::ClientContext& context) {
-    const auto call = stub_->StreamTopK(&context);
-    for (const v1::TopKRequestChunk& chunk : chunks_) {
-      if (!call->Write(chunk)) break;
-    }
-    call->WritesDone();
-    v1::TopKResponseChunk answer;
-    while (call->Read(&answer)) {
-    }
-    return call->Finish();
-  }
-
-  const bool stream_;
-  std::unique_ptr<v1::TopKService::Stub> stub_;
-  v1::TopKRequest request_;
-  std::vector<v1::TopKRequestChunk> chunks_;
-};
-
-void Call(const Flags& flags) {
-  std::vector<std::unique_ptr<Caller>> callers;
-  for (int i = 0; i < flags.callers; ++i) {
-    callers.push_back(std::make_unique<Caller>(flags));
-    callers.back()->Run(0);  // connects
-  }
-  std::vector<std::future<std::vector<double>>> running;
-  for (const auto& caller : callers) {
-    running.push_back(std::async(std::launch::async,
-                                 [&] { return caller->Run(flags.seconds); }));
-  }
-  double rate = 0;
-  std::vector<double> all;
-  for (auto& one : running) {
-    const std::vector<double> times = one.get();
-    double sum = 0;
-    for (const double time : times) sum += time;
-    rate += static_cast<double>(times.size()) / sum * 1e6;
-    all.insert(all.end(), times.begin(), times.end());
-  }
-  std::sort(all.begin(), all.end());
-  std::cout << nlohmann::json{{"requests_per_second", rate},
-                              {"p50_us", all[(all.size() - 1) / 2]}}
-                   .dump()
-            << std::endl;
-}
-
-int Main(int argc, char** argv) {
-  Flags flags;
-  CLI::App app("Plain gRPC, to compare topkd with", "service_bench");
-  app.add_option("--mode", flags.mode)
-      ->check(CLI::IsMember({"null", "call"}))
-      ->required();
-  app.add_option("--listen", flags.listen, "null: the address");
-  app.add_option("--ready-file", flags.ready_file,
-                 "null: where to write the address");
-  app.add_option("--target", flags.target, "call: the server's address");
-  app.add_flag("--stream", flags.stream, "call: StreamTopK, not ComputeTopK");
-  app.add_option("--bytes", flags.bytes, "call: the size of the tensor");
-  app.add_option("--concurrency", flags.callers, "call: number of callers");
-  app.add_option("--duration", flags.seconds, "call: seconds");
-  CLI11_PARSE(app, argc, argv);
-  if (flags.mode == "null") {
-    Serve(flags);
-  } else {
-    Call(flags);
-  }
+  const std::string address =
+      listen.substr(0, listen.rfind(':') + 1) + std::to_string(port);
+  std::ofstream(ready_file + ".new")
+      << nlohmann::json{{"listen", {address}}}.dump();
+  std::rename((ready_file + ".new").c_str(), ready_file.c_str());
+  int received = 0;
+  sigwait(&signals, &received);
+  server->Shutdown();
   return 0;
 }
 
 }  // namespace
 }  // namespace topk::bench
 
-int main(int argc, char** argv) {
-  try {
-    return topk::bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "service_bench: " << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return topk::bench::Main(argc, argv); }

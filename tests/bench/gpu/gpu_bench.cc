@@ -25,7 +25,7 @@
 #include "core/backends/cuda/tasks.h"
 #include "core/base/process_limits.h"
 #include "tests/bench/gpu/cub_topk.h"
-#include "tests/bench/workload.h"
+#include "tests/bench/modes.h"
 #include "tests/support/compute.h"
 
 namespace topk::bench {
@@ -55,17 +55,6 @@ class DeviceBuffer {
 
  private:
   void* data_ = nullptr;
-};
-
-struct Answer {
-  explicit Answer(const Plan& plan)
-      : values(static_cast<size_t>(plan.values.bytes)),
-        indices(static_cast<size_t>(plan.indices.bytes)) {}
-  Outputs outputs() { return {values, indices}; }
-  bool operator==(const Answer&) const = default;
-
-  std::vector<std::byte> values;
-  std::vector<std::byte> indices;
 };
 
 // Returns the minimum time in microseconds of work on the default stream, with
