@@ -152,19 +152,19 @@ class Attacker:
     random  a seeded generator that picks the variant of each round
     """
 
-    def __init__(self, target, number, seed, stop, rounds):
+    def __init__(self, target, number, seed, stop, rounds, source):
         self.target = target
         self.number = number
         self.random = random.Random(f"{seed} {number}")
         self.outcomes = collections.Counter()
         self._stop = stop
         self._rounds = rounds
+        self._source = source
         self._sources = 0
-        self._until = time.monotonic() + 60
 
     def goes_on(self):
-        """Returns false once the attack is stopped or has run for 60 s."""
-        return not self._stop.is_set() and time.monotonic() < self._until
+        """Returns false once the attack is stopped."""
+        return not self._stop.is_set()
 
     def delivered(self, count=1):
         """Counts rounds that were sent, because an attack that sends nothing
@@ -173,7 +173,10 @@ class Attacker:
             self._rounds.value += count
 
     def source(self):
-        """Returns a new source address, by which servers count clients."""
+        """Returns the source address of all attackers or, if they have none, a
+        new source address. Servers count clients by address."""
+        if self._source is not None:
+            return self._source
         self._sources += 1
         return f"127.1.{self.number}.{1 + self._sources % 250}"
 
@@ -241,12 +244,13 @@ def _attack(function, attacker, pipe):
 class Attackers:
     """The processes of an attack. Stopped at the end of a with block."""
 
-    def __init__(self, chosen, target, seed):
+    def __init__(self, chosen, target, seed, source=None):
         self._stop = multiprocessing.Event()
         self._rounds = multiprocessing.Value("q", 0)
         self._processes = {}
         for number in range(chosen.processes):
-            attacker = Attacker(target, number, seed, self._stop, self._rounds)
+            attacker = Attacker(target, number, seed, self._stop, self._rounds,
+                                source)
             pipe, other = multiprocessing.Pipe()
             self._processes[pipe] = multiprocessing.Process(
                 target=_attack, args=(chosen.function, attacker, other),
@@ -265,12 +269,13 @@ class Attackers:
     def rounds(self):
         return self._rounds.value
 
-    def stop(self):
-        """Stops the processes. Returns the outcomes of their calls."""
+    def stop(self, patience=3):
+        """Stops the processes. Returns the outcomes of their calls. Waits at
+        most `patience` seconds for those of each process."""
         self._stop.set()
         outcomes = collections.Counter()
         for pipe in self._processes:
-            if pipe.poll(3):
+            if pipe.poll(patience):
                 outcomes.update(pipe.recv())
         return outcomes
 

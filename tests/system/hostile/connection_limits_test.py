@@ -373,7 +373,7 @@ def a_drain_waits_for_no_idle_client(path, _):
                                 h2.request(7, GET_SERVERS, b"") +
                                 h2.call(9, CHECK))
         took = server.stop()
-        assert took < 10, f"{took:.1f} s"
+        assert took < 30, f"{took:.1f} s"
 
 
 def a_drain_ends_for_a_client_that_reads_nothing(path, _):
@@ -386,7 +386,7 @@ def a_drain_ends_for_a_client_that_reads_nothing(path, _):
         client.call(TOPK + "ComputeTopK", request)
         time.sleep(0.5)
         took = server.stop()
-        assert took < 10, f"{took:.1f} s"
+        assert took < 30, f"{took:.1f} s"
 
 
 CASES = [half_begun_connections_are_closed, idle_connections_are_closed,

@@ -41,16 +41,18 @@ class Chaos:
     def run_until(self, end):
         """Injects faults until `end`, while clients misbehave all the time.
         Returns the counts of the misbehaving clients."""
-        ends = {function.__name__: misbehaving_clients.crowd(
-            function, self.topology.target, count,
-            self.chance.randrange(1 << 30), source)
-            for function, count, source in MISBEHAVING}
-        while time.monotonic() < end:
-            self._happen(self._next())
-            time.sleep(min(self.chance.uniform(*PAUSE),
-                           max(0, end - time.monotonic())))
-        self.topology.step_clock(0)
-        return {name: stop() for name, stop in ends.items()}
+        with contextlib.ExitStack() as stack:
+            crowds = {function.__name__: stack.enter_context(attacks.Attackers(
+                attacks.Attack(function, processes=count), self.topology.target,
+                self.chance.randrange(1 << 30), source))
+                for function, count, source in MISBEHAVING}
+            while time.monotonic() < end:
+                self._happen(self._next())
+                time.sleep(min(self.chance.uniform(*PAUSE),
+                               max(0, end - time.monotonic())))
+            self.topology.step_clock(0)
+            return {name: dict(crowd.stop(patience=60))
+                    for name, crowd in crowds.items()}
 
     def _next(self):
         if self._first:

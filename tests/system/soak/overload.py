@@ -9,6 +9,7 @@ usage: overload.py TOPKD TOPK [--minutes 5] [--memory 1024]
 import argparse
 import atexit
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 
+import attacks
 import cgroup
 import harness
 import misbehaving_clients
@@ -34,9 +36,14 @@ def bench(options, target, mix, seconds, *flags):
          "--keep-going", "--max-attempts", "1", "--mix", mix, "--duration",
          str(seconds), "--verify", "0.05", *flags],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=misbehaving_clients.give_way)
+        preexec_fn=lambda: os.nice(10))
     atexit.register(process.kill)
     return process
+
+
+def crowd(function, count, options, target):
+    return attacks.Attackers(attacks.Attack(function, processes=count), target,
+                             options.seed)
 
 
 def report(process):
@@ -57,18 +64,15 @@ def measure(options, server, mix):
     load = bench(options, target, mix, 60 * options.minutes, "--rate",
                  str(2 * rate), "--concurrency", "55", "--connections", "16",
                  "--deadline", "20")
-    end_cancelling = misbehaving_clients.crowd(
-        misbehaving_clients.cancel, target, 6, options.seed)
-    end_nonsense = misbehaving_clients.crowd(
-        misbehaving_clients.nonsense, target, 3, options.seed + 100)
     peak = 0
-    while load.poll() is None:
-        if not server.is_alive():
-            raise AssertionError("the server is gone")
-        peak = max(peak, server.memory())
-        time.sleep(0.2)
-    end_cancelling()
-    return report(load), end_nonsense(), peak
+    with crowd(misbehaving_clients.cancel, 6, options, target), \
+            crowd(misbehaving_clients.nonsense, 3, options, target) as nonsense:
+        while load.poll() is None:
+            if not server.is_alive():
+                raise AssertionError("the server is gone")
+            peak = max(peak, server.memory())
+            time.sleep(0.2)
+        return report(load), nonsense.stop(patience=60), peak
 
 
 def main():
