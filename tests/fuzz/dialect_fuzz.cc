@@ -1,8 +1,10 @@
-// Runs the operators of the dialect TOPK_DIALECT on any request. An accepted
-// request must have a valid plan and the oracle's result. A rejected request
-// must violate the rule that the error names.
+// Runs the operators of a dialect, after which the program is named, on any
+// request. An accepted request must have a valid plan and the oracle's result.
+// A rejected request must violate the rule that the error names.
 
+#include <cerrno>
 #include <span>
+#include <string_view>
 
 #include "core/dialects/registry.h"
 #include "core/engine.h"
@@ -94,6 +96,13 @@ void Check(const v1::TopKRequest& request) {
           "the cost is that of the answer");
 }
 
+v1::Dialect DialectOfProgram() {
+  const std::string_view name = program_invocation_short_name;
+  return name.starts_with("onnx")       ? v1::DIALECT_ONNX
+         : name.starts_with("openvino") ? v1::DIALECT_OPENVINO
+                                        : v1::DIALECT_DIRECTML;
+}
+
 }  // namespace
 }  // namespace topk::testing
 
@@ -104,7 +113,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Other dialects have their own targets, but invalid dialects are kept.
   if (topk::v1::Dialect_IsValid(request.spec().dialect()) &&
       request.has_spec()) {
-    request.mutable_spec()->set_dialect(topk::v1::TOPK_DIALECT);
+    static const topk::v1::Dialect dialect = topk::testing::DialectOfProgram();
+    request.mutable_spec()->set_dialect(dialect);
   }
   topk::testing::Check(request);
   return 0;
