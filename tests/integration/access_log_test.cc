@@ -31,31 +31,13 @@ std::vector<json> Lines(const TestServer& server) {
   return lines;
 }
 
-struct Answer {
-  bool ok;
-  std::string traceparent;
-  v1::TopKResponse response;
-};
-
-Answer AskWith(
-    const TestServer& server, const v1::TopKRequest& request,
-    const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
-  grpc::ClientContext context;
-  for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
-  Answer answer;
-  answer.ok =
-      server.Stub()->ComputeTopK(&context, request, &answer.response).ok();
-  answer.traceparent = ReturnedTrace(context);
-  return answer;
-}
-
 TEST(AccessLog, HasALinePerFailedCallWithoutData) {
   TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
   request.set_request_id("the \"one\"\n");
   const std::string secret = "SECRETSECRET";
   request.mutable_tensor()->set_data(secret);
-  EXPECT_FALSE(AskWith(server, request).ok);
+  EXPECT_FALSE(Ask(server, request).status.ok());
   const json line = json::parse(server.Log());
   EXPECT_EQ(line["request_id"], "the \"one\"\n");
   EXPECT_EQ(line["code"], "INVALID_ARGUMENT");
@@ -72,10 +54,10 @@ TEST(AccessLog, HasAllFields) {
     TestServer server({.access_log_sample = 1}, format);
     v1::TopKRequest request = OnnxRequest({3, 2, 1}, 2);
     request.set_request_id("mine");
-    const Answer answer = AskWith(server, request);
-    ASSERT_TRUE(answer.ok);
+    const CallResult asked = Ask(server, request);
+    ASSERT_TRUE(asked.status.ok());
     const json line = json::parse(server.Log());
-    const auto& execution = answer.response.execution();
+    const auto& execution = asked.response.execution();
     const json expected = {{"level", "info"},
                            {"msg", "call"},
                            {"method", "ComputeTopK"},
@@ -109,14 +91,14 @@ TEST(AccessLog, HasAllFields) {
 
 TEST(AccessLog, SamplesSuccessfulRequestsAndLogsTracedOnes) {
   TestServer server({.access_log_sample = 0.25});
-  for (int i = 0; i < 12; ++i) AskWith(server, OnnxRequest({1, 2}, 1));
+  for (int i = 0; i < 12; ++i) Ask(server, OnnxRequest({1, 2}, 1));
   EXPECT_EQ(Lines(server).size(), 3u);
   for (int i = 0; i < 5; ++i) {
-    AskWith(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+    Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   }
   EXPECT_EQ(Lines(server).size(), 8u);
   TestServer off;
-  AskWith(off, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+  Ask(off, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   EXPECT_EQ(off.Log(), "");
 }
 
@@ -124,8 +106,8 @@ TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
   ServerConfig config;
   config.slow_request_seconds = 1e-6;
   TestServer server(config);
-  AskWith(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
-  AskWith(server, OnnxRequest({1, 2}, 3));
+  Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
+  Ask(server, OnnxRequest({1, 2}, 3));
   const std::vector<json> lines = Lines(server);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0]["level"], "warning");
@@ -135,7 +117,7 @@ TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
   EXPECT_EQ(lines[1]["code"], "INVALID_ARGUMENT");
   config.slow_request_seconds = 100;
   TestServer fast(config);
-  AskWith(fast, OnnxRequest({1, 2}, 1));
+  Ask(fast, OnnxRequest({1, 2}, 1));
   EXPECT_EQ(fast.Log(), "");
 }
 
@@ -185,39 +167,32 @@ TEST(AccessLog, LimitsLinesOfInvalidRequests) {
 
 TEST(Trace, IsContinuedInTheLogAndTheResponse) {
   TestServer server({.access_log_sample = 1});
-  const Answer answer =
-      AskWith(server, OnnxRequest({1, 2}, 1),
-              {{"traceparent", kParent}, {"tracestate", "rojo=1,congo=2"}});
+  const CallResult asked =
+      Ask(server, OnnxRequest({1, 2}, 1),
+          {{"traceparent", kParent}, {"tracestate", "rojo=1,congo=2"}});
   const json line = json::parse(server.Log());
   EXPECT_EQ(line["trace_id"], kTrace);
   EXPECT_EQ(line["parent_span_id"], "00f067aa0ba902b7");
   EXPECT_NE(line["span_id"], "00f067aa0ba902b7");
   EXPECT_EQ(line["tracestate"], "rojo=1,congo=2");
-  EXPECT_EQ(answer.traceparent,
+  EXPECT_EQ(asked.traceparent,
             "00-" + kTrace + "-" + line["span_id"].get<std::string>() + "-01");
 }
 
 TEST(Trace, IsContinuedByStreamsAndFailures) {
   TestServer server;
-  const auto stub = server.Stub();
   grpc::ClientContext failing;
   failing.AddMetadata("traceparent", kParent);
   v1::TopKResponse none;
-  EXPECT_FALSE(stub->ComputeTopK(&failing, OnnxRequest({1, 2}, 3), &none).ok());
-  EXPECT_THAT(ReturnedTrace(failing), HasSubstr(kTrace));
+  EXPECT_FALSE(
+      server.Stub()->ComputeTopK(&failing, OnnxRequest({1, 2}, 3), &none).ok());
+  EXPECT_THAT(Returned(failing, "traceparent"), HasSubstr(kTrace));
   // Headers would commit the call, so that the client could not retry it.
   EXPECT_EQ(failing.GetServerInitialMetadata().count("traceparent"), 0u);
-  grpc::ClientContext context;
-  context.AddMetadata("traceparent", kParent);
-  const auto stream = stub->ComputeTopKMany(&context);
-  v1::TopKResult result;
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 3)));
-    ASSERT_TRUE(stream->Read(&result));
-  }
-  stream->WritesDone();
-  ASSERT_TRUE(stream->Finish().ok());
-  EXPECT_THAT(ReturnedTrace(context), HasSubstr(kTrace));
+  ManyCall stream(server.Connect(), {{"traceparent", kParent}});
+  for (int i = 0; i < 2; ++i) stream.Ask(OnnxRequest({1, 2}, 3));
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_THAT(Returned(stream.context(), "traceparent"), HasSubstr(kTrace));
   const std::vector<json> lines = Lines(server);
   ASSERT_EQ(lines.size(), 3u);
   for (const json& line : lines) EXPECT_EQ(line["trace_id"], kTrace);
@@ -227,7 +202,6 @@ TEST(Trace, IsContinuedByStreamsAndFailures) {
 
 TEST(Trace, IsIgnoredIfInvalid) {
   TestServer server({.access_log_sample = 1});
-  using Metadata = std::vector<std::pair<std::string, std::string>>;
   for (const Metadata& metadata : {
          Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},
 #if !TOPK_GRPC_AT_LEAST(52)  // 1.83 passes on only the last one
@@ -237,8 +211,7 @@ TEST(Trace, IsIgnoredIfInvalid) {
            { "tracestate", "rojo=1" }
          }
        }) {
-    EXPECT_EQ(AskWith(server, OnnxRequest({1, 2}, 1), metadata).traceparent,
-              "");
+    EXPECT_EQ(Ask(server, OnnxRequest({1, 2}, 1), metadata).traceparent, "");
     const json line = Lines(server).back();
     EXPECT_NE(line["trace_id"], kTrace);
     EXPECT_FALSE(line.contains("parent_span_id") ||

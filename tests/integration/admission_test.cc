@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <list>
 
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
@@ -27,23 +27,10 @@ class OpenCall {
   ManyCall call_;
 };
 
-grpc::Status Compute(const TestServer& server, const v1::TopKRequest& request,
-                     grpc::ClientContext& context) {
-  v1::TopKResponse response;
-  return server.Stub()->ComputeTopK(&context, request, &response);
-}
-
-std::string Pushback(const grpc::ClientContext& context) {
-  const auto& trailers = context.GetServerTrailingMetadata();
-  const auto found = trailers.find("grpc-retry-pushback-ms");
-  return found == trailers.end()
-             ? ""
-             : std::string(found->second.data(), found->second.size());
-}
-
 // Expects a rejection that tells the client to retry later.
-void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
-                 const std::string& reason, const std::string& subject) {
+void ExpectLater(const CallResult& asked, const std::string& reason,
+                 const std::string& subject) {
+  const grpc::Status& status = asked.status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
       << status.error_message();
   const Details details = DetailsOf(status);
@@ -54,7 +41,7 @@ void ExpectLater(const grpc::Status& status, const grpc::ClientContext& context,
   const auto& delay = details.retry.retry_delay();
   const int64_t milliseconds = delay.seconds() * 1000 + delay.nanos() / 1000000;
   EXPECT_GE(milliseconds, 16);
-  EXPECT_EQ(Pushback(context), std::to_string(milliseconds));
+  EXPECT_EQ(asked.pushback, std::to_string(milliseconds));
 }
 
 TEST(Admission, RejectsCallsAboveTheLimit) {
@@ -64,9 +51,7 @@ TEST(Admission, RejectsCallsAboveTheLimit) {
   {
     const OpenCall one(server);
     const OpenCall two(server);
-    grpc::ClientContext context;
-    const grpc::Status status = Compute(server, request, context);
-    ExpectLater(status, context, "TOO_MANY_CALLS", "server");
+    ExpectLater(Ask(server, request), "TOO_MANY_CALLS", "server");
     EXPECT_THAT(server.Log(), HasSubstr("RESOURCE_EXHAUSTED"));
   }
   EXPECT_TRUE(Eventually([&] { return Ask(server, request).status.ok(); }));
@@ -76,11 +61,8 @@ TEST(Admission, OneClientCannotUseTheWholeLimit) {
   const TestServer server(
       {.max_inflight_calls = 3, .max_client_inflight_calls = 1});
   const OpenCall one(server);
-  grpc::ClientContext context;
-  const grpc::Status status =
-      Compute(server, OnnxRequest({1, 2, 3}, 1), context);
-  ExpectLater(status, context, "TOO_MANY_CALLS_OF_CLIENT",
-              "client:addr:127.0.0.1");
+  ExpectLater(Ask(server, OnnxRequest({1, 2, 3}, 1)),
+              "TOO_MANY_CALLS_OF_CLIENT", "client:addr:127.0.0.1");
 }
 
 TEST(Admission, HealthCallsAreNotCounted) {
@@ -92,23 +74,20 @@ TEST(Admission, HealthCallsAreNotCounted) {
 TEST(Admission, RejectsTooManySelectedElements) {
   const TestServer server({.max_selected_elements = 5});
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 5)).status.ok());
-  grpc::ClientContext other;
-  const grpc::Status status =
-      Compute(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 6), other);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_SELECTED");
-  EXPECT_EQ(Pushback(other), "-1") << "a retry cannot succeed";
+  const CallResult asked = Ask(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 6));
+  EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(asked.reason(), "TOO_MANY_SELECTED");
+  EXPECT_EQ(asked.pushback, "-1") << "a retry cannot succeed";
 }
 
 TEST(Admission, ReportsRequestsThatNeverFit) {
   const TestServer server({.max_inflight_bytes = 1 << 20});
-  grpc::ClientContext context;
-  const grpc::Status status = Compute(
-      server, OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1), context);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(DetailsOf(status).info.reason(), "REQUEST_TOO_LARGE");
-  EXPECT_FALSE(DetailsOf(status).retry.has_retry_delay());
-  EXPECT_EQ(Pushback(context), "-1");
+  const CallResult asked =
+      Ask(server, OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1));
+  EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(asked.reason(), "REQUEST_TOO_LARGE");
+  EXPECT_FALSE(DetailsOf(asked.status).retry.has_retry_delay());
+  EXPECT_EQ(asked.pushback, "-1");
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
 }
 
@@ -118,35 +97,34 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   ServerConfig config = WithMetrics();
   config.max_inflight_bytes = 256 << 20;  // fits a few of these tensors
   TestServer server(config);
-  const auto stub = server.Stub();
   v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, kElements));
   header.mutable_header()->mutable_tensor()->set_shape(0, kElements);
   v1::TopKRequestChunk byte;
   byte.set_data("x");
   constexpr size_t kStreams = 20;
-  std::vector<grpc::ClientContext> contexts(kStreams);
-  std::vector<std::unique_ptr<
-      grpc::ClientReaderWriter<v1::TopKRequestChunk, v1::TopKResponseChunk>>>
-      streams;
-  for (grpc::ClientContext& context : contexts) {
-    streams.push_back(stub->StreamTopK(&context));
-    ASSERT_TRUE(streams.back()->Write(header));
-    ASSERT_TRUE(streams.back()->Write(byte));
+  const auto channel = server.Connect();
+  std::list<StreamCall> streams;
+  for (size_t i = 0; i < kStreams; ++i) {
+    StreamCall& stream = streams.emplace_back(channel);
+    ASSERT_TRUE(stream->Write(header));
+    ASSERT_TRUE(stream->Write(byte));
   }
+  const auto charged = [&] { return Value(server, "topk_inflight_bytes{}"); };
   ASSERT_TRUE(Eventually([&] {
-    return Scrape(server).samples.at("topk_inflight_calls{}") == kStreams &&
-           Scrape(server).samples.at("topk_inflight_bytes{}") >= kStreams;
+    return Value(server, "topk_inflight_calls{}") == kStreams &&
+           charged() >= kStreams;
   }));
-  EXPECT_LT(Scrape(server).samples.at("topk_inflight_bytes{}"), 1 << 20);
+  EXPECT_LT(charged(), 1 << 20);
   // One stream can still send its whole tensor, mostly in one message.
   byte.set_data(std::string(4 * kElements - 1, '\0'));
-  ASSERT_TRUE(streams[0]->Write(byte));
-  streams[0]->WritesDone();
+  StreamCall& first = streams.front();
+  ASSERT_TRUE(first->Write(byte));
+  first->WritesDone();
   v1::TopKResponseChunk answer;
-  ASSERT_TRUE(streams[0]->Read(&answer));
+  ASSERT_TRUE(first->Read(&answer));
   EXPECT_EQ(answer.header().indices().shape(0), kElements);
-  for (grpc::ClientContext& context : contexts) context.TryCancel();
-  for (const auto& stream : streams) (void)stream->Finish();
+  for (StreamCall& stream : streams) stream.context().TryCancel();
+  for (StreamCall& stream : streams) (void)stream->Finish();
 }
 
 // A stream whose chunks do not fit ends before the client has sent them all.
@@ -158,17 +136,11 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   config.max_inflight_bytes = 64 << 20;
   config.max_client_inflight_bytes = 26 << 20;
   TestServer server(config);
-  const auto stub = server.Stub();
   v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, kK));
   header.mutable_header()->mutable_tensor()->set_shape(0, kElements);
-  grpc::ClientContext contexts[2];
-  contexts[1].set_deadline(std::chrono::system_clock::now() +
-                           std::chrono::seconds(30));
-  const auto taking = stub->StreamTopK(&contexts[0]);
-  const auto rejected = stub->StreamTopK(&contexts[1]);
-  const auto charged = [&] {
-    return Scrape(server).samples.at("topk_inflight_bytes{}");
-  };
+  StreamCall taking(server);
+  StreamCall rejected(server);
+  const auto charged = [&] { return Value(server, "topk_inflight_bytes{}"); };
   ASSERT_TRUE(rejected->Write(header));
   ASSERT_TRUE(Eventually([&] { return charged() > 0; }));
   ASSERT_TRUE(taking->Write(header));
@@ -183,7 +155,7 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   v1::TopKResponseChunk answer;
   EXPECT_FALSE(rejected->Read(&answer));  // returns once the stream has ended
   const grpc::Status status = rejected->Finish();
-  contexts[0].TryCancel();
+  taking.context().TryCancel();
   (void)taking->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_BYTES_OF_CLIENT");
@@ -198,9 +170,7 @@ TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
   const v1::TopKResult result = stream.Ask(large);
   EXPECT_EQ(result.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(result.request_id(), "the-large-one");
-  EXPECT_TRUE(Eventually([&] {
-    return server.Log().find("the-large-one") != std::string::npos;
-  })) << server.Log();
+  EXPECT_TRUE(server.HasLogged("the-large-one")) << server.Log();
   EXPECT_TRUE(stream.Finish().ok());
 }
 

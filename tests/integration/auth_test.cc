@@ -29,13 +29,15 @@ class Tokens : public Secured {
   // Makes a call with arbitrary authorization headers.
   static grpc::Status Call(const TestServer& server,
                            const std::vector<std::string>& authorization) {
-    grpc::ClientContext context;
+    Metadata metadata;
     for (const std::string& value : authorization) {
-      context.AddMetadata("authorization", value);
+      metadata.emplace_back("authorization", value);
     }
-    v1::TopKResponse response;
-    return server.Stub()->ComputeTopK(&context, OnnxRequest({1, 2}, 1),
-                                      &response);
+    return testing::Ask(server, OnnxRequest({1, 2}, 1), metadata).status;
+  }
+
+  static Metadata Bearer(const char* token) {
+    return {{"authorization", StrCat("Bearer ", token)}};
   }
 };
 
@@ -67,33 +69,19 @@ TEST_F(Tokens, AreNeededForAllKindsOfCalls) {
 
 TEST_F(Tokens, RevocationEndsOpenStreams) {
   const TestServer server(TokensConfig());
-  const auto stub = server.Stub();
-  const auto open = [&](grpc::ClientContext& context, const char* token) {
-    context.AddMetadata("authorization", StrCat("Bearer ", token));
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(30));
-  };
-  grpc::ClientContext contexts[3];
-  open(contexts[0], kAliceToken);
-  open(contexts[1], kAliceToken);
-  open(contexts[2], kBobToken);
-  const auto many = stub->ComputeTopKMany(&contexts[0]);
-  const auto tensor = stub->StreamTopK(&contexts[1]);
-  const auto bobs = stub->ComputeTopKMany(&contexts[2]);
-  v1::TopKResult result;
-  for (const auto& stream : {many.get(), bobs.get()}) {
-    ASSERT_TRUE(stream->Write(OnnxRequest({1, 2}, 1)));
-    ASSERT_TRUE(stream->Read(&result));
-  }
+  const auto channel = server.Connect();
+  ManyCall many(channel, Bearer(kAliceToken));
+  StreamCall tensor(channel, Bearer(kAliceToken));
+  ManyCall bobs(channel, Bearer(kBobToken));
+  for (ManyCall* stream : {&many, &bobs}) stream->Ask(OnnxRequest({1, 2}, 1));
   ASSERT_TRUE(tensor->Write(HeaderOf(OnnxRequest({1, 2}, 1))));
   Write("tokens", Line("bob", kBobToken));
+  v1::TopKResult result;
   EXPECT_FALSE(many->Read(&result));
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(tensor->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  ASSERT_TRUE(bobs->Write(OnnxRequest({1, 2}, 1)));
-  EXPECT_TRUE(bobs->Read(&result));
-  bobs->WritesDone();
-  EXPECT_TRUE(bobs->Finish().ok());
+  bobs.Ask(OnnxRequest({1, 2}, 1));
+  EXPECT_TRUE(bobs.Finish().ok());
 }
 
 TEST_F(Tokens, RevocationEndsAStreamWhoseClientDoesNotRead) {
@@ -101,15 +89,8 @@ TEST_F(Tokens, RevocationEndsAStreamWhoseClientDoesNotRead) {
   ServerConfig config = TokensConfig();
   config.metrics_listen = "127.0.0.1:0";
   TestServer server(config);
-  const auto charged = [&] {
-    return Scrape(server).samples.at("topk_inflight_bytes{}");
-  };
-  grpc::ClientContext context;
-  context.AddMetadata("authorization", StrCat("Bearer ", kAliceToken));
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(30));
-  const auto stub = server.Stub();
-  const auto stream = stub->StreamTopK(&context);
+  const auto charged = [&] { return Value(server, "topk_inflight_bytes{}"); };
+  StreamCall stream(server.Connect(), Bearer(kAliceToken));
   v1::TopKRequestChunk message = HeaderOf(OnnxRequest({1, 2}, kElements));
   message.mutable_header()->mutable_tensor()->set_shape(0, kElements);
   ASSERT_TRUE(stream->Write(message));
@@ -155,9 +136,7 @@ TEST_F(Tokens, AreReloaded) {
   EXPECT_TRUE(Eventually([&] { return Ask(options, "stranger").ok(); }));
   EXPECT_EQ(Ask(options, "bob").reason, "TOKEN_UNKNOWN");
   Write("tokens", Line("alice", kAliceToken) + "bob:0123\n");
-  EXPECT_TRUE(Eventually([&] {
-    return server.Log().find("line 2: not name:SHA-256") != std::string::npos;
-  }));
+  EXPECT_TRUE(server.HasLogged("line 2: not name:SHA-256"));
   EXPECT_EQ(Ask(options, "stranger").message, "");
   EXPECT_EQ(Ask(options, "alice").reason, "TOKEN_UNKNOWN");
 }

@@ -31,15 +31,11 @@ bool Connects(const std::string& target) {
 // A StreamTopK call whose header the server has received.
 class OpenTensor {
  public:
-  explicit OpenTensor(TestServer& server) : stub_(server.Stub()) {
-    call_ = stub_->StreamTopK(&context_);
+  explicit OpenTensor(TestServer& server) : call_(server) {
     EXPECT_TRUE(call_->Write(HeaderOf(SmallRequest())));
-    EXPECT_TRUE(Eventually([&] {
-      return Scrape(server).samples.at("topk_inflight_bytes{}") > 0;
-    }));
+    EXPECT_TRUE(
+        Eventually([&] { return Value(server, "topk_inflight_bytes{}") > 0; }));
   }
-
-  auto* operator->() { return call_.get(); }
 
   // Sends the data. Returns the status of the call.
   grpc::Status Finish() {
@@ -53,11 +49,7 @@ class OpenTensor {
   }
 
  private:
-  const std::unique_ptr<v1::TopKService::Stub> stub_;
-  grpc::ClientContext context_;
-  std::unique_ptr<
-      grpc::ClientReaderWriter<v1::TopKRequestChunk, v1::TopKResponseChunk>>
-      call_;
+  StreamCall call_;
 };
 
 void ExpectShutDown(const grpc::Status& status) {
@@ -93,17 +85,16 @@ TEST(Drain, EndsIdleStreams) {
   many.Ask(SmallRequest());
   const auto oip_stub =
       inference::GRPCInferenceService::NewStub(server.Connect());
-  grpc::ClientContext contexts[3];
-  const auto infer = oip_stub->ModelStreamInfer(&contexts[0]);
+  grpc::ClientContext context;
+  const auto infer = oip_stub->ModelStreamInfer(&context);
   ASSERT_TRUE(infer->Write({}));
   inference::ModelStreamInferResponse response;
   ASSERT_TRUE(infer->Read(&response));
-  const auto stub = server.Stub();
-  const auto no_header = stub->StreamTopK(&contexts[1]);
-  const auto no_data = stub->StreamTopK(&contexts[2]);
+  StreamCall no_header(server);
+  StreamCall no_data(server);
   ASSERT_TRUE(no_data->Write(HeaderOf(SmallRequest())));
-  EXPECT_TRUE(Eventually(
-      [&] { return Scrape(server).samples.at("topk_inflight_calls{}") == 4; }));
+  EXPECT_TRUE(
+      Eventually([&] { return Value(server, "topk_inflight_calls{}") == 4; }));
 
   const auto start = std::chrono::steady_clock::now();
   server.server().Drain({}, std::chrono::minutes(5));
@@ -198,9 +189,7 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
 
 TEST(Drain, IsNotNeededBeforeDestruction) {
   auto server = std::make_unique<TestServer>();
-  const auto stub = server->Stub();
-  grpc::ClientContext context;
-  const auto stream = stub->StreamTopK(&context);
+  StreamCall stream(*server);
   ASSERT_TRUE(stream->Write(HeaderOf(SmallRequest())));
   server.reset();
   EXPECT_FALSE(stream->Finish().ok());

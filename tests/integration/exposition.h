@@ -30,8 +30,8 @@ struct Exposition {
 };
 
 /// Parses a scrape. Returns "" or an error: a family in two places, a duplicate
-/// series, or a histogram whose buckets do not ascend to its count.
-/// tests/system/deploy checks the syntax with promtool.
+/// series, or a negative count. tests/system/deploy checks the syntax with
+/// promtool.
 std::string ReadExposition(const std::string& text, Exposition& to);
 
 /// Scrapes the server. The test fails if there is an error.
@@ -39,6 +39,13 @@ inline Exposition Scrape(TestServer& server) {
   Exposition exposition;
   EXPECT_EQ(ReadExposition(ScrapedText(server), exposition), "");
   return exposition;
+}
+
+/// Scrapes the server. Returns the value of a series, or -1 if there is none.
+inline double Value(TestServer& server, const std::string& series) {
+  const Exposition scraped = Scrape(server);
+  const auto found = scraped.samples.find(series);
+  return found == scraped.samples.end() ? -1 : found->second;
 }
 
 /// Returns the first counter or bucket that decreased or disappeared, or "".

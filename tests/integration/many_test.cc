@@ -25,9 +25,7 @@ v1::TopKResult ResultOf(const std::string& message) {
 // Requests that are waiting when the client cancels get no response.
 TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
   TestServer server(WithMetrics());
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto stream = stub->ComputeTopKMany(&context);
+  ManyCall stream(server);
   constexpr int kElements = 4'000'000;
   v1::TopKRequest large = OnnxRequest({}, kElements / 2);
   large.mutable_tensor()->set_shape(0, kElements);
@@ -43,7 +41,7 @@ TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
   };
   EXPECT_TRUE(
       Eventually([&] { return sum("grpc_server_msg_received_total") == 10; }));
-  context.TryCancel();
+  stream.context().TryCancel();
   (void)stream->Finish();
   EXPECT_TRUE(Eventually([&] { return sum("topk_requests_total") == 10; }))
       << sum("topk_requests_total");
@@ -86,7 +84,7 @@ TEST(ComputeTopKMany, AnswersRequestsThatArriveTogether) {
   const v1::TopKRequest large = OnnxRequest(std::vector<float>(500'000), 1);
   const v1::TopKRequest small = OnnxRequest({1, 2, 3}, 1);
   for (int call = 0; call < 50; ++call) {
-    ManyCall stream(channel, std::chrono::seconds(20));
+    ManyCall stream(channel);
     stream->Write(large);
     stream->Write(small);
     stream->WritesDone();

@@ -34,12 +34,6 @@ std::string Grpc(const std::string& family, const std::string& code,
          "\",grpc_type=\"" + type + "\"}";
 }
 
-double Value(TestServer& server, const std::string& series) {
-  const Exposition scraped = Scrape(server);
-  const auto found = scraped.samples.find(series);
-  return found == scraped.samples.end() ? -1 : found->second;
-}
-
 TEST(Metrics, CountCallsRequestsAndStages) {
   TestServer server(WithMetrics());
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 2);
@@ -228,21 +222,18 @@ TEST(Scrape, IsValidAndMonotonicUnderLoad) {
 TEST(Scrape, CountsCancelledRequests) {
   // With a single poller, the message is handled before the cancellation.
   TestServer server({.metrics_listen = "127.0.0.1:0", .pollers = 1});
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  const auto stream = stub->StreamTopK(&context);
+  StreamCall stream(server);
   ASSERT_TRUE(stream->Write(HeaderOf(OnnxRequest({1, 2, 3}, 1))));
   EXPECT_TRUE(Eventually([&] {
     return Value(server, Grpc("msg_received_total", "", "StreamTopK",
                               "bidi_stream")) == 1;
   }));
-  context.TryCancel();
+  stream.context().TryCancel();
   EXPECT_TRUE(Eventually([&] {
     return Value(server, R"(topk_cancelled_total{when="during_compute"})") == 1;
   }));
   // The cancellation is not mistaken for the end of the stream.
-  EXPECT_TRUE(Eventually(
-      [&] { return server.Log().find("\"CANCELLED\"") != std::string::npos; }));
+  EXPECT_TRUE(server.HasLogged("\"CANCELLED\""));
   EXPECT_EQ(server.Log().find("INVALID_ARGUMENT"), std::string::npos);
 }
 
@@ -252,39 +243,29 @@ TEST(Scrape, CountsRejectionsForLackOfMemory) {
                      .max_client_inflight_calls = 2});
   ManyCall stream(server);
   stream.Ask(OnnxRequest({1, 2, 3}, 1));
-  EXPECT_EQ(Scrape(server).samples.at("topk_inflight_calls{}"), 1);
+  EXPECT_EQ(Value(server, "topk_inflight_calls{}"), 1);
   EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
-  EXPECT_EQ(Scrape(server).samples.at(
-                "topk_rejected_total{reason=\"inflight_calls\"}"),
-            1);
+  EXPECT_EQ(Value(server, "topk_rejected_total{reason=\"inflight_calls\"}"), 1);
   const auto line = nlohmann::json::parse(server.Log());
   EXPECT_EQ(line["reason"], "TOO_MANY_CALLS");
   EXPECT_LT(line["total_us"], 20000000) << "since the call's arrival";
   EXPECT_TRUE(stream.Finish().ok());
   EXPECT_TRUE(Eventually([&] {
-    const auto now = Scrape(server).samples;
-    return now.at("topk_inflight_calls{}") == 0 &&
-           now.at("topk_inflight_bytes{}") == 0;
+    return Value(server, "topk_inflight_calls{}") == 0 &&
+           Value(server, "topk_inflight_bytes{}") == 0;
   }));
 }
 
 TEST(Scrape, CountsRejectionsByALimit) {
   TestServer server({.metrics_listen = "127.0.0.1:0", .max_elements = 2});
   EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 2)).status.ok());
-  EXPECT_EQ(Scrape(server).samples.at("topk_rejected_total{reason=\"limit\"}"),
-            1);
+  EXPECT_EQ(Value(server, "topk_rejected_total{reason=\"limit\"}"), 1);
 }
 
 TEST(Scrape, HasNoSeriesFromClients) {
   TestServer server(WithMetrics());
   const auto stub = server.Stub();
-  const auto ask = [&](const v1::TopKRequest& request, const char* trace) {
-    grpc::ClientContext context;
-    context.AddMetadata("traceparent", trace);
-    v1::TopKResponse response;
-    (void)stub->ComputeTopK(&context, request, &response);
-  };
-  ask(OnnxRequest({1, 2, 3}, 1), "none");  // creates the series of its kernel
+  Ask(*stub, OnnxRequest({1, 2, 3}, 1));  // creates the series of its kernel
   const size_t before = Scrape(server).samples.size();
   const auto channel = server.Connect();
   for (int i = 0; i < 50; ++i) {
@@ -293,12 +274,12 @@ TEST(Scrape, HasNoSeriesFromClients) {
     RawCall(channel, "/topk.v1.TopKService/Made" + number, {""});
     v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
     request.set_request_id("made-up-" + number);
-    ask(request, ("00-made-up" + number).c_str());
+    Ask(*stub, request, {{"traceparent", "00-made-up" + number}});
     request.mutable_spec()->set_version(100 + i);
-    ask(request, "");
+    Ask(*stub, request);
     request.mutable_spec()->set_dialect(static_cast<v1::Dialect>(i));
     request.mutable_tensor()->set_data_type(static_cast<v1::DataType>(i));
-    ask(request, "");
+    Ask(*stub, request);
   }
   EXPECT_EQ(Scrape(server).samples.size(), before);
 }

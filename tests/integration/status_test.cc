@@ -67,11 +67,7 @@ TEST(StatusCode, ResourceExhaustedForLargeMessages) {
 
 TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
   const TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::milliseconds(200));
-  const auto stream = stub->StreamTopK(&context);
+  StreamCall stream(server.Connect(), {}, std::chrono::milliseconds(200));
   stream->Write(HeaderOf(OnnxRequest({1, 2, 3}, 1)));
   v1::TopKResponseChunk chunk;
   EXPECT_FALSE(stream->Read(&chunk));

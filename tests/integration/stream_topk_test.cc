@@ -114,11 +114,7 @@ TEST(StreamTopK, SendsResultsUpToOneMiBWhole) {
 
 TEST(StreamTopK, RejectsAHeaderBeforeItsData) {
   const TestServer server;
-  const auto stub = server.Stub();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(20));
-  const auto stream = stub->StreamTopK(&context);
+  StreamCall stream(server);
   ASSERT_TRUE(stream->Write(HeaderOf(OnnxRequest({1, 2, 3}, 4))));
   v1::TopKResponseChunk answer;
   EXPECT_FALSE(stream->Read(&answer));  // without WritesDone()

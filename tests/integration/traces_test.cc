@@ -67,19 +67,15 @@ class Traces : public ::testing::Test {
   // Calls ComputeTopK. Returns the traceparent of the response.
   std::string Call(const v1::TopKRequest& request = OnnxRequest({1, 2, 3}, 2),
                    const std::string& traceparent = "") {
-    grpc::ClientContext context;
-    if (!traceparent.empty()) context.AddMetadata("traceparent", traceparent);
-    v1::TopKResponse response;
-    status_ = server_->Stub()->ComputeTopK(&context, request, &response);
-    return ReturnedTrace(context);
+    const CallResult asked =
+        Ask(*server_, request,
+            traceparent.empty() ? Metadata{}
+                                : Metadata{{"traceparent", traceparent}});
+    status_ = asked.status;
+    return asked.traceparent;
   }
 
-  // Returns the value of a series, or -1 if there is none.
-  double Metric(const std::string& series) {
-    const Exposition page = Scrape(*server_);
-    const auto found = page.samples.find(series);
-    return found == page.samples.end() ? -1 : found->second;
-  }
+  double Metric(const std::string& series) { return Value(*server_, series); }
 
   void Stop() { server_.reset(); }
 
@@ -213,8 +209,7 @@ TEST_F(Traces, EachRequestOfAStreamHasASpanUpToABound) {
 TEST_F(Traces, AStreamedTensorAndASimpleCallHaveOneSpanEach) {
   Collector collector;
   Start(collector.Config());
-  grpc::ClientContext context;
-  auto stream = server_->Stub()->StreamTopK(&context);
+  StreamCall stream(*server_);
   v1::TopKRequestChunk chunk = HeaderOf(OnnxRequest({1, 2}, 1));
   EXPECT_TRUE(stream->Write(chunk));
   chunk.set_data(std::string(8, 'x'));

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "server/telemetry/logging.h"
+#include "tests/support/requests.h"
 
 namespace topk::testing {
 
@@ -40,6 +41,10 @@ TestServer::~TestServer() {
   EXPECT_EQ(BusyPoller(Log()), "");
 }
 
+bool TestServer::HasLogged(const std::string& text) const {
+  return Eventually([&] { return Log().find(text) != std::string::npos; });
+}
+
 std::string BusyPoller(const std::string& log) {
 #ifdef TOPK_SANITIZED
   constexpr int64_t kMaxMilliseconds = 1000;
@@ -66,12 +71,8 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address) {
 }
 
 v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k) {
-  v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(11);
-  request.mutable_onnx()->mutable_k()->set_value(k);
-  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
-  request.mutable_tensor()->add_shape(static_cast<int64_t>(values.size()));
+  v1::TopKRequest request =
+      OnnxRequest(v1::DATA_TYPE_F32, {static_cast<int64_t>(values.size())}, k);
   request.mutable_tensor()->set_data(values.data(),
                                      values.size() * sizeof(float));
   return request;
@@ -93,26 +94,30 @@ DescriptorLimit::DescriptorLimit(rlim_t max) {
   setrlimit(RLIMIT_NOFILE, &lower);
 }
 
-int OpenSocketTo(const std::string& address) {
+int OpenSocketTo(const std::string& address, int seconds) {
   const size_t colon = address.rfind(':');
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port =
+  const std::string host = address.substr(0, colon);
+  const uint16_t port =
       htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
-  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval wait{5, 0};
+  sockaddr_in v4{AF_INET, port, {}, {}};
+  sockaddr_in6 v6{AF_INET6, port, 0, in6addr_loopback, 0};
+  const bool is_v6 = host == "[::1]";
+  if (!is_v6) inet_pton(AF_INET, host.c_str(), &v4.sin_addr);
+  const int fd =
+      socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval wait{seconds, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
-    return fd;
-  }
+  const int connected =
+      is_v6 ? connect(fd, reinterpret_cast<const sockaddr*>(&v6), sizeof(v6))
+            : connect(fd, reinterpret_cast<const sockaddr*>(&v4), sizeof(v4));
+  if (connected == 0) return fd;
   close(fd);
   return -1;
 }
 
-std::string HttpExchange(const std::string& address,
-                         const std::string& request) {
-  const int fd = OpenSocketTo(address);
+std::string HttpExchange(const std::string& address, const std::string& request,
+                         int seconds) {
+  const int fd = OpenSocketTo(address, seconds);
   std::string answer;
   if (write(fd, request.data(), request.size()) ==
       static_cast<ssize_t>(request.size())) {

@@ -68,6 +68,8 @@ class TestServer {
     return v1::TopKService::NewStub(Connect());
   }
   std::string Log() const { return log_sink_->Text(); }
+  /// Polls until the text has been logged. Returns false on timeout.
+  bool HasLogged(const std::string& text) const;
 
  private:
   const std::shared_ptr<LogSink> log_sink_ = std::make_shared<LogSink>();
@@ -91,13 +93,14 @@ class DescriptorLimit {
   rlimit before_{};
 };
 
-/// Connects to host:port over IPv4, or returns -1. Reads time out after 5 s.
-int OpenSocketTo(const std::string& address);
+/// Connects to host:port, where the host is an IPv4 address or [::1]. Returns
+/// -1 on failure. A read times out after `seconds`.
+int OpenSocketTo(const std::string& address, int seconds = 60);
 
 /// Sends an HTTP request to host:port. Reads until the server closes the
-/// connection. Returns the response including its headers.
-std::string HttpExchange(const std::string& address,
-                         const std::string& request);
+/// connection or a read times out. Returns the response including its headers.
+std::string HttpExchange(const std::string& address, const std::string& request,
+                         int seconds = 60);
 
 /// Returns the body of an HTTP GET response, or "" on failure.
 std::string HttpGet(const std::string& address, const std::string& path);

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/text.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -45,23 +46,8 @@ class Socket {
 };
 
 // Returns a socket connected to a port on the loopback address, or -1.
-int Connect(const std::string& port, int family = AF_INET) {
-  sockaddr_in v4{};
-  v4.sin_family = AF_INET;
-  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  v4.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_addr = in6addr_loopback;
-  v6.sin6_port = v4.sin_port;
-  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int connected =
-      family == AF_INET
-          ? connect(fd, reinterpret_cast<const sockaddr*>(&v4), sizeof(v4))
-          : connect(fd, reinterpret_cast<const sockaddr*>(&v6), sizeof(v6));
-  if (connected == 0) return fd;
-  close(fd);
-  return -1;
+int Connect(const std::string& port, const char* host = "127.0.0.1") {
+  return OpenSocketTo(StrCat(host, ":", port));
 }
 
 // An acceptor that collects the connections it accepts.
@@ -118,9 +104,9 @@ TEST(Acceptor, ListensOnBothFamiliesAtTheWildcardAddress) {
   for (const char* any : {"0.0.0.0:0", "[::]:0"}) {
     Accepting accepting(any);
     accepting.acceptor().Start();
-    for (const int family : {AF_INET, AF_INET6}) {
-      const int connected = Connect(accepting.port(), family);
-      if (connected < 0 && family == AF_INET6) continue;  // not supported here
+    for (const char* host : {"127.0.0.1", "[::1]"}) {
+      const int connected = Connect(accepting.port(), host);
+      if (connected < 0 && host[0] == '[') continue;  // not supported here
       const Socket client(connected);
       const Socket accepted(accepting.Next());
       EXPECT_TRUE(Reaches(accepted.fd(), client)) << any;
