@@ -29,13 +29,15 @@ TEST(BearerToken, HashIsSha256) {
 }
 
 TEST(TokenSet, FindsTheOwnerOfAToken) {
-  const auto set = TokenSet::Parse(StrCat("# who\n\n", Line("alice", kAlice),
-                                          "  ", Line("bob@x", kBob), "\r\n",
-                                          Line("alice", "another-of-alice")));
+  const std::string longest(64, 'n');
+  const auto set = TokenSet::Parse(StrCat(
+      "# who\n\n", Line("alice", kAlice), "  ", Line("bob@x", kBob), "\r\n",
+      Line("alice", "another-of-alice"), Line(longest, "token-of-longest")));
   ASSERT_TRUE(set.ok()) << set.status().message;
   EXPECT_EQ(NameOf(*set, kAlice), "alice");
   EXPECT_EQ(NameOf(*set, "another-of-alice"), "alice");
   EXPECT_EQ(NameOf(*set, kBob), "bob@x");
+  EXPECT_EQ(NameOf(*set, "token-of-longest"), longest);
   EXPECT_EQ(NameOf(*set, "token-of-alice-2"), "nobody");
   EXPECT_EQ(NameOf(*set, "token-of-alice-"), "nobody");
   EXPECT_EQ(NameOf(*set, "token-of-alice-12"), "nobody");
