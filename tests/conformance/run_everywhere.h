@@ -26,47 +26,36 @@ struct Outcome {
   Result<v1::TopKResponse> response;
 };
 
-/// Feeds the data in pieces of `piece` bytes, all at once if 0, or in random
-/// pieces of 1 .. -piece bytes if negative.
-template <class Feed>
-Status FeedInPieces(const std::string& data, int64_t piece, Random& random,
-                    const Feed& feed) {
-  auto rest = std::as_bytes(std::span(data));
-  while (!rest.empty()) {
-    size_t size = rest.size();
-    if (piece != 0) {
-      const int64_t wanted = piece > 0 ? piece : Pick(random, 1, -piece);
-      size = std::min(size, static_cast<size_t>(wanted));
-    }
-    // A copy, to detect a fold that keeps a reference to the piece.
-    const std::vector<std::byte> copy(rest.begin(), rest.begin() + size);
-    if (Status s = feed(copy); !s.ok()) return s;
-    rest = rest.subspan(size);
-  }
-  return {};
+/// Returns a function for pieces of `piece` bytes, for one piece if 0, or for
+/// random pieces of 1 .. -piece bytes if negative.
+inline NextPiece PiecesOf(int64_t piece, Random& random) {
+  return [piece, &random] {
+    if (piece == 0) return SIZE_MAX;
+    return static_cast<size_t>(piece > 0 ? piece : Pick(random, 1, -piece));
+  };
 }
 
-/// Feeds the data to a stream, in pieces as above.
+/// Feeds the data to a stream in pieces.
 inline Result<v1::TopKResponse> Stream(const Engine& engine,
                                        const v1::TopKRequest& request,
-                                       int64_t piece, Random& random) {
+                                       const NextPiece& next) {
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
   Result<TensorStream> stream = StartStream(engine, header);
   if (!stream.ok()) return stream.status();
-  Status fed = FeedInPieces(
-      request.tensor().data(), piece, random,
+  const Status fed = FeedInPieces(
+      request.tensor().data(), next,
       [&](std::span<const std::byte> p) { return stream->Feed(p); });
   if (!fed.ok()) return fed;
   return stream->Finish();
 }
 
 /// Runs a request on one backend, bypassing the engine's choice. Returns
-/// nullopt if the backend declines the plan. If `piece` is set, uses a fold
-/// that is fed as above, unless the tensor has strides.
+/// nullopt if the backend declines the plan. If `next` is set, uses a fold that
+/// is fed in pieces, unless the tensor has strides.
 inline std::optional<Result<v1::TopKResponse>> RunOn(
     const Backend& backend, const v1::TopKRequest& request,
-    std::optional<int64_t> piece, Random& random) {
+    const NextPiece& next = nullptr) {
   const Result<Plan> plan = Lower(request, Limits());
   if (!plan.ok()) return plan.status();
   const auto prepared = backend.Prepare(*plan);
@@ -79,15 +68,12 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   v1::TopKResponse response;
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
-  if (!piece || !plan->input.packed) {
+  if (next == nullptr || !plan->input.packed) {
     RunWhole(**prepared, std::as_bytes(std::span(data)), outputs);
     return response;
   }
   const std::unique_ptr<Fold> fold = *(*prepared)->StartFold(outputs, nullptr);
-  (void)FeedInPieces(data, *piece, random, [&](std::span<const std::byte> p) {
-    fold->Feed(p);
-    return Status();
-  });
+  FoldInPieces(data, next, *fold);
   fold->Finish();
   return response;
 }
@@ -115,18 +101,18 @@ class Everywhere {
     // Tensors in shared memory are rejected before they are read or streamed.
     if (request.tensor().has_shared_memory()) return outcomes;
     for (const auto& backend : backends_) {
-      for (const std::optional<int64_t> piece :
-           {std::optional<int64_t>(), std::optional<int64_t>(-1000)}) {
-        auto outcome = RunOn(*backend, request, piece, random);
+      for (const NextPiece& next : {NextPiece(), PiecesOf(-1000, random)}) {
+        auto outcome = RunOn(*backend, request, next);
         if (outcome) {
-          outcomes.push_back({Describe(*backend) + (piece ? " fold" : ""),
+          outcomes.push_back({Describe(*backend) + (next ? " fold" : ""),
                               *std::move(outcome)});
         }
       }
     }
     for (const int64_t piece : {0, 1, 3, 7, -64}) {
-      outcomes.push_back({"stream of " + std::to_string(piece),
-                          Stream(*engines_[0], request, piece, random)});
+      outcomes.push_back(
+          {"stream of " + std::to_string(piece),
+           Stream(*engines_[0], request, PiecesOf(piece, random))});
     }
     return outcomes;
   }

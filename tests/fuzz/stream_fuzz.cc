@@ -13,45 +13,6 @@
 namespace topk::testing {
 namespace {
 
-using Pieces = std::vector<std::vector<std::byte>>;
-
-// Each piece is a separate copy, to detect reads past its end.
-Pieces CutUp(const std::string& data, const std::vector<int64_t>& lengths) {
-  Pieces pieces;
-  auto rest = std::as_bytes(std::span(data));
-  for (size_t i = 0; !rest.empty(); ++i) {
-    const auto size =
-        std::min(rest.size(), static_cast<size_t>(lengths[i % lengths.size()]));
-    pieces.emplace_back(rest.begin(), rest.begin() + size);
-    rest = rest.subspan(size);
-  }
-  return pieces;
-}
-
-Result<v1::TopKResponse> Streamed(const Engine& engine,
-                                  const v1::TopKRequest& request,
-                                  const Pieces& pieces) {
-  v1::TopKRequest header = request;
-  header.mutable_tensor()->clear_source();
-  Result<TensorStream> stream = StartStream(engine, header);
-  if (!stream.ok()) return stream.status();
-  for (const auto& piece : pieces) {
-    if (Status s = stream->Feed(piece); !s.ok()) return s;
-  }
-  return stream->Finish();
-}
-
-Result<v1::TopKResponse> Folded(const Backend& backend, const Plan& plan,
-                                const Pieces& pieces) {
-  v1::TopKResponse response;
-  const Outputs outputs = PrepareOutputs(plan, response);
-  const auto prepared = *backend.Prepare(plan);
-  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
-  for (const auto& piece : pieces) fold->Feed(piece);
-  fold->Finish();
-  return response;
-}
-
 void RequireSame(const Result<v1::TopKResponse>& cut,
                  const Result<v1::TopKResponse>& whole) {
   Require(cut.ok() == whole.ok(), "cut and whole are judged alike");
@@ -78,23 +39,28 @@ void Check(Input& input) {
   const int64_t fault = input.Below(16);  // 1: too short, 2: too long
   Random random(input.Rest());
   v1::TopKRequest request = RandomRequest(random);
-  request.clear_request_id();  // folds set none
   std::string& data = *request.mutable_tensor()->mutable_data();
   if (fault == 1) data.resize(data.size() / 2);
   if (fault == 2) data.append(9, 'x');
 
   const Result<v1::TopKResponse> whole = Compute(engine, request);
   Require(whole.ok() || fault != 0, "the request is right");
-  const Pieces pieces = CutUp(data, lengths);
-  RequireSame(Streamed(engine, request, pieces), whole);
+  const auto cut = [&lengths]() -> NextPiece {
+    return [&lengths, i = size_t{0}]() mutable {
+      return static_cast<size_t>(lengths[i++ % lengths.size()]);
+    };
+  };
+  RequireSame(Stream(engine, request, cut()), whole);
+  std::vector<std::vector<std::byte>> pieces;
+  (void)FeedInPieces(data, cut(), [&](std::span<const std::byte> piece) {
+    pieces.emplace_back(piece.begin(), piece.end());
+    return Status();
+  });
   const std::vector<std::span<const std::byte>> spans(pieces.begin(),
                                                       pieces.end());
   RequireSame(Compute(engine, request, spans), whole);
-  const Result<Plan> plan = Lower(request, Limits());
-  if (plan.ok() && plan->input.packed && backend.Prepare(*plan).ok() &&
-      plan->input.bytes == static_cast<int64_t>(data.size())) {
-    RequireSame(Folded(backend, *plan, pieces), whole);
-  }
+  const auto folded = RunOn(backend, request, cut());
+  if (folded) RequireSame(*folded, whole);
 }
 
 }  // namespace

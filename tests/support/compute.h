@@ -1,8 +1,12 @@
-// Runs requests in a single call.
+// Runs requests in a single call, and feeds data in pieces.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "core/engine.h"
 
@@ -13,6 +17,33 @@ inline Execution RunWhole(const PreparedPlan& prepared,
                           std::span<const std::byte> tensor,
                           const Outputs& outputs) {
   return prepared.Run(std::span(&tensor, 1), outputs, nullptr);
+}
+
+/// Returns the length of the next piece, which may be 0.
+using NextPiece = std::function<size_t()>;
+
+/// Feeds data in pieces. The last piece is whatever remains. Each piece is a
+/// separate copy, to detect reads past its end and references that are kept.
+template <class Feed>
+Status FeedInPieces(const std::string& data, const NextPiece& next,
+                    const Feed& feed) {
+  auto rest = std::as_bytes(std::span(data));
+  while (!rest.empty()) {
+    const auto piece = rest.first(std::min(rest.size(), next()));
+    const std::vector<std::byte> copy(piece.begin(), piece.end());
+    if (Status s = feed(std::span(copy)); !s.ok()) return s;
+    rest = rest.subspan(piece.size());
+  }
+  return {};
+}
+
+/// Like FeedInPieces(), for a fold.
+inline void FoldInPieces(const std::string& data, const NextPiece& next,
+                         Fold& fold) {
+  (void)FeedInPieces(data, next, [&](std::span<const std::byte> piece) {
+    fold.Feed(piece);
+    return Status();
+  });
 }
 
 /// Prepares and runs a request whose data is in `chunks`.

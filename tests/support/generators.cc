@@ -12,20 +12,6 @@ namespace topk::testing {
 namespace {
 
 using Types = std::vector<v1::DataType>;
-const Types kFloats = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, v1::DATA_TYPE_F64};
-const Types kOnnx11 = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, v1::DATA_TYPE_F64,
-                       v1::DATA_TYPE_I8,  v1::DATA_TYPE_I16, v1::DATA_TYPE_I32,
-                       v1::DATA_TYPE_I64, v1::DATA_TYPE_U8,  v1::DATA_TYPE_U16,
-                       v1::DATA_TYPE_U32, v1::DATA_TYPE_U64};
-const Types kDirectML21 = {
-    v1::DATA_TYPE_F32, v1::DATA_TYPE_F16, v1::DATA_TYPE_I32, v1::DATA_TYPE_I16,
-    v1::DATA_TYPE_I8,  v1::DATA_TYPE_U32, v1::DATA_TYPE_U16, v1::DATA_TYPE_U8};
-
-const Types kOpenVinoOnly = {
-    v1::DATA_TYPE_U1,     v1::DATA_TYPE_U2,     v1::DATA_TYPE_U3,
-    v1::DATA_TYPE_U4,     v1::DATA_TYPE_U6,     v1::DATA_TYPE_I4,
-    v1::DATA_TYPE_NF4,    v1::DATA_TYPE_F4E2M1, v1::DATA_TYPE_F8E4M3,
-    v1::DATA_TYPE_F8E5M2, v1::DATA_TYPE_F8E8M0};
 
 template <class T>
 T OneOf(Random& random, const std::vector<T>& choices) {
@@ -45,31 +31,6 @@ std::vector<uint64_t> SpecialFloats(int exponent_bits, int mantissa_bits) {
   return {sign | inf, sign | one, sign,        0,
           one,        inf,        inf | quiet, sign | inf | quiet | 1,
           inf | 1};
-}
-
-std::vector<uint64_t> SpecialBits(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_F16:
-      return SpecialFloats(5, 10);
-    case v1::DATA_TYPE_BF16:
-      return SpecialFloats(8, 7);
-    case v1::DATA_TYPE_F8E4M3:  // has no infinity
-      return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF};
-    case v1::DATA_TYPE_F8E5M2:
-      return SpecialFloats(5, 2);
-    case v1::DATA_TYPE_F32:
-      return SpecialFloats(8, 23);
-    case v1::DATA_TYPE_F64:
-      return SpecialFloats(11, 52);
-    default: {  // extremes and neighbors of zero, for every width
-      std::vector<uint64_t> specials = {0, 1, ~uint64_t{0}, 0x8080808080808080};
-      for (const int width : {4, 8, 16, 32, 64}) {
-        specials.push_back(uint64_t{1} << (width - 1));
-        specials.push_back((uint64_t{1} << (width - 1)) - 1);
-      }
-      return specials;
-    }
-  }
 }
 
 std::vector<int64_t> RandomShape(Random& random, int64_t low, int64_t high) {
@@ -106,8 +67,7 @@ void MakeOnnx(Random& random, v1::TopKRequest& request) {
   const int version = OneOf<int>(random, {1, 10, 11, 24});
   request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
   request.mutable_spec()->set_version(version);
-  Types types = version < 11 ? kFloats : kOnnx11;
-  if (version == 24) types.push_back(v1::DATA_TYPE_BF16);
+  const Types types = AllowedTypes(v1::DIALECT_ONNX, version);
   std::vector<int64_t> shape = RandomShape(random, 1, 5);
   const auto rank = static_cast<int64_t>(shape.size());
   v1::OnnxTopK& onnx = *request.mutable_onnx();
@@ -134,9 +94,10 @@ void MakeOpenVino(Random& random, v1::TopKRequest& request) {
   const int version = OneOf<int>(random, {1, 3, 11});
   request.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO);
   request.mutable_spec()->set_version(version);
-  Types types = kOnnx11;
-  types.push_back(v1::DATA_TYPE_BF16);
-  if (Chance(random, 2)) types = kOpenVinoOnly;
+  Types types = AllowedTypes(v1::DIALECT_OPENVINO, version);
+  const bool small = Chance(random, 2);
+  std::erase_if(types,
+                [&](auto t) { return small != (t > v1::DATA_TYPE_U64); });
   const std::vector<int64_t> shape = RandomShape(random, 1, 5);
   const auto rank = static_cast<int64_t>(shape.size());
   v1::OpenVinoTopK& openvino = *request.mutable_openvino();
@@ -213,12 +174,8 @@ void MakeDirectML(Random& random, v1::TopKRequest& request) {
   const int level = OneOf(random, levels);
   directml.set_feature_level(static_cast<v1::FeatureLevel>(level));
   const bool newest = level == 0 || level >= 0x5000;
-  Types types = level == 0 || level >= 0x2100
-                    ? kDirectML21
-                    : Types{v1::DATA_TYPE_F32, v1::DATA_TYPE_F16};
-  if (newest) {
-    types.insert(types.end(), {v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
-  }
+  const Types types =
+      AllowedTypes(v1::DIALECT_DIRECTML, version, level == 0 ? 0x6400 : level);
   const bool old = level != 0 && level < 0x3100;
   const std::vector<int64_t> shape =
       old ? RandomShape(random, 4, 4) : RandomShape(random, 1, 8);
@@ -347,6 +304,31 @@ uint64_t Seed(uint64_t usual) {
 
 int64_t Pick(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+std::vector<uint64_t> SpecialBits(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F16:
+      return SpecialFloats(5, 10);
+    case v1::DATA_TYPE_BF16:
+      return SpecialFloats(8, 7);
+    case v1::DATA_TYPE_F8E4M3:  // has no infinity
+      return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF};
+    case v1::DATA_TYPE_F8E5M2:
+      return SpecialFloats(5, 2);
+    case v1::DATA_TYPE_F32:
+      return SpecialFloats(8, 23);
+    case v1::DATA_TYPE_F64:
+      return SpecialFloats(11, 52);
+    default: {  // extremes and neighbors of zero, for every width
+      std::vector<uint64_t> specials = {0, 1, ~uint64_t{0}, 0x8080808080808080};
+      for (const int width : {4, 8, 16, 32, 64}) {
+        specials.push_back(uint64_t{1} << (width - 1));
+        specials.push_back((uint64_t{1} << (width - 1)) - 1);
+      }
+      return specials;
+    }
+  }
 }
 
 std::string RandomData(Random& random, v1::DataType type, int64_t count) {

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "topk/v1/topk.pb.h"
 
@@ -39,6 +40,11 @@ uint64_t Seed(uint64_t usual);
 
 /// Returns an integer between `low` and `high`, inclusive.
 int64_t Pick(Random& random, int64_t low, int64_t high);
+
+/// Returns the bits of special values of a type. For most floats, these are
+/// -inf, -1, -0, 0, 1, inf and three NaNs. For integers, they include the
+/// extremes and the neighbors of zero.
+std::vector<uint64_t> SpecialBits(v1::DataType type);
 
 /// Returns `count` elements from a random family: random bits, few distinct
 /// values, constant, ascending or descending. Floats include NaNs with

@@ -24,17 +24,12 @@ constexpr long double kMaxSize = 9223372036854775807.0L;
 constexpr long double kMaxBufferElements = 4294967295.0L;
 
 using TypeSet = std::set<int>;
-const TypeSet kFloats = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32,
-                         v1::DATA_TYPE_F64};
-const TypeSet kSmallIntegers = {v1::DATA_TYPE_U1, v1::DATA_TYPE_U2,
-                                v1::DATA_TYPE_U3, v1::DATA_TYPE_U4,
-                                v1::DATA_TYPE_U6, v1::DATA_TYPE_I4};
-const TypeSet kSmallFloats = {v1::DATA_TYPE_NF4, v1::DATA_TYPE_F4E2M1,
-                              v1::DATA_TYPE_F8E4M3, v1::DATA_TYPE_F8E5M2,
-                              v1::DATA_TYPE_F8E8M0};
 const TypeSet kIntegers = {
     v1::DATA_TYPE_I8, v1::DATA_TYPE_I16, v1::DATA_TYPE_I32, v1::DATA_TYPE_I64,
     v1::DATA_TYPE_U8, v1::DATA_TYPE_U16, v1::DATA_TYPE_U32, v1::DATA_TYPE_U64};
+const TypeSet kSmallIntegers = {v1::DATA_TYPE_U1, v1::DATA_TYPE_U2,
+                                v1::DATA_TYPE_U3, v1::DATA_TYPE_U4,
+                                v1::DATA_TYPE_U6, v1::DATA_TYPE_I4};
 
 TypeSet Union(TypeSet a, const TypeSet& b) {
   a.insert(b.begin(), b.end());
@@ -147,8 +142,12 @@ class RequestChecker {
     return false;
   }
 
-  void CheckType(const TypeSet& types) {
-    if (types.count(tensor().data_type()) == 0) Reject("tensor.data_type");
+  void CheckType(int level = 0) {
+    const auto types =
+        AllowedTypes(request_.spec().dialect(), version(), level);
+    if (std::ranges::count(types, tensor().data_type()) == 0) {
+      Reject("tensor.data_type");
+    }
   }
 
   void CheckPacked() {
@@ -205,10 +204,7 @@ class RequestChecker {
     if (!Has(request_.has_onnx(), "onnx")) return;
     const v1::OnnxTopK& a = request_.onnx();
     field_ = "onnx";
-    TypeSet types = kFloats;
-    if (v >= 11) types = Union(types, kIntegers);
-    if (v >= 24) types.insert(v1::DATA_TYPE_BF16);
-    CheckType(types);
+    CheckType();
     CheckPacked();
     SetAxis(a.has_axis() ? a.axis() : -1, "onnx.axis", true);
     if (v == 1 && a.k().has_tensor()) {
@@ -231,10 +227,7 @@ class RequestChecker {
     if (!Has(request_.has_openvino(), "openvino")) return;
     const v1::OpenVinoTopK& a = request_.openvino();
     field_ = "openvino";
-    TypeSet types = Union(kFloats, kIntegers);
-    types.insert(v1::DATA_TYPE_BF16);
-    types = Union(Union(types, kSmallIntegers), kSmallFloats);
-    CheckType(types);
+    CheckType();
     CheckPacked();
     if (!a.has_axis()) Reject("openvino.axis");
     SetAxis(a.axis(), "openvino.axis", true);
@@ -283,16 +276,7 @@ class RequestChecker {
         Reject("tensor.shape[" + std::to_string(i) + "]");
       }
     }
-    TypeSet types = {v1::DATA_TYPE_F32, v1::DATA_TYPE_F16};
-    if (level >= 0x2100) {
-      types = Union(types,
-                    {v1::DATA_TYPE_I32, v1::DATA_TYPE_I16, v1::DATA_TYPE_I8,
-                     v1::DATA_TYPE_U32, v1::DATA_TYPE_U16, v1::DATA_TYPE_U8});
-    }
-    if (level >= 0x5000) {
-      types = Union(types, {v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
-    }
-    CheckType(types);
+    CheckType(level);
     if (!a.has_axis()) Reject("directml.axis");
     SetAxis(a.axis(), "directml.axis", false);
     if (!a.has_k()) Reject("directml.k");
@@ -653,43 +637,38 @@ std::vector<int64_t> SelectBest(const std::vector<Number>& numbers, int64_t k,
   return order;
 }
 
-size_t ElementBits(int data_type) {
-  switch (data_type) {
-    case v1::DATA_TYPE_U1:
-      return 1;
-    case v1::DATA_TYPE_U2:
-      return 2;
-    case v1::DATA_TYPE_U3:
-      return 3;
-    case v1::DATA_TYPE_U4:
-    case v1::DATA_TYPE_I4:
-    case v1::DATA_TYPE_NF4:
-    case v1::DATA_TYPE_F4E2M1:
-      return 4;
-    case v1::DATA_TYPE_U6:
-      return 6;
-    case v1::DATA_TYPE_I8:
-    case v1::DATA_TYPE_U8:
-    case v1::DATA_TYPE_F8E4M3:
-    case v1::DATA_TYPE_F8E5M2:
-    case v1::DATA_TYPE_F8E8M0:
-      return 8;
-    case v1::DATA_TYPE_F16:
-    case v1::DATA_TYPE_BF16:
-    case v1::DATA_TYPE_I16:
-    case v1::DATA_TYPE_U16:
-      return 16;
-    case v1::DATA_TYPE_F32:
-    case v1::DATA_TYPE_I32:
-    case v1::DATA_TYPE_U32:
-      return 32;
-    case v1::DATA_TYPE_F64:
-    case v1::DATA_TYPE_I64:
-    case v1::DATA_TYPE_U64:
-      return 64;
-    default:
-      return 0;
+std::vector<v1::DataType> AllowedTypes(v1::Dialect dialect, int version,
+                                       int level) {
+  std::vector<v1::DataType> types = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32};
+  const auto add = [&types](const std::vector<v1::DataType>& more) {
+    types.insert(types.end(), more.begin(), more.end());
+  };
+  const bool openvino = dialect == v1::DIALECT_OPENVINO;
+  const bool directml = dialect == v1::DIALECT_DIRECTML;
+  if (!directml) add({v1::DATA_TYPE_F64});
+  if (directml ? level >= 0x2100 : openvino || version >= 11) {
+    add({v1::DATA_TYPE_I8, v1::DATA_TYPE_I16, v1::DATA_TYPE_I32,
+         v1::DATA_TYPE_U8, v1::DATA_TYPE_U16, v1::DATA_TYPE_U32});
   }
+  if (directml ? level >= 0x5000 : openvino || version >= 11) {
+    add({v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
+  }
+  if (openvino || (!directml && version >= 24)) add({v1::DATA_TYPE_BF16});
+  if (openvino) {
+    add({v1::DATA_TYPE_U1, v1::DATA_TYPE_U2, v1::DATA_TYPE_U3, v1::DATA_TYPE_U4,
+         v1::DATA_TYPE_U6, v1::DATA_TYPE_I4, v1::DATA_TYPE_NF4,
+         v1::DATA_TYPE_F4E2M1, v1::DATA_TYPE_F8E4M3, v1::DATA_TYPE_F8E5M2,
+         v1::DATA_TYPE_F8E8M0});
+  }
+  return types;
+}
+
+size_t ElementBits(int data_type) {
+  // Indexed by the number of the type in tensor.proto.
+  constexpr size_t kBits[] = {0,  16, 16, 32, 64, 8, 16, 32, 64, 8, 16, 32,
+                              64, 1,  2,  3,  4,  6, 4,  4,  4,  8, 8,  8};
+  const auto number = static_cast<size_t>(data_type);
+  return number < std::size(kBits) ? kBits[number] : 0;
 }
 
 size_t DataBytes(int data_type, size_t count) {

@@ -71,6 +71,11 @@ void ForEachCoordinate(
 std::vector<int64_t> SelectBest(const std::vector<Number>& numbers, int64_t k,
                                 bool largest, bool by_index);
 
+/// Returns the element types that a version of an operator accepts. `level` is
+/// DirectML's feature level.
+std::vector<v1::DataType> AllowedTypes(v1::Dialect dialect, int version,
+                                       int level = 0);
+
 /// Returns the size of an element in bits, or 0 if the type is unknown.
 size_t ElementBits(int data_type);
 

@@ -5,7 +5,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "tests/support/compute.h"
 #include "tests/support/oracle.h"
 
 namespace topk::testing {
@@ -54,20 +53,12 @@ Answer RunPlan(const Backend& backend, const Plan& plan,
 }
 
 Answer FoldPlan(const Backend& backend, const Plan& plan,
-                const std::string& tensor,
-                const std::function<size_t()>& next) {
+                const std::string& tensor, const NextPiece& next) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
   const auto prepared = *backend.Prepare(plan);
   const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
-  auto rest = std::as_bytes(std::span(tensor));
-  while (!rest.empty()) {
-    // A copy, to detect a fold that keeps a reference to the piece.
-    const auto piece = rest.first(std::min(rest.size(), next()));
-    const std::vector<std::byte> copy(piece.begin(), piece.end());
-    fold->Feed(copy);
-    rest = rest.subspan(piece.size());
-  }
+  FoldInPieces(tensor, next, *fold);
   answer.kernel = fold->Finish().kernel;
   return answer;
 }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/backends/backend.h"
 #include "core/plan/plan.h"
+#include "tests/support/compute.h"
 
 namespace topk::testing {
 
@@ -34,10 +34,9 @@ Plan ValidPlan(const PlanRequest& request);
 Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor);
 
-/// Folds a plan over the tensor in pieces. `next` returns the length of each
-/// piece; the last piece is whatever remains.
+/// Folds a plan over the tensor in pieces.
 Answer FoldPlan(const Backend& backend, const Plan& plan,
-                const std::string& tensor, const std::function<size_t()>& next);
+                const std::string& tensor, const NextPiece& next);
 
 /// Returns the expected result. Sorts every slice by the values of its elements
 /// and shares only the plan with core/.

@@ -41,9 +41,8 @@ TEST_F(Gpu, PassesEveryCase) {
     for (const Case& c : AllCases()) {
       if (!c.code.empty()) continue;
       SCOPED_TRACE(c.where);
-      for (const std::optional<int64_t> piece :
-           {std::optional<int64_t>(), std::optional<int64_t>(-1000)}) {
-        const auto outcome = RunOn(*backend, c.request, piece, random);
+      for (const NextPiece& next : {NextPiece(), PiecesOf(-1000, random)}) {
+        const auto outcome = RunOn(*backend, c.request, next);
         if (!outcome) continue;
         ASSERT_TRUE(outcome->ok());
         ASSERT_EQ(Comparable(**outcome),
@@ -63,7 +62,7 @@ TEST_F(Gpu, ComputesRandomRequests) {
     const v1::TopKRequest request = RandomRequest(random);
     const std::string expected = Comparable(Oracle(request).response);
     for (const Backend* backend : {fine.get(), whole.get()}) {
-      const auto outcome = RunOn(*backend, request, std::nullopt, random);
+      const auto outcome = RunOn(*backend, request);
       if (!outcome) continue;
       ASSERT_EQ(Comparable(**outcome), expected) << request.DebugString();
     }
