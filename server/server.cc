@@ -177,8 +177,8 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
     side_addresses["metrics"] = metrics->address();
   }
   if (!config.health_listen.empty()) {
-    health_service = std::make_unique<HealthService>(services->health_state(),
-                                                     DefaultMaxCalls());
+    health_service = std::make_unique<HealthService>(
+        services->health_state(), DefaultMaxCalls(MemoryLimit()));
     health_router =
         std::make_unique<CallRouter>(services->rpc_metrics(), nullptr);
     health_service->AddMethods(*health_router);

@@ -30,7 +30,7 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
       Or(config.max_inflight_bytes, Services::kInflightMemory, MemoryLimit());
   limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
   limits.calls = config.max_inflight_calls > 0 ? config.max_inflight_calls
-                                               : DefaultMaxCalls();
+                                               : DefaultMaxCalls(MemoryLimit());
   limits.client_calls = config.max_client_inflight_calls > 0
                             ? config.max_client_inflight_calls
                             : limits.calls - limits.calls / 2;
@@ -82,7 +82,7 @@ Services::Services(const ServerConfig& config,
       topk_(engine_, metrics_, access_log_, spans, shared_objects_.get(),
             admission_, config.max_message_bytes, threads_),
       oip_(topk_, health_state_),
-      health_(health_state_, DefaultMaxCalls()),
+      health_(health_state_, DefaultMaxCalls(MemoryLimit())),
       router_(rpc_metrics_, &authenticator) {
   topk_.AddMethods(router_);
   oip_.AddMethods(router_);

@@ -34,8 +34,8 @@ int64_t MemoryLimit() {
                   "/memory.limit_in_bytes");
 }
 
-int64_t DefaultMaxCalls() {
-  return std::clamp<int64_t>(MemoryLimit() / (int64_t{512} << 10), 2, 4096);
+int64_t DefaultMaxCalls(int64_t memory) {
+  return std::clamp<int64_t>(memory / (int64_t{512} << 10), 2, 4096);
 }
 
 }  // namespace topk

@@ -9,9 +9,10 @@ namespace topk {
 /// machine's memory and the limits of its cgroup and the parent cgroups.
 int64_t MemoryLimit();
 
-/// Returns how many calls may be open at a time by default: one per 512 KiB of
-/// memory, at most 4096. Before a call's message arrives, the call uses 17 KiB,
-/// or 70 KiB with many small metadata fields, which no limit on bytes counts.
-int64_t DefaultMaxCalls();
+/// Returns how many calls may be open at a time by default, with this much
+/// memory: one per 512 KiB, at most 4096. An open call without a message uses
+/// 17 KiB, or 70 KiB if it has many metadata fields, and no limit on bytes
+/// counts this memory.
+int64_t DefaultMaxCalls(int64_t memory);
 
 }  // namespace topk

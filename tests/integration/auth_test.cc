@@ -84,6 +84,33 @@ TEST_F(Tokens, RevocationEndsOpenStreams) {
   EXPECT_TRUE(bobs.Finish().ok());
 }
 
+TEST_F(Tokens, RevocationAppliesToMessagesThatArriveLate) {
+  const TestServer server(TokensConfig());
+  const auto is_known = [&] {
+    return Call(server, {Bearer(kAliceToken)[0].second}).ok();
+  };
+  for (const char* method : {"ComputeTopK", "GetCapabilities"}) {
+    Write("tokens", Line("alice", kAliceToken));
+    ASSERT_TRUE(Eventually(is_known));
+    const auto start = std::chrono::steady_clock::now();
+    const RawAnswer answer =
+        RawCall(server.Connect(), StrCat("/topk.v1.TopKService/", method),
+                {method == std::string_view("ComputeTopK")
+                     ? OnnxRequest({1, 2}, 1).SerializeAsString()
+                     : ""},
+                Bearer(kAliceToken), [&] {
+                  Write("tokens", Line("bob", kBobToken));
+                  EXPECT_TRUE(Eventually([&] {
+                    return std::chrono::steady_clock::now() - start >
+                               std::chrono::seconds(2) &&
+                           !is_known();
+                  }));
+                });
+    EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNAUTHENTICATED)
+        << method;
+  }
+}
+
 TEST_F(Tokens, RevocationEndsAStreamWhoseClientDoesNotRead) {
   constexpr int64_t kElements = int64_t{8} << 20;
   ServerConfig config = TokensConfig();

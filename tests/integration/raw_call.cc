@@ -26,17 +26,21 @@ std::string Text(const grpc::ByteBuffer& bytes) {
 
 }  // namespace
 
-RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel,
-                  const std::string& method,
-                  const std::vector<std::string>& messages) {
+RawAnswer RawCall(
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+    const std::vector<std::string>& messages,
+    const std::vector<std::pair<std::string, std::string>>& metadata,
+    const std::function<void()>& meanwhile) {
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::seconds(20));
+  for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
   const auto call =
       grpc::GenericStub(channel).PrepareCall(&context, method, &queue);
   call->StartCall(nullptr);
   bool open = AwaitOperation(queue);
+  if (meanwhile) meanwhile();
   for (size_t i = 0; open && i < messages.size(); ++i) {
     const grpc::Slice slice(messages[i]);
     call->Write(grpc::ByteBuffer(&slice, 1), nullptr);

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "server/admission/memory_limit.h"
+
 namespace topk {
 namespace {
 
@@ -154,6 +156,12 @@ TEST(RetryDelayEstimator, IgnoresOutdatedTotals) {
   const milliseconds delay = queue.Join(500, 2000, start + seconds(2));
   EXPECT_GE(delay, milliseconds(400));
   EXPECT_LE(delay, milliseconds(900));
+}
+
+TEST(DefaultMaxCalls, GrowsWithMemory) {
+  EXPECT_EQ(DefaultMaxCalls(1), 2);
+  EXPECT_EQ(DefaultMaxCalls(256 << 20), 512);
+  EXPECT_EQ(DefaultMaxCalls(int64_t{64} << 30), 4096);
 }
 
 }  // namespace

@@ -314,6 +314,32 @@ def unknown_methods(attacker):
             attacker.count(client, streams)
 
 
+# The poller of the second listener also reads the first one's connections.
+@attack(rounds=20000, seconds=4, processes=4, longest=0.5,
+        flags=("--health-listen=127.0.0.1:0",))
+def calls_refused_on_arrival(attacker):
+    """Calls of a method that does not exist, 200 at a time."""
+    headers = h2.block(h2.fields("Bogus"))
+    with attacker.connect(greets=True) as client:
+        in_flight, received = 0, b""
+        while attacker.goes_on():
+            streams = client.new_streams(200 - in_flight)
+            client.send(b"".join(
+                h2.frame(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM, stream,
+                         headers) for stream in streams), read=False)
+            attacker.delivered(len(streams))
+            in_flight += len(streams)
+            if not select.select([client.socket], [], [], 0.1)[0]:
+                continue
+            more = client.socket.recv(1 << 20)
+            if not more:
+                break  # more than 256 streams: the server closed the connection
+            received = received[-10:] + more
+            ended = received.count(b"grpc-status")
+            attacker.outcomes["ended"] += ended
+            in_flight -= ended
+
+
 @attack(rounds=20000, seconds=3)
 def calls_on_closed_connections(attacker):
     """Calls on connections that are closed at once, so that the server cannot
