@@ -38,7 +38,7 @@ class CallRouter {
   /// every caller. `metrics` and `authenticator` must outlive the router.
   CallRouter(const RpcMetrics& metrics, const Authenticator* authenticator);
 
-  /// Adds the method at `path`, "/package.Service/Method". Call before
+  /// Adds the method at `path`, e.g. "/package.Service/Method". Call before
   /// AcceptMore().
   void Add(const std::string& path, MakeHandler make_handler);
   const Method& Find(std::string_view path) const;

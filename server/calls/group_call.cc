@@ -18,8 +18,8 @@ namespace {
 // Limits on the messages that a poller computes before it serves other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// Memory of an item, excluding its message. It is charged because a connection
-// may have 256 streams with 64 empty messages each.
+// Memory of an item, excluding its message. Charged because a connection may
+// have 256 streams with 64 empty messages each.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 // Up to this many bytes in flight, single-slice messages are not compacted: at
 // most 1024 of them can wait, and each keeps only one receive block.

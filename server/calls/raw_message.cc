@@ -30,9 +30,9 @@ constexpr int64_t kMaxPollerSlices = 4096;
 constexpr int64_t kMaxPollerMemory = int64_t{96} << 10;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
-// Memory of a growing array, at most, as a multiple of the size of its
-// elements: its capacity doubles, an arena keeps the outgrown arrays, and typed
-// contents are copied once more.
+// Upper bound on the memory of a growing array, in multiples of its content:
+// its capacity doubles, an arena keeps the outgrown arrays, and typed contents
+// are copied once more.
 constexpr int64_t kArrayGrowth = 5;
 
 enum class FieldKind : uint8_t {
@@ -300,7 +300,8 @@ class Scanner {
     if (++depth_ > kMaxDepth || !Scan(*field.fields)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // At most `size` bytes were kept. Pad the new varint to `size_bytes`.
+    // At most `size` bytes were kept. Encode their number in `size_bytes`
+    // bytes.
     size_t kept = kept_.size() - begin;
     for (int i = size_bytes; i > 0; --i, kept >>= 7) {
       kept_[begin - static_cast<size_t>(i)] =

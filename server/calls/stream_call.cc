@@ -207,7 +207,8 @@ class StreamCall final : public ServiceCall {
     if (prepared_) return kMessage + ZeroFillNanoseconds(tensor_bytes_);
     if (!tensor_) return kMessage;
     if (item_) return kMessage + tensor_->FeedNanoseconds(item_->bytes);
-    // The last term is for copying the response to shared memory or a message.
+    // The last term is for copying the response into shared memory or a
+    // message.
     return kMessage + tensor_->FinishNanoseconds() +
            CopyNanoseconds(header_.has_output()
                                ? output_bytes_

@@ -136,8 +136,8 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // When RunNext() last started, or was last enqueued while no other RunNext()
-  // call was pending.
+  // The last time that RunNext() started, or was enqueued while no other
+  // RunNext() call was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ is the elapsed time
   // divided by the number of running jobs. thread_time_ is the elapsed time

@@ -59,13 +59,12 @@ std::shared_ptr<const void> FreedLater(
       });
 }
 
-// Moves the data out of a tensor, whose source is then unset.
+// Moves the data out of a tensor and leaves the tensor's source unset.
 std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
   return std::shared_ptr<const std::string>(tensor.release_data());
 }
 
-// Splits `data` into pieces and appends a message for each to `messages`, with
-// the piece in field `number`.
+// Splits `data` into pieces. Appends each to `messages` as the field `number`.
 void AppendPieces(int number, std::shared_ptr<const std::string> data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;
