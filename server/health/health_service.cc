@@ -107,7 +107,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   void OnWritten(bool ok) override {
     const MutexLock lock(mutex_);
     is_sending_ = false;
-    // OnEnd() does not finish the call while a write is in flight.
+    // OnEnd() does not finish the call during a write, so finish it here.
     const bool has_ended = call_.cancellation().cancelled();
     if (!ok || has_ended) return FinishAndRecordLater(Cancelled());
     SendChange();

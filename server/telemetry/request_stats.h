@@ -55,7 +55,7 @@ struct RequestStats {
     return nanoseconds[static_cast<size_t>(stage)];
   }
 
-  /// Returns the nanoseconds of all stages, or 0 if no stage was reached.
+  /// Returns the total time of all stages, or 0 if no stage was reached.
   int64_t TotalNanoseconds() const {
     int64_t sum = 0;
     for (const int64_t stage : nanoseconds) sum += std::max<int64_t>(stage, 0);
@@ -77,9 +77,8 @@ struct RequestStats {
   /// Returns when the last recorded stage ended.
   Clock::time_point stages_end() const { return stage_start_; }
 
-  /// Adds the sizes and the execution info of a response. Records the time in
-  /// the backend as kCompute, and the rest of the time since the last stage as
-  /// kDecode.
+  /// Adds the sizes and the execution info of a response. Splits the time since
+  /// the last stage into kCompute (the time in the backend) and kDecode.
   void AddResponse(const v1::TopKResponse& answer);
 
  private:
@@ -99,8 +98,8 @@ std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 /// The value of a request's property.
 using PropertyValue = std::variant<int64_t, std::string>;
 
-/// Returns the known properties of a request, even if it is invalid, with their
-/// names in the log. Texts have at most kMaxText bytes and may contain any
+/// Returns the known properties of a valid or invalid request, with their names
+/// in the log. Texts have at most kMaxText bytes and may contain any
 /// characters.
 std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     const v1::TopKRequest& request, const RequestStats& stats);
