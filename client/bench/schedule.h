@@ -52,7 +52,7 @@ class Schedule {
 
   Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
-  /// Returns the next call, or nothing once the load is over. Drops calls that
+  /// Returns the next call, or nullopt once the load is over. Drops calls that
   /// are overdue when the warm-up or the load ends, but returns at least one
   /// counted call.
   std::optional<Call> Next(Time now);

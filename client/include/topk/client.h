@@ -64,7 +64,7 @@ struct ClientOptions {
   bool tls = false;
   /// PEM files with the certificate authorities, the client's certificate and
   /// its key. The client reloads files that change. Replace a certificate and
-  /// its key at once, e.g. by switching a symbolic link to their directory.
+  /// its key together, e.g. by switching a symbolic link to their directory.
   /// Otherwise, connections fail in between.
   std::string tls_ca = {};
   std::string tls_cert = {};
@@ -96,9 +96,9 @@ bool UsesTls(const ClientOptions& options);
 struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Whether ComputeTopK() streams a separate tensor. If unset, it streams the
-  /// tensor if the tensor is larger than 512 KiB, because that is faster, or if
-  /// the request exceeds the server's message limit.
+  /// Whether ComputeTopK() streams a separate tensor. If unset, a tensor is
+  /// streamed if it is larger than 512 KiB, because streaming is then faster,
+  /// or if the request exceeds the server's message limit.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};

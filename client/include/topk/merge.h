@@ -30,9 +30,9 @@ struct PartialAnswer {
 
 /// Merges the responses of all shards, without calling a server. The values and
 /// indices are byte-identical to those of one request for the whole axis. If
-/// the shards have fewer than k elements in total, so has the result. The
-/// result can be merged again. Its bytes do not depend on how the shards are
-/// grouped or ordered.
+/// the shards have fewer than k elements in total, the result contains all of
+/// them. The result can be merged again. Its bytes do not depend on how the
+/// shards are grouped or ordered.
 ///
 /// Returns INVALID_ARGUMENT, naming the partial, field, value and rule, if
 /// - the partials differ in their attributes or in a dimension other than the
