@@ -26,7 +26,7 @@ struct StreamHandlers {
     /// this one.
     bool more = false;
   };
-  /// Returns the next message, or nothing after the last.
+  /// Returns the next message, or nullopt after the last message.
   std::function<std::optional<Message>()> next;
   /// Consumes a message from the server. If it returns an error, the call ends.
   std::function<Status(grpc::ByteBuffer&)> receive;

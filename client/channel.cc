@@ -23,7 +23,7 @@ constexpr int kReconnectMilliseconds = 10'000;
 // Sets no retry policy, because Attempts (retry.h) decides about retries. gRPC
 // would wait for a retry delay even beyond the deadline, and then lose the
 // status. Also, if a connection breaks while a message of a stream is in
-// flight, gRPC 1.51 may omit a message when it resends the stream.
+// flight, gRPC 1.51 may skip a message when it resends the stream.
 constexpr char kServiceConfig[] =
     R"({"loadBalancingConfig": [{"round_robin": {}}],)"
     R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";

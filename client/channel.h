@@ -15,10 +15,10 @@ namespace topk {
 /// NOT_SERVING.
 enum class ToUnhealthy { kNo, kYes };
 
-/// Returns a channel to the options' target. The channel connects at its first
-/// call, uses round robin, and does not retry calls that a server has seen
-/// (Attempts does). Only `limit` bounds the size of messages. Compressed
-/// messages are rejected, because a small one may expand to any size.
+/// Returns a channel to `options.target`. The channel connects at its first
+/// call and uses round robin. It does not retry calls that a server has seen;
+/// Attempts does. Only `limit` bounds the size of messages. Compressed messages
+/// are rejected, because a small message may expand to any size.
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

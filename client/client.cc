@@ -35,9 +35,9 @@ namespace {
 
 using std::chrono::system_clock;
 
-// Larger tensors are streamed. Measured latency in one message and as a stream,
-// with one caller: 64 KiB: 176 and 190 us; 1 MiB: 608 and 418 us; 64 MiB: 27
-// and 16 ms.
+// Larger tensors are streamed. Latencies measured with one caller, in one
+// message and as a stream: 64 KiB: 176 and 190 us; 1 MiB: 608 and 418 us; 64
+// MiB: 27 and 16 ms.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
 // 1 MiB messages had the highest throughput in measurements.
 constexpr size_t kChunkBytes = size_t{1} << 20;
@@ -46,7 +46,7 @@ constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr size_t kLargeBytes = size_t{48} << 10;
 // The lowest message limit that a server may have.
 constexpr int64_t kMinLimit = 1024;
-// Upper bound on the bytes around the data in a message.
+// Upper bound on the bytes that a message adds to its data.
 constexpr size_t kFieldBytes = 32;
 // Effectively no deadline. The limit keeps deadlines within the clock's range.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
@@ -148,7 +148,7 @@ struct Client::Impl {
     if (bytes <= kLargeBytes) return kMaxMessageBytes;
     const Result<v1::Capabilities> capabilities = AskCapabilities(call);
     if (!capabilities.ok()) {
-      // Ignored: the caller's own call will succeed, or report its own error.
+      // Ignore the error: the caller's call succeeds or reports its own error.
       if (capabilities.status().code == Code::kUnimplemented) {
         limit = kMaxMessageBytes;
       }
@@ -177,7 +177,7 @@ struct Client::Impl {
     };
   }
 
-  // Sends a request's pieces in one message. `max_bytes` bounds the response.
+  // Sends a request's pieces in one message. `max_bytes` limits the response.
   template <class Answer>
   Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
                      int64_t max_bytes, const Call& call) {
@@ -214,7 +214,7 @@ struct Client::Impl {
 
   // Makes a streaming call. Between attempts, `rewind` goes back to the first
   // unanswered request and returns whether part of a response had arrived.
-  // `max_bytes` bounds each received message.
+  // `max_bytes` limits each received message.
   Status Stream(Method method, const StreamHandlers& handlers,
                 const std::function<bool()>& rewind, int64_t max_bytes,
                 const Call& call) {
@@ -262,8 +262,8 @@ struct Client::Impl {
     }
   }
 
-  // Returns when to make the next attempt after one that ended with `status`,
-  // or nothing if the call ends with `status`.
+  // Returns when to make the next attempt after an attempt that ended with
+  // `status`, or nullopt if the call ends with `status`.
   static std::optional<system_clock::time_point> RetryTime(
       Attempts& attempts, const Call& call, Status& status,
       const std::function<bool()>& rewind) {
@@ -404,7 +404,7 @@ Status Client::Impl::ComputeMany(
     const std::function<void(Result<v1::TopKResponse>)>& done, const Call& call,
     bool* too_many) {
   using Message = StreamHandlers::Message;
-  // The number of requests that are buffered and sent together.
+  // The maximum number of requests that are buffered and sent together.
   constexpr size_t kTogether = 32;
   std::vector<Status> unsent(count);
   int64_t max_bytes = 0;
@@ -433,7 +433,7 @@ Status Client::Impl::ComputeMany(
     done(std::move(result));
   };
   // Reports the errors of unsent requests, up to the next request that awaits a
-  // response. Returns whether there is one.
+  // response. Returns whether there is such a request.
   const auto has_next = [&] {
     while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
     return answered < next;

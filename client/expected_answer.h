@@ -17,12 +17,12 @@ namespace topk {
 Status BadAnswer(std::string_view field, std::string_view message);
 
 /// What a request implies about its response: the types, shapes and sizes of
-/// the outputs, and the range of the indices. Servers may be faulty, or not be
-/// topkd, so use no number in a response as a memory offset before Check() has
-/// accepted it. Does not check whether the right elements were selected.
+/// the outputs, and the range of the indices. Servers may be faulty or not be
+/// topkd, so do not use numbers in a response as memory offsets before Check()
+/// has accepted it. Does not check whether the right elements were selected.
 class ExpectedAnswer {
  public:
-  /// The request's tensor need not have data or name shared memory.
+  /// The tensor of `request` does not need a data source.
   explicit ExpectedAnswer(const v1::TopKRequest& request);
 
   /// Returns OK, or BAD_ANSWER with the response's field, its value and the
@@ -59,7 +59,7 @@ class ExpectedAnswer {
   /// The reason why a server must reject the request, or OK.
   Status rejection_;
   std::string request_id_;
-  /// The shape of the outputs: as the input, except that the axis has length k.
+  /// The shape of the outputs: the input's shape, but k along the axis.
   std::vector<int64_t> shape_;
   Output values_;
   Output indices_;

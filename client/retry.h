@@ -1,4 +1,4 @@
-// Whether and when a failed call is retried.
+// Decides whether and when to retry a failed call.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace topk {
 
-/// Decides when to retry one call, of any method. gRPC itself must not retry
-/// calls that a server has seen: it would wait for a retry delay even beyond
-/// the deadline, and then lose the server's status.
+/// Decides when to retry a call of any method. gRPC itself must not retry calls
+/// that a server has seen: it would wait for a retry delay even beyond the
+/// deadline, and then lose the server's status.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;
@@ -18,8 +18,8 @@ class Attempts {
   Attempts(int max_attempts, Time deadline)
       : left_(max_attempts), deadline_(deadline) {}
 
-  /// Returns when to retry, always before the deadline, or nothing if the call
-  /// ends with `status`. `begun` tells whether part of the response had
+  /// Returns when to retry, which is before the deadline, or nullopt if the
+  /// call ends with `status`. `begun` tells whether part of the response had
   /// arrived. If the server's retry delay ends after the deadline, adds a note
   /// to the message.
   std::optional<Time> Next(Status& status, bool begun);

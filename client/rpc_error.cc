@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Upper bound on retry delays, since a server may send any number of seconds.
-// topkd never sends a longer delay, and adding a day overflows no clock.
+// topkd never sends a longer delay, and adding a day does not overflow a clock.
 constexpr milliseconds kMaxDelay = std::chrono::hours(24);
 
 milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
@@ -28,8 +28,8 @@ milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
                                   milliseconds(0), kMaxDelay);
 }
 
-// Returns the delay in the trailer that gRPC's own retries obey. Any value but
-// a number >= 0 forbids a retry.
+// Returns the delay from the trailer that gRPC's own retries obey. Any value
+// other than a number >= 0 forbids a retry.
 milliseconds PushbackOf(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");

@@ -11,7 +11,7 @@
 
 namespace topk {
 
-/// The reason of an UNAVAILABLE error if a response broke off. Servers never
+/// The reason of an UNAVAILABLE error for an incomplete response. Servers never
 /// send this reason.
 inline constexpr char kBrokeOff[] = "ANSWER_BROKE_OFF";
 
@@ -23,9 +23,9 @@ Status FromRpc(const google::rpc::Status& rpc);
 inline constexpr std::chrono::milliseconds kDoNotRetry{-1};
 
 /// Returns the status of a finished call, with the reason and field of the
-/// details in grpc-status-details-bin, if any. The retry delay, 0 .. 1 day, is
-/// from the RetryInfo, or else from the trailer grpc-retry-pushback-ms. It is
-/// kDoNotRetry if that trailer forbids a retry.
+/// details in grpc-status-details-bin, if any. The retry delay is from the
+/// RetryInfo or else from the trailer grpc-retry-pushback-ms, and is at most 1
+/// day. It is kDoNotRetry if this trailer forbids a retry.
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context);
 
 }  // namespace topk

@@ -24,8 +24,8 @@ class MachineClock final : public LoadClock {
   }
 };
 
-// The interval at which a caller that waits for its next call checks whether
-// the load has ended.
+// How often a caller that waits for its next call checks whether the load has
+// ended.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
 struct Shared {
@@ -84,8 +84,8 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
       stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
-      // UNAVAILABLE errors from topkd have a reason. Without it, the connection
-      // failed.
+      // UNAVAILABLE errors from topkd have a reason. Without a reason, the
+      // connection failed.
       if (error->code == Code::kUnavailable && error->reason.empty()) {
         ++(IsConnectFailure(*error) ? stats.not_connected : stats.lost);
       }

@@ -37,11 +37,11 @@ class LoadClock {
 /// Returns the machine's monotonic clock.
 LoadClock& SteadyClock();
 
-/// How a load is run.
+/// Configures a load.
 struct LoadOptions {
   LoadProfile profile;
-  /// Whether to count failed requests and continue. Otherwise the first failure
-  /// ends the load. A wrong response always ends it.
+  /// Whether to count failed requests and continue. Otherwise, the first
+  /// failure ends the load. A wrong response always ends the load.
   bool keep_going = false;
   /// If set, called by every caller after each call with the number of requests
   /// sent so far, including the warm-up.
@@ -53,8 +53,8 @@ struct LoadOptions {
 
 /// The results of one kind of request, excluding the warm-up.
 struct LoadStats {
-  /// Latencies, in nanoseconds, of the calls whose requests all succeeded, from
-  /// when a call was due (closed loop: sent) until its last response arrived.
+  /// Latencies, in nanoseconds, of calls whose requests all succeeded. Measured
+  /// from when a call was due (in a closed loop: sent) to its last response.
   Histogram latency;
   int64_t answered = 0;
   int64_t verified = 0;
@@ -62,8 +62,8 @@ struct LoadStats {
   std::map<std::string, int64_t> errors;
   /// The number of failed requests whose error had a retry delay.
   int64_t retry_hints = 0;
-  /// How many failed requests found no connection, and how many lost it before
-  /// the response arrived.
+  /// The number of requests that failed without a connection, and the number
+  /// that lost the connection before the response arrived.
   int64_t not_connected = 0;
   int64_t lost = 0;
 
@@ -74,13 +74,13 @@ struct LoadStats {
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
-  /// The time from the end of the warm-up to the last response. An open
-  /// loop with a time limit counts at least until this limit, or until the load
-  /// is stopped.
+  /// The time from the end of the warm-up to the last response. For an open
+  /// loop with a time limit, at least the time until this limit or until the
+  /// load was stopped.
   double seconds = 0;
-  /// Open loop only: the number of requests that were due but not sent when the
-  /// load ended, the delay of the last request sent, in seconds, and whether
-  /// that delay is at most 1 % of the load's duration.
+  /// Open loop only. `missed` is the number of requests that were due but not
+  /// sent when the load ended. `lag` is the delay of the last request sent, in
+  /// seconds. `kept_up` tells whether `lag` is at most 1 % of the duration.
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;

@@ -35,8 +35,8 @@ Send Many(const Client& client) {
   };
 }
 
-// One caller's tensors in shared memory, one for each kind of request. The
-// outputs are in the responses.
+// The tensors of one caller in shared memory, one for each kind of request. The
+// responses contain the outputs.
 class SharedTensors {
  public:
   explicit SharedTensors(const Client& client) : client_(client) {}

@@ -24,8 +24,8 @@ std::optional<Schedule::Call> Schedule::Next(Time now) {
   const std::lock_guard lock(mutex_);
   const bool open = profile_.rate > 0;
   const double taken = std::chrono::duration<double>(now).count();
-  // Skip calls that the warm-up did not send in time, or they would delay the
-  // counted ones.
+  // Skip the overdue calls of the warm-up, because they would delay the counted
+  // calls.
   if (taken >= profile_.warmup) next_ = std::max(next_, profile_.warmup);
   const double at = open ? next_ : taken;
   const bool over = calls_ > 0 ? counted_ == calls_

@@ -41,7 +41,7 @@ class Schedule {
   using Time = std::chrono::nanoseconds;
 
   struct Call {
-    /// When the call is due. In a closed loop, when Next() returned it.
+    /// When the call is due. In a closed loop, the time of the Next() call.
     Time at;
     /// The index of the kind of request, chosen at random by weight.
     size_t kind;
@@ -52,8 +52,8 @@ class Schedule {
 
   Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
-  /// Returns the next call, or nothing once the load is over. Drops calls that
-  /// are overdue when the warm-up or the load ends, but hands out at least one
+  /// Returns the next call, or nullopt once the load is over. Drops calls that
+  /// are overdue when the warm-up or the load ends, but returns at least one
   /// counted call.
   std::optional<Call> Next(Time now);
 

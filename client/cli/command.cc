@@ -77,8 +77,8 @@ class Fitting final : public CLI::Formatter {
                                              : kDefaultColumns;
 };
 
-// Rejects an empty value, e.g. of an unset shell variable, which would
-// otherwise turn off TLS.
+// Rejects an empty value, e.g. from an unset shell variable, because it would
+// turn off TLS.
 CLI::Validator NotEmpty() {
   const auto check = [](const std::string& value) -> std::string {
     return value.empty() ? "the value is empty" : "";
@@ -169,8 +169,8 @@ int AtEnd(int exit_code) {
   return kFailed;
 }
 
-// Returns the option called `name`, or null. Prefers that of the command in
-// use, because CLI11 reads the environment variables of all commands.
+// Returns the option called `name`, or null. Prefers the option of the command
+// in use, because CLI11 reads the environment variables of all commands.
 const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   std::vector<const CLI::App*> commands = app.get_subcommands({});
   std::stable_partition(
@@ -182,8 +182,7 @@ const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Returns a flag's type and its source: the environment variable, if one set
-// it.
+// Returns a flag's type, and its source: an environment variable or the flag.
 UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
                    char** argv) {
   const CLI::Option* option = FindOption(app, name);
@@ -214,7 +213,7 @@ std::string UnknownFlag(const CLI::App& app) {
 }
 
 // Returns the error text for an unknown command or flag, or "" if all are
-// known. CLI11 itself may only report that one is missing.
+// known. CLI11 itself might only report that a command or flag is missing.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";

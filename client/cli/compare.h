@@ -8,7 +8,7 @@
 namespace topk::cli {
 
 /// Returns "" if both responses have the same bytes. Otherwise returns the
-/// number of elements that differ, and the first of them, e.g.
+/// number of elements that differ and describes the first one, e.g.
 ///   3 of 20 elements differ, first [2, :] number 1: 0.5 @7, here 0.6 @9
 /// REQUIRES: ExpectedAnswer accepts the server's response, `axis` is its axis,
 /// and `ours` is the local response to the same request.

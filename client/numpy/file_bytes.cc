@@ -27,7 +27,7 @@ bool CanBeArray(const std::vector<std::byte>& content, size_t size) {
 }
 
 // Reads a file that cannot be mapped, e.g. a pipe. Stops early if the content
-// is not an array, because it may be endless, e.g. /dev/zero.
+// is not an array, because the file may be endless, e.g. /dev/zero.
 Result<FileBytes> ReadAll(int fd) {
   auto content = std::make_shared<std::vector<std::byte>>();
   size_t size = 0;
@@ -48,8 +48,7 @@ Result<FileBytes> ReadAll(int fd) {
 Result<FileBytes> ReadDescriptor(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return CannotRead();
-  // A regular file is mapped if it is read from its start, as in "topk run -
-  // <file".
+  // Map a regular file that is read from its start, as in "topk run - <file".
   if (!S_ISREG(info.st_mode) || info.st_size == 0 ||
       lseek(fd, 0, SEEK_CUR) != 0) {
     return ReadAll(fd);

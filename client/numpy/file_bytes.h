@@ -1,4 +1,4 @@
-// Reads files, mapped if possible.
+// Reads files, and maps them if possible.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct FileBytes {
   std::shared_ptr<const void> owner;
 };
 
-/// Maps a file. If the file cannot be mapped, e.g. a pipe, reads it to the end.
+/// Maps a file. Reads a file that cannot be mapped, e.g. a pipe, to its end.
 /// "-" is standard input. Returns NOT_FOUND if the file cannot be read.
 Result<FileBytes> ReadFileBytes(const std::string& path);
 

@@ -20,27 +20,27 @@ namespace topk {
 struct NpyArray {
   DType dtype;
   std::vector<int64_t> shape;
-  /// Little-endian and row-major, with the size that shape and type imply.
-  /// Points to the mapped file, or to a copy if the file has a different byte
-  /// order or element order.
+  /// The packed elements, little-endian and row-major. Points to the mapped
+  /// file, or to a copy if the file has a different byte order or element
+  /// order.
   std::span<const std::byte> data;
   /// Owns the memory of `data`.
   std::shared_ptr<const void> owner;
 };
 
 /// Returns whether NumPy has a name for a type. Other types are stored as in
-/// ml_dtypes: bf16 as V2, u2 or i2, and types of a byte or less as V1, u1 or
-/// i1, one element in the lowest bits of each byte.
+/// ml_dtypes: bf16 as V2, u2 or i2, and types of at most one byte as V1, u1 or
+/// i1, with each element in the lowest bits of a byte.
 bool HasNpyName(const DTypeInfo& type);
 
-/// Returns the size in bytes that a file's header, shape and type imply.
-/// `start` is the start of the file or all of it. For `as`, see ParseNpy().
-/// Returns INVALID_ARGUMENT if ParseNpy() would reject the header.
+/// Returns the size of a file in bytes, as implied by its header, shape and
+/// type. `start` is the start of the file or the whole file. For `as`, see
+/// ParseNpy(). Returns INVALID_ARGUMENT if ParseNpy() would reject the header.
 Result<size_t> NpyFileSize(std::span<const std::byte> start,
                            std::optional<DType> as);
 
 /// Parses the content of a file. Byte-swaps big-endian data, transposes Fortran
-/// order, and packs elements of less than a byte. `as` is the element type, if
+/// order, and packs elements of less than a byte. `as` is the element type if
 /// NumPy has no name for it. `owner` owns the memory of `file`.
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner,

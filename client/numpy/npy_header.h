@@ -12,8 +12,8 @@
 
 namespace topk {
 
-/// The maximum bytes from the start of a file to the end of its header. NumPy
-/// itself rejects longer headers of untrusted files.
+/// Maximum number of bytes from the start of a file to the end of its header.
+/// NumPy itself rejects longer headers in untrusted files.
 inline constexpr size_t kMaxNpyStart = 12 + 10000;
 
 /// The description of the array at the start of a .npy file.
@@ -38,7 +38,7 @@ Status MalformedNpy(std::string_view what);
 /// Returns the start of a file with this header, including magic and padding,
 /// in format 1.0 for little-endian row-major data. The data begins at a
 /// multiple of 64 bytes, so it can be mapped. REQUIRES: the result is smaller
-/// than 64 KiB. This is true for any shape that was read from a file.
+/// than 64 KiB. This holds for any shape that was read from a file.
 std::string NpyFileStart(std::string_view descr,
                          std::span<const int64_t> shape);
 

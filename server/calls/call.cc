@@ -29,8 +29,8 @@ std::chrono::system_clock::time_point Call::Deadline() const {
 
 Status Call::CheckAlive() const {
   if (!cancellation_.cancelled()) return {};
-  // The server's deadline is slightly later than the client's, because of
-  // network latency and gRPC's rounding. Tolerate this difference.
+  // The server computes a slightly later deadline than the client, because of
+  // network latency and gRPC's rounding. Tolerate the difference.
   constexpr std::chrono::milliseconds kEarly{10};
   if (Deadline() > std::chrono::system_clock::now() + kEarly) {
     return Cancelled();
@@ -122,13 +122,13 @@ void Call::SendTraceParent() {
 void Call::SendStatus(const Status& status) {
   const auto wait = status.retry_after.count();
   if (status.code == Code::kResourceExhausted || wait > 0) {
-    // gRPC clients wait this long before they retry; -1 forbids retries.
+    // Tell gRPC clients how long to wait before a retry. -1 forbids retries.
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
-  // If no message was sent, send only trailers: gRPC 1.83 would drop initial
-  // metadata, and gRPC 1.51 would send it as headers, after which clients do
-  // not retry.
+  // If no message was sent, send only trailers. gRPC 1.83 would drop initial
+  // metadata. gRPC 1.51 would send it as headers, and clients do not retry a
+  // call after receiving headers.
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);
   }

@@ -20,8 +20,8 @@ namespace topk {
 
 class CallRouter;
 
-/// Handles the events of one call. Pollers call these functions, concurrently
-/// if several operations are in flight.
+/// Handles the events of one call. Pollers call these functions, and may call
+/// them concurrently if several operations are in flight.
 class CallHandler {
  public:
   virtual ~CallHandler() = default;
@@ -32,21 +32,21 @@ class CallHandler {
   /// Called when a write finishes. `ok` is false if the client has
   /// disconnected.
   virtual void OnWritten(bool ok) { (void)ok; }
-  /// Called once when the call has ended for any reason, after OnArrival().
+  /// Called once, after OnArrival(), when the call has ended for any reason.
   virtual void OnEnd() {}
   /// Records the final status of the call. Called once.
   virtual void RecordEnd(const Status& status) { (void)status; }
-  /// Records the request of a call that FinishAndRecordLater() ended. Called
+  /// Records the request if FinishAndRecordLater() ended the call. Called
   /// before RecordEnd().
   virtual void RecordRequest(const Status& status) { (void)status; }
 };
 
 /// A gRPC call: a stream of raw messages in each direction. On the wire, a
-/// unary call is a stream of one message each way. A call arrives with only its
-/// headers, so the server decides when to read each message.
+/// unary call is a stream of one message each way. When a call arrives, only
+/// its headers have been read. The server decides when to read each message.
 ///
-/// Kept alive by its pending completion tags and by the jobs that work on it,
-/// so pollers may handle the tags in any order.
+/// Pending completion tags and jobs keep the call alive, so pollers may handle
+/// the tags in any order.
 class Call final : public std::enable_shared_from_this<Call> {
  public:
   /// `loop` and `router` must outlive the call.
@@ -56,13 +56,13 @@ class Call final : public std::enable_shared_from_this<Call> {
     if (has_finished_) loop_.CountDestroyed();
   }
 
-  /// Requests the next incoming call from gRPC. When the call arrives, creates
-  /// its handler and notifies the router, which replaces this waiting Call.
-  /// Call Wait() once. REQUIRES: a shared_ptr owns this object.
+  /// Requests the next incoming call from gRPC. When the call arrives, lets the
+  /// router create the next waiting Call and then creates the handler. Call
+  /// Wait() once. REQUIRES: a shared_ptr owns this object.
   void Wait();
 
-  /// Starts an operation. At most one read and one write may be in flight.
-  /// After Finish() or FinishAndRecordLater(), do not write; reads finish with
+  /// Starts a read or a write. At most one of each may be in flight. After
+  /// Finish() or FinishAndRecordLater(), do not write. Reads then finish with
   /// `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
@@ -71,9 +71,9 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends a call whose stream stopped because the client finished sending, the
-  /// call was cancelled or its deadline passed. Once the cause is known,
-  /// records `status`, CANCELLED or DEADLINE_EXCEEDED.
+  /// Ends a call whose stream has stopped for an unknown cause: the client
+  /// finished sending, the call was cancelled, or its deadline passed. Once the
+  /// cause is known, records `status`, CANCELLED or DEADLINE_EXCEEDED.
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }
@@ -82,15 +82,15 @@ class Call final : public std::enable_shared_from_this<Call> {
   std::chrono::steady_clock::time_point arrived() const {
     return count_->start();
   }
-  /// Returns the client's deadline, or time_point::max() if it is out of range.
+  /// Returns the client's deadline, capped at time_point::max().
   std::chrono::system_clock::time_point Deadline() const;
-  /// Cancelled when the client disconnects or cancels, or the deadline expires.
+  /// Cancelled when the client cancels or disconnects, or the deadline passes.
   const Cancellation& cancellation() const { return cancellation_; }
   /// Returns OK while the call is active, otherwise CANCELLED or
   /// DEADLINE_EXCEEDED.
   Status CheckAlive() const;
-  /// Sets the `traceparent` header to send to the client with the first message
-  /// or with the status. Call before anything is sent.
+  /// Sets the `traceparent` header, which is sent with the first message or
+  /// with the status. Call before sending anything.
   void set_trace_parent(std::string value) { trace_parent_ = std::move(value); }
 
  private:
@@ -121,11 +121,11 @@ class Call final : public std::enable_shared_from_this<Call> {
   bool has_written_ = false;
   bool has_finished_ = false;
   std::string trace_parent_;  // empty once sent
-  // gRPC may report the end before the arrival, on another poller. Set by the
-  // event that is handled first; the second one calls End().
+  // gRPC may report the end of a call before its arrival, on another poller.
+  // The first of these two events sets the flag. The second calls End().
   std::atomic<bool> has_arrived_or_ended_ = false;
-  // Set by FinishAndRecordLater() or End(), whichever comes first. The second
-  // one may read `late_status_`.
+  // Set by FinishAndRecordLater() or End(), whichever runs first. The other may
+  // then read `late_status_`.
   std::atomic<bool> has_finished_or_ended_ = false;
   Status late_status_;
   // Each tag is in use while its operation is in flight.

@@ -32,21 +32,21 @@ class CallRouter {
     MakeHandler make_handler;
   };
 
-  /// Calls to unknown methods fail with UNIMPLEMENTED, or with the error from
-  /// `authenticator` if it rejects the caller, so that callers without a token
-  /// cannot probe for methods. A null `authenticator` accepts every caller.
-  /// `metrics` and `authenticator` must outlive the router.
+  /// Calls to unknown methods fail with UNIMPLEMENTED. If `authenticator`
+  /// rejects the caller, they fail with its error instead, so that callers
+  /// without a token cannot probe for methods. A null `authenticator` accepts
+  /// every caller. `metrics` and `authenticator` must outlive the router.
   CallRouter(const RpcMetrics& metrics, const Authenticator* authenticator);
 
-  /// Adds the method at `path`, "/package.Service/Method". Call before
+  /// Adds the method at `path`, e.g. "/package.Service/Method". Call before
   /// AcceptMore().
   void Add(const std::string& path, MakeHandler make_handler);
   const Method& Find(std::string_view path) const;
 
   /// Registers the generic service with `builder`.
   void Register(grpc::ServerBuilder& builder);
-  /// Creates Call objects until enough wait for calls on `loop`. Called when
-  /// the server starts and when a call arrives.
+  /// Creates Call objects until enough of them wait on `loop` for incoming
+  /// calls. Called when the server starts and when a call arrives.
   void AcceptMore(EventLoop& loop);
 
   grpc::AsyncGenericService& rpc() { return rpc_; }
@@ -54,7 +54,7 @@ class CallRouter {
  private:
   const RpcMetrics& metrics_;
   const Method unknown_;
-  std::map<std::string, Method, std::less<>> methods_;  // const when serving
+  std::map<std::string, Method, std::less<>> methods_;  // constant when serving
   grpc::AsyncGenericService rpc_;
 };
 

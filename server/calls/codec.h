@@ -1,5 +1,5 @@
-// Converts between the wire format of a protocol and TopK requests and
-// responses. Everything else is shared by the protocols, see request.h.
+// Converts between TopK messages and the wire format of a protocol. All other
+// code is shared by the protocols; see request.h.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -29,8 +29,8 @@ class Codec {
   virtual grpc::ByteBuffer Write(
       std::shared_ptr<v1::TopKResponse> response) = 0;
 
-  /// Returns the serialized error, for methods whose stream continues after an
-  /// error.
+  /// Returns the serialized error. Used by methods whose stream continues after
+  /// an error.
   virtual grpc::ByteBuffer WriteError(const Status& status,
                                       const v1::TopKRequest& request) {
     (void)status, (void)request;

@@ -9,9 +9,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Measures how long a thread is busy with one event. Prefers CPU time, which is
-// unaffected by other processes. Reading CPU time takes 1 to 2 us, reading the
-// clock 40 ns. So CPU time is read only every kRefresh and after events of at
-// least kRefresh. The result is too large by at most kRefresh.
+// unaffected by other processes. Reading it takes 1 to 2 us, while reading the
+// clock takes 40 ns. So CPU time is read only every kRefresh and after events
+// of at least kRefresh. The result is too large by at most kRefresh.
 class BusyTime {
  public:
   void Start() {
@@ -81,8 +81,8 @@ void EventLoop::Marker::OnComplete(bool) {
 
 bool EventLoop::AwaitCall() {
   // A new Call object starts to wait only when the arrival of an earlier call
-  // is handled, which takes long while the loop is behind. Keep more of them
-  // waiting then.
+  // is handled. While the loop is behind, this takes long, so keep more objects
+  // waiting.
   constexpr int kWhenBehind = 512;
   if (awaited_ - arrived_ >= (is_behind_ ? kWhenBehind : pollers_)) {
     return false;
@@ -92,9 +92,9 @@ bool EventLoop::AwaitCall() {
 }
 
 void EventLoop::EndTurn() {
-  // A call for which no Call object waits stays in gRPC, where no limit counts
-  // it. If all objects that waited when the turn began have been used, gRPC may
-  // hold such calls. Let them arrive before reading more from the connections.
+  // If no Call object waits for a call, the call stays in gRPC, where no limit
+  // counts it. This can happen once all objects that waited when the turn began
+  // are used. Let such calls arrive before reading more from the connections.
   const int64_t awaited = marker_.awaited();  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return marker_.Enqueue();
   PollConnections();
@@ -146,10 +146,10 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   for (uint32_t events = 1;; ++events) {
-    // An operation started by the handler often finishes immediately (reading a
-    // buffered message, writing into a buffer). DoThenAsyncNext() then returns
-    // its event to this thread. This saves a wakeup, but the event overtakes
-    // all events in the queue. The marker must not overtake events.
+    // An operation started by the handler often finishes immediately (for
+    // example, reading a buffered message). DoThenAsyncNext() then returns its
+    // event to this thread. This saves a wakeup, but the event overtakes all
+    // events in the queue. The marker must not overtake events.
     starts_turn = starts_turn || is_behind_ || events % kTurn == 0;
     const bool is_flooded = finished_ >= kMaxFinished;
     const bool overtakes =

@@ -33,12 +33,12 @@ class CompletionTag {
 
   /// Called by a poller when the operation has finished. As in gRPC, `ok` is
   /// false for a read at the end of a stream, for a write to a disconnected
-  /// client, and for a call still awaited when the server shuts down. Must take
-  /// constant time.
+  /// client, and for a call that had not arrived when the server shut down.
+  /// Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
-  /// Returns whether OnComplete() starts an operation whose event may overtake
-  /// others even while the loop is behind.
+  /// Returns whether the events of operations that OnComplete() starts may
+  /// overtake other events, even while the loop is behind.
   virtual bool MayOvertake() const { return false; }
 
  protected:
@@ -72,11 +72,11 @@ class OwningTag final : public CompletionTag {
   std::shared_ptr<Owner> owner_;
 };
 
-/// Threads that poll the completion queue and call the tag of each finished
-/// operation. The number of threads does not grow with connections or calls.
+/// Polls the completion queue and calls the tag of each finished operation. The
+/// number of polling threads does not grow with connections or calls.
 class EventLoop {
  public:
-  /// Receives the time that a poller spent on one tag.
+  /// Receives the time that a poller spent on one event.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
 
   /// Starts `threads` >= 1 pollers. They call `on_busy` after each event,
@@ -92,11 +92,11 @@ class EventLoop {
   WaitGroup::Member AddUser() const { return users_.Add(); }
 
   /// Returns whether events have recently waited more than 5 ms for a poller.
-  /// If so, enqueue computations: the work queue is fair to clients.
+  /// If so, leave computations to the work queue, which is fair to clients.
   bool IsBehind() const { return is_behind_; }
 
-  /// Returns whether the router should let one more Call object wait for an
-  /// incoming call. Counts this object as waiting.
+  /// Returns whether one more Call object should wait for an incoming call. If
+  /// so, counts that object as waiting.
   bool AwaitCall();
 
   /// Must be called once for each call that arrives.
@@ -107,9 +107,9 @@ class EventLoop {
   void CountFinished() { ++finished_; }
   void CountDestroyed() { --finished_; }
 
-  /// Blocks until the events in the queue have been handled and the calls that
-  /// gRPC has received have arrived. Returns false if this takes more than
-  /// `longest`.
+  /// Blocks until all events now in the queue, and the arrivals of all calls
+  /// that gRPC has received, are handled. Returns false if this takes longer
+  /// than `longest`.
   bool WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
@@ -117,7 +117,7 @@ class EventLoop {
  private:
   static constexpr std::chrono::milliseconds kMaxLag{5};
 
-  // An event that passes through the queue to mark a turn of the loop, and to
+  // An event that passes through the queue to mark the end of a turn and to
   // measure how long events wait.
   class Marker final : public CompletionTag {
    public:
@@ -125,7 +125,7 @@ class EventLoop {
     // Puts the marker at the end of the queue unless it is already there.
     void Enqueue();
     void OnComplete(bool ok) override;
-    // Returns how many Call objects had started to wait at Enqueue().
+    // Returns how many Call objects had started to wait before Enqueue().
     int64_t awaited() const { return awaited_; }
 
    private:
@@ -140,19 +140,20 @@ class EventLoop {
 
   void Poll();
   void PollConnections();
-  // Called when the marker has left the queue, so that all events queued before
-  // it have been handled.
+  // Called when the marker has left the queue, which means that all events
+  // queued before it have been handled.
   void EndTurn();
 
   WaitGroup users_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  // How many Call objects have started to wait, and how many of them have got a
-  // call.
+  // The number of Call objects that have started to wait, and the number of
+  // calls that have arrived.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
-  // How many calls have sent their status, and wait for their last events.
+  // The number of calls that have sent their status and wait for their last
+  // events.
   std::atomic<int64_t> finished_ = 0;
   Marker marker_{*this};
   Mutex mutex_;

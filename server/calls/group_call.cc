@@ -15,14 +15,14 @@
 namespace topk {
 namespace {
 
-// Limits on what a poller computes before it returns to other calls.
+// Limits on the messages that a poller computes before it serves other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// Memory of an item without its message. Charged because a connection may have
-// 256 streams with 64 empty messages each.
+// Memory of an item, excluding its message. Charged because a connection may
+// have 256 streams with 64 empty messages each.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// With at most this many bytes in flight, single-slice messages are not
-// compacted: at most 1024 of them can wait, and each keeps one receive block.
+// Up to this many bytes in flight, single-slice messages are not compacted: at
+// most 1024 of them can wait, and each keeps only one receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -59,7 +59,7 @@ class GroupCall final : public ServiceCall {
       // A rejected message is not charged, so pause reading until the message
       // is taken.
       next = queue_.Receive(item, /*pause=*/!item.status.ok());
-      // Not moved if the stream has ended.
+      // Receive() does not move `item` if the stream has ended.
       if (item.request != nullptr) RecordUnanswered({&item, 1}, Cancelled());
     } else {
       next = queue_.ReceiveEnd();
@@ -74,8 +74,7 @@ class GroupCall final : public ServiceCall {
         static_cast<int64_t>(message.Length()),
         {}};
     const auto now = RequestStats::Clock::now();
-    // Compacting every message would make small requests take 1.1 times as
-    // long.
+    // Compacting every message would make small requests 10 % slower.
     const bool waits =
         (service_.admission().in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
@@ -90,7 +89,7 @@ class GroupCall final : public ServiceCall {
     if (queue_.Interrupt(status).consume) AnswerGroup();
   }
 
-  // Answers all received messages, as the next group.
+  // Answers all waiting messages as the next group.
   void AnswerGroup() {
     const auto taken = queue_.Take(group_);
     WidenRace();
@@ -101,8 +100,8 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next messages of the group: the first ones on this poller if
-  // they are small, otherwise all the rest on a worker.
+  // Answers the next messages of the group. Computes the first ones on this
+  // poller if they are small, otherwise leaves the rest to a worker.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
@@ -168,8 +167,8 @@ class GroupCall final : public ServiceCall {
     AnswerGroup();
   }
 
-  // A disconnected client looks like one that has finished sending.
-  // FinishAndRecordLater() tells the two apart when the call ends.
+  // A client that has disconnected looks like a client that has finished
+  // sending. FinishAndRecordLater() tells them apart when the call ends.
   void FinishStream(const Status& status) {
     auto waiting = queue_.Stop();
     if (!status.ok()) {
@@ -187,9 +186,9 @@ class GroupCall final : public ServiceCall {
     return nanoseconds;
   }
 
-  // Calls do_item for each unsent item, in parallel if the work outweighs the
-  // overhead. Isolated so that a waiting thread does not pick up another call's
-  // work.
+  // Calls do_item() for each unsent item, in parallel if the work outweighs the
+  // overhead. Isolates the loop so that a waiting thread does not pick up
+  // another call's work.
   template <class Do>
   void ForEach(Size nanoseconds, Do do_item) {
     const std::span<Item> items = Rest();
@@ -237,8 +236,8 @@ class GroupCall final : public ServiceCall {
 
   const MakeCodec make_codec_;
   ReadAheadQueue<Item> queue_;
-  // Owned by the consumer. Ownership passes through `queue_`, Enqueue() or a
-  // write.
+  // Used only by the consumer. `queue_`, Enqueue() and writes pass this role
+  // from thread to thread.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

@@ -29,12 +29,12 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
       new GrpcServer(std::move(acceptor), std::move(grpc), std::move(loop)));
   if (!server->acceptor_->CanAccept()) {
     return Status{Code::kResourceExhausted, "START", "",
-                  StrCat("the limit on open files, ", DescriptorLimit(),
-                         " (ulimit -n), leaves none for connections")};
+                  StrCat("the limit of ", DescriptorLimit(),
+                         " open files (ulimit -n) allows no connections")};
   }
   if (router != nullptr) router->AcceptMore(*server->loop_);
-  // A connection may bring hundreds of calls. Serve these before accepting more
-  // connections, so that the clients already connected get their turn.
+  // A new connection may bring hundreds of calls. Serve them before accepting
+  // more connections, so that the clients already connected get their turn.
   static constexpr std::chrono::milliseconds kLongestPace{100};
   server->acceptor_->Start(
       [&loop = *server->loop_] { loop.WaitForTurn(kLongestPace); });

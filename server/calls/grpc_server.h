@@ -20,7 +20,7 @@ class GrpcServer {
  public:
   /// Builds the server and starts serving the methods of `router`, which must
   /// outlive the server. `router` may be null if `builder` already has all
-  /// services. `acceptor` must have bound its addresses for this builder.
+  /// services. `acceptor` must already have bound its addresses for `builder`.
   /// Returns INTERNAL if gRPC cannot start, and RESOURCE_EXHAUSTED if the limit
   /// on open files leaves no descriptors for connections.
   static Result<std::unique_ptr<GrpcServer>> Start(
@@ -33,12 +33,13 @@ class GrpcServer {
   /// Closes the listening sockets. Connections stay open.
   void StopAccepting() { acceptor_->Stop(); }
 
-  /// Sends GOAWAY to all clients. Calls sent before it is received are still
-  /// served. Returns false if this version of gRPC does not support it.
+  /// Sends GOAWAY to all clients. Calls sent before a client receives the
+  /// GOAWAY are still served. Returns false if this gRPC version cannot do
+  /// this.
   bool SendGoaways();
 
-  /// Rejects new calls and cancels calls in flight at the deadline. Blocks
-  /// until all calls and connections have ended.
+  /// Rejects new calls, and cancels calls that are still in flight at the
+  /// deadline. Blocks until all calls and connections have ended.
   void Shutdown(std::chrono::system_clock::time_point deadline) {
     grpc_->Shutdown(deadline);
   }

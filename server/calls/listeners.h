@@ -43,8 +43,8 @@ class Listeners {
       const MutexLock lock(mutex_);
       for (const auto& listener : listeners_) live.push_back(listener.lock());
     }
-    // Unlocked: OnChange() may lock, and releasing a listener may destroy it,
-    // which calls Remove().
+    // Do not hold the lock: OnChange() may take locks, and releasing a listener
+    // may destroy it, which calls Remove().
     for (const auto& listener : live) {
       if (listener != nullptr) listener->OnChange();
     }

@@ -22,16 +22,17 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using Parts = std::vector<std::span<const std::byte>>;
 
-// Maximum number of slices that a poller visits, at up to 10 ns each.
+// Maximum number of slices that a poller visits. Each takes up to 10 ns.
 constexpr int64_t kMaxPollerSlices = 4096;
-// Maximum memory of a message that a poller parses. Bounds the parsing time: an
-// empty nested message takes two bytes, but 200 ns and 200 bytes of memory.
+// Maximum memory of a message that a poller parses. This bounds the parsing
+// time: an empty nested message of two bytes takes 200 ns and 200 bytes of
+// memory.
 constexpr int64_t kMaxPollerMemory = int64_t{96} << 10;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
-// A growing array may take this many times the memory of its elements: capacity
-// doubles, an arena keeps outgrown arrays, and typed contents are copied once
-// more.
+// Upper bound on the memory of a growing array, in multiples of its content:
+// its capacity doubles, an arena keeps the outgrown arrays, and typed contents
+// are copied once more.
 constexpr int64_t kArrayGrowth = 5;
 
 enum class FieldKind : uint8_t {
@@ -39,7 +40,7 @@ enum class FieldKind : uint8_t {
   kNumber,   // copied; packed or unpacked
   kText,     // copied
   kMessage,  // scanned recursively
-  kData,     // not copied, only located
+  kData,     // not copied; only its position is recorded
 };
 
 struct Fields;
@@ -50,8 +51,8 @@ struct Field {
   bool repeated = false;
   bool typed = false;  // packed elements count against kMaxTypedBytes
   // Upper bound on the memory of one occurrence, or of one element of a
-  // repeated number field. Excludes the characters of a text and the fields of
-  // a message.
+  // repeated number field. Excludes the characters of a text field and the
+  // fields of a message.
   int64_t memory = 0;
   std::unique_ptr<Fields> fields = nullptr;  // set if kMessage
 };
@@ -59,7 +60,7 @@ struct Field {
 // The fields of a message type. REQUIRES: the type is not recursive.
 struct Fields {
   Fields() = default;
-  // The fields at the paths `data` hold the tensor data.
+  // `data` lists the paths of the fields that hold the tensor data.
   explicit Fields(const Descriptor& type,
                   std::initializer_list<std::initializer_list<int>> data = {});
 
@@ -160,7 +161,7 @@ Status MalformedMessage() {
 Status TooMuchToParse() {
   return ResourceExhausted("TOO_MUCH_TO_PARSE", "",
                            StrCat("the message has more than ", kMaxParsedBytes,
-                                  " bytes besides its tensor's data"));
+                                  " bytes without its tensor data"));
 }
 
 Status TooManyNumbers() {
@@ -170,9 +171,10 @@ Status TooManyNumbers() {
              " bytes must have its tensor in raw_input_contents"));
 }
 
-// Reads a message in one pass over its slices. Copies the known fields for the
-// generated parser, which handles repeated singular fields and several members
-// of a oneof. Copies an empty field for a singular field with the tensor data.
+// Reads a message in one pass over its slices. Copies the known fields and runs
+// the generated parser on the copy, because it handles singular fields and
+// oneof members that occur more than once. Copies a singular field with tensor
+// data as an empty field.
 class Scanner {
  public:
   // `data` receives the tensor data: the last occurrence of a singular field,
@@ -187,7 +189,7 @@ class Scanner {
     kept_.reserve(kUsuallyKept);
   }
 
-  // Parses the message into `to`, which is empty after an error.
+  // Parses the message into `to`. After an error, `to` is empty.
   StepStatus Read(const Fields& fields, google::protobuf::Message& to) {
     to.Clear();
     if (!slices_.status().ok()) return MalformedMessage();
@@ -201,12 +203,11 @@ class Scanner {
     return MalformedMessage();
   }
 
-  // The number of data fields found.
   size_t data_count() const { return data_count_; }
 
  private:
-  // The generated parser's limits: bytes of a tag or size, nesting depth of
-  // messages and groups.
+  // The generated parser's limits on the bytes of a tag or size, and on the
+  // nesting depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
@@ -289,7 +290,7 @@ class Scanner {
     KeepVarint(static_cast<uint64_t>(size));
   }
 
-  // `size_bytes` is the length of the varint `size`.
+  // `size_bytes` is the length of `size` as a varint.
   bool ScanMessage(const Field& field, uint32_t tag, int size, int size_bytes) {
     memory_ += field.memory;
     KeepVarint(tag);
@@ -299,7 +300,8 @@ class Scanner {
     if (++depth_ > kMaxDepth || !Scan(*field.fields)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // At most `size` bytes were kept. Pad their varint to the same length.
+    // At most `size` bytes were kept. Encode their number in `size_bytes`
+    // bytes.
     size_t kept = kept_.size() - begin;
     for (int i = size_bytes; i > 0; --i, kept >>= 7) {
       kept_[begin - static_cast<size_t>(i)] =
@@ -388,13 +390,13 @@ class Scanner {
     return false;
   }
 
-  // Returns the memory not charged yet. kept_ may use twice its size, and its
-  // outgrown buffers as much again.
+  // Returns the memory that is not charged yet. kept_ may use twice its size,
+  // and its outgrown buffers may use as much again.
   int64_t Uncharged() const {
     return memory_ + 4 * static_cast<int64_t>(kept_.size()) - charged_;
   }
 
-  // A poller may give up, so it charges only at the end.
+  // A poller may give up, so it does not charge until the end.
   bool ChargeStep() {
     return poller_ || Uncharged() <= kChargeStep || Charge();
   }
@@ -429,7 +431,6 @@ bool HasData(const v1::TopKRequest& request) {
 }
 bool HasData(const v1::TopKRequestChunk& chunk) { return chunk.has_data(); }
 
-// Reads a message with one tensor.
 template <class Message>
 StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
                 const ChargeParsed& charge, const Fields& fields,
@@ -437,7 +438,7 @@ StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
   to.data.clear();
   Scanner scanner(bytes, reader, charge, {&to.data, 1});
   const StepStatus status = scanner.Read(fields, to.message);
-  // A later member of the oneof, or an error, replaces the data.
+  // Drop the data if a later member of the oneof replaced it or parsing failed.
   if (!HasData(to.message)) to.data.clear();
   return status;
 }

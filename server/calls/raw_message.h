@@ -1,4 +1,4 @@
-// Parses requests but leaves the tensor in gRPC's receive buffers.
+// Parses requests, but leaves the tensor data in gRPC's receive buffers.
 #pragma once
 
 #include <google/protobuf/arena.h>
@@ -57,10 +57,10 @@ inline constexpr std::nullopt_t kNeedsWorker = std::nullopt;
 inline bool NeedsWorker(const StepStatus& step) { return !step.has_value(); }
 
 /// Maximum size of a message without its tensor data, in bytes. The limit is
-/// low because two bytes on the wire can take a hundred bytes of memory once
+/// low because two bytes on the wire can need a hundred bytes of memory once
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
-/// The maximum size of a message, without its tensor data, that a poller reads.
+/// Maximum size of a message that a poller reads, without its tensor data.
 /// Larger messages need a worker.
 inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
@@ -70,14 +70,13 @@ inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
 /// bytes. Most requests need less.
 inline constexpr int64_t kUnchargedBytes = int64_t{2} << 10;
 
-/// Charges an upper bound on the memory needed for parsing, in bytes. Called
-/// before the memory is allocated, several times for a large message. Parsing
-/// stops at the first error.
+/// Charges memory that parsing is about to allocate. `bytes` is an upper bound.
+/// Called repeatedly for large messages. Parsing stops at the first error.
 using ChargeParsed = std::function<Status(Size bytes)>;
 
 /// Reads a message like the generated parser, but does not copy the tensor data
 /// and drops unknown fields. Takes time linear in the number of parsed bytes,
-/// slices and fields. Returns kNeedsWorker if that is too long for a poller,
+/// slices and fields. Returns kNeedsWorker if this is too long for a poller,
 /// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if the
 /// message without its tensor data exceeds kMaxParsedBytes. `bytes` is not
 /// modified and must outlive `to`.
@@ -102,9 +101,9 @@ int64_t CountSlices(grpc::ByteBuffer& bytes);
 /// bytes. Takes constant time.
 int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
-/// Copies a message with small slices into one slice. Use this for a message
-/// that has to wait, because each slice keeps a gRPC receive block of up to 64
-/// KiB allocated. No-op if there are more slices than a poller may visit.
+/// Copies a message whose slices are small into one slice. Use this if the
+/// message has to wait, because each slice keeps a gRPC receive block of up to
+/// 64 KiB allocated. No-op if there are more slices than a poller may visit.
 void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

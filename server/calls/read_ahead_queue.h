@@ -18,7 +18,7 @@ namespace topk {
 inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 
 /// Queues a stream's received messages for processing, in order. Allows one
-/// read in flight and one consumer at a time, and bounds the messages and bytes
+/// read in flight and one consumer at a time, and limits the messages and bytes
 /// that are read ahead. The consumer is a thread that takes messages: the
 /// poller that received a message, or a worker. Thread-safe.
 ///
@@ -45,8 +45,8 @@ class ReadAheadQueue {
   }
 
   /// Adds a message. Moves from `message` unless the stream has ended. If
-  /// `pause`, no read starts until the waiting messages are taken. The caller
-  /// must start the stream's first read itself.
+  /// `pause` is true, no read starts until the waiting messages are taken. The
+  /// caller must start the stream's first read itself.
   Next Receive(Message& message, bool pause = false) {
     const MutexLock lock(mutex_);
     reading_ = false;
@@ -66,9 +66,9 @@ class ReadAheadQueue {
     reading_ = false;
     return End({});
   }
-  /// Ends the stream with an error, after the messages that already wait. No-op
-  /// if the stream has ended. If `unless_within` > 0, also a no-op if there is
-  /// a consumer or a message arrived within that time.
+  /// Ends the stream with an error. Take() still returns the waiting messages.
+  /// No-op if the stream has ended. If `unless_within` > 0, also a no-op if
+  /// there is a consumer or a message arrived within that time.
   Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
     const MutexLock lock(mutex_);
     if (unless_within.count() > 0 &&
@@ -88,7 +88,7 @@ class ReadAheadQueue {
     /// The error passed to Interrupt() if it ended the stream, otherwise OK.
     Status status;
     /// Whether messages were taken. If false and the stream has not ended, the
-    /// caller is no longer the consumer; another thread may be.
+    /// caller is no longer the consumer, and another thread may be.
     bool any = false;
     /// When the queue last became non-empty.
     std::chrono::steady_clock::time_point since;
@@ -121,8 +121,8 @@ class ReadAheadQueue {
     return Took(true);
   }
 
-  /// Stops reading and taking messages. Returns the waiting messages, of which
-  /// there may be millions.
+  /// Stops reading and taking messages. Returns the messages that still wait.
+  /// There may be millions.
   std::deque<Message> Stop() {
     const MutexLock lock(mutex_);
     stopped_ = true;

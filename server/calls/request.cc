@@ -66,7 +66,7 @@ Status TensorRequest::PrepareRead() {
   Cost& cost = prepared->cost;
   cost.working_bytes += memory_.copied_bytes();
   cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
-  // Admit() has charged the input with the message.
+  // Admit() has already charged the input as part of the message.
   if (Status s = charge_.Add(cost.output_bytes + cost.working_bytes); !s.ok()) {
     return s;
   }

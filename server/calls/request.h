@@ -37,16 +37,16 @@ class TensorRequest {
         charge_(admitted.reservation),
         memory_(service.shared_objects()) {}
 
-  /// Takes `message` of a request that began at `begun`. The message arrived at
-  /// `when`. Compacts the message if it `waits`, and admits its bytes. Also
-  /// charges the memory of its slices, and `own_bytes` for the request itself.
-  /// Returns RESOURCE_EXHAUSTED as AdmissionController::AdmitRequest() does.
+  /// Takes `message`, which arrived at `when`, and admits its bytes. The
+  /// request began at `begun`. Compacts the message if `waits` is true. Also
+  /// charges the memory of the message's slices, and `own_bytes` for the
+  /// request itself. Returns the errors of AdmissionController::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
 
   /// Parses and validates the request and charges its cost. Returns
-  /// kNeedsWorker if that takes too long for a poller; a worker must then call
+  /// kNeedsWorker if this takes too long for a poller. A worker must then call
   /// Prepare(). Otherwise returns the errors of the protocol, of
   /// Engine::Prepare() and of opening shared memory, and RESOURCE_EXHAUSTED if
   /// the cost cannot be charged.
@@ -74,7 +74,7 @@ class TensorRequest {
   void Record(const CallInfo& call, const Status& status);
 
   /// Frees the message of a rejected request. First reads the fields that
-  /// WriteError() and Record() report, if that takes little memory and time.
+  /// WriteError() and Record() report, if that is cheap.
   void KeepIdOnly();
 
   /// Frees everything except the response. Only response() may be called

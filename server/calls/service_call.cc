@@ -43,7 +43,7 @@ void ServiceCall::OnArrival() {
 }
 
 void ServiceCall::ContinueTrace() {
-  // Returns a header's value, or "" unless it occurs exactly once.
+  // Returns the header's value if it occurs exactly once, otherwise "".
   const auto header = [this](const char* name) -> std::string {
     const auto [first, last] =
         call_.context().client_metadata().equal_range(name);
@@ -67,9 +67,9 @@ void ServiceCall::OnChange() {
   const Status status = service_.admission().CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // A revoked stream stays open if its client does not read responses, so
-  // cancel the stream on the second recheck. A drain waits for its timeout
-  // instead.
+  // Interrupt() cannot end a stream whose client does not read the responses.
+  // So cancel a revoked stream when the check fails for the second time. A
+  // drain waits for its timeout instead.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }

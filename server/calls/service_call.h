@@ -1,4 +1,4 @@
-// Base class for compute calls: admission, tracing, recording, cancellation.
+// Admits, traces, records and cancels calls.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace topk {
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
 class ServiceCall : public CallHandler, private Listener {
  public:
-  /// kMany is a stream whose messages are requests, each with its own span.
+  /// A kMany call is a stream of requests. Each request has its own span.
   enum class Kind { kUnary, kStream, kMany };
 
   /// The service must outlive the call.
@@ -68,7 +68,7 @@ class ServiceCall : public CallHandler, private Listener {
   void ContinueTrace();
 
   const Kind kind_;
-  // Set when the call arrives, before another thread uses them.
+  // Set when the call arrives, before another thread uses these members.
   std::optional<Listeners::Entry> stream_;
   CallInfo info_;
   AdmittedCall admitted_;

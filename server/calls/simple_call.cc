@@ -26,7 +26,7 @@ class SimpleCall final : public ServiceCall {
     }
     int64_t nanoseconds = nanoseconds_;
     if (bytes > kMaxPollerBytes && bytes <= kMaxParsedBytes) {
-      nanoseconds += 1'000'000;  // parsing kMaxParsedBytes
+      nanoseconds += 1'000'000;  // to parse kMaxParsedBytes
     }
     if (nanoseconds == 0) return AnswerAndFinish();
     Compact(message_);

@@ -21,7 +21,7 @@ using SimpleAnswer =
                          const Caller& caller)>;
 
 /// Adds a method whose messages hold no tensors. `nanoseconds` is the CPU time
-/// of `answer`. If it is 0, the poller calls `answer`. The service must outlive
+/// of `answer`. If it is 0, a poller calls `answer`. The service must outlive
 /// the router.
 void AddSimpleMethod(CallRouter& router, TopKService& service,
                      const std::string& path, SimpleAnswer answer,

@@ -8,10 +8,10 @@
 
 namespace topk {
 
-/// Converts an error to a google.rpc.Status with the error's code and message,
-/// and an ErrorInfo with its reason in the domain "topk.v1". Adds a BadRequest
-/// with the field for invalid input, and a QuotaFailure and a RetryInfo for
-/// retryable errors. The result fits into a trailer (< 8 KiB).
+/// Converts an error to a google.rpc.Status with the same code and message.
+/// Adds an ErrorInfo with the reason in the domain "topk.v1". Adds a BadRequest
+/// for an invalid field, a RetryInfo for a retryable error, and a QuotaFailure
+/// if its code is RESOURCE_EXHAUSTED. The result fits into a trailer (< 8 KiB).
 google::rpc::Status ToRpcStatus(const Status& status);
 
 /// Converts an error to a gRPC status with ToRpcStatus() as its details.

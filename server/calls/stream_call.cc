@@ -36,7 +36,7 @@ Status HeaderMissing(const char* field) {
 
 // Charges memory for the messages that a stream holds. Memory can be reserved
 // in advance, so that a stream that has started does not run out of memory for
-// its messages. Thread-safe. Errors are those of Charge::Add().
+// its messages. Returns the errors of Charge::Add(). Thread-safe.
 class HeldBytes {
  public:
   explicit HeldBytes(InFlightLimiter::Reservation& reservation)
@@ -49,7 +49,7 @@ class HeldBytes {
     return Cover();
   }
 
-  // Charges a message of `bytes` bytes until Release(bytes).
+  // Charges a message of `bytes` bytes until Release() is called for it.
   Status Hold(int64_t bytes) {
     const MutexLock lock(mutex_);
     held_ += bytes;
@@ -75,7 +75,7 @@ class HeldBytes {
   int64_t reserved_ TOPK_GUARDED_BY(mutex_) = 0;
 };
 
-// Computes messages while the next ones are received. Two sequences run
+// Computes messages while later messages are received. Two sequences run
 // concurrently and share only `queue_` and `held_`:
 //
 // Reading, on pollers, at most one read in flight:
@@ -84,7 +84,7 @@ class HeldBytes {
 //   and ends with the client's last message, an error, or Interrupt().
 //
 // Computing, by one consumer at a time:
-//   idle -> Proceed() on the poller of OnRead() or Interrupt()
+//   idle -> Proceed() on the thread that called OnRead() or Interrupt()
 //        -> Proceed() on a worker, if a step is too long for the poller
 //           (the steps: ReadHeader(), Start(), ReadData() ..., Finish())
 //        -> idle, once no message is ready,
@@ -136,9 +136,9 @@ class StreamCall final : public ServiceCall {
     return held_.Hold(item.held_bytes);
   }
 
-  // Reads the next message once the caller's rate limit allows. The alarm is
-  // never canceled, because another thread may be setting it. Instead each wait
-  // is short, and OnAlarm() checks whether the stream has ended.
+  // Reads the next message once the caller's rate limit allows it. The alarm is
+  // never canceled, because another thread may be setting it. Instead, each
+  // wait is short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
     const auto delay = service_.admission().ReadDelay(admitted());
@@ -156,9 +156,9 @@ class StreamCall final : public ServiceCall {
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
   // the rest to a worker.
   void Proceed(Reader reader) {
-    // A poller computes messages itself, because they are in its core's cache:
-    // handing them to a worker made 256 MiB take 1.5 times as long. A worker
-    // lets other work run after this long.
+    // A poller computes small messages itself, because they are in its core's
+    // cache. With workers alone, 256 MiB took 1.5 times as long. A worker lets
+    // other work run after kTurnNanoseconds.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()
@@ -182,10 +182,10 @@ class StreamCall final : public ServiceCall {
     Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
-  // Sets `item_` to the next message, or `end_` after the last one. Keeps an
-  // item that the poller left for this worker. Returns false if this thread is
-  // no longer the consumer: too few messages or bytes have arrived, or the
-  // stream was interrupted and this function has called Fail().
+  // Sets `item_` to the next message, or `end_` to true after the last message.
+  // Keeps an item that a poller left to this worker. Returns false if this
+  // thread is no longer the consumer: too few messages or bytes have arrived,
+  // or the stream was interrupted and this function has called Fail().
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, start_bytes_);
@@ -207,7 +207,8 @@ class StreamCall final : public ServiceCall {
     if (prepared_) return kMessage + ZeroFillNanoseconds(tensor_bytes_);
     if (!tensor_) return kMessage;
     if (item_) return kMessage + tensor_->FeedNanoseconds(item_->bytes);
-    // The last term: serializing the response, or copying it to shared memory.
+    // The last term is for copying the response into shared memory or a
+    // message.
     return kMessage + tensor_->FinishNanoseconds() +
            CopyNanoseconds(header_.has_output()
                                ? output_bytes_
@@ -240,8 +241,8 @@ class StreamCall final : public ServiceCall {
     }
     header_ = std::move(*chunk.message.mutable_header());
     output_ = header_.output();
-    // Open the shared memory only to report its errors early. Idle streams must
-    // not keep it mapped, or they could use up all mappings.
+    // Open the shared memory only to report its errors early. Do not keep it
+    // mapped, because idle streams could use up all mappings.
     RequestMemory memory(service_.shared_objects());
     const bool is_local = admitted().caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
@@ -266,8 +267,8 @@ class StreamCall final : public ServiceCall {
   Status Start() {
     if (received_ < start_bytes_) {  // the stream has ended
       return InvalidArgument("DATA_LENGTH", "tensor.data",
-                             StrCat("the stream has ended after ", received_,
-                                    " bytes with its header; the tensor has ",
+                             StrCat("the stream with its header has only ",
+                                    received_, " bytes, but the tensor has ",
                                     input_bytes_.value(), " bytes of data"));
     }
     if (Status s = charge_.Add(tensor_bytes_); !s.ok()) return s;
@@ -288,11 +289,11 @@ class StreamCall final : public ServiceCall {
   Status ReadData(RawMessage<v1::TopKRequestChunk>& chunk) {
     if (chunk.message.has_header()) {
       return InvalidArgument("HEADER_REPEATED", "header",
-                             "a stream has one header, its first message");
+                             "only the first message may have a header");
     }
     if (chunk.data.empty() && !chunk.message.has_data()) {
       return InvalidArgument("DATA_MISSING", "data",
-                             "a message after the header must be data");
+                             "every message after the header must have data");
     }
     if (chunk.data.empty()) {
       chunk.data = {std::as_bytes(std::span(chunk.message.data()))};
@@ -351,7 +352,7 @@ class StreamCall final : public ServiceCall {
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;
-    if (waiting.size() > kFew) {  // too slow for a poller
+    if (waiting.size() > kFew) {  // too many to free on a poller
       DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)));
     }
     if (end_) return call_.FinishAndRecordLater(status);
@@ -369,13 +370,13 @@ class StreamCall final : public ServiceCall {
 
   HeldBytes held_;
   ReadAheadQueue<Item> queue_;
-  // Owned by the reading thread. Ownership passes through a read or an alarm.
+  // Used only by the reading thread. Reads and alarms pass this role on.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
   std::atomic<bool> delayed_ = false;  // the alarm is set; read by Interrupt()
-  // Owned by the consumer, then by the sending thread. Ownership passes through
-  // `queue_`, Enqueue() or a write.
+  // Used only by the consumer, then by the sending thread. `queue_`, Enqueue()
+  // and writes pass this role from thread to thread.
   std::optional<Item> item_;        // input of the next step
   bool end_ = false;                // all messages were taken
   int64_t received_ = 0;            // bytes
@@ -385,7 +386,7 @@ class StreamCall final : public ServiceCall {
   Size input_bytes_;
   Size output_bytes_;
   Size tensor_bytes_;        // memory that Start() charges
-  int64_t start_bytes_ = 0;  // to be received before Start() may run
+  int64_t start_bytes_ = 0;  // to receive before Start() may run
   std::optional<PreparedRequest> prepared_;  // from the header until Start()
   std::optional<TensorStream> tensor_;       // from Start()
   RequestStats stats_;

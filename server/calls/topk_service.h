@@ -25,7 +25,7 @@ namespace topk {
 
 /// Implements topk.v1.TopKService with an engine. Thread-safe.
 ///
-/// Uses gRPC's completion queue. In gRPC 1.51, the callback API delays some
+/// Uses gRPC's completion queue API. In gRPC 1.51, the callback API delays some
 /// calls by 50-100 ms after a second of idling, and the synchronous API uses a
 /// thread for each open stream.
 class TopKService {
@@ -87,7 +87,7 @@ auto CatchBadAlloc(const Fn& fn) -> decltype(fn()) {
     return fn();
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("OUT_OF_MEMORY", "",
-                             "the server has no memory for this request");
+                             "the server lacks memory for this request");
   }
 }
 

@@ -7,9 +7,9 @@
 namespace topk {
 namespace {
 
-// Handles one request. The poller that received the message prepares and
-// computes the request, and leaves it to a worker at the first step that is too
-// long for a poller. One thread at a time uses `request_`.
+// Handles one request. The poller that received the message starts to prepare
+// and compute the request. A worker takes over at the first step that is too
+// long for a poller. Only one thread at a time uses `request_`.
 class UnaryCall final : public ServiceCall {
  public:
   UnaryCall(TopKService& service, Call& call, std::unique_ptr<Codec> codec)

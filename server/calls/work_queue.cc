@@ -82,8 +82,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Forgets idle clients whose turn has come. Until then, they are remembered, so
-// that a client cannot gain an earlier turn by going idle and coming back.
+// Forgets idle clients whose turn has come. If this happened earlier, a client
+// could gain an earlier turn by going idle and coming back.
 void WorkQueue::ForgetIdleClients() {
   while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
@@ -231,7 +231,7 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // Fair queueing: until the client's own work is done, each other client gets
+  // Fair queueing: before this client's work is done, every other client gets
   // at most the same amount of work done.
   double work = 0;
   for (const auto& [name, other] : clients_) {

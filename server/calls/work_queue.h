@@ -27,13 +27,13 @@
 namespace topk {
 
 /// Runs work on oneTBB's threads. Clients take turns by the cost of their work
-/// (start-time fair queueing), and the work of each client starts in order.
-/// Estimates how long new work would wait, from the queued costs and the recent
+/// (start-time fair queueing). The work of each client starts in order.
+/// Estimates the wait of new work from the queued costs and the recent
 /// processing speed. Thread-safe.
 ///
-/// If no worker has started a job for the time `slice`, a spare thread runs the
-/// next job of a client that uses less than its share of the threads. The
-/// operating system then divides the cores among the threads.
+/// If no worker has started a job for `slice`, a spare thread runs the next job
+/// of a client that uses less than its share of the threads. The operating
+/// system then divides the cores among the threads.
 class WorkQueue {
  public:
   /// Work with at most this cost and output may run on a poller.
@@ -56,8 +56,8 @@ class WorkQueue {
   /// Blocks until all enqueued work has run.
   ~WorkQueue();
 
-  /// Returns whether the work ran to its full cost. Work that did not, for
-  /// example because it was cancelled, is excluded from the speed estimate.
+  /// Returns whether to include the work in the speed estimate. Return false if
+  /// the work did not run to its full cost, e.g. because it was cancelled.
   using Work = std::function<bool()>;
 
   /// Enqueues `work` for a client. `nanoseconds` is its estimated CPU time. If
@@ -68,7 +68,7 @@ class WorkQueue {
   /// Estimates how long this client's work would wait if it were enqueued now.
   std::chrono::nanoseconds Wait(std::string_view client) const;
 
-  /// Returns OK if this client's work, if enqueued now, would start before the
+  /// Returns OK if work that this client enqueues now would start before the
   /// deadline. Otherwise returns RESOURCE_EXHAUSTED with the estimated wait.
   Status CheckDeadline(std::string_view client,
                        std::chrono::system_clock::time_point deadline) const;
@@ -84,7 +84,6 @@ class WorkQueue {
   using Clock = std::chrono::steady_clock;
   using Turns = std::multimap<double, Clients::value_type*>;
 
-  // A unit of work.
   struct Job {
     Work work;
     int64_t cost;
@@ -129,7 +128,7 @@ class WorkQueue {
 
   const int threads_;
   const std::chrono::nanoseconds slice_;
-  std::atomic<int64_t> jobs_ = 0;  // changed while mutex_ is locked
+  std::atomic<int64_t> jobs_ = 0;  // modified with mutex_ locked
   mutable Mutex mutex_;
   Clients clients_ TOPK_GUARDED_BY(mutex_);
   Turns turns_ TOPK_GUARDED_BY(mutex_);  // with queued work, by next turn
@@ -137,12 +136,12 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // When RunNext() last started, or was last enqueued while no other RunNext()
-  // call was pending.
+  // The last time that RunNext() started, or was enqueued while no other
+  // RunNext() call was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
-  // Virtual clocks that advance only while jobs run. share_ divides elapsed
-  // time by the number of running jobs, thread_time_ by the number of running
-  // jobs per thread, or 1 if that is larger.
+  // Virtual clocks that advance only while jobs run. share_ is the elapsed time
+  // divided by the number of running jobs. thread_time_ is the elapsed time
+  // divided by the number of running jobs per thread, but by at least 1.
   double share_ TOPK_GUARDED_BY(mutex_) = 0;
   double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
   Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
@@ -160,8 +159,8 @@ class WorkQueue {
   bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
-  /// One more than `threads`: oneTBB counts the calling thread as a worker, but
-  /// our calling threads only poll.
+  /// Allows `threads` + 1 threads, because oneTBB counts the calling thread as
+  /// a worker, but our calling threads only poll.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
   WaitGroup enqueued_;

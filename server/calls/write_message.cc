@@ -35,8 +35,8 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
-// Returns an owner that releases `owner` in the background if much memory is
-// borrowed, because a poller may drop the last slice.
+// Returns a pointer that keeps `owner` alive. If much memory is borrowed, it
+// releases `owner` in the background, because a poller may drop the last slice.
 std::shared_ptr<const void> FreedLater(
     std::vector<std::span<const std::byte>> borrowed,
     const std::shared_ptr<const void>& owner) {
@@ -59,12 +59,12 @@ std::shared_ptr<const void> FreedLater(
       });
 }
 
-// Moves a tensor's data out, which leaves its source unset.
+// Moves the data out of a tensor and leaves the tensor's source unset.
 std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
   return std::shared_ptr<const std::string>(tensor.release_data());
 }
 
-// Appends `data` to `messages` in pieces, each as field `number`.
+// Splits `data` into pieces. Appends each to `messages` as the field `number`.
 void AppendPieces(int number, std::shared_ptr<const std::string> data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;

@@ -30,9 +30,9 @@ grpc::ByteBuffer WriteMessage(Message message) {
 /// Serializes a message into a single slice that owns its memory.
 grpc::ByteBuffer CopyMessage(const google::protobuf::Message& message);
 
-/// Serializes a StreamTopK response: a single message if its data is at most 1
-/// MiB, otherwise a header without data, then chunks of values, then chunks of
-/// indices.
+/// Serializes a StreamTopK response. If its data is at most 1 MiB, returns one
+/// message. Otherwise returns a header without data, then chunks of values,
+/// then chunks of indices.
 std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer);
 
 }  // namespace topk

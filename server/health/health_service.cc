@@ -19,12 +19,12 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// All addresses in an IPv6 network with this prefix length are one client.
+// Addresses in an IPv6 network with this prefix length count as one client.
 constexpr int kIpv6Prefix = 64;
 
-// Time limit for a request to arrive: kPatience while at most kMaxPatient calls
-// wait, otherwise kImpatience. This bounds the memory that the waiting calls
-// hold. Clients normally send the request with the call.
+// A request must arrive within kPatience while at most kMaxPatient calls wait,
+// otherwise within kImpatience. This bounds the memory of the waiting calls.
+// Clients normally send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kImpatience{250};
@@ -39,8 +39,8 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 
 // Handles Check, which sends the state once, and Watch, which sends the state
 // and each change until the client cancels. The request must arrive in time,
-// because health calls need no token and gRPC buffers a partial message of up
-// to --max-message-bytes.
+// because health calls need no token, and gRPC buffers up to
+// --max-message-bytes of an incomplete message.
 class HealthService::HealthCall final : public CallHandler, public Listener {
  public:
   HealthCall(HealthService& health, Call& call, bool watches)
@@ -60,7 +60,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
       return Finish(ResourceExhausted(
           "TOO_MANY_OPEN_CALLS", "",
           StrCat("too many open health calls",
-                 is_client ? " of one client address" : "", " (limit ",
+                 is_client ? " from one client address" : "", " (limit ",
                  is_client ? limits.client_calls : limits.calls, ")")));
     }
     const auto patience =
@@ -108,7 +108,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   void OnWritten(bool ok) override {
     const MutexLock lock(mutex_);
     is_sending_ = false;
-    // OnEnd() leaves the end to this function if a write was in flight.
+    // OnEnd() does not finish the call during a write, so finish it here.
     const bool has_ended = call_.cancellation().cancelled();
     if (!ok || has_ended) return FinishAndRecordLater(Cancelled());
     SendChange();
@@ -172,7 +172,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   HealthService& health_;
   Call& call_;
   const bool watches_;
-  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of the set alarm
+  OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of alarm_
   std::optional<Listeners::Entry> watch_;  // set once, by OnRead()
   Mutex mutex_;
   std::optional<InFlightLimiter::Reservation> slot_ TOPK_GUARDED_BY(mutex_);

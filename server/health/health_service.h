@@ -15,20 +15,20 @@ namespace topk {
 /// The serving state of the server. Thread-safe.
 class HealthState {
  public:
-  /// Clients can check each of `services`, and "" for the whole server. All are
-  /// serving initially.
+  /// Clients can check each of `services`, and "" for the whole server. All of
+  /// them are serving at first.
   explicit HealthState(const std::vector<std::string>& services)
       : names_(services.begin(), services.end()) {
     names_.insert("");
   }
 
-  /// Returns whether clients can check the name.
+  /// Returns whether clients can check this name.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// Returns whether everything that can be checked is serving.
+  /// Returns whether the services are serving. They share one state.
   bool serving() const { return serving_; }
 
-  /// Marks everything as not serving and notifies the watchers.
+  /// Marks all services as not serving and notifies the watchers.
   void Stop() {
     serving_ = false;
     watchers_.Notify();
@@ -44,8 +44,8 @@ class HealthState {
 
 /// Serves the health state. Replaces gRPC's own health service, which starts
 /// the callback API's threads. These threads also poll, so half of all calls
-/// would move between threads, at 20 us each (gRPC 1.51). Thread-safe. Create
-/// one per grpc::Server.
+/// would move to another thread, which costs 20 us (gRPC 1.51). Thread-safe.
+/// Create one per grpc::Server.
 class HealthService {
  public:
   /// Maximum request size in bytes.

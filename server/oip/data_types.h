@@ -8,15 +8,15 @@
 
 namespace topk {
 
-/// An element type, as named in topk.v1, in the protocol's requests and in its
-/// model configuration.
+/// The names of an element type in topk.v1, in the protocol's requests and in
+/// its model configurations.
 struct OipType {
   v1::DataType type;
   std::string_view name;
   inference::DataType config;
 };
 
-/// The types that both protocols have. The last row stands for all other types.
+/// The types that both protocols support. The last row stands for all others.
 inline constexpr OipType kOipTypes[] = {
     {v1::DATA_TYPE_F16, "FP16", inference::TYPE_FP16},
     {v1::DATA_TYPE_BF16, "BF16", inference::TYPE_BF16},
@@ -32,16 +32,16 @@ inline constexpr OipType kOipTypes[] = {
     {v1::DATA_TYPE_U64, "UINT64", inference::TYPE_UINT64},
     {v1::DATA_TYPE_UNSPECIFIED, "", inference::TYPE_INVALID}};
 
-/// Returns the row of a type, or the last row, whose name is empty, if the
-/// protocol has no name for the type.
+/// Returns the row of a type. If the protocol does not have the type, returns
+/// the last row, whose name is empty.
 inline const OipType& FindOipType(int type) {
   const OipType* row = kOipTypes;
   while (!row->name.empty() && row->type != type) ++row;
   return *row;
 }
 
-/// Returns the row of a name, or the last row if the name is not supported,
-/// e.g. BOOL or BYTES.
+/// Returns the row of a name. If the type is not supported, e.g. BOOL or BYTES,
+/// returns the last row.
 inline const OipType& FindOipType(std::string_view name) {
   const OipType* row = kOipTypes;
   while (!row->name.empty() && row->name != name) ++row;

@@ -23,7 +23,7 @@ void AddField(int number, std::string_view bytes, std::string& to) {
 }
 
 // Returns the parameters of an output that was written to shared memory: the
-// requested parameters, with the actual number of bytes.
+// parameters of the request, but with the actual size in bytes.
 Output ParametersOf(const inference::ModelInferRequest& request,
                     const char* name, const v1::SharedMemoryRegion& part) {
   Output output;
@@ -54,8 +54,8 @@ std::string SerializedOutput(const inference::ModelInferRequest& request,
   return output;
 }
 
-// Returns the serialized mark of the last response for a request. Every
-// response gets the mark, because each request has only one response.
+// Returns the serialized parameter that marks the final response to a request.
+// Every response has this mark, because each request has one response.
 std::string FinalResponseMark() {
   ModelInferResponse response;
   (*response.mutable_parameters())["triton_final_response"].set_bool_param(

@@ -17,16 +17,16 @@
 
 namespace topk {
 
-/// Selects the response message of ModelInfer or of ModelStreamInfer. The
-/// latter marks the response as the last for its request.
+/// The method whose response message is written. ModelStreamInfer marks each
+/// response as the final response to its request.
 enum class InferMessage { kOne, kOfStream };
 
-/// Translates the protocol's requests to topk.v1, and responses back. Read()
-/// returns NOT_FOUND if the model or a region does not exist.
+/// Translates the protocol's requests to topk.v1, and translates responses
+/// back. Read() returns NOT_FOUND if the model or a region does not exist.
 class InferCodec final : public Codec {
  public:
-  /// `regions` and `statistics` must outlive the codec. `kind` selects the
-  /// response message.
+  /// `regions` and `statistics` must outlive the codec. `kind` is the method to
+  /// serve.
   InferCodec(const Regions& regions, ModelStatistics& statistics,
              InferMessage kind)
       : regions_(regions), statistics_(statistics), kind_(kind) {}
@@ -34,8 +34,8 @@ class InferCodec final : public Codec {
   StepStatus Read(grpc::ByteBuffer& message, Reader reader,
                   const ChargeParsed& charge,
                   RawMessage<v1::TopKRequest>& to) override;
-  /// Each output has an element in raw_output_contents, which is empty if the
-  /// output is in shared memory. Clients rely on this.
+  /// Writes an element of raw_output_contents for each output. The element is
+  /// empty if the output is in shared memory. Clients rely on this.
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
   grpc::ByteBuffer WriteError(const Status& status,
                               const v1::TopKRequest& request) override;

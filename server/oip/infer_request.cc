@@ -118,7 +118,7 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
              "raw_input_contents"));
 }
 
-// If the request has raw contents, sets `raw` to the next of them and
+// If the request has raw contents, sets `raw` to the next contents and
 // increments `next`. Otherwise appends the input's typed contents to `typed`.
 // REQUIRES: at most one call for each of the inputs X and K.
 Status TakeData(const Input& input, const RawInfer& from, size_t& next,
@@ -143,8 +143,8 @@ Status TakeData(const Input& input, const RawInfer& from, size_t& next,
   return {};
 }
 
-// Sets the attribute k to the tensor K if the operator takes a tensor,
-// otherwise to K's only element.
+// Sets the attribute k. Its value is the tensor K if the operator takes a
+// tensor, otherwise the only element of K.
 Status TakeK(const Input& input, const RawInfer& from, size_t& next,
              google::protobuf::Message& attributes) {
   constexpr size_t kMaxBytes = 64;  // longer than any K
@@ -296,7 +296,7 @@ std::string OipField(const std::string& field, const Model& model,
         })) {
       return StrCat("inputs[K]", name.ends_with(kType) ? ".datatype" : "");
     }
-    // In an output's description, a client can set only the data type.
+    // For an output, a client can set only the data type.
     const bool is_output = name.starts_with("output_");
     if (is_output && !name.ends_with(kType)) return "outputs";
     return StrCat("parameters[", Quote(is_k ? "k" : name), "]");

@@ -14,13 +14,14 @@ namespace topk {
 /// Translates an inference request into `to`, which must be empty. Sets
 /// `to.data` to the tensor's raw contents in `from`, if any. Returns
 /// INVALID_ARGUMENT for inputs, outputs and parameters that the model does not
-/// have and for data in the wrong field, and the errors of Regions::Find().
-/// Does not check the operator's rules.
+/// have, and for data in the wrong field. Also returns the errors of
+/// Regions::Find(). Does not check the operator's rules.
 Status ParseInfer(const RawInfer& from, const Model& model,
                   const Regions& regions, RawMessage<v1::TopKRequest>& to);
 
 /// Returns the protocol's path for a field of topk.v1, e.g.
-/// `parameters["axis"]` for `onnx.axis`, or `field` itself if there is none.
+/// `parameters["axis"]` for `onnx.axis`. Returns `field` itself if there is no
+/// such path.
 std::string OipField(const std::string& field, const Model& model,
                      const inference::ModelInferRequest& request);
 

@@ -31,9 +31,9 @@ struct Model {
 /// Returns the versions of all models, grouped by model, in ascending order.
 std::span<const Model> Models();
 
-/// Returns a version of a model, or the newest if `version` is empty. Returns
-/// NOT_FOUND if there is no such model or version, and INVALID_ARGUMENT if
-/// `version` is not a number.
+/// Returns a version of a model, or the newest version if `version` is empty.
+/// Returns NOT_FOUND if there is no such model or version, and INVALID_ARGUMENT
+/// if `version` is not a number.
 Result<const Model*> FindModel(const std::string& name,
                                const std::string& version);
 
@@ -41,7 +41,7 @@ Result<const Model*> FindModel(const std::string& name,
 void Describe(const Model& model, inference::ModelMetadataResponse& metadata);
 void Describe(const Model& model, inference::ModelConfigResponse& response);
 
-/// Returns Quote() with single quotes, as in Triton, because clients search
+/// Like Quote(), but with single quotes as in Triton, because clients search
 /// error messages for quoted names.
 inline std::string SingleQuote(std::string_view text) {
   std::string quoted = Quote(text);

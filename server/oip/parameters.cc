@@ -21,7 +21,7 @@ using google::protobuf::Message;
 using inference::InferParameter;
 
 // Parameters that the protocol reserves, e.g. for sequences and priorities.
-// Some clients always send some of them.
+// Ignored because some clients always send them.
 constexpr std::array<std::string_view, 7> kIgnored = {
     "sequence_id",
     "sequence_start",
@@ -41,9 +41,8 @@ Status WrongType(const std::string& name, std::string_view expected) {
       StrCat("parameter ", Quote(name), " must be ", expected));
 }
 
-// Returns the name of the parameter that sets an attribute. In an output's
-// description, only the data type can be set, because outputs in this protocol
-// are always packed.
+// Returns the name of the parameter that sets an attribute. For an output, only
+// the data type can be set, because outputs in this protocol are always packed.
 std::string ParameterOf(const FieldDescriptor& attribute) {
   const bool is_output =
       attribute.message_type() != nullptr &&
@@ -61,9 +60,8 @@ Status Unknown(const std::string& name, const Message& attributes) {
                                 known, "index_offset"));
 }
 
-// Returns the number of an enum value that is given as a number or a name. The
-// name may omit the enum's prefix, which is taken from the first value,
-// PREFIX_UNSPECIFIED.
+// Reads an enum value from a number or a name. The name may omit the enum's
+// prefix, which is derived from the first value, PREFIX_UNSPECIFIED.
 Result<int> ReadEnum(const std::string& name, const InferParameter& value,
                      const EnumDescriptor& type) {
   if (!value.has_string_param()) {
@@ -164,7 +162,7 @@ Status SetParameters(
 Result<int64_t> ReadInteger(const std::string& name,
                             const InferParameter& value) {
   if (value.has_int64_param()) return value.int64_param();
-  // In Python, True is an int.
+  // Accept a bool: in Python, True is an int.
   if (value.has_bool_param()) return int64_t{value.bool_param()};
   if (value.has_uint64_param() &&
       std::in_range<int64_t>(value.uint64_param())) {

@@ -12,11 +12,11 @@ namespace topk {
 
 /// Sets the operator's attributes and `request.index_offset` from parameters.
 /// `attributes` is the submessage of `request` with the attributes. A parameter
-/// is named like its field in topk.v1. The data type of an output is named e.g.
-/// "output_index.data_type". An enum value is given as its number or its name,
-/// with or without the prefix, in upper or lower case, e.g. "increasing".
+/// has the name of its field in topk.v1. The parameter for an output's data
+/// type is named e.g. "output_index.data_type". An enum value is a number or a
+/// name in upper or lower case, with or without the prefix, e.g. "increasing".
 /// Ignores parameters that the protocol reserves. Returns INVALID_ARGUMENT for
-/// all others.
+/// all other parameters.
 Status SetParameters(
     const google::protobuf::Map<std::string, inference::InferParameter>& from,
     google::protobuf::Message& attributes, v1::TopKRequest& request);

@@ -36,7 +36,7 @@ Status Regions::Register(
   const std::string& name = request.name();
   if (name.empty() || name.size() > kMaxName) {
     return InvalidArgument("SHARED_MEMORY_REGION", "name",
-                           StrCat("a region's name has 1 to ", kMaxName,
+                           StrCat("a region's name must have 1 to ", kMaxName,
                                   " bytes, not ", name.size()));
   }
   v1::SharedMemoryRegion region;
@@ -47,8 +47,8 @@ Status Regions::Register(
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
   if (!opened.ok()) {
-    // The errors name fields of a region `key`. Name the fields of this request
-    // instead.
+    // Open() reports fields of a region that is called `key`. Report the fields
+    // of this request instead.
     Status status = opened.status();
     constexpr std::string_view kPrefix = "key.";
     if (status.field == "key.name") status.field = "key";

@@ -14,9 +14,9 @@
 namespace topk {
 
 /// Maps the names of regions to parts of shared memory objects. As in Triton,
-/// all clients share the names, and every client may use every region, but only
-/// the client that registered a region may unregister it. Each request opens
-/// the object by its name again. Thread-safe.
+/// all clients share the names and may use every region. Only the client that
+/// registered a region may unregister it. Each request opens the object by name
+/// again. Thread-safe.
 class Regions {
  public:
   /// Maximum number of regions, in total and per client.

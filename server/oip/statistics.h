@@ -10,9 +10,9 @@
 
 namespace topk {
 
-/// Counts requests since the start of the server. Thread-safe. Load generators
-/// rely on consistent counts: each request is in all counts of its model or in
-/// none.
+/// Counts requests since the start of the server. Each request is in all counts
+/// of its model or in none, because load generators rely on consistent counts.
+/// Thread-safe.
 class ModelStatistics {
  public:
   ModelStatistics();
@@ -20,7 +20,7 @@ class ModelStatistics {
   /// Counts a request that has just ended.
   void Record(const Model& model, const RequestStats& stats, bool ok);
 
-  /// Writes the statistics of a version of a model.
+  /// Writes the statistics of one version of a model.
   void Describe(const Model& model, inference::ModelStatistics& to) const;
 
  private:

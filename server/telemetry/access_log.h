@@ -37,13 +37,12 @@ struct CallInfo {
 /// info, the rest at debug. Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
-  /// Limited, because clients could otherwise fill a disk with invalid
-  /// requests.
+  /// Without this limit, clients could fill a disk with invalid requests.
   static constexpr int kLinesPerSecond = 100;
 
-  /// `sample` is the fraction of OK requests to log at info, 0 to 1. Requests
-  /// that take longer than `slow_nanoseconds` are slow; 0 means that none are.
-  /// `log` must outlive this object.
+  /// `sample` is the fraction of OK requests to log at info, 0 to 1. If
+  /// `slow_nanoseconds` > 0, requests that take longer are slow. `log` must
+  /// outlive this object.
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 

@@ -25,9 +25,9 @@ class CallSpan {
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 
-  /// Adds a finished request. In a call with many requests, exports a span for
-  /// the request and is thread-safe. Otherwise, adds the request's attributes
-  /// and stages to the call's span.
+  /// Adds a finished request. If `many`, exports a span for the request and may
+  /// be called concurrently. Otherwise, adds the request's attributes and
+  /// stages to the call's span.
   void AddRequest(const v1::TopKRequest& request, const RequestStats& stats,
                   const Status& status);
 

@@ -10,11 +10,11 @@
 
 namespace topk {
 
-/// Maximum number of queued lines. Beyond it, a new line replaces the oldest.
+/// Maximum number of queued lines. A further line replaces the oldest line.
 inline constexpr size_t kMaxWaitingLines = 4096;
 
 /// Returns a logger that writes to `sink`, by default stderr. `level` is one of
-/// spdlog's names, `format` is text or json; see Configure().
+/// spdlog's level names. `format` is text or json; see Configure().
 ///
 /// Logging never blocks: lines wait in a queue until a background thread writes
 /// them. All loggers share the queue and the thread.

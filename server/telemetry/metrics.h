@@ -43,7 +43,7 @@ class Metrics {
   /// Sets the gauge that shows whether the server accepts calls.
   void SetReady(bool ready) { ready_ = ready; }
 
-  /// Adds the metric with the build and the instruction set. Call once.
+  /// Adds topk_build_info, whose labels include `instruction_set`. Call once.
   void SetBuild(const std::string& instruction_set);
 
   /// Returns the registry, to which other components add their metrics.

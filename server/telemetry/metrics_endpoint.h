@@ -15,7 +15,7 @@ namespace topk {
 class MetricsEndpoint {
  public:
   /// Serves the metrics of a registry at host:port. Port 0 picks a free port.
-  /// Returns UNAVAILABLE, naming the address, if it cannot be bound.
+  /// Returns UNAVAILABLE with the address in the message if binding fails.
   static Result<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& address, std::shared_ptr<MetricRegistry> metrics);
   ~MetricsEndpoint();

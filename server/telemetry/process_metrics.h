@@ -8,8 +8,8 @@ namespace topk {
 /// Returns the resident memory in bytes, excluding files and shared memory.
 double AnonymousBytes();
 
-/// Adds the process_* metrics, with the names of Prometheus's client libraries:
-/// memory, CPU time, file descriptors, threads, start time.
+/// Adds the process_* metrics of memory, CPU time, file descriptors, threads
+/// and start time, with the names that Prometheus's client libraries use.
 void AddProcessMetrics(MetricRegistry& registry);
 
 }  // namespace topk

@@ -55,17 +55,17 @@ struct RequestStats {
     return nanoseconds[static_cast<size_t>(stage)];
   }
 
-  /// Returns the nanoseconds of all stages, or 0 if no stage was reached.
+  /// Returns the total time of all stages, or 0 if no stage was reached.
   int64_t TotalNanoseconds() const {
     int64_t sum = 0;
     for (const int64_t stage : nanoseconds) sum += std::max<int64_t>(stage, 0);
     return sum;
   }
 
-  /// Starts the next stage at `when`, the arrival of a message.
+  /// Starts the next stage at `when`, the time when a message arrived.
   void Arrive(Clock::time_point when) { stage_start_ = when; }
 
-  /// Adds the time since the last RecordStage() or Arrive() to a stage.
+  /// Adds the time since the last call of RecordStage() or Arrive() to a stage.
   void RecordStage(Stage stage) {
     const Clock::time_point now = Clock::now();
     int64_t& sum = (*this)[stage];
@@ -77,15 +77,15 @@ struct RequestStats {
   /// Returns when the last recorded stage ended.
   Clock::time_point stages_end() const { return stage_start_; }
 
-  /// Adds the sizes and the execution info of a response. The time since the
-  /// last recorded stage counts as decoding, except the time in the backend.
+  /// Adds the sizes and the execution info of a response. Splits the time since
+  /// the last stage into kCompute (the time in the backend) and kDecode.
   void AddResponse(const v1::TopKResponse& answer);
 
  private:
   Clock::time_point stage_start_{};
 };
 
-/// Maximum bytes of a client's text and of an error message in logs and spans.
+/// Maximum size of a client's text, and of an error message, in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 
@@ -98,8 +98,9 @@ std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 /// The value of a request's property.
 using PropertyValue = std::variant<int64_t, std::string>;
 
-/// Returns the known properties of a request, valid or not, by their names in
-/// the log. Texts have at most kMaxText bytes and may contain any characters.
+/// Returns the known properties of a valid or invalid request, with their names
+/// in the log. Texts have at most kMaxText bytes and may contain any
+/// characters.
 std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     const v1::TopKRequest& request, const RequestStats& stats);
 

@@ -15,8 +15,8 @@
 
 namespace topk {
 
-/// Counts calls and messages and observes latencies in a registry, with the
-/// names and labels of go-grpc-prometheus: grpc_server_started_total,
+/// Counts calls and messages and measures latencies. The metrics have the names
+/// and labels of go-grpc-prometheus: grpc_server_started_total,
 /// grpc_server_handled_total, grpc_server_msg_received_total,
 /// grpc_server_msg_sent_total and grpc_server_handling_seconds. Thread-safe.
 class RpcMetrics {
@@ -57,7 +57,7 @@ class RpcCount {
   void Received() const { method_.received->Increment(); }
   /// Counts a message to the client.
   void Sent() const { method_.sent->Increment(); }
-  /// Counts the call's status when the status is sent. Call once.
+  /// Counts the call's status. Call once, when the status is sent.
   void Handled(int code) const;
 
  private:

@@ -56,10 +56,10 @@ struct Span {
 /// calls nor fills the memory. Thread-safe.
 class SpanExporter {
  public:
-  /// Maximum number of spans in the queue and in a message, without stages.
+  /// Maximum number of spans in the queue and in a message, excluding stages.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
-  /// How long a span may wait for its batch to fill.
+  /// Maximum time that a span waits for its batch to fill.
   static constexpr std::chrono::milliseconds kInterval{1000};
   /// Time limit of one message, including retries.
   static constexpr std::chrono::milliseconds kTimeout{10000};
@@ -79,8 +79,8 @@ class SpanExporter {
   /// Adds the topk_spans_* metrics. This object must outlive all scrapes.
   void AddMetrics(MetricRegistry& registry) const;
 
-  /// The numbers of spans, including stages, that the collector accepted and
-  /// that were dropped because the queue was full.
+  /// The number of spans that the collector accepted, and the number that a
+  /// full queue dropped. Both include stages.
   int64_t exported() const { return exported_; }
   int64_t queue_full() const { return queue_full_; }
 

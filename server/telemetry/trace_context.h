@@ -28,7 +28,7 @@ struct TraceContext {
 
 /// Parses a traceparent header. Sets the trace, the parent and `sampled`.
 /// Accepts version 00, and the first four fields of higher versions. Returns
-/// nullopt if the header is invalid; the caller must then ignore tracestate
+/// nullopt if the header is invalid. The caller must then ignore the tracestate
 /// too.
 std::optional<TraceContext> ParseTraceParent(std::string_view text);
 
@@ -36,7 +36,7 @@ std::optional<TraceContext> ParseTraceParent(std::string_view text);
 /// than printable ASCII and tabs, is dropped as a whole.
 inline constexpr size_t kMaxTraceState = 512;
 
-/// Continues the trace of `traceparent` if it is valid, otherwise begins a
+/// Continues the trace of `traceparent` if it is valid, otherwise begins a new
 /// trace. The result has a new span.
 TraceContext ContinueTrace(std::string_view traceparent,
                            std::string_view tracestate);
@@ -53,9 +53,9 @@ std::string SpanId(uint64_t span);
 
 /// Where spans are sent, and which calls have a span.
 struct TraceConfig {
-  /// The collector: http://host:port or https://host:port; "" = no export.
+  /// The collector: http://host:port or https://host:port. "" disables export.
   std::string endpoint;
-  /// The root certificates for an https collector, in PEM; "" = this machine's.
+  /// The root certificates for https, in PEM. "" means this machine's.
   std::string authorities;
   /// Whether calls with a traceparent follow the caller's sampling decision.
   bool follow_parent = true;

@@ -20,7 +20,7 @@ import (
 	topk "example.com/example/topk/v1"
 )
 
-// request asks for the k largest of four f32. Without data it is a header.
+// request asks for the k largest of four f32. Without data, it is a header.
 func request(id string, k int64, data []byte) *topk.TopKRequest {
 	tensor := &topk.Tensor{DataType: topk.DataType_DATA_TYPE_F32, Shape: []int64{4}}
 	if data != nil {
@@ -51,7 +51,7 @@ func text(values, indices []byte) string {
 	return out
 }
 
-// reason returns the ErrorInfo among the details of an error.
+// reason describes the ErrorInfo in the details of an error.
 func reason(failure *status.Status) string {
 	for _, detail := range failure.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
@@ -67,7 +67,7 @@ func check(err error) {
 	}
 }
 
-// stream sends a tensor in chunks, which may be cut anywhere.
+// stream sends a tensor in chunks, which may split an element.
 func stream(ctx context.Context, client topk.TopKServiceClient, data []byte) {
 	call, err := client.StreamTopK(ctx)
 	check(err)
@@ -98,7 +98,7 @@ func stream(ctx context.Context, client topk.TopKServiceClient, data []byte) {
 	fmt.Println("StreamTopK:", text(values, indices))
 }
 
-// many sends two requests on one stream; the second one is rejected.
+// many sends two requests on one stream. The server rejects the second one.
 func many(ctx context.Context, client topk.TopKServiceClient, data []byte) {
 	call, err := client.ComputeTopKMany(ctx)
 	check(err)

@@ -106,7 +106,7 @@ public class TopK {
         TopK.<TopKRequestChunk, TopKResponseChunk>exchange(
             stub::streamTopK,
             List.of(header, chunk(data.substring(0, 5)), chunk(data.substring(5))))) {
-      // A small response is complete with its header.
+      // The header contains the whole response if the response is small.
       TopKResponse response = chunk.getHeader();
       values = values.concat(response.getValues().getData()).concat(chunk.getValues());
       indices = indices.concat(response.getIndices().getData()).concat(chunk.getIndices());

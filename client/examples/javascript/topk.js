@@ -16,7 +16,7 @@ const details = new protobuf.Root();
 details.resolvePath = (_, file) => path.join(protos, file);
 details.loadSync(["google/rpc/status.proto", "google/rpc/error_details.proto"]);
 
-// Without data it is the header of a stream.
+// Returns a request. Without data, it is the header of a stream.
 function request(id, k, data) {
   return {
     tensor: { dataType: "DATA_TYPE_F32", shape: [4], data },
@@ -35,7 +35,7 @@ function text(values, indices) {
   return parts.join(", ");
 }
 
-// The ErrorInfo among the details of a google.rpc.Status.
+// Describes the ErrorInfo in the details of a google.rpc.Status.
 function reason(status) {
   const url = "type.googleapis.com/google.rpc.ErrorInfo";
   const any = status.details.find((detail) => detail.type_url === url);
@@ -65,7 +65,7 @@ async function stream(client, data) {
   const values = [];
   const indices = [];
   for await (const chunk of call) {
-    // A small response is complete with its header.
+    // The header contains the whole response if the response is small.
     values.push(chunk.header?.values.data ?? chunk.values ?? Buffer.of());
     indices.push(chunk.header?.indices.data ?? chunk.indices ?? Buffer.of());
   }
@@ -73,7 +73,7 @@ async function stream(client, data) {
   console.log("StreamTopK:", text(...joined));
 }
 
-// Sends two requests on one stream; the second one is rejected.
+// Sends two requests on one stream. The server rejects the second one.
 async function many(client, data) {
   const call = client.computeTopKMany({ deadline: Date.now() + 10000 });
   call.write(request("one", 2, data));

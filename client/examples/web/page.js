@@ -26,7 +26,7 @@ async function topK(numbers, k) {
       value: { k: { source: { case: "value", value: BigInt(k) } } },
     },
   });
-  // Copies, because the bytes need not be aligned in the message.
+  // Copy the bytes, because they may be misaligned in the message.
   const bytes = (tensor) => tensor.source.value.slice().buffer;
   return {
     values: new Float32Array(bytes(response.values)),

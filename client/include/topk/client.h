@@ -34,38 +34,38 @@ struct ClientOptions {
   /// addresses with ports, or xds:///name. With xds, the control plane
   /// configures retries and health checks.
   std::string target = "localhost:50051";
-  /// The timeout of calls, unless CallOptions sets another. If it is 0 or less,
-  /// calls fail with DEADLINE_EXCEEDED without being sent.
+  /// The timeout of calls that do not set CallOptions::timeout. If it is 0 or
+  /// less, they fail with DEADLINE_EXCEEDED without being sent.
   std::chrono::milliseconds timeout = std::chrono::minutes(1);
   /// Maximum attempts per call, 1 to 5; 1 disables retries. A call is retried
   /// if it fails with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay
-  /// that ends before the deadline. If the delay ends later, the error is
-  /// returned at once. IsServing() is never retried.
+  /// that ends before the deadline. If the delay ends later, the call returns
+  /// the error at once. IsServing() is never retried.
   ///
   /// Retries are safe because TopK is idempotent. If a server goes away,
   /// StreamTopK() starts again on another server, and ComputeTopKMany()
-  /// continues with the unanswered requests. If a response breaks off, e.g.
+  /// continues with the unanswered requests. If a response is incomplete, e.g.
   /// because a proxy lost its server, the error is UNAVAILABLE with the reason
   /// ANSWER_BROKE_OFF.
   int max_attempts = 4;
   /// Prefix of the user-agent header, before gRPC's own name.
   std::string user_agent = {};
-  /// Whether this client has its own connection. Otherwise, clients in this
-  /// process with equal options share one.
+  /// Whether this client uses a connection of its own. Otherwise, clients in
+  /// this process that have equal options share a connection.
   bool own_connection = false;
   /// Whether to connect through the HTTP proxy set by environment variables
   /// such as http_proxy.
   bool use_http_proxy = true;
 
-  /// Uses TLS 1.2 or later. Any of the next four options implies it. The
-  /// server's certificate must be signed by an authority in `tls_ca` (default:
-  /// this machine's authorities) and have the name `tls_server_name` (default:
-  /// the target's).
+  /// Whether to use TLS 1.2 or later. Implied by each of the next four options.
+  /// The server's certificate must be signed by an authority in `tls_ca`
+  /// (default: this machine's authorities) and be valid for `tls_server_name`
+  /// (default: the name in the target).
   bool tls = false;
-  /// PEM files: the certificate authorities, and the client's own certificate
-  /// and key. Changed files are reloaded. Replace a certificate and its key
-  /// together, e.g. in a directory behind a symbolic link, or connections fail
-  /// in between.
+  /// PEM files with the certificate authorities, the client's certificate and
+  /// its key. The client reloads files that change. Replace a certificate and
+  /// its key together, e.g. by switching a symbolic link to their directory.
+  /// Otherwise, connections fail in between.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
@@ -80,8 +80,8 @@ struct ClientOptions {
   /// unset.
   std::shared_ptr<grpc::ChannelCredentials> credentials = {};
   /// Creates the client's two channels, for calls and for health checks.
-  /// Default: grpc::CreateCustomChannel. Set it to change the arguments, to add
-  /// interceptors, or to return a channel to a fake server.
+  /// Default: grpc::CreateCustomChannel. Set this to change the arguments, to
+  /// add interceptors, or to return a channel to a fake server.
   std::function<std::shared_ptr<grpc::ChannelInterface>(
       const std::string& target,
       const std::shared_ptr<grpc::ChannelCredentials>& credentials,
@@ -97,8 +97,8 @@ struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
   /// Whether ComputeTopK() streams a separate tensor. If unset, a tensor is
-  /// streamed if it is larger than 512 KiB, where streaming is faster, or if
-  /// the request exceeds the server's message limit.
+  /// streamed if it is larger than 512 KiB, because streaming is then faster,
+  /// or if the request exceeds the server's message limit.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};
@@ -110,17 +110,17 @@ struct CallOptions {
 /// Connects at the first call. Distributes calls round-robin and skips servers
 /// whose health check reports NOT_SERVING.
 ///
-/// Each call returns the server's response, or its error with the code, the
+/// Each call returns the server's response or error. An error has the code, the
 /// message, and the reason and field of the google.rpc details. If a response
 /// cannot belong to its request, the error is INTERNAL with the reason
-/// BAD_ANSWER and the response's field. Received messages take at most 64 MiB
-/// plus four times the largest possible responses to the calls in flight.
-/// Compressed messages are rejected.
+/// BAD_ANSWER and the response's field. Received messages use at most 64 MiB of
+/// memory, plus four times the size of the largest possible responses to the
+/// calls in flight. Compressed messages are rejected.
 ///
 /// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. If a
 /// server stops reading a tensor, the call may return up to 10 s after its
-/// deadline; the connection is then closed. A Unix socket is never closed, so
-/// the call may last until the server continues or ends.
+/// deadline, when the connection is closed. Unix sockets are not closed, so the
+/// call may last until the server continues or exits.
 class Client {
  public:
   /// Returns the first error in the options, e.g. an unusable file or a token
@@ -133,16 +133,16 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Sends a request and reads its tensor in place. Uses one message or, for a
-  /// large tensor, a stream.
+  /// Sends a request, without copying its tensor, and returns the response.
+  /// Sends one message, or a stream if the tensor is large.
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 
-  /// As above, but returns at once and calls `done` exactly once: on a gRPC
-  /// thread, or before returning if nothing is sent. The tensor is copied, so
-  /// it may be freed after the return, and is sent in one message. `done` must
-  /// neither block nor destroy the client. The client's destructor cancels such
-  /// calls and waits for them.
+  /// As above, but does not wait for the response. Calls `done` exactly once,
+  /// on a gRPC thread, or before returning if nothing is sent. Copies the
+  /// tensor, which may be freed after this function returns, and sends it in
+  /// one message. `done` must neither block nor destroy the client. The
+  /// client's destructor cancels such calls and waits for them.
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 
@@ -156,8 +156,8 @@ class Client {
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
-  /// As above, but reads the tensor in place and sends it in one message or as
-  /// a stream. `header` is the request, without a tensor source. This is a
+  /// As above, but does not copy the tensor, and sends it in one message or as
+  /// a stream. `header` is the request without a tensor source. This is a
   /// template so that `{}` as the second argument means CallOptions.
   template <std::convertible_to<std::span<const std::byte>> Tensor>
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
@@ -166,26 +166,26 @@ class Client {
     return ComputeSeparateTensor(header, tensor, options);
   }
 
-  /// Streams a tensor of any size, read in place, in chunks of 1 MiB, or less
-  /// if the server's message limit is lower. `header` is the request, without a
-  /// tensor source.
+  /// Streams a tensor of any size without copying it. Each chunk has 1 MiB, or
+  /// less if the server's message limit is lower. `header` is the request
+  /// without a tensor source.
   Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
                                       std::span<const std::byte> tensor,
                                       const CallOptions& options = {}) const;
 
-  /// Sends many requests on one stream and reads their tensors in place. The
+  /// Sends many requests on one stream, without copying their tensors. The
   /// timeout covers the whole stream. Calls `done` on the calling thread with
   /// each request's index and result, in order, as soon as the result arrives.
-  /// If the stream fails, returns its error and calls `done` with that error
-  /// for each unanswered request.
+  /// If the stream fails, calls `done` with the stream's error for each
+  /// unanswered request, and returns the error.
   Status ComputeTopKMany(
       std::span<const Request> requests,
       const std::function<void(size_t, Result<Response>)>& done,
       const CallOptions& options = {}) const;
 
   /// Sends many requests on one stream. The timeout covers the whole stream.
-  /// Returns one result per request, in order. If the stream fails, the
-  /// unanswered requests have its error.
+  /// Returns one result per request, in order. If the stream fails, its error
+  /// is the result of each unanswered request.
   std::vector<Result<v1::TopKResponse>> ComputeTopKMany(
       std::span<const v1::TopKRequest> requests,
       const CallOptions& options = {}) const;
@@ -196,7 +196,7 @@ class Client {
 
   /// Returns whether `service` ("" = the whole server) is SERVING, or NOT_FOUND
   /// if the server has no such service. Also reaches servers that are not
-  /// serving. If there are several servers, asks any of them.
+  /// serving. If there are several servers, asks one of them.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 

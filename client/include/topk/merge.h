@@ -10,29 +10,29 @@
 
 namespace topk {
 
-/// A response for one shard, or a merged response, with those parameters of the
-/// request that responses do not contain.
+/// The response for one shard, or a merged response, with the parameters of the
+/// request that a response does not contain.
 struct PartialAnswer {
-  /// Must have both outputs, packed. A shard shorter than k is requested with
-  /// its length as k.
+  /// Must have both outputs, packed. For a shard that is shorter than k, send a
+  /// request with the shard's length as k.
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;
-  /// The dimension. A negative axis counts from the last.
+  /// A negative axis counts from the last dimension.
   int64_t axis = -1;
   Direction direction = Direction::kLargest;
   /// kIndex for OpenVINO's sort = "index", kValue for all other requests.
   Order order = Order::kValue;
-  /// Where the shard begins on the axis, or 0 if the request set index_offset.
-  /// Added to every index.
+  /// The position of the shard's first element on the axis, or 0 if the request
+  /// set index_offset. Added to every index.
   int64_t index_offset = 0;
 };
 
 /// Merges the responses of all shards, without calling a server. The values and
 /// indices are byte-identical to those of one request for the whole axis. If
-/// the shards have fewer than k elements in total, the result has fewer, too.
-/// The result can be merged again: its bytes do not depend on the grouping or
-/// the order of the shards.
+/// the shards have fewer than k elements in total, the result contains all of
+/// them. The result can be merged again. Its bytes do not depend on how the
+/// shards are grouped or ordered.
 ///
 /// Returns INVALID_ARGUMENT, naming the partial, field, value and rule, if
 /// - the partials differ in their attributes or in a dimension other than the
@@ -40,9 +40,9 @@ struct PartialAnswer {
 /// - a partial has more than k elements along the axis;
 /// - an index does not fit its type;
 /// - values are not in order;
-/// - two partials selected the same index, because their shards overlap or lack
-///   their index_offset (an overlap among elements that were not selected is
-///   not detected);
+/// - two partials contain the same index, because their shards overlap or an
+///   index_offset is missing (an overlap is detected only among the selected
+///   elements);
 /// - outputs are missing, have different types, are in shared memory, or are
 ///   strided (DirectML).
 Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials);

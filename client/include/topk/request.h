@@ -75,8 +75,8 @@ struct DirectMLAttributes {
   bool largest = true;
 };
 
-/// A request for one TopK. Borrows the tensor, which must outlive the calls
-/// that the request is passed to.
+/// A request for one TopK. Borrows the tensor, which must outlive all calls
+/// that use the request.
 class Request {
  public:
   /// Returns a request for k elements of each slice along an axis. The server
@@ -88,13 +88,13 @@ class Request {
   static Request DirectML(Elements tensor, const std::vector<int64_t>& shape,
                           int64_t k, const DirectMLAttributes& attributes = {});
 
-  /// Wraps any message. `tensor` is the tensor's data. It is empty if the
-  /// message has the data or names shared memory.
+  /// Wraps a message. `tensor` is the tensor's data. Omit it if the message has
+  /// the data or refers to shared memory.
   explicit Request(v1::TopKRequest message,
                    std::optional<std::span<const std::byte>> tensor = {})
       : message_(std::move(message)), tensor_(tensor) {}
 
-  /// The message. Use it to set fields that the builders do not.
+  /// Use this to set fields that the functions above do not set.
   v1::TopKRequest& message() { return message_; }
   const v1::TopKRequest& message() const { return message_; }
   std::optional<std::span<const std::byte>> tensor() const { return tensor_; }
@@ -117,8 +117,8 @@ class Response {
   std::span<const T> values() const {
     return View<T>(message_.values());
   }
-  /// Like values(), but for the indices: int64_t for ONNX, int32_t for OpenVINO
-  /// unless `index_type` is "i64", uint32_t for DirectML.
+  /// Like values(), but for the indices. `T` is int64_t for ONNX, int32_t for
+  /// OpenVINO unless `index_type` is "i64", and uint32_t for DirectML.
   template <Element T = int64_t>
   std::span<const T> indices() const {
     return View<T>(message_.indices());

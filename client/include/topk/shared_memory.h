@@ -1,4 +1,4 @@
-// POSIX shared memory for tensors and results, if client and server are on the
+// POSIX shared memory for tensors and results, for a client and a server on the
 // same machine.
 #pragma once
 
@@ -17,16 +17,16 @@ namespace topk {
 /// the object or write a result to it, but only if the server runs as the same
 /// user or as root.
 ///
-/// Do not change a tensor while a request that names it is in flight, or the
-/// result is unspecified.
+/// Do not modify a tensor while a request that uses it is in flight. Otherwise,
+/// the result is unspecified.
 class SharedMemory {
  public:
-  /// Creates an object of `bytes` zero bytes, all of them allocated, that only
-  /// this user may open. If `name` is empty, generates a unique name that
-  /// begins with "/topk", the servers' default prefix. Returns INVALID_ARGUMENT
-  /// if the name exists or is invalid (a valid name begins with a slash and has
-  /// no other slash), or RESOURCE_EXHAUSTED if there is not enough shared
-  /// memory.
+  /// Creates an object of `bytes` zero bytes and allocates its memory. Only
+  /// this user may open the object. If `name` is empty, generates a unique name
+  /// that begins with "/topk", the servers' default prefix. Returns
+  /// INVALID_ARGUMENT if the name exists or is invalid (a valid name begins
+  /// with a slash and has no other slash), or RESOURCE_EXHAUSTED if there is
+  /// not enough shared memory.
   static Result<SharedMemory> Create(const std::string& name, size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;

@@ -39,8 +39,8 @@ _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 @functools.lru_cache(maxsize=None)
 def number_of(name: str) -> Any:
-    """Returns the DataType with a short name, e.g. "f32". Raises ValueError for
-    an unknown name, TypeError if it is not a str."""
+    """Returns the DataType with a short name, e.g. "f32". Raises ValueError if
+    the name is unknown, and TypeError if it is not a str."""
     if not isinstance(name, str):
         raise TypeError(f"the data type is {name!r}, not a name such as 'f32'")
     try:
@@ -72,10 +72,10 @@ def short_name_of(dtype: DType) -> str:
 @functools.lru_cache(maxsize=64)
 def kind_of(dtype: DType, name: Optional[str] = None
             ) -> Tuple[Any, int, Optional[str], DType]:
-    """Returns the DataType of an array's elements, its width in bits, its name
-    if it is smaller than a byte (otherwise None), and the NumPy type of the
-    elements on the wire. `name` is the DataType's short name if it differs from
-    the dtype's. Raises TypeError if the service does not support the type."""
+    """Returns a tuple: the DataType of `dtype`, its width in bits, its short
+    name if it is smaller than a byte (otherwise None), and the NumPy type on
+    the wire. `name` is the short name if `dtype` has a different name. Raises
+    TypeError if the service does not support the type."""
     number = number_of(short_name_of(dtype) if name is None else name)
     name = name_of(number)
     wire = _little_endian(dtype)
@@ -103,9 +103,9 @@ def little_endian(array: Array) -> Array:
 
 
 def ordered_keys(array: Array, name: str) -> Array:
-    """Returns a new array of unsigned numbers in the same order as the
-    elements: -0 equals +0, and all NaNs are equal and above +infinity. An array
-    of a type smaller than a byte must have one element per byte."""
+    """Returns a new array of unsigned numbers that compare like the elements.
+    -0 equals +0, and all NaNs are equal and above +infinity. An array of a type
+    smaller than a byte must have one element per byte."""
     bits: Array = little_endian(array).view(f"<u{array.dtype.itemsize}")
     width = WIDTHS.get(name, 8 * array.dtype.itemsize)
     every, sign = (bits.dtype.type(2**width - 1),
@@ -123,8 +123,8 @@ def ordered_keys(array: Array, name: str) -> Array:
 
 
 def pack(array: Array, name: str) -> Array:
-    """Packs elements smaller than a byte, stored one per byte, into bytes.
-    Raises TypeError if they are stored in larger types, ValueError if an
+    """Packs elements smaller than a byte. The array has one element per byte.
+    Raises TypeError if its dtype is larger than a byte, and ValueError if an
     element is out of range."""
     if array.dtype.itemsize != 1:
         raise TypeError(f"elements of {name} come in one byte each, not in "
@@ -144,7 +144,7 @@ def pack(array: Array, name: str) -> Array:
 
 def unpack(data: Array, count: int, dtype: DType,
            name: str) -> Array:
-    """Reverses pack() for `count` elements."""
+    """Unpacks `count` elements that pack() has packed."""
     width = WIDTHS[name]
     bits = np.unpackbits(data, count=count * width,
                          bitorder="big" if name == "u1" else "little")

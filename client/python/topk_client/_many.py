@@ -3,7 +3,7 @@ streams.
 
 After a retryable failure, a new stream continues with the requests that have no
 response. If a response may be longer than the stream's channel can receive, the
-stream ends before that request and the next stream begins with it.
+stream ends before the response's request, and the next stream begins with it.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ class _Pending:
         # stream has its own deque, because gRPC may still read the deque of an
         # ended stream.
         self._unsent: Deque[Call] = collections.deque()
-        # The exception of the caller's iterator or of an invalid request.
-        # Hidden from gRPC, which would log a traceback, or wait for requests
-        # until the deadline.
+        # The error of the caller's iterator or of an invalid request. Hidden
+        # from gRPC, which would log a traceback or wait for requests until the
+        # deadline.
         self._mistake: Optional[BaseException] = None
 
     def _renew(self) -> Deque[Call]:
@@ -78,8 +78,8 @@ class PendingCalls(_Pending):
         self._taking = threading.Lock()
 
     def begin(self) -> Deque[Call]:
-        """Begins a stream. Returns its unsent calls. There are none only if all
-        calls have been answered."""
+        """Begins a stream and returns its unsent calls. Returns no calls only
+        if all calls have been answered."""
         unsent = self._renew()
         self._wait(unsent)
         self.check_requests()
@@ -132,8 +132,8 @@ class AsyncPendingCalls(_Pending):
         return unsent
 
     async def _wait(self, unsent: Deque[Call]) -> bool:
-        """See PendingCalls._wait. Cancelling the call does not cancel the
-        caller's iterator, since that would end the iterator. The next stream
+        """See PendingCalls._wait(). Cancelling the call does not cancel the
+        caller's iterator, because that would end the iterator. The next stream
         waits for the same request."""
         if not unsent:
             if self._taking is None:

@@ -26,7 +26,7 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
 
     The results are byte-identical to those of one server over the whole array.
     They have one chunk of k along the axis, and the array's chunks along all
-    other axes. Compute both at once with dask.compute(values, indices), since
+    other axes. Compute both at once with dask.compute(values, indices), because
     they share the work.
 
     Args:
@@ -34,7 +34,7 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
         dask.array.asanyarray accepts.
       k: 1 .. the size along the axis.
       largest: whether to select the largest elements.
-      order: "value" or "index", what to sort the selected elements by.
+      order: whether to sort the selected elements by "value" or by "index".
       servers: Client targets, as seen from the workers. A worker uses them in
         turn, and tries the next one if a server is unreachable. With one topkd
         on each machine, pass "localhost:50051" or "unix:/run/topk.sock".
@@ -50,8 +50,8 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     repeats its calls. If no server answers a call, the task raises TopKError
     after a second or two, which counts as one of the task's retries.
 
-    Raises ValueError for arguments that no server could answer, and for chunks
-    of unknown size along the axis.
+    Raises ValueError for arguments that every server would reject, and for
+    chunks of unknown size along the axis.
     """
     array = da.asanyarray(array)
     question = _shards.Question.of(k, axis, array.ndim, largest, order,

@@ -14,7 +14,7 @@ CODES = {code.value[0]: code for code in grpc.StatusCode}
 # that replaces it.
 _UNHEALTHY = "backend unhealthy"
 _DRAINING = "the server is draining: its health check reports NOT_SERVING"
-# Longer delays are treated as a server's mistake or an attack, and shortened.
+# Longer delays are a server's mistake or an attack, so they are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
 _OTHER_NAME = ("the server's certificate has another name: pass "
@@ -169,8 +169,8 @@ def from_status(status: status_pb2.Status) -> TopKError:
 
 
 def _add_pushback(error: TopKError, milliseconds: str) -> None:
-    """Applies the grpc-retry-pushback-ms trailer as gRPC's own retries do: any
-    value but a number of milliseconds >= 0 forbids a retry."""
+    """Applies the grpc-retry-pushback-ms trailer as gRPC's own retries do. Any
+    value other than a number of milliseconds >= 0 forbids a retry."""
     if not re.fullmatch(r"[0-9]+", milliseconds):
         error._may_retry = False
     elif error.retry_delay is None:

@@ -32,7 +32,7 @@ class Partial:
       k: the requested number of elements. A shard may have fewer.
       axis: -r .. r-1 for arrays of rank r. Stored as 0 .. r-1.
       largest: whether the largest elements were selected.
-      order: "value" or "index", what the elements are sorted by.
+      order: whether the elements are sorted by "value" or by "index".
       data_type: the element type, named as in Request.data_type. By default,
         the type of the values' dtype.
     """
@@ -69,7 +69,7 @@ class Partial:
     def of(cls, answer: Answer, spec: Spec, *, k: Optional[int] = None,
            data_type: Optional[str] = None) -> "Partial":
         """Returns a server's answer for a shard as a Partial. `k` is the number
-        of elements to select from the whole axis; pass it if the shard is
+        of elements to select from the whole axis. Pass it if the shard is
         shorter. Raises ValueError if the answer lacks the values or the
         indices."""
         if answer.values is None or answer.indices is None:
@@ -80,14 +80,14 @@ class Partial:
 
 def merge(partials: Iterable[Partial],
           offsets: Optional[Sequence[int]] = None) -> Partial:
-    """Returns the result for all shards together. Associative and commutative.
+    """Merges the results for the shards. Associative and commutative.
 
     The result is again a Partial, with min(k, the total number of elements in
     the partials) elements along the axis.
 
-    Indices must be positions on the whole axis. Either the requests had an
-    index_offset, or pass `offsets`: one number for each partial, which is added
-    to the indices of the partial.
+    Indices must be positions on the whole axis. Either set index_offset in the
+    requests, or pass `offsets`, which has a number for each partial to add to
+    its indices.
 
     Raises ValueError if
     - there are no partials,

@@ -13,9 +13,9 @@ from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
 
-# A partial result with indices that start at 0, and the sum of its shards'
-# sizes along the axis, which is the index offset of the next part. Thus no
-# shard's size need be known in advance.
+# A partial result whose indices start at 0, and the total size of its shards
+# along the axis. This size is the index offset of the next part, so the sizes
+# of the shards need not be known in advance.
 _Part = Tuple[Partial, int]
 
 
@@ -39,14 +39,14 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
           array with that number of dimensions, cut along each of them;
         - a Ray dataset, whose rows are the first axis.
       k: 1 .. the size along the axis.
-      order: "value" or "index", what to sort the selected elements by.
+      order: whether to sort the selected elements by "value" or by "index".
       servers, shared_memory, data_type, client_options: see
         topk_client.dask.topk.
       split_every: how many partial results are merged at once, at least 2.
       column: the column of the dataset that contains the arrays.
 
     Returns:
-      Two object arrays of references, arranged as the shards, with one
+      Two object arrays of references, arranged like the shards, with one
       reference along the axis. For a dataset, two datasets with the column
       "data".
 

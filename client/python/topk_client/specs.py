@@ -91,7 +91,7 @@ class _Attributes:
             for field in dataclasses.fields(self)})
 
     def _fill(self, message: Any) -> None:
-        """Sets the fields whose attributes differ from their defaults, since
+        """Sets the fields whose attributes differ from their defaults, because
         operator versions without an attribute reject it. REQUIRES: this object
         was returned by _converted()."""
         defaults = {field.name: field.default
@@ -223,7 +223,7 @@ class OpenVINO(Operator):
 
 @dataclasses.dataclass(frozen=True)
 class TensorDesc(_Attributes):
-    """DML_BUFFER_TENSOR_DESC of an output. Omitted attributes are derived.
+    """An output's DML_BUFFER_TENSOR_DESC. The server derives unset attributes.
 
     Attributes:
       data_type: for the indices "u32" or "u64"; for the values the input's

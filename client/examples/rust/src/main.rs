@@ -18,7 +18,7 @@ use topk::{top_k_response_chunk as response_chunk, top_k_result};
 type Client = TopKServiceClient<Channel>;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Asks for the k largest of four f32. Without data it is the header of a stream.
+/// Asks for the k largest of four f32. Without data, it is a stream's header.
 fn request(id: &str, k: i64, data: Option<Vec<u8>>) -> topk::TopKRequest {
     topk::TopKRequest {
         tensor: Some(topk::Tensor {
@@ -61,7 +61,7 @@ fn text(values: &[u8], indices: &[u8]) -> String {
     parts.join(", ")
 }
 
-/// The ErrorInfo among the details of an error.
+/// Describes the ErrorInfo in the details of an error.
 fn reason(status: &pb::Status) -> String {
     let url = "type.googleapis.com/google.rpc.ErrorInfo";
     let detail = status.details.iter().find(|any| any.type_url == url);
@@ -71,7 +71,7 @@ fn reason(status: &pb::Status) -> String {
     }
 }
 
-/// Sends a tensor in chunks, which may be cut anywhere.
+/// Sends a tensor in chunks, which may split an element.
 async fn stream(client: &mut Client, data: &[u8]) -> Result<()> {
     let chunks = [
         request_chunk::Content::Header(request("", 2, None)),
@@ -86,7 +86,7 @@ async fn stream(client: &mut Client, data: &[u8]) -> Result<()> {
     let (mut values, mut indices) = (Vec::new(), Vec::new());
     while let Some(chunk) = responses.next().await {
         match chunk?.content {
-            // A small response is complete with its header.
+            // The header contains the whole response if the response is small.
             Some(response_chunk::Content::Header(header)) => {
                 values.extend(bytes(header.values));
                 indices.extend(bytes(header.indices));
@@ -100,7 +100,7 @@ async fn stream(client: &mut Client, data: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Sends two requests on one stream; the second one is rejected.
+/// Sends two requests on one stream. The server rejects the second one.
 async fn many(client: &mut Client, data: &[u8]) -> Result<()> {
     let requests = [("one", 2), ("two", 9)].map(|(id, k)| request(id, k, Some(data.to_vec())));
     let call = client.compute_top_k_many(tokio_stream::iter(requests)).await?;
