@@ -1,6 +1,6 @@
-// Happens-before annotations for ThreadSanitizer. Needed when a library that is
-// not instrumented passes work between threads, because ThreadSanitizer would
-// report a race. No-ops in other builds.
+// Happens-before annotations for ThreadSanitizer. They prevent false reports if
+// an uninstrumented library passes work between threads. No-ops in other
+// builds.
 #pragma once
 
 #include <utility>
@@ -15,8 +15,9 @@ extern "C" void __tsan_release(void* address);
 
 namespace topk {
 
-/// Declares that this thread's earlier writes happen before whatever another
-/// thread does after it calls AnnotateHappensAfter() with the same address.
+/// Declares that this thread's earlier actions happen before anything that
+/// another thread does after calling AnnotateHappensAfter() with the same
+/// address.
 inline void AnnotateHappensBefore([[maybe_unused]] const void* address) {
 #ifdef TOPK_TSAN
   __tsan_release(const_cast<void*>(address));
@@ -40,7 +41,7 @@ inline void WidenRace() {
 }
 
 /// Wraps a function that an uninstrumented library copies and calls on its own
-/// threads. Whatever the creator did before happens before each call.
+/// threads. The creator's earlier actions happen before each call.
 template <class Fn>
 class HandedOver {
  public:
