@@ -17,7 +17,7 @@ bool IsHostPort(std::string_view address, int min_port);
 std::string TargetError(std::string_view target);
 
 /// Returns true for a Unix socket address in gRPC's format: unix:path or
-/// unix-abstract:name. A host name may also begin with "unix".
+/// unix-abstract:name. Host names that merely begin with "unix" do not count.
 bool IsUnixAddress(std::string_view address);
 
 /// Returns true if `address`, a host with or without a port, is this machine:

@@ -1,5 +1,5 @@
 // Estimates a bound that at least k elements of a row reach. With a good bound,
-// the scan of the row finds only few more than k elements.
+// the scan of the row finds only a few more than k elements.
 //
 // Algorithm: computes the maxima of groups of elements (simd/bound-inl.h), in a
 // whole row of medium length or in a sample of a long row. In a whole row, at

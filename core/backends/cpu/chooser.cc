@@ -10,7 +10,7 @@
 namespace topk::cpu {
 namespace {
 
-// The L2 budget of a copied tile, or of the state of a tile of columns.
+// The L2 budget, in bytes, of a copied tile or of the state of a column tile.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
 // The minimum width of a column tile. Narrower tiles read too little per page.
 constexpr int64_t kMinTile = 256;
@@ -20,9 +20,9 @@ constexpr int64_t kMaxCopied = 128;
 // The maximum number of slices in other tiles: rows, sub-byte columns, and
 // columns that are read in several blocks.
 constexpr int64_t kMaxTile = 1024;
-// The memory budget of a tile of slices that are sorted whole.
+// The memory budget, in bytes, of a tile of slices that are sorted whole.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
-// The L1 budget of a block of a slice that is copied alone.
+// The L1 budget, in bytes, of a block of a slice that is copied alone.
 constexpr int64_t kRowBytes = int64_t{1} << 14;
 // The approximate number of columns to which narrow tensors are folded.
 constexpr int64_t kFoldWidth = 64;
@@ -33,8 +33,7 @@ int64_t AxisStride(const Plan& plan) {
   return plan.input.strides[static_cast<size_t>(plan.axis)];
 }
 
-// Returns the approximate time per slice on the slower of the machines that
-// were measured.
+// Returns the approximate time per slice, as measured on the slower machine.
 double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   const auto n = static_cast<double>(DistinctElements(plan));
   const auto k = static_cast<double>(plan.k);
@@ -52,7 +51,7 @@ double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   }
 }
 
-// Returns Schedule::row_factor.
+// Returns the row_factor of a kColumns schedule.
 int64_t RowFactor(const Plan& plan) {
   return std::clamp(kFoldWidth / plan.inner, int64_t{1},
                     std::max(plan.n / (8 * plan.k), int64_t{1}));
@@ -123,8 +122,8 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
       n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
-// Returns the maximum cost of a run on one thread, for tasks of `task`
-// nanoseconds.
+// Returns the maximum cost of a plan that runs on one thread, if tasks take
+// `task` nanoseconds.
 Size SerialNanoseconds(double task) {
   return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
                   kTaskNanoseconds);
@@ -296,7 +295,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // If a poller thread may feed a chunk, it must not enter an arena.
+    // A fold that a poller thread may feed must not enter an arena.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
     // Slices with different outer indices arrive one after another.

@@ -149,7 +149,7 @@ class ElementFold final : public Fold {
     return plan_.slices() * plan_.n - position_ - buffered_;
   }
 
-  // Adds `count` elements, which start at a unit.
+  // Adds `count` elements, starting at a unit boundary.
   void AddUnits(const std::byte* units, int64_t count) {
     if (!type_.packed()) return Add(units, count);
     count = std::min(count, Left());  // the last byte may have unused bits
@@ -162,7 +162,7 @@ class ElementFold final : public Fold {
                  });
   }
 
-  // Adds the next elements of the tensor, which have whole bytes.
+  // Adds the next elements of the tensor, which are already unpacked.
   void Add(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;
     const int64_t whole = plan_.n * inner;

@@ -36,8 +36,8 @@ inline constexpr int64_t kVectorBytes = 64;
 
 /// The state of adjacent columns: the k best keys of each column so far, best
 /// first, and their indices. The data of a block of columns is stored together.
-/// After all blocks, there is a limit for each column, which only the kernel
-/// reads.
+/// The limits of all columns follow the blocks. Only the kernel reads the
+/// limits.
 template <class Key>
 struct ColumnState {
   /// The number of columns in a block.
@@ -114,8 +114,8 @@ struct Kernels {
   /// aligned and have room for whole vectors.
   void (*rank)(const Key* keys, int64_t count, Key* ranks);
 
-  /// Selects from the rows from `begin` on. Stops at a row that needs the path
-  /// for long rows. Returns the first row that is not done.
+  /// Selects from the rows, starting with row `begin`. Stops at a row that
+  /// needs the path for long rows. Returns the first row that is not done.
   int64_t (*select_short_rows)(const Encoder& encoder,
                                const ShortRows<Key>& rows, int64_t begin);
 

@@ -5,9 +5,9 @@
 // the bound. From then on, an element enters only if its key exceeds the bound.
 //
 // Why: nearly every element of a long slice costs only one comparison. In the
-// worst case, an ascending slice, every `slack` elements cost a search for the
-// k-th key of the buffer. That is O(1) per element, because slack is at least
-// k.
+// worst case, an ascending slice, each group of `slack` elements costs a search
+// for the k-th key of the buffer. That is O(1) per element, because slack is at
+// least k.
 //
 // Ties: candidates are always in ascending order of index. An element whose key
 // equals the bound has a higher index than every candidate and ranks behind
@@ -89,7 +89,7 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
 template <class Key>
 class Selection {
  public:
-  /// Kernels::kth.
+  /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
   /// Creates an empty selection. The buffer holds at most min(n, k + slack)
@@ -113,7 +113,7 @@ class Selection {
                                    (sizeof(Key) + sizeof(Element));
   }
 
-  /// The argument of the constructor.
+  /// The cancellation that was passed to the constructor. May be null.
   const Cancellation* cancellation() const { return cancellation_; }
 
   /// Offers an element with its bits, because several bit patterns may share a
@@ -150,9 +150,8 @@ class Selection {
   }
 
   /// Keeps the k best candidates, in ascending order of index. If elements
-  /// changed between two reads, there may be fewer than k candidates: zeros are
-  /// added, so that there are always k. REQUIRES: at least k elements were
-  /// offered.
+  /// changed between two reads, there may be fewer than k candidates. In this
+  /// case, adds zeros. REQUIRES: at least k elements were offered.
   void Finish() {
     if (keys_.size() > k_) Reselect();
     if (keys_.size() == k_) return;
@@ -167,8 +166,7 @@ class Selection {
     bounded_ = false;
   }
 
-  /// Whether there is a bound, and the bound. The keys of new candidates must
-  /// exceed the bound.
+  /// The bound that the keys of new candidates must exceed if bounded().
   bool bounded() const { return bounded_; }
   Key bound() const { return bound_; }
 

@@ -80,8 +80,8 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Returns whether a tile's outputs are computed as rows and then copied to
-  // their places. The short-rows kernel writes only rows. Whole columns are
-  // faster to write several at a time.
+  // their places. The short-rows kernel writes only rows. It is also faster to
+  // write several whole columns together.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;

@@ -19,8 +19,9 @@ namespace topk::cuda {
 /// returns the status of the lane.
 class CudaFold final : public Fold {
  public:
-  /// `plan`, `cancellation` and `architecture` must outlive this object. The
-  /// device has this architecture. A chunk has `chunk_positions` positions.
+  /// `plan`, `cancellation` and `architecture` must outlive this object.
+  /// `architecture` is that of the device. A chunk has `chunk_positions`
+  /// positions.
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
            const Cancellation* cancellation)
@@ -37,7 +38,7 @@ class CudaFold final : public Fold {
         architecture_(architecture),
         lane_(std::move(lane)) {}
 
-  // The fold owns device memory.
+  // Returns false, because the fold owns device memory.
   bool OutlivesBackend() const override { return false; }
 
   Execution Finish() override {
@@ -198,7 +199,7 @@ class CudaFold final : public Fold {
   const std::unique_ptr<Lane> lane_;
   std::array<Buffer, 2> buffers_;
   int current_ = 0;
-  // The best items so far of the unfinished batch.
+  // The best items of the unfinished batch so far.
   Items carried_;
   // The next position to compute, out of all outer * n positions.
   int64_t next_position_ = 0;

@@ -67,7 +67,8 @@ struct ItemTypes {
   /// Returns an order by index alone. The lowest index has the greatest order.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
-  /// Returns the index in an order. With kByIndex, this is a ByIndex() order.
+  /// Returns the index that `order` contains. If `arrangement` is kByIndex,
+  /// `order` is a result of ByIndex().
   TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
                                           Arrangement arrangement) {
     if (arrangement == Arrangement::kByIndex) order >>= kHalf;

@@ -109,7 +109,7 @@ struct SelectTask {
   /// requested, or if the slices continue after this tile.
   void* values = nullptr;
   void* indices = nullptr;
-  /// 4 or 8.
+  /// The size of an index, in bytes: 4 or 8.
   int index_bytes = 8;
   int64_t index_offset = 0;
 

@@ -27,7 +27,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Kernels::raise_maxima.
+/// Implements Kernels::raise_maxima.
 template <class Key, bool kFloat>
 void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
                  const std::byte* elements, int64_t count, Key* maxima,
@@ -68,7 +68,7 @@ void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
   }
 }
 
-/// Kernels::kth.
+/// Implements Kernels::kth.
 template <class Key>
 Key Kth(const Key* keys, int64_t count, int64_t k) {
   const Tag<Key> d;

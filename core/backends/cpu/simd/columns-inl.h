@@ -5,8 +5,8 @@
 // for every column. The elements of an axis position are compared with the
 // limits, one vector of columns at a time. A limit is the number that the key
 // of the last level encodes. If any element of a vector is better, the whole
-// vector is inserted: in each column, a level keeps its element, or takes the
-// new element or the element of the level above.
+// vector is inserted: in each column, a level keeps its element, takes the new
+// element, or takes the element of the level above.
 //
 // Why: loads are contiguous even in narrow tensors. A vector without better
 // elements costs one comparison, and most vectors have none if n is large
@@ -78,7 +78,7 @@ inline constexpr int64_t kStrip = 32;
 inline constexpr int64_t kRowsAhead = 2;
 inline constexpr int64_t kBytesAhead = 8192;
 
-/// Kernels::feed_columns for the columns begin .. end - 1, at most a strip.
+/// Like FeedColumns(), for at most a strip: the columns begin .. end - 1.
 template <class Key, bool kFloat>
 HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
                           const ColumnState<Key>& state,
@@ -153,7 +153,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
   }
 }
 
-/// Kernels::feed_columns.
+/// Implements Kernels::feed_columns.
 template <class Key, bool kFloat>
 void FeedColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                  const ColumnState<Key>& state, const std::byte* elements,

@@ -52,7 +52,7 @@ HWY_INLINE void TransposeSquare(D d, V (&v)[kVectors]) {
   }
 }
 
-/// Kernels::transpose.
+/// Implements Kernels::transpose.
 template <class Key>
 void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
                int64_t pitch, std::byte* transposed, int64_t transposed_pitch) {
@@ -90,7 +90,7 @@ void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
   for (int64_t r = whole_rows; r < rows; ++r) copy(r, 0, columns);
 }
 
-/// Kernels::unpack_halves.
+/// Implements Kernels::unpack_halves.
 inline void UnpackHalves(const std::byte* packed, int64_t count,
                          std::byte* elements) {
   const Tag<uint16_t> words;

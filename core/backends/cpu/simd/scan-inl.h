@@ -1,8 +1,8 @@
 // Finds the elements of a long row that exceed a bound, for a small k.
 //
-// Algorithm: a probe (probe.h) first tests the maximum of 4 vectors. Only if
-// the maximum passes are the vectors tested one by one. The results are words
-// of mask bits, and the positions of the elements that pass are appended.
+// Algorithm: a probe (probe.h) first tests the maximum of 4 vectors. The
+// vectors are tested one by one only if the maximum passes. The results are
+// words of mask bits, and the positions of the elements that pass are appended.
 //
 // Why: with a good bound, nearly every block fails the first test. This test
 // costs two or three instructions per vector, which is less than the transfer
@@ -32,7 +32,7 @@ namespace topk::cpu::HWY_NAMESPACE {
 /// The number of vectors in a block.
 inline constexpr int64_t kBlockVectors = 4;
 
-/// Kernels::scan.
+/// Implements Kernels::scan.
 template <class Key>
 Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
              uint32_t* positions, int64_t room) {
@@ -71,7 +71,7 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   return {count, found};
 }
 
-/// Kernels::scan_columns.
+/// Implements Kernels::scan_columns.
 template <class Key, bool kFloat>
 int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                     const std::byte* elements, int64_t count, const Key* bounds,

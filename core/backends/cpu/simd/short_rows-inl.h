@@ -324,7 +324,7 @@ class ShortRowSelector {
   Slots slots_[kRows];
 };
 
-/// Kernels::select_short_rows.
+/// Implements Kernels::select_short_rows.
 template <class Key, bool kFloat>
 int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
                         const ShortRows<Key>& rows, int64_t begin) {

@@ -1,4 +1,4 @@
-// Sorts a few keys by counting, or within the lanes of vectors.
+// Sorts a few keys, by counting or with a sorting network in vector lanes.
 //
 // Counting: the position of a key is the number of keys that rank before it,
 // which are the greater keys and the equal keys in front of it. Comparing each
@@ -31,7 +31,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Kernels::rank.
+/// Implements Kernels::rank.
 template <class Key>
 void Rank(const Key* keys, int64_t count, Key* ranks) {
   const Tag<Key> d;
@@ -221,7 +221,7 @@ class RowNetwork {
     }
   }
 
-  /// SortKeyEncoder::Bits(), for vectors.
+  /// The vector version of SortKeyEncoder::Bits().
   template <class Half>
   HWY_INLINE hn::Vec<Half> BitsOf(Half d, hn::Vec<Half> key) const {
     if constexpr (kFloat) {

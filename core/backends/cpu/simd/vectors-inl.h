@@ -132,7 +132,7 @@ class VectorEncoder {
   }
 
   /// Returns a mask of the elements that may exceed the keys of the limits: all
-  /// that do, and all NaNs. Takes two instructions, while a key takes nine.
+  /// that do, and all NaNs. Takes two instructions. Computing a key takes nine.
   /// REQUIRES: floats have 32 or 64 bits.
   HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
     if constexpr (kFloat) {
@@ -262,7 +262,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
   return count;
 }
 
-/// A copy of `count` elements, padded with zeros to a word.
+/// A copy of `count` elements, padded with zeros to kWord elements.
 template <class Key>
 struct PaddedWord {
   PaddedWord(const std::byte* elements, int64_t count) {
@@ -272,7 +272,7 @@ struct PaddedWord {
   alignas(kVectorBytes) std::byte bytes[kWord * sizeof(Key)];
 };
 
-/// Returns a mask of the first `count` of 64 bits.
+/// Returns a word whose lowest `count` bits are set.
 HWY_INLINE uint64_t FirstBits(int64_t count) {
   return count >= kWord ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }
