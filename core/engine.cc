@@ -270,7 +270,7 @@ Size TensorStream::FeedNanoseconds(Size bytes) const {
 Size TensorStream::FinishNanoseconds() const {
   const PreparedRequest& request = state_->request;
   const Plan& plan = *request.plan;
-  // A strided tensor is computed when all of it has arrived.
+  // A strided tensor is computed only when all of its data has arrived.
   if (!plan.input.packed) return request.cost.nanoseconds;
   // A fold on the CPU writes each slice when its last element arrives, but
   // packs sub-byte values only at the end, at up to 1 ns each.

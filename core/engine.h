@@ -19,7 +19,7 @@ namespace topk {
 
 /// The options of an engine.
 struct EngineOptions {
-  /// 0 = AvailableProcessors().
+  /// The number of threads. 0 means AvailableProcessors().
   int threads = 0;
   Limits limits;
   BackendOptions backends = {};
@@ -69,7 +69,7 @@ class Engine {
   Result<PreparedRequest> PrepareStream(const v1::TopKRequest& header) const;
 
   /// Runs a prepared request. Returns CANCELLED within a few milliseconds of
-  /// Cancel(); a null cancellation never cancels. REQUIRES: the chunks have the
+  /// Cancel(). A null cancellation never cancels. REQUIRES: the chunks have the
   /// total length that was passed to Prepare().
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
                                const Cancellation* cancellation) const;

@@ -133,7 +133,7 @@ class Backend {
   virtual int threads() const = 0;
 
   /// Chooses how to run a plan. `plan` must outlive the result. Returns
-  /// UNIMPLEMENTED if this backend cannot run the plan; the last backend of the
+  /// UNIMPLEMENTED if this backend cannot run the plan. The last backend of the
   /// registry runs all plans.
   virtual Result<std::unique_ptr<const PreparedPlan>> Prepare(
       const Plan& plan) const = 0;

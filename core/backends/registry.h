@@ -26,7 +26,7 @@ std::vector<std::string> BackendNames();
 /// The operator's options for backends.
 struct BackendOptions {
   /// kAutoBackend, or the name of a backend. A named backend runs every plan
-  /// that it supports; the last backend runs the rest.
+  /// that it supports. The last backend runs the rest.
   std::string choice = kAutoBackend;
   /// The maximum memory to use on each device, in bytes. 0 means half of the
   /// memory of the device.

@@ -10,7 +10,7 @@ namespace topk {
 static_assert(std::endian::native == std::endian::little,
               "the wire is little-endian and is read in place");
 
-/// An element type. The numbers are those of topk.v1.DataType.
+/// An element type. The values equal those of topk.v1.DataType.
 enum class DType : int {
   kF16 = 1,
   kBF16 = 2,

@@ -31,9 +31,9 @@ inline void AnnotateHappensAfter([[maybe_unused]] const void* address) {
 #endif
 }
 
-/// Makes races more likely to show in tests: sleeps in ThreadSanitizer builds,
-/// so that other threads run. Place it between two steps that must look atomic
-/// to other threads, and after handing an object to another thread.
+/// Sleeps in ThreadSanitizer builds, so that other threads run and tests find
+/// more races. Place it between two steps that must look atomic to other
+/// threads, and after handing an object to another thread.
 inline void WidenRace() {
 #ifdef TOPK_TSAN
   std::this_thread::sleep_for(std::chrono::microseconds(100));

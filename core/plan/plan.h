@@ -16,7 +16,7 @@ namespace topk {
 
 /// The arrangement of a tensor's elements in its data.
 struct Layout {
-  /// In elements, one per dimension.
+  /// The strides, in elements. There is one per dimension.
   std::vector<int64_t> strides;
   /// The length of the tensor's data, in bytes. Padding may follow the data of
   /// an input and is ignored.
@@ -25,7 +25,7 @@ struct Layout {
   bool packed = true;
 };
 
-/// The elements to select from each slice, and the outputs.
+/// The parameters of a selection and its outputs.
 struct Selected {
   DType dtype = DType::kF32;
   int64_t k = 0;

@@ -73,7 +73,7 @@ std::vector<MessagePiece> PiecesOf(
   {
     CodedOutputStream out(&stream);
     out.EnableAliasing(true);
-    // A PieceStream cannot fail.
+    // Serialization cannot fail, because a PieceStream accepts all writes.
     static_cast<void>(message.SerializeToCodedStream(&out));
   }
   return stream.Take();

@@ -62,7 +62,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
   // A sort needs its input, its output and a copy of the input for CUB, plus 20
   // % for CUB's histograms.
   const double sorted = 3.2 * (positions + (carries ? k : 0)) * inner * item;
-  // Carried, kept and arranged items.
+  // The carried, kept and arranged items.
   const double kept = 3 * k * batches * inner * item;
   const double outputs = 2 * k * batches * inner * (element + 8);
   return static_cast<int64_t>(std::min(chunks + sorted + kept + outputs, kMax));
@@ -71,9 +71,9 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   // One thread copies to pinned memory, which is slower than PCIe.
   constexpr double kCopyBytesPerNanosecond = 9;
-  // Opening a lane and waiting for the result.
+  // The time to open a lane and to wait for the result.
   constexpr double kFixedNanoseconds = 40000;
-  // One call of a CUB algorithm: a few launches and a scratch allocation.
+  // The time of a call to CUB: a few launches and a scratch allocation.
   constexpr double kCallNanoseconds = 25000;
   constexpr double kDeviceBytesPerNanosecond = 1000;
 
