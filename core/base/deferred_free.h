@@ -11,8 +11,8 @@ namespace topk {
 /// The minimum size of a deferred free, in bytes. Freeing this much takes 2 ms.
 inline constexpr size_t kLargeBytes = size_t{32} << 20;
 
-/// Returns the pages of `memory` to the OS, and discards their content.
-/// Releases small blocks, because the OS blocks all allocations meanwhile.
+/// Returns the pages of `memory` to the OS, which discards their content. Works
+/// in small steps, because no thread can allocate during a step.
 void DropPages(void* memory, size_t bytes) noexcept;
 
 /// Enqueues `memory` for the background thread, which drops its first `bytes`

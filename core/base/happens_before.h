@@ -15,9 +15,8 @@ extern "C" void __tsan_release(void* address);
 
 namespace topk {
 
-/// Declares that this thread's earlier actions happen before anything that
-/// another thread does after calling AnnotateHappensAfter() with the same
-/// address.
+/// Declares that this thread's earlier actions happen before another thread's
+/// actions after AnnotateHappensAfter() with the same address.
 inline void AnnotateHappensBefore([[maybe_unused]] const void* address) {
 #ifdef TOPK_TSAN
   __tsan_release(const_cast<void*>(address));
@@ -41,7 +40,7 @@ inline void WidenRace() {
 }
 
 /// Wraps a function that an uninstrumented library copies and calls on its own
-/// threads. The creator's earlier actions happen before each call.
+/// threads. Everything that the creator did before happens before each call.
 template <class Fn>
 class HandedOver {
  public:

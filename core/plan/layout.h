@@ -34,8 +34,8 @@ enum class Overlap { kNo, kYes, kUndecided };
 inline constexpr int kOverlapSteps = 4000;
 
 /// Returns whether two elements have the same position. Exact for nested
-/// strides and up to two dimensions. Otherwise kUndecided if kOverlapSteps
-/// steps do not suffice. REQUIRES: MakeLayout() accepts `shape` and `strides`.
+/// strides and up to two dimensions. Otherwise, returns kUndecided if
+/// kOverlapSteps steps do not suffice. REQUIRES: MakeLayout() accepts both.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

@@ -78,7 +78,7 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
 /// Returns the smallest k for which slices are copied to rows even if kColumns
-/// supports them. From this k on, too many elements would enter the state.
+/// supports them, because too many elements would enter the state of a column.
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to

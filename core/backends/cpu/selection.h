@@ -284,7 +284,7 @@ class Selection {
     ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
     keys_.resize(k_);
     elements_.resize(k_);
-    // Not below a bound on trial, because elements below it were dropped.
+    // Keep at least the bound on trial, because elements below it were dropped.
     bound_ = bounded_ ? std::max(bound_, least) : least;
     bounded_ = true;
     ++reselections_;

@@ -116,8 +116,8 @@ class VectorEncoder {
     }
   }
 
-  /// Returns the limit of a key for Exceed(). For floats, this is the number,
-  /// negated for SMALLEST, or a NaN for the keys of NaNs.
+  /// Returns the limit of a key for Exceed(). For floats, this is the number
+  /// with this key, negated for SMALLEST. The key of NaNs gives a NaN.
   HWY_INLINE V Limit(V key) const {
     if constexpr (!kFloat) {
       return key;
@@ -196,8 +196,8 @@ class VectorProbe {
     });
   }
 
-  /// Returns whether any element of `kVectors` vectors may pass the probe. If
-  /// false, none passes. Compares only once, with the maximum of all vectors.
+  /// Returns false only if no element of `kVectors` vectors passes the probe.
+  /// Compares only once, with the maximum of all vectors.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
