@@ -34,8 +34,8 @@ enum class Overlap { kNo, kYes, kUndecided };
 inline constexpr int kOverlapSteps = 4000;
 
 /// Returns whether two elements have the same position. Exact for nested
-/// strides and up to two dimensions. Otherwise, returns kUndecided if
-/// kOverlapSteps steps do not suffice. REQUIRES: MakeLayout() accepts both.
+/// strides or at most two dimensions. Otherwise, may return kUndecided after
+/// kOverlapSteps steps. REQUIRES: MakeLayout() accepts `shape` and `strides`.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

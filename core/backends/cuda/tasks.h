@@ -8,7 +8,7 @@
 
 namespace topk::cuda {
 
-/// The rule that gives the key of an element: an element type and a direction.
+/// The element type and the direction, which determine the keys.
 struct KeyRule {
   /// The type's sign and infinity, shifted to the top bits of the key.
   uint64_t sign = 0;
