@@ -16,9 +16,9 @@ namespace topk {
 /// that `plan` allows for the input's data.
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
-/// Allocates the response's tensors, filled with zeros, and returns the outputs
-/// to write to. The response must not be moved until they are written. After a
-/// cancellation (null = never), the outputs may be too short to use.
+/// Allocates zeroed output tensors in `response`, and returns them for writing.
+/// `response` must not be moved before they are written. After a cancellation
+/// (null = never), the outputs may be too short and must not be used.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
 

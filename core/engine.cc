@@ -25,7 +25,7 @@ void AddTypes(std::span<const DType> types,
   for (const DType type : types) field->Add(static_cast<int>(type));
 }
 
-// Returns the cost if either of two backends may run the request.
+// Returns the cost of a request that may run on either of two backends.
 Cost MaxCost(const Cost& a, const Cost& b) {
   return {std::max(a.input_bytes, b.input_bytes),
           std::max(a.output_bytes, b.output_bytes),
@@ -33,8 +33,8 @@ Cost MaxCost(const Cost& a, const Cost& b) {
           std::max(a.nanoseconds, b.nanoseconds)};
 }
 
-// A fold allocates a selection for each column when the header arrives. A small
-// header must not cost more memory than a response may.
+// A fold allocates a selection for each column when the header arrives. Limit
+// the columns, so that a small header cannot cost more memory than a response.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;
@@ -126,7 +126,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
                        request.prepared->EstimateNanoseconds()) {
       continue;
     }
-    // The last backend runs the request if this one fails.
+    // The request falls back to the last backend if this backend fails.
     request.cost = MaxCost(request.cost, (*prepared)->CostOf(arrival));
     request.prepared = *std::move(prepared);
     if (chosen) break;
@@ -230,8 +230,8 @@ TensorStream::TensorStream(std::unique_ptr<State> state)
 TensorStream::TensorStream(TensorStream&&) noexcept = default;
 
 TensorStream::~TensorStream() {
-  // An unfinished stream may hold a lot of memory, which is slow to free. Free
-  // device memory now, because it must not outlive its device.
+  // Free large memory in the background, because it takes long. Free device
+  // memory now, because it must not outlive its device.
   if (state_ == nullptr) return;
   const Cost& cost = state_->request.cost;
   if (cost.output_bytes + cost.working_bytes >= kLargeBytes &&
@@ -270,7 +270,7 @@ Size TensorStream::FeedNanoseconds(Size bytes) const {
 Size TensorStream::FinishNanoseconds() const {
   const PreparedRequest& request = state_->request;
   const Plan& plan = *request.plan;
-  // A strided tensor is computed when all of it has arrived.
+  // A strided tensor is computed only when all of its data has arrived.
   if (!plan.input.packed) return request.cost.nanoseconds;
   // A fold on the CPU writes each slice when its last element arrives, but
   // packs sub-byte values only at the end, at up to 1 ns each.
@@ -303,7 +303,7 @@ Result<v1::TopKResponse> TensorStream::Finish() {
   const Execution execution = state.fold->Finish();
   state.computing += std::chrono::steady_clock::now() - start;
   if (IsCancelled(state.cancellation)) return Cancelled();
-  // No fallback: the chunks are gone.
+  // No fallback, because earlier chunks are no longer available.
   if (!execution.status.ok()) return execution.status;
   SetExecution(execution, state.computing, state.response);
   return std::move(state.response);

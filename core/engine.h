@@ -17,9 +17,9 @@
 
 namespace topk {
 
-/// The resources of an engine.
+/// The options of an engine.
 struct EngineOptions {
-  /// 0 = AvailableProcessors().
+  /// The number of threads. 0 means AvailableProcessors().
   int threads = 0;
   Limits limits;
   BackendOptions backends = {};
@@ -28,8 +28,8 @@ struct EngineOptions {
 /// The state of all devices other than the CPU.
 struct DeviceReport {
   std::vector<DeviceState> devices;
-  /// Requests that fell back to the CPU because a device failed, and because a
-  /// device had no memory left.
+  /// The numbers of requests that fell back to the CPU because a device failed
+  /// (lost), or because a device had no memory left (full).
   int64_t fallbacks_lost = 0;
   int64_t fallbacks_full = 0;
 };
@@ -69,7 +69,7 @@ class Engine {
   Result<PreparedRequest> PrepareStream(const v1::TopKRequest& header) const;
 
   /// Runs a prepared request. Returns CANCELLED within a few milliseconds of
-  /// Cancel(); a null cancellation never cancels. REQUIRES: the chunks have the
+  /// Cancel(). A null cancellation never cancels. REQUIRES: the chunks have the
   /// total length that was passed to Prepare().
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
                                const Cancellation* cancellation) const;
@@ -104,14 +104,13 @@ class Engine {
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 
-/// A request whose tensor arrives in chunks. Holds the outputs and the
-/// selections in progress; stores the whole tensor only if it is strided.
+/// A request whose tensor arrives in chunks. Keeps the outputs and the
+/// selections in progress. Stores the whole tensor only if it is strided.
 class TensorStream {
  public:
   /// Starts a stream that Engine::PrepareStream() prepared. `engine` and
-  /// `cancellation` (null = never cancelled) must outlive the stream. After
-  /// Cancel(), this function and the next call of Feed() or Finish() return
-  /// CANCELLED.
+  /// `cancellation` (null = never cancelled) must outlive the stream. After a
+  /// cancellation, this function, Feed() and Finish() return CANCELLED.
   static Result<TensorStream> Start(const Engine& engine,
                                     PreparedRequest request,
                                     const Cancellation* cancellation);
@@ -123,7 +122,7 @@ class TensorStream {
   Size FeedNanoseconds(Size bytes) const;
   Size FinishNanoseconds() const;
 
-  /// Takes the next bytes. Returns INVALID_ARGUMENT if there are more bytes
+  /// Processes the next bytes. Returns INVALID_ARGUMENT if there are more bytes
   /// than the tensor has.
   Status Feed(std::span<const std::byte> chunk);
 

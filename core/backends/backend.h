@@ -16,15 +16,15 @@
 
 namespace topk {
 
-/// The chunks of a tensor's data. Chunks may end anywhere.
+/// The chunks of a tensor's data. A chunk may end within an element.
 using Chunks = std::span<const std::span<const std::byte>>;
 
-/// How a tensor arrives: in one chunk, in several chunks that are all there at
-/// the start, or in chunks that arrive one after another.
+/// How a tensor arrives: in one chunk, in several chunks that are all available
+/// at the start, or in a stream of chunks.
 enum class Arrival { kWhole, kChunks, kStream };
 
-/// The memory for the outputs: plan.values.bytes and plan.indices.bytes, zeroed
-/// by the caller. An output that the plan does not want is empty.
+/// The memory for the outputs: plan.values.bytes and plan.indices.bytes. The
+/// caller must zero it. An output that was not requested is empty.
 struct Outputs {
   std::span<std::byte> values;
   std::span<std::byte> indices;
@@ -36,8 +36,8 @@ struct Execution {
   std::string_view kernel;
   std::string_view instruction_set;
   /// UNAVAILABLE if a device failed, RESOURCE_EXHAUSTED if a device ran out of
-  /// memory. The outputs are then undefined. The last backend of the registry
-  /// always succeeds.
+  /// memory. In both cases, the outputs are undefined. The last backend in the
+  /// registry always succeeds.
   Status status = {};
 };
 
@@ -61,7 +61,7 @@ class Fold {
       : missing_(static_cast<size_t>(plan.input.bytes)) {}
   virtual ~Fold() = default;
 
-  /// Takes the next bytes of the tensor's data. A chunk may end within an
+  /// Processes the next bytes of the tensor's data. A chunk may end within an
   /// element. Ignores padding.
   void Feed(std::span<const std::byte> chunk) {
     chunk = chunk.first(std::min(chunk.size(), missing_));
@@ -69,7 +69,7 @@ class Fold {
     if (!chunk.empty()) Take(chunk);
   }
 
-  /// Writes the rest of the outputs. REQUIRES: all of plan.input.bytes were
+  /// Writes the remaining outputs. REQUIRES: all plan.input.bytes bytes were
   /// fed.
   virtual Execution Finish() = 0;
 
@@ -84,7 +84,7 @@ class Fold {
 };
 
 /// A plan that one backend will run. Thread-safe. The plan and the backend must
-/// outlive it.
+/// outlive this object.
 ///
 /// A null cancellation never cancels. After a cancellation, a computation skips
 /// unstarted work and returns soon, and its outputs are undefined. The caller
@@ -93,12 +93,12 @@ class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
 
-  /// Returns the typical duration of Run() with all its threads. Used to choose
-  /// between backends. The costs below are upper bounds on CPU time instead.
+  /// Returns the typical wall time of Run(). Used to choose between backends.
+  /// In contrast, the costs below are upper bounds on the total CPU time.
   virtual int64_t EstimateNanoseconds() const = 0;
 
-  /// Returns the cost of Run() on one chunk or several, or of a fold over a
-  /// stream.
+  /// Returns the cost of Run() on one chunk or on several chunks, or of a fold
+  /// over a stream.
   virtual Cost CostOf(Arrival arrival) const = 0;
 
   /// Returns an upper bound on the CPU time of one Fold::Feed() of `bytes`
@@ -108,13 +108,13 @@ class PreparedPlan {
   /// Computes the result from all chunks of the tensor. Uses only the calling
   /// thread if there is one chunk, CostOf() is at most kSerialNanoseconds, and
   /// the backend computes on the CPU. REQUIRES: the chunks have at least
-  /// plan.input.bytes.
+  /// plan.input.bytes bytes.
   virtual Execution Run(Chunks chunks, const Outputs& outputs,
                         const Cancellation* cancellation) const = 0;
 
-  /// Starts a fold over a tensor that arrives in chunks. The errors are those
-  /// of Execution::status. This object, `outputs` and `cancellation` must
-  /// outlive the fold.
+  /// Starts a fold over a tensor that arrives in chunks. Returns the same
+  /// errors as Execution::status. This object, `outputs` and `cancellation`
+  /// must outlive the fold.
   virtual Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const = 0;
 };
@@ -133,12 +133,12 @@ class Backend {
   virtual int threads() const = 0;
 
   /// Chooses how to run a plan. `plan` must outlive the result. Returns
-  /// UNIMPLEMENTED if this backend cannot run the plan; the last backend of the
+  /// UNIMPLEMENTED if this backend cannot run the plan. The last backend of the
   /// registry runs all plans.
   virtual Result<std::unique_ptr<const PreparedPlan>> Prepare(
       const Plan& plan) const = 0;
 
-  /// The state of each device other than the CPU.
+  /// Returns the state of each device other than the CPU.
   virtual std::vector<DeviceState> Devices() const { return {}; }
 };
 

@@ -24,7 +24,7 @@ Status CheckCpu() {
 }
 
 std::unique_ptr<Backend> MakeCpu(int threads, const BackendOptions&) {
-  // Throws if there is no set rather than silently using another one.
+  // Throws if the set is not available, rather than silently using another.
   return MakeCpuBackend(threads, *ForcedOrBest());
 }
 
@@ -49,7 +49,7 @@ std::unique_ptr<Backend> MakeCuda(int, const BackendOptions&) {
 
 struct Row {
   const char* name;
-  /// Returns OK, or why this process cannot use the backend.
+  /// Returns OK, or the reason why this process cannot use the backend.
   Status (*check)();
   /// Returns null if there is no device after all. REQUIRES: check() is OK.
   std::unique_ptr<Backend> (*make)(int threads, const BackendOptions& options);

@@ -12,30 +12,30 @@
 namespace topk {
 
 /// The environment variable that sets the instruction set of the CPU backend,
-/// for tests and measurements. If unset or empty, the best that the machine
-/// supports is used.
+/// for tests and measurements. If it is unset or empty, the backend uses the
+/// best set that the machine supports.
 inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 
-/// Chooses the backend with the lowest estimated time for each plan.
+/// The choice of the backend with the lowest time estimate for each plan.
 inline constexpr char kAutoBackend[] = "auto";
 
 /// Returns the names of all backends, including those that were not built in,
 /// in the order in which they are tried. The last backend accepts every plan.
 std::vector<std::string> BackendNames();
 
-/// An operator's choice.
+/// The operator's options for backends.
 struct BackendOptions {
   /// kAutoBackend, or the name of a backend. A named backend runs every plan
-  /// that it supports; the last backend runs the rest.
+  /// that it supports. The last backend runs the rest.
   std::string choice = kAutoBackend;
-  /// The maximum memory to use on each device, in bytes; 0 = half of the
-  /// device.
+  /// The maximum memory to use on each device, in bytes. 0 means half of the
+  /// memory of the device.
   int64_t device_memory_bytes = 0;
 };
 
-/// Returns OK, or why this process must not start: INVALID_ARGUMENT if the
+/// Returns INVALID_ARGUMENT if this process must not start: the environment
 /// variable names an instruction set that is unknown or that this machine
-/// cannot run, or if the chosen backend was not built in or has no device.
+/// cannot run, or the chosen backend was not built in or has no device.
 Status CheckEnvironment(const BackendOptions& options = {});
 
 /// Returns the backends in the order in which they are tried. The last backend

@@ -5,8 +5,8 @@
 
 namespace topk {
 
-/// A flag that cancels a computation. Thread-safe. Cancellation is permanent,
-/// so a cancelled computation may skip any work: its final check sees the flag.
+/// A thread-safe flag that cancels a computation. Cancellation is permanent, so
+/// a cancelled computation may skip any work: its final check sees the flag.
 class Cancellation {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }

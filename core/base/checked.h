@@ -32,14 +32,14 @@ inline bool AddWithin(int64_t limit, int64_t amount,
 }
 
 /// A nonnegative count of bytes, elements or nanoseconds. Sums and products
-/// saturate at 2^63 - 1, differences at 0, so that the estimate for a hostile
-/// request is huge rather than negative.
+/// saturate at 2^63 - 1, and differences saturate at 0. The estimate for a
+/// hostile request is therefore huge rather than negative.
 class Size {
  public:
   static constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
   constexpr Size() = default;
-  // Implicit. Clamps the count to the range 0 to kMax.
+  // Implicit. Clamps `count` to the range 0 to kMax.
   constexpr Size(std::integral auto count)  // NOLINT(runtime/explicit)
       : count_(std::cmp_less(count, 0)         ? 0
                : std::cmp_greater(count, kMax) ? kMax

@@ -8,16 +8,16 @@
 
 namespace topk {
 
-/// The minimum size of a deferred free, in bytes. Freeing it takes 2 ms.
+/// The minimum size of a deferred free, in bytes. Freeing this much takes 2 ms.
 inline constexpr size_t kLargeBytes = size_t{32} << 20;
 
-/// Returns pages whose content is no longer needed to the OS, in small blocks:
-/// while the OS releases a block, no thread of the process can allocate.
+/// Returns the pages of `memory` to the OS, which discards their content. Works
+/// in small steps, because no thread can allocate during a step.
 void DropPages(void* memory, size_t bytes) noexcept;
 
-/// Passes the first `bytes` of `memory` to DropPages() and then calls `free`,
-/// on the background thread, or on the calling thread if enqueuing fails.
-/// Memory that is still enqueued at process exit is freed then.
+/// Enqueues `memory` for the background thread, which drops its first `bytes`
+/// with DropPages() and calls `free`. If enqueuing fails, calls `free` on this
+/// thread. Memory that is still enqueued at process exit is freed then.
 void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept;
 
 /// Deletes an object on the background thread, possibly at process exit.
@@ -35,7 +35,7 @@ struct DeferredFreeAllocator {
   DeferredFreeAllocator() = default;
   template <class U>
   DeferredFreeAllocator(const DeferredFreeAllocator<U>&) {
-  }  // NOLINT: as allocators convert
+  }  // NOLINT: allocators convert implicitly
 
   T* allocate(size_t count) { return std::allocator<T>().allocate(count); }
   void deallocate(T* p, size_t count) noexcept {

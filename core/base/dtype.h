@@ -10,7 +10,7 @@ namespace topk {
 static_assert(std::endian::native == std::endian::little,
               "the wire is little-endian and is read in place");
 
-/// An element type. The numbers are those of topk.v1.DataType.
+/// An element type. The values equal those of topk.v1.DataType.
 enum class DType : int {
   kF16 = 1,
   kBF16 = 2,
@@ -40,10 +40,10 @@ enum class DType : int {
 /// A row of the table: everything that the rest of the code knows about a type.
 ///
 /// Elements smaller than 8 bits are packed without gaps across the whole
-/// tensor. The first element of a byte has the lowest bits, but the highest bit
-/// if elements have one bit. Computations use one byte per element, with the
-/// element in the highest bits (see packing.h). `sign`, `infinity` and
-/// `mantissa_bits` describe that byte.
+/// tensor. The first element of a byte is in its lowest bits, except that the
+/// first 1-bit element is in the highest bit. Computations use one byte per
+/// element, with the element in the highest bits (see packing.h). `sign`,
+/// `infinity` and `mantissa_bits` describe that byte.
 struct DTypeInfo {
   DType type;
   /// The user-visible name, e.g. "f32".
@@ -54,10 +54,10 @@ struct DTypeInfo {
   int bytes;
   /// True if elements compare like IEEE 754 (sign and magnitude, NaN).
   bool is_float;
-  /// Integers: the xor mask that gives unsigned order. Floats: the sign bit.
+  /// Integers: XOR mask for sorting as unsigned. Floats: the sign bit.
   uint64_t sign;
   /// Floats: the bits of the largest magnitude that is not NaN. This is
-  /// +infinity if the type has it.
+  /// infinity if the type has an infinity.
   uint64_t infinity;
   /// Floats: the number of mantissa bits, which are the lowest bits.
   int mantissa_bits = 0;
@@ -87,30 +87,30 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kU4, "u4", 4, 1, false, 0, 0},
     {DType::kU6, "u6", 6, 1, false, 0, 0},
     {DType::kI4, "i4", 4, 1, false, 0x80, 0},
-    // The sixteen values ascend with their codes.
+    // The sixteen values increase with their codes.
     {DType::kNF4, "nf4", 4, 1, false, 0, 0},
     // No infinity, no NaN.
     {DType::kF4E2M1, "f4e2m1", 4, 1, true, 0x80, 0x70, 1},
     // No infinity, one NaN per sign.
     {DType::kF8E4M3, "f8e4m3", 8, 1, true, 0x80, 0x7E, 3},
     {DType::kF8E5M2, "f8e5m2", 8, 1, true, 0x80, 0x7C, 2},
-    // Ascending powers of two. The largest code is the only NaN.
+    // Powers of two in ascending order. The largest code is the only NaN.
     {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
 };
 
 /// Returns the row of a type. REQUIRES: `type` is an enumerator.
 const DTypeInfo& InfoOf(DType type);
 
-/// Returns the row with this number or name, or null.
+/// Returns the row with this number or name, or null if there is none.
 const DTypeInfo* FindDType(int number);
 const DTypeInfo* FindDType(std::string_view name);
 
-/// Sets *bytes to the size of `count` packed row-major elements. Returns false
-/// if the size overflows. REQUIRES: count >= 0.
+/// Sets *bytes to the size of a contiguous tensor of `count` elements. Returns
+/// false if the size overflows. REQUIRES: count >= 0.
 bool CheckedBytes(const DTypeInfo& type, int64_t count, int64_t* bytes);
 
 /// Returns the largest value of an index type, capped at the int64 maximum.
-/// REQUIRES: I32, I64, U32 or U64.
+/// REQUIRES: `index_type` is I32, I64, U32 or U64.
 int64_t MaxIndex(DType index_type);
 
 }  // namespace topk

@@ -1,9 +1,9 @@
-// A deleter for types of C libraries.
+// A deleter for objects of C libraries.
 #pragma once
 
 namespace topk {
 
-/// The deleter of a type that kFree() frees, e.g. FreeWith<X509_free>.
+/// A std::unique_ptr deleter that calls kFree(), e.g. FreeWith<X509_free>.
 template <auto kFree>
 struct FreeWith {
   template <class T>

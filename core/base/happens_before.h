@@ -1,6 +1,6 @@
-// Happens-before annotations for ThreadSanitizer. Needed when a library that is
-// not instrumented passes work between threads, because ThreadSanitizer would
-// report a race. No-ops in other builds.
+// Happens-before annotations for ThreadSanitizer. They prevent false reports if
+// an uninstrumented library passes work between threads. No-ops in other
+// builds.
 #pragma once
 
 #include <utility>
@@ -15,8 +15,8 @@ extern "C" void __tsan_release(void* address);
 
 namespace topk {
 
-/// Declares that this thread's earlier writes happen before whatever another
-/// thread does after it calls AnnotateHappensAfter() with the same address.
+/// Declares that this thread's earlier actions happen before another thread's
+/// actions after AnnotateHappensAfter() with the same address.
 inline void AnnotateHappensBefore([[maybe_unused]] const void* address) {
 #ifdef TOPK_TSAN
   __tsan_release(const_cast<void*>(address));
@@ -30,9 +30,9 @@ inline void AnnotateHappensAfter([[maybe_unused]] const void* address) {
 #endif
 }
 
-/// Makes races more likely to show in tests: sleeps in ThreadSanitizer builds,
-/// so that other threads run. Place it between two steps that must look atomic
-/// to other threads, and after handing an object to another thread.
+/// Sleeps in ThreadSanitizer builds, so that other threads run and tests find
+/// more races. Place it between two steps that must look atomic to other
+/// threads, and after handing an object to another thread.
 inline void WidenRace() {
 #ifdef TOPK_TSAN
   std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -40,7 +40,7 @@ inline void WidenRace() {
 }
 
 /// Wraps a function that an uninstrumented library copies and calls on its own
-/// threads. Whatever the creator did before happens before each call.
+/// threads. Everything that the creator did before happens before each call.
 template <class Fn>
 class HandedOver {
  public:

@@ -11,7 +11,7 @@
 namespace topk {
 
 /// Parses the whole text as a decimal number. Returns nullopt if the text is
-/// malformed or the number is not finite: NaN would pass range checks.
+/// malformed or not finite, because NaN would pass range checks.
 inline std::optional<double> ParseNumber(std::string_view text) {
   double number = 0;
   const char* end = text.data() + text.size();

@@ -2,8 +2,8 @@
 // middle, then the halves, then the quarters, so that each element ends up in
 // its own byte. Packing does the same steps in reverse.
 //
-// Eight elements of any width take a dozen instructions, even if they straddle
-// bytes, without a table or special instructions. This is faster than memory.
+// Eight elements of any width take a dozen ordinary instructions and no table,
+// even if elements straddle bytes. This is faster than memory.
 #include "core/base/packing.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Packing {
   static constexpr int kShift = 8 - kBits;
   // Whether the first element of a byte is in the highest bits.
   static constexpr bool kHighFirst = kBits == 1;
-  // Masks of the first element, pair or half in each lane.
+  // Masks that select the first element, pair or half in each lane.
   static constexpr uint64_t kLow8 = LowBits(kBits, 16);
   static constexpr uint64_t kLow16 = LowBits(2 * kBits, 32);
   static constexpr uint64_t kLow32 = LowBits(4 * kBits, 64);
@@ -42,7 +42,7 @@ struct Packing {
     return x << kShift;
   }
 
-  // Loads a group by words. Assembling it in memory would stall the load.
+  // Loads a group word by word. Assembling the group in memory would stall.
   static uint64_t Load(const std::byte* group) {
     using Low =
         std::conditional_t<(kBits >= 4), uint32_t,

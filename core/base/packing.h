@@ -8,17 +8,17 @@
 
 namespace topk {
 
-/// The smallest number of elements that fills whole bytes at every width.
+/// The smallest number of elements that occupy whole bytes at every width.
 inline constexpr int64_t kPackedGroup = 8;
 
 /// Unpacks `count` elements of a packed tensor, starting at element `first`,
-/// into one byte each: the element in the highest bits, and zeros below. Reads
-/// only the bytes that contain these elements. REQUIRES: type.packed().
+/// into the highest bits of one byte each. The other bits are 0. Reads only the
+/// bytes that contain these elements. REQUIRES: type.packed().
 void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
             int64_t count, std::byte* bytes);
 
 /// The reverse of Unpack() with first = 0. Writes ceil(count * type.bits / 8)
-/// bytes and sets the unused bits of the last one to zero. REQUIRES:
+/// bytes and sets the unused bits of the last byte to 0. REQUIRES:
 /// type.packed().
 void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
           std::byte* packed);
@@ -27,11 +27,11 @@ void Pack(const DTypeInfo& type, const std::byte* bytes, int64_t count,
 /// bits of the result.
 uint64_t ReadBits(const DTypeInfo& type, const std::byte* data, int64_t i);
 
-/// Sign-extends an element's bits. REQUIRES: a signed integer type.
+/// Sign-extends an element. REQUIRES: `type` is a signed integer type.
 int64_t SignExtended(const DTypeInfo& type, uint64_t bits);
 
-/// Returns the integer in a tensor of one element. U64 is capped at 2^63 - 1.
-/// REQUIRES: !type.is_float, and `data` has type.bytes bytes.
+/// Returns the value of an integer tensor with one element. Caps U64 values at
+/// 2^63 - 1. REQUIRES: !type.is_float, and `data` has type.bytes bytes.
 int64_t ReadInteger(const DTypeInfo& type, const std::byte* data);
 
 }  // namespace topk

@@ -11,8 +11,8 @@ namespace topk {
 namespace {
 
 // Returns the path of the cgroup with controller `wanted` ("" for cgroup v2),
-// or "". `table` is /proc/self/cgroup; its lines are
-// "<id>:<controllers>:<path>".
+// or "" if there is none. `table` is the content of /proc/self/cgroup. Its
+// lines are "<id>:<controllers>:<path>".
 std::string CgroupPath(const std::string& table, const std::string& wanted) {
   std::istringstream lines(table);
   std::string id;
@@ -29,7 +29,7 @@ std::string CgroupPath(const std::string& table, const std::string& wanted) {
   return "";
 }
 
-// Returns the lowest quota of the cgroup and its parents, or 0.
+// Returns the lowest quota of the cgroup and its parents, or 0 if unlimited.
 template <class ReadQuota>
 int MinQuota(const std::string& controller, ReadQuota read_quota) {
   int least = 0;
@@ -90,7 +90,7 @@ int AvailableProcessors() {
   if (sched_getaffinity(0, sizeof(mask), &mask) == 0) {
     count = CPU_COUNT(&mask);
   } else {
-    // The mask cannot hold more than CPU_SETSIZE processors.
+    // The kernel may support more processors than fit into a cpu_set_t.
     count = static_cast<int>(std::thread::hardware_concurrency());
   }
   const int quota = QuotaOfThisProcess();

@@ -8,7 +8,7 @@ namespace topk {
 
 /// Returns the number of threads that can run in parallel, at least 1. This is
 /// the number of processors in the affinity mask, or the cgroup quota (v2
-/// cpu.max, v1 cfs_quota_us) if it is lower. Fractions of a processor round up.
+/// cpu.max, v1 cfs_quota_us) if the quota is lower. Fractions round up.
 int AvailableProcessors();
 
 /// Returns the number of processors that a cgroup quota grants, rounded up, or
@@ -20,10 +20,10 @@ int ProcessorsOfQuota(const std::string& quota);
 std::string ReadKernelFile(const std::string& path);
 
 /// Returns the folders of this process's cgroup and its parents, up to the root
-/// of the hierarchy. The limits of all of them apply. `controller` is "" for
-/// cgroup v2, or the name of a v1 controller, e.g. "memory". In a container,
-/// the folders may not exist, except for the root, which is that of the
-/// container.
+/// of the hierarchy. The limits of all these cgroups apply. `controller` is ""
+/// for cgroup v2, or the name of a v1 controller, e.g. "memory". In a
+/// container, possibly only the root folder exists. It is the container's own
+/// cgroup.
 std::vector<std::string> CgroupFolders(const std::string& controller);
 
 }  // namespace topk

@@ -1,15 +1,15 @@
-// Encodes elements as unsigned keys that sort in rank order. This is the only
-// place that handles NaN, signed zeros and sign bits, for all backends. C++17
-// and constexpr, so that device compilers accept it.
+// Encodes elements as unsigned keys that sort in rank order. This file alone
+// defines the order of NaNs, signed zeros and negative numbers, for all
+// backends. Limited to constexpr C++17, so that device compilers accept it.
 #pragma once
 
 namespace topk {
 
-/// Maps the raw bits of an element to an unsigned key. Descending keys are in
-/// rank order: for LARGEST, -0 = +0 and all NaNs are equal and come first; for
+/// Maps the raw bits of an element to an unsigned key. Greater keys rank first.
+/// For LARGEST, -0 equals +0, and all NaNs are equal and rank first. For
 /// SMALLEST, the order is reversed.
 ///
-/// All types with the same width and kind share an instantiation.
+/// All integer types of the same width share an instantiation. So do floats.
 template <class Key, bool kFloat>
 struct SortKeyEncoder {
   Key sign;

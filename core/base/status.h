@@ -38,33 +38,33 @@ struct [[nodiscard]] Status {
   /// A stable UPPER_SNAKE name for programs, e.g. K_EXCEEDS_DIMENSION.
   std::string reason;
   /// The path of the offending request field, e.g. "tensor.shape[1]", or "". If
-  /// a quota is exceeded, its owner: "server", or "client:" and the caller's
-  /// key.
+  /// a quota is exceeded, the owner of the quota: "server", or "client:"
+  /// followed by the caller's key.
   std::string field;
-  /// A message for people. Names the value and the rule.
+  /// A human-readable message that names the value and the rule.
   std::string message;
-  /// RESOURCE_EXHAUSTED: the delay before retrying the same request; 0 if
-  /// waiting does not help.
+  /// For RESOURCE_EXHAUSTED: the delay before retrying the same request, or 0
+  /// if waiting does not help.
   std::chrono::milliseconds retry_after{0};
 
   bool ok() const { return code == Code::kOk; }
 };
 
-/// Returns INVALID_ARGUMENT: the operator's specification forbids the request.
+/// Returns INVALID_ARGUMENT, for requests that break an operator's rule.
 Status InvalidArgument(std::string_view reason, std::string_view field,
                        std::string message);
 
-/// Returns UNIMPLEMENTED: the request is valid but not supported here.
+/// Returns UNIMPLEMENTED, for valid requests that are not supported here.
 Status Unimplemented(std::string_view reason, std::string_view field,
                      std::string message);
 
-/// Returns RESOURCE_EXHAUSTED: a limit of this process is exceeded.
-/// `retry_after` is 0 if waiting does not help.
+/// Returns RESOURCE_EXHAUSTED, for requests that exceed a limit of this
+/// process. `retry_after` is 0 if waiting does not help.
 Status ResourceExhausted(std::string_view reason, std::string_view field,
                          std::string message,
                          std::chrono::milliseconds retry_after = {});
 
-/// Returns CANCELLED: the caller no longer waits for the result.
+/// Returns CANCELLED, for callers that no longer wait for the result.
 Status Cancelled();
 
 /// A value or an error.
@@ -80,7 +80,7 @@ class [[nodiscard]] Result {
   bool ok() const { return std::holds_alternative<T>(state_); }
   /// REQUIRES: !ok().
   const Status& status() const { return std::get<Status>(state_); }
-  /// The accessors below REQUIRE ok().
+  /// REQUIRES: ok(), for each accessor below.
   T& operator*() & { return std::get<T>(state_); }
   const T& operator*() const& { return std::get<T>(state_); }
   T&& operator*() && { return std::get<T>(std::move(state_)); }

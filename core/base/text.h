@@ -67,9 +67,9 @@ inline std::string HexOf(unsigned char byte) {
   return {kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
-/// Returns the length of the character at the start of nonempty UTF-8 text if
-/// it is safe to print, or 0 for control characters, bidirectional formatting
-/// characters and invalid bytes.
+/// Returns the length in bytes of the first character of nonempty UTF-8 text.
+/// Returns 0 if the character is not safe to print: control characters,
+/// bidirectional formatting characters and invalid bytes.
 inline size_t PrintableLength(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;

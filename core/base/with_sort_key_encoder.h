@@ -10,8 +10,8 @@
 namespace topk {
 
 /// Calls `fn` with the SortKeyEncoder for the members `dtype` and `direction`
-/// of a plan or a partial. There are eight instantiations: integers and floats
-/// in four widths.
+/// of `selected`, a Plan or a Partial. There are eight instantiations: integers
+/// and floats in four widths.
 template <class Selected, class Fn>
 auto WithSortKeyEncoder(const Selected& selected, const Fn& fn) {
   const DTypeInfo& type = InfoOf(selected.dtype);

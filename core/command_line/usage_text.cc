@@ -10,7 +10,7 @@
 namespace topk {
 namespace {
 
-// Returns the rule that a value breaks if CLI11 cannot convert it.
+// Returns the error for a value that CLI11 cannot convert to `type`.
 std::string ConversionRule(const std::string& type) {
   if (type.empty()) return "is not true or false";
   if (type.starts_with("UINT")) {
@@ -22,8 +22,8 @@ std::string ConversionRule(const std::string& type) {
   return "is not a number, or is out of range";
 }
 
-// Returns the shortest texts that the pattern's "*"s match, or nothing if the
-// text does not match the pattern.
+// Returns the shortest text that each "*" in the pattern matches, or nullopt if
+// the text does not match the pattern.
 std::optional<std::vector<std::string>> Match(std::string_view pattern,
                                               std::string_view text) {
   std::vector<std::string> found;
@@ -35,7 +35,7 @@ std::optional<std::vector<std::string>> Match(std::string_view pattern,
     if (star == pattern.npos) break;
     pattern.remove_prefix(star + 1);
     const std::string_view next = pattern.substr(0, pattern.find('*'));
-    // The last "*" matches up to the pattern's end.
+    // After the last "*", the rest of the pattern must match the text's end.
     const size_t end = next.size() == pattern.size()
                            ? text.size() - std::min(next.size(), text.size())
                            : text.find(next);

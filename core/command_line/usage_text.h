@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// The parts of a flag that error messages name.
+/// The properties of a flag that error messages name.
 struct UsageFlag {
   /// CLI11's name for the type of the value, e.g. "INT"; "" for a switch.
   std::string type;
@@ -17,15 +17,15 @@ struct UsageFlag {
   std::string source;
 };
 
-/// Rewrites the message of a CLI11 error to name the source of the value, the
-/// value and the rule. `find` returns the flag with a name such as "--threads".
-/// Messages of the project's own validators are kept.
+/// Rewrites the message of a CLI11 error so that it names the source of the
+/// value, the value and the rule. `find` returns the flag with a name such as
+/// "--threads". Keeps the messages of the project's own validators.
 std::string UsageText(const std::string& message,
                       const std::function<UsageFlag(const std::string&)>& find);
 
-/// Rewrites a whole number in canonical form. Returns the rule that the text
-/// breaks, or "". CLI11 itself clamps numbers beyond int64_t, reads "" as 0,
-/// and reads 010 as octal.
+/// Checks that `text` is a whole number in the range, and rewrites it in
+/// canonical form. Returns an error or "". CLI11 itself clamps numbers beyond
+/// int64_t, reads "" as 0, and reads 010 as octal.
 std::string CheckWhole(std::string& text, int64_t least, int64_t most);
 
 /// Returns whether the arguments set a flag, as `--flag value` or

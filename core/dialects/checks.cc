@@ -13,7 +13,7 @@ namespace {
 
 std::string ShapeText(const v1::Tensor& tensor) {
   std::string text = "[";
-  // Truncated: a hostile shape may have millions of dimensions.
+  // Truncate, because a hostile shape may have millions of dimensions.
   constexpr int kShown = 8;
   for (int i = 0; i < tensor.shape_size() && i < kShown; ++i) {
     text += StrCat(i > 0 ? ", " : "", tensor.shape(i));

@@ -13,16 +13,16 @@
 
 namespace topk {
 
-/// Returns the element type if it is in `allowed`. Otherwise, returns
-/// INVALID_ARGUMENT with a message that names `owner`, whose rule is broken,
-/// and ends with `remedy`. `field` is the path of the data type.
+/// Returns `data_type` as a DType if `allowed` contains it. Otherwise, returns
+/// INVALID_ARGUMENT for the field `field`. The message lists the types that
+/// `owner` allows, and ends with `remedy` if the type is not allowed.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::string_view remedy = "");
 
 /// Returns the element type of the request's tensor. Returns INVALID_ARGUMENT
-/// if `version` does not accept the type (the message suggests one of
-/// `versions`), or if the tensor has strides, which only DirectML allows.
+/// if `version` does not allow the type, and suggests one of `versions` that
+/// does. Also rejects strides, which only DirectML allows.
 Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions);
@@ -34,19 +34,19 @@ struct KRule {
   int rank;
 };
 
-/// Returns K, whether sent as a number or as a tensor. Returns INVALID_ARGUMENT
-/// if K is missing, exceeds 2^63 - 1, or is a tensor that breaks `rule`.
-/// MakePlan() checks the rest of the range. `field` is the path of K.
+/// Returns K, which may be a number or a tensor. Returns INVALID_ARGUMENT if K
+/// is missing, exceeds 2^63 - 1, or is a tensor that breaks `rule`. MakePlan()
+/// checks the rest of the range. `field` is the path of K.
 Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
                       std::string_view field, std::string_view owner);
 
-/// Copies K to `outline`, whether sent as a number or as a tensor.
+/// Copies K, a number or a tensor, to `outline`.
 void SetK(const v1::KInput& k, Outline& outline);
 
-/// Returns INVALID_ARGUMENT: k is missing.
+/// Returns INVALID_ARGUMENT for a missing K.
 Status MissingK(std::string_view field, std::string_view owner);
 
-/// Returns INVALID_ARGUMENT: version `since` added the attribute.
+/// Returns INVALID_ARGUMENT for an attribute that version `since` added.
 Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
                        const OperatorVersion& version, int since);
 

@@ -20,12 +20,12 @@ struct OperatorVersion {
   /// The name in the operator's specification, e.g. "ONNX TopK-11".
   std::string_view name;
   std::span<const DType> data_types;
-  /// The first is the default.
+  /// The default type comes first.
   std::span<const DType> index_types;
 };
 
-/// The attributes that determine the shape of the response. The request may be
-/// invalid.
+/// The attributes that determine the shape of the response, read from a request
+/// that may be invalid.
 struct Outline {
   int64_t axis = -1;
   /// K, if sent as a number.
@@ -33,7 +33,7 @@ struct Outline {
   /// K, if sent as a tensor.
   const v1::Tensor* k_tensor = nullptr;
   DType index_type = DType::kI64;
-  /// Output descriptions. Null means packed.
+  /// The descriptions of the outputs. Null means contiguous.
   const v1::TensorDesc* values = nullptr;
   const v1::TensorDesc* indices = nullptr;
 };
@@ -43,18 +43,18 @@ struct Dialect {
   v1::Dialect id;
   /// The user-visible name, e.g. "onnx". Also the name of the attributes field.
   std::string_view name;
-  /// The publisher's spelling, e.g. "ONNX".
+  /// The name in the publisher's spelling, e.g. "ONNX".
   std::string_view title;
   v1::TopKRequest::AttributesCase attributes;
   /// In ascending order.
   std::span<const OperatorVersion> versions;
-  /// Checks the dialect's own rules and translates the request. REQUIRES: the
-  /// dialect and the version are valid, and the attributes are set. MakePlan()
-  /// checks everything else.
+  /// Checks the dialect's own rules and translates the request. MakePlan()
+  /// checks everything else. REQUIRES: the dialect and the version are valid,
+  /// and the attributes are set.
   Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
                                const OperatorVersion& version);
-  /// Reads the outline of a request with this dialect's attributes, even if the
-  /// request is invalid.
+  /// Returns the outline of a request with attributes of this dialect, even if
+  /// the request is invalid.
   Outline (*peek)(const v1::TopKRequest& request);
 };
 

@@ -1,7 +1,7 @@
 // DirectML DML_OPERATOR_TOP_K and DML_OPERATOR_TOP_K1. Quotations are from the
 // page of DML_TOP_K1_OPERATOR_DESC,
 // learn.microsoft.com/windows/win32/api/directml. DML_TOP_K_OPERATOR_DESC is
-// the special case AxisDirection = DECREASING.
+// equivalent to AxisDirection = DECREASING.
 #include <array>
 #include <limits>
 
@@ -13,8 +13,8 @@ namespace topk {
 namespace directml {
 namespace {
 
-// "Tensor support": 1_0 (TOP_K only) has the first two types, 2_1 the first
-// eight, 5_0 all ten.
+// From "Tensor support": level 1_0 (TOP_K only) has the first two types, level
+// 2_1 has the first eight, and level 5_0 has all ten.
 constexpr std::array<DType, 10> kTypes = {
     DType::kF32, DType::kF16, DType::kI32, DType::kI16, DType::kI8,
     DType::kU32, DType::kU16, DType::kU8,  DType::kI64, DType::kU64};
@@ -51,8 +51,8 @@ std::string LevelName(v1::FeatureLevel level) {
                                                 : v1::FeatureLevel_Name(level);
 }
 
-// Returns the newest row at or below the requested feature level. TOP_K1: "This
-// operator was introduced in DML_FEATURE_LEVEL_2_1".
+// Returns the newest row at or below the requested feature level. About TOP_K1:
+// "This operator was introduced in DML_FEATURE_LEVEL_2_1".
 Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
                                   const OperatorVersion& version) {
   const v1::FeatureLevel level = directml.feature_level();
@@ -75,8 +75,8 @@ Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
   return row;
 }
 
-// Checks DimensionCount against the feature level. Sizes are UINT, and an empty
-// tensor cannot be described.
+// Checks that the feature level allows the number of dimensions, and that each
+// size is a nonzero UINT. DirectML cannot describe an empty tensor.
 Status CheckSizes(const v1::TopKRequest& request, const LevelRow& level) {
   const v1::Tensor& tensor = request.tensor();
   const int count = tensor.shape_size();
@@ -99,9 +99,10 @@ Status CheckSizes(const v1::TopKRequest& request, const LevelRow& level) {
   return {};
 }
 
-// "If set to DML_AXIS_DIRECTION_INCREASING, this operator returns the smallest
-// K elements in order of increasing value. Otherwise, the largest K elements in
-// order of decreasing value." TOP_K does not have this field.
+// Reads AxisDirection, which TOP_K lacks: "If set to
+// DML_AXIS_DIRECTION_INCREASING, this operator returns the smallest K elements
+// in order of increasing value. Otherwise, the largest K elements in order of
+// decreasing value."
 Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
                                 const OperatorVersion& version) {
   const v1::AxisDirection direction = directml.axis_direction();
@@ -121,9 +122,9 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
              " must be 1 (increasing) or 2 (decreasing)"));
 }
 
-// "K must be greater than 0, but less than the number of elements in the
-// InputTensor along the dimension specified by Axis." DirectML itself accepts
-// equality, so this rule applies only if `strict` is set.
+// If `strict` is set, rejects k = n: "K must be greater than 0, but less than
+// the number of elements in the InputTensor along the dimension specified by
+// Axis." Otherwise accepts k = n, as DirectML itself does.
 Status CheckStrict(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   const int64_t axis = directml.axis();
@@ -137,9 +138,9 @@ Status CheckStrict(const v1::TopKRequest& request) {
              "; strict requires a smaller k"));
 }
 
-// "This tensor must have sizes equal to the InputTensor's, except for the
-// dimension specified by the Axis parameter, which must have a size equal to
-// K."
+// Checks the sizes of an output: "This tensor must have sizes equal to the
+// InputTensor's, except for the dimension specified by the Axis parameter,
+// which must have a size equal to K."
 Status CheckOutputSizes(const v1::TopKRequest& request,
                         const v1::TensorDesc& desc, std::string_view field) {
   if (desc.sizes().empty()) return {};
@@ -195,11 +196,11 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   plan.dtype = *type;
   plan.strides.assign(request.tensor().strides().begin(),
                       request.tensor().strides().end());
-  // A buffer's implied size is rounded up to a multiple of 4 bytes. If no total
-  // size is given, the padding may be omitted.
+  // Buffers are padded to a multiple of 4 bytes. The client may omit the
+  // padding if it does not set the total size.
   plan.is_buffer = true;
   plan.total_bytes = directml.input_total_tensor_size_bytes();
-  // "Axis must be less than the DimensionCount of the InputTensor"; UINT.
+  // A UINT. "Axis must be less than the DimensionCount of the InputTensor".
   if (!directml.has_axis()) {
     return InvalidArgument(
         "ATTRIBUTE_MISSING", "directml.axis",

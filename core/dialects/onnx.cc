@@ -10,8 +10,8 @@ namespace topk {
 namespace onnx {
 namespace {
 
-// "Type Constraints", T: opsets 1 and 10 "constrain input and output types to
-// float tensors"; opset 24 adds bfloat16 to the types of opset 11.
+// From "Type Constraints", T: opsets 1 and 10 "constrain input and output types
+// to float tensors". Opset 24 adds bfloat16 to the types of opset 11.
 constexpr std::array<DType, 12> kTypes = {
     DType::kF16, DType::kF32, DType::kF64, DType::kI8,
     DType::kI16, DType::kI32, DType::kI64, DType::kU8,
@@ -19,10 +19,10 @@ constexpr std::array<DType, 12> kTypes = {
 constexpr std::span<const DType> kTypes24 = kTypes;
 constexpr std::span<const DType> kTypes11 = kTypes24.first(11);
 constexpr std::span<const DType> kTypes1 = kTypes24.first(3);
-// "Type Constraints", I: "constrain index tensor to int64".
+// From "Type Constraints", I: "constrain index tensor to int64".
 constexpr std::array<DType, 1> kIndexTypes = {DType::kI64};
-// "Inputs", K: tensor(int64), "a 1-D tensor containing a single positive
-// value".
+// From "Inputs": K is a tensor(int64), "a 1-D tensor containing a single
+// positive value".
 constexpr KRule kKRule = {kIndexTypes, 1};
 
 constexpr std::array<OperatorVersion, 4> kVersions = {{
@@ -32,8 +32,8 @@ constexpr std::array<OperatorVersion, 4> kVersions = {{
     {24, "ONNX TopK-24", kTypes24, kIndexTypes},
 }};
 
-// Reads "largest" or "sorted", which opset 11 added. The default is 1, and only
-// the values 1 and 0 are defined.
+// Reads the attribute "largest" or "sorted", which opset 11 added. The default
+// is 1, and only 0 and 1 are defined.
 Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
                       const OperatorVersion& version) {
   if (!has) return true;
@@ -50,9 +50,9 @@ Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
 Outline Peek(const v1::TopKRequest& request) {
   const v1::OnnxTopK& onnx = request.onnx();
   Outline outline;
-  // "Attributes", axis: default -1; opset 11: "negative value means counting
+  // The default axis is -1. Opset 11 says that a "negative value means counting
   // dimensions from the back". Opsets 1 and 10 do not mention negative values,
-  // but their default is negative, so accept negative values there too.
+  // but accept them here too, because the default is negative.
   outline.axis = onnx.has_axis() ? onnx.axis() : -1;
   SetK(onnx.k(), outline);
   return outline;
@@ -69,7 +69,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   plan.index_type = DType::kI64;
   plan.axis = Peek(request).axis;
 
-  // TopK-1: k is a required attribute. From opset 10 on, k is an input.
+  // In TopK-1, k is a required attribute. From opset 10 on, k is an input.
   if (version.version == 1 && onnx.k().has_tensor()) {
     return InvalidArgument("K_IS_ATTRIBUTE", "onnx.k.tensor",
                            "k is an attribute of ONNX TopK-1, not an input: "
@@ -83,8 +83,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
       ReadFlag(onnx.has_largest(), onnx.largest(), "largest", version);
   if (!largest.ok()) return largest.status();
   plan.direction = *largest ? Direction::kLargest : Direction::kSmallest;
-  // sorted = 0: "order of returned Values and Indices are undefined", so the
-  // order of sorted = 1 is valid.
+  // With sorted = 0, the "order of returned Values and Indices are undefined",
+  // so return the same order as with sorted = 1.
   const Result<bool> sorted =
       ReadFlag(onnx.has_sorted(), onnx.sorted(), "sorted", version);
   if (!sorted.ok()) return sorted.status();

@@ -12,18 +12,18 @@ namespace topk {
 namespace openvino {
 namespace {
 
-// "Types", T: "any numeric type". This excludes boolean and string.
+// From "Types": T is "any numeric type", which excludes boolean and string.
 constexpr std::array<DType, 23> kTypes = {
     DType::kF16,    DType::kBF16,   DType::kF32,   DType::kF64, DType::kI8,
     DType::kI16,    DType::kI32,    DType::kI64,   DType::kU8,  DType::kU16,
     DType::kU32,    DType::kU64,    DType::kU1,    DType::kU2,  DType::kU3,
     DType::kU4,     DType::kU6,     DType::kI4,    DType::kNF4, DType::kF4E2M1,
     DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0};
-// "Types", T_IND: "int64 or int32"; "index_element_type", default "i32".
+// From "Types": T_IND is "int64 or int32". The default is "i32".
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// "Inputs", 2: "scalar of any integer type"; in version 1 only i8, i32 and i64.
+// From "Inputs": a "scalar of any integer type", or i8, i32, i64 in version 1.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
@@ -52,8 +52,8 @@ Status CheckValue(std::string_view attribute, const std::string& value,
       StrCat(attribute, " = ", Quote(value), " must be ", text));
 }
 
-// TopK-11, "stable": "only in effect when the sort attribute is set to value or
-// index". OpenVINO rejects stable = true with "none", and so does topkd.
+// Checks "stable", which TopK-11 added: "only in effect when the sort attribute
+// is set to value or index". Like OpenVINO, rejects stable = true with "none".
 // Results are always stable, so the value has no other effect.
 Status CheckStable(const v1::OpenVinoTopK& openvino,
                    const OperatorVersion& version) {
@@ -69,9 +69,9 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
   return {};
 }
 
-// "index_element_type": "Range of values: "i64" or "i32". Default: "i32"".
-// TopK-1's page does not list the attribute, so topkd rejects it there,
-// although OpenVINO's opset 1 accepts it. TopK-1's indices are i32.
+// Reads "index_element_type": "Range of values: "i64" or "i32". Default:
+// "i32"". TopK-1's page does not list the attribute, and its indices are i32.
+// topkd rejects the attribute there, although OpenVINO's opset 1 accepts it.
 Status ReadIndexType(const v1::OpenVinoTopK& openvino,
                      const OperatorVersion& version, PlanRequest& plan) {
   plan.index_type = DType::kI32;
@@ -110,8 +110,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   }
   plan.direction =
       openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
-  // "sort": "Range of values: value, index, none. Required: yes". The order is
-  // undefined for "none"; topkd sorts by value.
+  // "sort": "Range of values: value, index, none. Required: yes". With "none",
+  // the order is undefined, and topkd sorts by value.
   constexpr std::string_view kSorts = "\"value\", \"index\" or \"none\"";
   if (openvino.sort().empty()) return Missing("sort", kSorts);
   if (Status s = CheckValue("sort", openvino.sort(), {"value", "index", "none"},

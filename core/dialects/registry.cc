@@ -7,7 +7,7 @@
 
 namespace topk {
 
-// Each is defined in the file of the same name.
+// Each dialect is defined in the file of the same name.
 extern const Dialect kOnnx;
 extern const Dialect kOpenVino;
 extern const Dialect kDirectML;
@@ -32,7 +32,7 @@ Status UnknownDialect(int number) {
 }
 
 // If the version is not published, the error suggests the newest version before
-// it (for ONNX, the opset of the operator's last change), or the newest of all.
+// it, or else the newest of all. For ONNX, it is the opset of the last change.
 Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
                                            int32_t number) {
   const OperatorVersion* use = &dialect.versions.back();

@@ -16,13 +16,13 @@ inline constexpr size_t kMaxRequestIdBytes = 256;
 /// Returns all dialects.
 std::span<const Dialect* const> Dialects();
 
-/// Return the dialect with this spec or these attributes, or null.
+/// Return the dialect with this spec or these attributes, or null if unknown.
 const Dialect* FindDialect(const v1::Spec& spec);
 const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes);
 
 /// Validates a request and returns its plan, or an error for the first rule
-/// that it breaks. Does not look at the tensor's source, so a stream's header
-/// can be lowered before its data arrives.
+/// that the request breaks. Ignores the source of the tensor's data, so the
+/// header of a stream can be lowered before the data arrives.
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits);
 
 }  // namespace topk

@@ -1,17 +1,17 @@
-// Algorithm: elements in order of value are merged slice by slice with a
-// tournament tree. Elements in order of index are gathered, and the first k in
-// rank are selected.
+// Algorithm: slices are merged one by one. Elements ordered by value are merged
+// with a tournament tree. Elements ordered by index are gathered, and the k
+// elements that rank first are selected.
 //
-// Why a tree: gathering, selecting and sorting the elements of a slice
-// takes 1.4 times as long for 4 partials, 1.7 times for 64, and 7 times for 16
+// Why a tree: gathering, selecting and sorting the elements of a slice takes
+// 1.4 times as long for 4 partials, 1.7 times for 64, and 7 times for 16
 // partials of 10 000 elements.
 //
 // Why not cpu::Selection::Merge: it needs candidates in ascending order of
-// index, and would make clients that merge link the backend with oneTBB and
+// index. Clients that merge would also have to link the CPU backend, oneTBB and
 // Highway.
 //
-// Why one thread: selecting one of four elements takes about 25 ns, less than
-// transferring the elements and their indices.
+// Why one thread: selecting one of four elements takes about 25 ns. This is
+// less than the transfer of the elements and their indices takes.
 //
 // Tests: unit/merge_test.cc.
 #include "core/merge/merge.h"
@@ -84,8 +84,8 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
              NameOf(type), ") imply ", bytes));
 }
 
-// Returns the greatest index. Negative indices count as greater than all
-// others.
+// Returns the greatest index, compared as unsigned. Negative indices are
+// therefore greater than all others.
 template <class Index>
 uint64_t GreatestIndex(std::span<const std::byte> indices) {
   uint64_t greatest = 0;
@@ -128,7 +128,7 @@ Status CheckIndices(const Partial& partial, size_t number) {
   return {};
 }
 
-// Runs the checks that need only one partial.
+// Runs the checks that involve only one partial.
 Status CheckPartial(const Partial& partial, size_t number) {
   const auto rank = static_cast<int64_t>(partial.shape.size());
   if (partial.axis < 0 || partial.axis >= rank) {
@@ -255,8 +255,8 @@ class Merger {
                "; shards must not overlap, and each has its index_offset"));
   }
 
-  // Sets the winner of a node to the child that ranks first. The root is
-  // winners_[1]; the leaves are the sources.
+  // Sets the winner of a node to the winner of the child that ranks first. The
+  // root is winners_[1]. The leaves are the sources.
   void Play(size_t node) {
     const uint32_t a = winners_[2 * node];
     const uint32_t b = winners_[2 * node + 1];
@@ -265,8 +265,8 @@ class Merger {
     winners_[node] = a ^ ((a ^ b) & other);
   }
 
-  // Checks the whole source up front, because the merge does not read all
-  // elements.
+  // Checks that a source is in rank order. Checks all elements up front,
+  // because the merge does not read all of them.
   Status CheckOrder(size_t source) const {
     Element before = Get(source, 0);
     for (int64_t i = 1; i < work_.sources[source].count; ++i) {
@@ -309,8 +309,8 @@ class Merger {
     return twice == indices_.end() ? Status() : Overlap(*twice);
   }
 
-  // Selects the first k in rank of all sources, and restores the order of
-  // indices.
+  // Selects the k elements that rank first in all sources, and sorts them by
+  // index.
   Status MergeByIndex() {
     elements_.clear();
     for (size_t s = 0; s < work_.sources.size(); ++s) {

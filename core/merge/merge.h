@@ -1,4 +1,4 @@
-// Merges the results of the shards of an axis into the result for the whole
+// Merges the results for the shards of an axis into the result for the whole
 // axis.
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace topk {
 
-/// The result for one shard or for several merged shards, with the attributes
-/// of the request for the whole axis. Both outputs are contiguous and
+/// The result for one shard or for several merged shards. The attributes are
+/// those of the request for the whole axis. Both outputs are contiguous and
 /// row-major.
 struct Partial {
   DType dtype = DType::kF32;
-  /// The shape of both outputs: min(k, length of the shard) along the axis.
+  /// The shape of both outputs: min(k, shard length) along the axis.
   std::vector<int64_t> shape;
-  /// 0 .. rank - 1.
+  /// In the range 0 .. rank - 1.
   int64_t axis = 0;
   /// The k of the request, even if the shard has fewer elements.
   int64_t k = 0;
@@ -31,33 +31,34 @@ struct Partial {
   DType index_type = DType::kI64;
   std::span<const std::byte> values;
   std::span<const std::byte> indices;
-  /// Added to every index: the first index of the shard, or 0 if the request
-  /// had an index_offset.
+  /// Added to every index. This is the first index of the shard, or 0 if the
+  /// request already had an index_offset.
   int64_t index_offset = 0;
 };
 
-/// The result of a merge. Can be merged again as a partial with index_offset 0
-/// and the other attributes of the inputs.
+/// The result of a merge. It can be merged again, as a partial with
+/// index_offset 0 and otherwise the attributes of the inputs.
 struct Merged {
   std::vector<int64_t> shape;
   std::string values;
   std::string indices;
 };
 
-/// Returns the result for all shards: the first min(k, n) elements of each
-/// slice in rank order (sort_key_encoder.h, then ascending index), where n is
-/// the number of elements in all partials. The bytes do not depend on how
-/// shards are grouped and ordered. A slice takes O(n + k log partials), or O(n)
-/// if ordered by index.
+/// Returns the result for all shards. In each slice, these are the min(k, n)
+/// elements that rank first, where n is the number of elements in all partials.
+/// Elements rank by key (sort_key_encoder.h), then by ascending index. The
+/// grouping and order of shards do not matter. A slice takes O(n + k log
+/// partials), or O(n) if ordered by index.
 ///
-/// Returns INVALID_ARGUMENT, naming partial, field, value and rule, if there
-/// are no partials; if they differ in their attributes or in a dimension other
-/// than the axis; if a partial has more than k elements along the axis; if the
-/// length of the data does not match shape and type; if an index is negative
-/// or, with index_offset, does not fit its type; if elements ordered by value
-/// are out of order; or if an index is selected twice, because shards overlap,
-/// lack their index_offset, or repeat an index. Duplicate indices that are not
-/// selected are not detected.
+/// Returns INVALID_ARGUMENT, naming the partial, field, value and rule, if
+/// - there are no partials,
+/// - partials differ in an attribute or in a dimension other than the axis,
+/// - a partial has more than k elements along the axis,
+/// - the length of the data does not match shape and type,
+/// - an index is negative or, with index_offset, does not fit its type,
+/// - elements ordered by value are out of order, or
+/// - an index is selected twice, because shards overlap, lack their
+///   index_offset, or repeat an index. Other duplicates are not detected.
 Result<Merged> MergePartials(std::span<const Partial> partials);
 
 }  // namespace topk

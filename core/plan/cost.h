@@ -6,38 +6,37 @@
 
 namespace topk {
 
-/// The cost of one request. Every field is an upper bound that grows with each
-/// size of the request and saturates instead of overflowing.
+/// The cost of one request. Every field is an upper bound. It grows with each
+/// size of the request, and saturates instead of overflowing.
 struct Cost {
-  /// The tensor's data, without the padding that may follow it.
+  /// The tensor's data, excluding padding.
   Size input_bytes;
   /// The requested outputs, values and indices together.
   Size output_bytes;
   /// Memory beyond input and output: candidates, sort buffers, and a tensor
   /// concatenated from chunks.
   Size working_bytes;
-  /// CPU time of all threads together, including zero fill, unpacking, elements
-  /// that a stride of 0 repeats and the fixed cost per slice. The bound is 1 to
-  /// kCostFactor times the time of a run on an idle machine, or at most
-  /// kCostFloor above that; types of 8 bits and less may end earlier.
+  /// Total CPU time of all threads. Includes zero fill, unpacking, elements
+  /// that a stride of 0 repeats, and the fixed cost per slice. On an idle
+  /// machine, the bound is at most kCostFactor times the actual time plus
+  /// kCostFloor. Types of 8 bits and less may finish even earlier.
   Size nanoseconds;
 };
 
-/// The accuracy of Cost::nanoseconds, which unit/cost_property_test.cc
-/// enforces.
+/// The accuracy of Cost::nanoseconds. Checked by unit/cost_property_test.cc.
 inline constexpr int64_t kCostFactor = 64;
 inline constexpr int64_t kCostFloor = 50'000;
 
-/// Computations of at most this cost run on the calling thread alone, so
-/// threads that must not wait for others may run them. Most take only about ten
-/// microseconds, because the cost is an upper bound.
+/// A computation of at most this cost runs on the calling thread alone, so a
+/// thread that must not block may run it. Most such computations take only
+/// about ten microseconds, because the cost is an upper bound.
 inline constexpr int64_t kSerialNanoseconds = 150'000;
 
-/// Returns the CPU time to zero `bytes` bytes of new memory, page faults
-/// included.
+/// Returns the CPU time to zero `bytes` bytes of new memory, including page
+/// faults.
 inline Size ZeroFillNanoseconds(Size bytes) {
-  // A page fault takes 0.7 us, or 0.17 ns per byte; twice that on slower
-  // machines.
+  // A page fault takes 0.7 us, which is 0.17 ns per byte. Slower machines take
+  // twice as long.
   return Size::Of(static_cast<double>(bytes.value()) * 0.35);
 }
 

@@ -21,18 +21,18 @@ Status Overflow(std::string_view field) {
 }
 
 // A dimension of a strided tensor. Along it, two coordinates differ by a step
-// of -most .. most, which moves the position by step * stride.
+// of -most .. most. The step changes the position by step * stride.
 struct Term {
   int64_t stride;  // > 0
   int64_t most;    // > 0
 };
 
-// Searches for two coordinates with the same position: steps, not all 0, for
-// which the sum of stride * step is 0. This is a bounded linear Diophantine
-// equation, as in NumPy's solve_may_share_memory. The search is depth-first
-// from the greatest stride down. A branch is pruned if the smaller strides
-// cannot bring the position back to 0, given their reach and their common
-// divisor.
+// Searches for two elements with the same position. Their coordinates differ by
+// one step per dimension. Not all steps are 0, but the sum of stride * step is.
+// This is a bounded linear Diophantine equation, as in NumPy's
+// solve_may_share_memory. The depth-first search starts with the greatest
+// stride. A branch is pruned if the smaller strides cannot make the sum 0,
+// given the greatest sum that they reach and their greatest common divisor.
 class Collisions {
  public:
   // REQUIRES: at least two terms, in ascending order of stride. The sum of
@@ -55,16 +55,17 @@ class Collisions {
   }
 
  private:
-  // For a term and all smaller ones: the greatest sum, and the divisor of all
-  // sums.
+  // The greatest sum of a term and all smaller terms, and the greatest common
+  // divisor of their strides.
   struct Below {
     int64_t reach;
     int64_t divisor;
   };
 
-  // Returns whether the first `count` terms can bring `place` back to 0.
-  // `trivial` means that all steps so far are 0. Then some later step must not
-  // be 0, and by symmetry only steps >= 0 are tried.
+  // Returns whether the steps of the first `count` terms can be chosen so that
+  // `place` plus their sum is 0. `trivial` means that all steps so far are 0.
+  // Then some remaining step must not be 0, and by symmetry no negative step
+  // needs to be tried for this term.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -73,8 +74,7 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Only these steps leave a position that the smaller terms can bring back
-    // to 0.
+    // Skip steps after which the smaller terms cannot make the sum 0.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
@@ -92,16 +92,16 @@ class Collisions {
   }
 
   // Returns whether a * x + b * y = 0 has a solution other than x = y = 0,
-  // where a and b are the two smallest strides. The smallest such x is b / gcd,
-  // and the smallest y is a / gcd.
+  // where a and b are the two smallest strides. The smallest solution has |x| =
+  // b / gcd and |y| = a / gcd.
   bool TwoMeet(int64_t divisor) const {
     return terms_[1].stride / divisor <= terms_[0].most &&
            terms_[0].stride / divisor <= terms_[1].most;
   }
 
-  // Returns whether a * x + b * y = wanted has a solution, all divided by the
-  // gcd of a and b. The solutions have every b-th x, and the range of y bounds
-  // x to an interval.
+  // Returns whether a * x + b * y = wanted has a solution, where a, b and
+  // `wanted` are divided by the gcd of a and b. Every b-th integer x has an
+  // integer y. The range of y bounds x to an interval.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;
@@ -114,7 +114,7 @@ class Collisions {
     return low + Modulo(x - low, b) <= high;
   }
 
-  // Holds products of two strides, or of a stride and a size.
+  // Wide enough for the product of two strides, or of a stride and a size.
   using Wide = __int128;
 
   // Returns the inverse of a modulo b. REQUIRES: a and b are coprime.
@@ -176,8 +176,8 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
   layout.packed = strides.empty();
   if (layout.packed) {
     layout.strides.resize(shape.size());
-    // Sizes of 0 count as 1 here: no element uses the stride, and
-    // CountElements() has bounded the product of the other sizes.
+    // Treat sizes of 0 as 1. No element uses these strides, and CountElements()
+    // has bounded the product of the other sizes.
     int64_t stride = 1;
     int64_t count = 1;
     for (size_t i = shape.size(); i-- > 0;) {
@@ -228,11 +228,11 @@ Overlap Overlaps(std::span<const int64_t> shape,
     count = count * shape[i];
     reach += Size(shape[i] - 1) * strides[i];
   }
-  // More elements than positions: some must overlap.
+  // If there are more elements than positions, some elements must overlap.
   if (count > reach + 1) return Overlap::kYes;
   std::ranges::sort(terms, {}, &Term::stride);
-  // If each stride exceeds the range of the smaller strides, no elements
-  // overlap. This is the case for every ordinary tensor.
+  // Fast path for ordinary tensors: no elements overlap if each stride exceeds
+  // the range of the smaller strides.
   int64_t smaller = 0;
   bool nested = true;
   for (const Term& term : terms) {

@@ -12,16 +12,16 @@
 
 namespace topk {
 
-/// Returns the product of the sizes, or INVALID_ARGUMENT naming the field if a
-/// size is negative or the product of the nonzero sizes exceeds 63 bits.
+/// Returns the product of the sizes. Returns INVALID_ARGUMENT, naming `field`,
+/// if a size is negative or the product of the nonzero sizes exceeds 2^63 - 1.
 Result<int64_t> CountElements(std::span<const int64_t> shape,
                               std::string_view field);
 
-/// Returns the layout of a tensor with these strides or, if there are none, of
-/// a contiguous row-major tensor. Returns INVALID_ARGUMENT, naming one of the
-/// fields, if the numbers of strides and sizes differ, a stride is outside
-/// 0 .. 2^32 - 1, or the length overflows. REQUIRES: CountElements() accepts
-/// the shape; elements of less than a byte have no strides.
+/// Returns the layout of a tensor. Without strides, the tensor is contiguous
+/// and row-major. Returns INVALID_ARGUMENT, naming a field, if the numbers of
+/// strides and sizes differ, a stride is outside 0 .. 2^32 - 1, or the length
+/// overflows. REQUIRES: CountElements() accepts `shape`. `strides` is empty if
+/// elements are smaller than a byte.
 Result<Layout> MakeLayout(std::span<const int64_t> shape,
                           std::span<const int64_t> strides,
                           const DTypeInfo& type, std::string_view shape_field,
@@ -30,12 +30,12 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
 /// The result of Overlaps().
 enum class Overlap { kNo, kYes, kUndecided };
 
-/// The maximum number of steps that Overlaps() takes, about 10 ns each.
+/// The maximum number of search steps in Overlaps(). Each takes about 10 ns.
 inline constexpr int kOverlapSteps = 4000;
 
-/// Returns whether two coordinates have the same position. Exact for nested
-/// strides and for any two dimensions; otherwise kUndecided if kOverlapSteps
-/// steps do not suffice. REQUIRES: MakeLayout() accepts both.
+/// Returns whether two elements have the same position. Exact for nested
+/// strides or at most two dimensions. Otherwise, may return kUndecided after
+/// kOverlapSteps steps. REQUIRES: MakeLayout() accepts `shape` and `strides`.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

@@ -74,11 +74,11 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
   return {};
 }
 
-// Returns the length of a DirectML buffer's data: its total size or, if that is
-// 0, the length that sizes and strides imply, rounded up to a multiple of 4.
-// `elements` is the number of elements by sizes or by strides, whichever is
-// greater. Errors about `elements` name `field`, and errors about the total
-// size name `total_field`.
+// Returns the length of a DirectML buffer's data. This is `total` or, if that
+// is 0, the length that sizes and strides imply, rounded up to a multiple of 4.
+// `elements` is the number of elements that the sizes or the strides imply,
+// whichever is greater. Errors about `elements` name `field`, and errors about
+// `total` name `total_field`.
 Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
                             int64_t element_bytes, int64_t total,
                             std::string_view field,
@@ -239,8 +239,8 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
 }
 
 int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice) {
-  // Constant time: a contiguous tensor is [outer, n or k, inner], whatever its
-  // rank.
+  // Takes constant time: a contiguous tensor of any rank is equivalent to
+  // [outer, n or k, inner].
   if (layout.packed) {
     const auto axis = static_cast<size_t>(plan.axis);
     const int64_t outer_stride = axis > 0 ? layout.strides[axis - 1] : 0;

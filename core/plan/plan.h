@@ -1,5 +1,5 @@
-// A valid request, independent of its dialect, with everything that a backend
-// needs.
+// A valid request in a form that is independent of its dialect. Contains
+// everything that a backend needs.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace topk {
 
-/// The positions of a tensor's elements in its bytes.
+/// The arrangement of a tensor's elements in its data.
 struct Layout {
-  /// In elements, one per dimension.
+  /// The strides, in elements. There is one per dimension.
   std::vector<int64_t> strides;
   /// The length of the tensor's data, in bytes. Padding may follow the data of
   /// an input and is ignored.
   int64_t bytes = 0;
-  /// Whether the strides are those of a contiguous row-major tensor.
+  /// Whether the tensor is contiguous and row-major.
   bool packed = true;
 };
 
-/// The elements to select from each slice, and the outputs.
+/// The parameters of a selection and its outputs.
 struct Selected {
   DType dtype = DType::kF32;
   int64_t k = 0;
@@ -39,17 +39,17 @@ struct Selected {
   bool wants_indices = true;
 };
 
-/// A valid selection of k of the n elements of each slice along an axis.
+/// A valid selection of k of the n elements in each slice along an axis.
 ///
-/// The tensor has the shape [outer, n, inner] and outer * inner slices. Slice
-/// number o * inner + c has the elements [o, :, c]. Outputs have the shape
-/// [outer, k, inner]. 1 <= k <= n, and all indices fit index_type.
+/// The tensor is viewed as [outer, n, inner], with outer * inner slices. Slice
+/// o * inner + c has the elements [o, :, c]. Outputs are viewed as [outer, k,
+/// inner]. 1 <= k <= n, and all indices fit index_type.
 struct Plan : Selected {
   int64_t outer = 1;
   int64_t n = 1;
   int64_t inner = 1;
 
-  /// The input's shape, and the dimension of length n.
+  /// The input's shape, and the axis, which is the dimension of length n.
   std::vector<int64_t> shape;
   int axis = 0;
 
@@ -58,14 +58,14 @@ struct Plan : Selected {
   /// DirectML's padding to a multiple of 4 is optional.
   int64_t data_bytes = 0;
   int64_t padded_data_bytes = 0;
-  /// Outputs have the input's shape with k along the axis.
+  /// The outputs' shape is the input's shape with k along the axis.
   Layout values;
   Layout indices;
 
   int64_t slices() const { return outer * inner; }
   /// The number of elements of each output.
   int64_t selected() const { return k * slices(); }
-  /// The bytes of the outputs that the request wants.
+  /// The total size of the requested outputs, in bytes.
   int64_t output_bytes() const {
     return (wants_values ? values.bytes : 0) +
            (wants_indices ? indices.bytes : 0);
@@ -73,63 +73,62 @@ struct Plan : Selected {
   std::vector<int64_t> output_shape() const;
 };
 
-/// The limits of one request, in elements and bytes.
+/// The limits of a single request.
 struct Limits {
-  /// The maximum number of elements of the input's shape. Elements repeated by
-  /// a stride of 0 count, because they cost time though no bytes.
+  /// The maximum number of elements in the input's shape. Includes elements
+  /// repeated by a stride of 0, because they cost time, though no bytes.
   int64_t max_elements = int64_t{1} << 34;
-  /// The maximum size of both outputs together: a protobuf message is limited
-  /// to 2 GiB.
+  /// The maximum total size of both outputs, in bytes. A protobuf message is
+  /// limited to 2 GiB.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
-  /// The maximum number of elements of one output, k per slice. Selected
-  /// elements cost memory in addition to the output, and time for a sort, which
-  /// numbers them in 32 bits. REQUIRES: less than 2^32.
+  /// The maximum number of elements in one output, which has k per slice. Each
+  /// selected element also costs working memory, and time for a sort that uses
+  /// 32-bit positions. REQUIRES: less than 2^32.
   int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
-  /// The maximum number of dimensions of the input's shape.
+  /// The maximum number of dimensions of the input.
   int64_t max_rank = 64;
 };
 
-/// The layout that a request wants for an output.
+/// The layout that a request specifies for an output.
 struct OutputRequest {
-  /// The path of the output's description, for errors, e.g.
-  /// "directml.output_value"; the path of the input's shape if the request has
-  /// no description.
+  /// The field that error messages name, e.g. "directml.output_value". This is
+  /// the input's shape if the request has no description of the output.
   std::string field = "tensor.shape";
-  /// In elements; empty = packed.
+  /// In elements. Empty means contiguous.
   std::vector<int64_t> strides;
-  /// 0 = the length that shape and strides imply.
+  /// In bytes. 0 means the length that shape and strides imply.
   int64_t total_bytes = 0;
 };
 
-/// A request in the terms that all dialects share. Its dialect has already
-/// checked it.
+/// A request in a form that all dialects share. It already satisfies the rules
+/// that are specific to its dialect.
 struct PlanRequest : Selected {
-  /// The name of the attributes' field, for errors, e.g. "onnx".
+  /// The request field with the attributes, e.g. "onnx". Used in errors.
   std::string_view attributes;
   std::vector<int64_t> shape;
-  /// In elements; empty = packed.
+  /// In elements. Empty means contiguous.
   std::vector<int64_t> strides;
-  /// Whether the input is a DirectML buffer, whose data may be padded to a
-  /// multiple of 4 bytes and has at most 2^32 - 1 elements.
+  /// Whether the input is a DirectML buffer. A buffer has at most 2^32 - 1
+  /// elements, and its data may be padded to a multiple of 4 bytes.
   bool is_buffer = false;
-  /// The length of the input's data with padding, in bytes. 0 = the length that
-  /// shape and strides imply. Only buffers may have another length.
+  /// The length of the input's data including padding, in bytes. 0 means the
+  /// length that shape and strides imply. Only used for buffers.
   int64_t total_bytes = 0;
   int64_t axis = -1;
-  /// Whether axes -rank .. -1 count from the back.
+  /// Whether the axes -rank .. -1 are valid and count from the back.
   bool axis_from_back = true;
   OutputRequest values;
   OutputRequest indices;
 };
 
-/// Returns the plan, or the error of the first rule that the request breaks:
-/// INVALID_ARGUMENT for requests that no dialect allows (rank 0, negative or
-/// overflowing sizes, an axis outside the rank, k < 1, k > n, indices that do
-/// not fit their type, outputs that overlap themselves), RESOURCE_EXHAUSTED if
-/// a limit is exceeded.
+/// Returns the plan, or an error for the first rule that the request breaks.
+/// The error is RESOURCE_EXHAUSTED if a limit is exceeded, or INVALID_ARGUMENT
+/// if no dialect allows the request: rank 0, negative or overflowing sizes, an
+/// axis outside the rank, k < 1, k > n, indices that do not fit their type, or
+/// outputs that overlap themselves.
 Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits);
 
-/// Returns the position of a slice's first element in a tensor of this layout,
+/// Returns the position of a slice's first element in a tensor with `layout`,
 /// in elements.
 int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice);
 

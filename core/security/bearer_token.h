@@ -9,12 +9,12 @@
 
 namespace topk {
 
-/// The SHA-256 of a token. Unlike a password hash, it is neither salted nor
-/// slow: tokens are random.
+/// The SHA-256 hash of a token. Tokens are random, so the hash needs no salt
+/// and need not be slow, unlike a password hash.
 using TokenHash = std::array<unsigned char, 32>;
 
 /// Returns OK if a header can carry the token (RFC 6750: letters, digits and
-/// -._~+/=) and if the token is too long to be guessed: at least 16 characters.
+/// -._~+/=) and if the token is hard to guess: at least 16 characters long.
 Status CheckToken(std::string_view token);
 
 /// Returns the hash of `token`.
@@ -23,7 +23,7 @@ TokenHash HashToken(std::string_view token);
 /// Returns the hash in lowercase hexadecimal.
 std::string ToHex(const TokenHash& hash);
 
-/// Strips spaces and line breaks from both ends of a file's content.
+/// Removes spaces and line breaks from both ends of a file's content.
 std::string_view TrimToken(std::string_view content);
 
 }  // namespace topk

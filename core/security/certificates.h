@@ -19,16 +19,16 @@ struct CertificateInfo {
   std::time_t not_after = 0;
 };
 
-/// Checks that the certificate, its chain and its key can be used for TLS with
-/// this OpenSSL and its security level. Returns the properties of the first
+/// Checks that OpenSSL can use the certificate, its chain and its key for TLS
+/// at the configured security level. Returns the properties of the first
 /// certificate. Returns INVALID_ARGUMENT, naming the flag, the file and the
-/// rule, if a certificate is missing, damaged or expired, or the key is
-/// missing, encrypted or belongs to another certificate. A certificate that is
-/// not valid yet is accepted, because clocks may differ.
+/// rule, if a certificate is missing, damaged or expired, or if the key is
+/// missing, encrypted or belongs to another certificate. Accepts a certificate
+/// that is not valid yet, because clocks may differ.
 Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                                      const PemFile& key);
 
-/// Read the files into `text` and check them with CheckKeyPair() and
+/// Read the files into `text` and check them with CheckKeyPair() or
 /// ReadCertificates(). Return INVALID_ARGUMENT if only one of a pair is given.
 Status ReadKeyPair(PemFile& certificate, PemFile& key);
 Status ReadCaBundle(PemFile& bundle);

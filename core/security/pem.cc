@@ -13,13 +13,13 @@ Bio Open(const std::string& text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// Refuses to decrypt: there is nobody to ask for a passphrase.
+// A passphrase callback that fails, because nobody can enter a passphrase.
 int NoPassphrase(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
 }
 
-// Reads all objects of one type, which error messages call `kind`.
+// Reads all objects of one type. `kind` names the type in error messages.
 template <class Object, class Read>
 Result<std::vector<Object>> ReadAll(const PemFile& pem, const char* kind,
                                     Read read) {
@@ -30,7 +30,7 @@ Result<std::vector<Object>> ReadAll(const PemFile& pem, const char* kind,
   while (Object next{read(bio.get(), nullptr, NoPassphrase, &asked)}) {
     objects.push_back(std::move(next));
   }
-  // The expected error at the end of the text is "no start line".
+  // At the end of the text, OpenSSL reports "no start line".
   const unsigned long end = ERR_peek_last_error();  // NOLINT: OpenSSL's type
   if (ERR_GET_LIB(end) != ERR_LIB_PEM ||
       ERR_GET_REASON(end) != PEM_R_NO_START_LINE) {

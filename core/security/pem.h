@@ -28,9 +28,9 @@ struct PemFile {
   std::string text;
 };
 
-/// Return the objects in the file, at least one, in order. Return
-/// INVALID_ARGUMENT with reason TLS_FILE, naming the flag, the file and the
-/// rule, if there is none, one is damaged, or the key is encrypted.
+/// Return all certificates, all revocation lists or the private key in a file.
+/// Return INVALID_ARGUMENT with reason TLS_FILE, naming the flag, the file and
+/// the rule, if there are none, if one is damaged, or if the key is encrypted.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
 Result<Key> ReadKey(const PemFile& pem);
@@ -42,7 +42,7 @@ Status BadPem(const PemFile& pem, const std::string& what);
 /// Returns the reason of this thread's last OpenSSL error, and clears it.
 std::string LastOpenSslError();
 
-/// Returns 0 if the time cannot be parsed.
+/// Converts a time. Returns 0 if the time cannot be parsed.
 std::time_t ToTime(const ASN1_TIME* time);
 
 }  // namespace topk

@@ -12,7 +12,7 @@
 namespace topk {
 namespace {
 
-// Rejects commas and spaces, which would split the address into several.
+// Rejects commas and spaces, which would split one address into several.
 bool IsHost(std::string_view host) {
   const auto in_host = [](char c) { return c > ' ' && c < 0x7f && c != ','; };
   if (host.empty() || !std::ranges::all_of(host, in_host)) return false;
@@ -21,8 +21,8 @@ bool IsHost(std::string_view host) {
                                : host.find(':') == std::string_view::npos;
 }
 
-// Returns true if the host of host:port is a literal IPv6 address in brackets,
-// or a literal IPv4 address.
+// Returns true if the host in `host_port` is a literal IPv6 address in brackets
+// (if `ipv6`), or a literal IPv4 address (otherwise).
 bool IsAddress(std::string_view host_port, bool ipv6) {
   std::string host(host_port.substr(0, host_port.rfind(':')));
   if (ipv6) host = host.substr(1, host.find_first_of("%]") - 1);  // no zone

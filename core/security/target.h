@@ -11,17 +11,17 @@ namespace topk {
 /// `min_port` and 65535. The host may be an IPv6 address in brackets.
 bool IsHostPort(std::string_view address, int min_port);
 
-/// Returns an error message if a port in a gRPC target is invalid, or "".
+/// Returns an error message if a port in a gRPC target is invalid, or else "".
 /// gRPC itself would use the port modulo 65536, and would read 0x50 as 0.
 /// Targets such as unix: and xds: have no ports.
 std::string TargetError(std::string_view target);
 
 /// Returns true for a Unix socket address in gRPC's format: unix:path or
-/// unix-abstract:name. A host name that merely begins with "unix" is not one.
+/// unix-abstract:name. Host names that merely begin with "unix" do not count.
 bool IsUnixAddress(std::string_view address);
 
-/// Returns true if a host, with or without a port, is this machine: localhost,
-/// 127.0.0.0/8 (also IPv4-mapped), or ::1.
+/// Returns true if `address`, a host with or without a port, is this machine:
+/// localhost, 127.0.0.0/8 (also IPv4-mapped), or ::1.
 bool IsLoopback(std::string_view address);
 
 }  // namespace topk

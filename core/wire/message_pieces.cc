@@ -12,8 +12,8 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
-// Collects protobuf's output: small writes are copied to blocks, and large
-// fields are kept as references.
+// Collects the pieces that protobuf writes. Copies small writes to blocks, and
+// references large fields.
 class PieceStream final : public google::protobuf::io::ZeroCopyOutputStream {
  public:
   bool Next(void** data, int* size) override {
@@ -73,7 +73,7 @@ std::vector<MessagePiece> PiecesOf(
   {
     CodedOutputStream out(&stream);
     out.EnableAliasing(true);
-    // A PieceStream cannot fail.
+    // Serialization cannot fail, because a PieceStream accepts all writes.
     static_cast<void>(message.SerializeToCodedStream(&out));
   }
   return stream.Take();

@@ -13,8 +13,8 @@
 
 namespace topk {
 
-/// A part of a serialized message: owned bytes, or bytes borrowed from the
-/// object that is serialized. One of the two is empty.
+/// A part of a serialized message. Its bytes are either owned, or borrowed from
+/// the serialized object. The other member is empty.
 struct MessagePiece {
   std::string own;
   std::span<const std::byte> borrowed;
@@ -26,17 +26,17 @@ void AppendVarint(uint64_t number, std::string& to);
 /// Appends the tag and the length of a field of type bytes, string or message.
 void BeginField(int number, size_t size, std::string& to);
 
-/// Returns the serialized message in order. Large fields are borrowed from
-/// `message`, which must not change while they are in use.
+/// Serializes a message to pieces, in order. Large fields are borrowed from
+/// `message`, which must not change while the pieces are in use.
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message);
 
-/// Returns the serialized `header`, with the bytes of `tensor` as its tensor.
-/// REQUIRES: the `source` field of the tensor in `header` is not set.
+/// Serializes `header` with `tensor` as the data of its tensor. REQUIRES: the
+/// tensor in `header` has no data source.
 std::vector<MessagePiece> PiecesOf(const v1::TopKRequest& header,
                                    std::span<const std::byte> tensor);
 
-/// Returns the serialized message whose only field is this field of type bytes.
+/// Serializes a message that has only one field, of type bytes.
 std::vector<MessagePiece> PiecesOf(int field, std::span<const std::byte> data);
 
 }  // namespace topk

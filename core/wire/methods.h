@@ -6,7 +6,7 @@
 
 namespace topk {
 
-/// In the order of the .proto file.
+/// The methods, in the order of the .proto file.
 enum class Method {
   kComputeTopK,
   kStreamTopK,
@@ -25,7 +25,7 @@ constexpr const char* PathOf(Method method) {
   return kMethodPaths[static_cast<size_t>(method)];
 }
 
-/// Returns the method name in any method's path.
+/// Returns the method name at the end of a method's path.
 constexpr std::string_view NameOf(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }

@@ -4,9 +4,9 @@
 // its selection. Once all selections have a bound, the remaining elements of
 // adjacent columns are compared with the bounds in place.
 //
-// Why: nearly all elements fail the comparison, which takes half the time of a
-// copy (100000 x 64 f32, k 50, Xeon with AVX-512). Without bounds, or for a few
-// columns, copying is faster.
+// Why: nearly all elements fail the comparison, and comparing takes half the
+// time of copying (100000 x 64 f32, k 50, Xeon with AVX-512). Without bounds,
+// or with only a few columns, copying is faster.
 //
 // Tests: unit/long_slices_test.cc, conformance/.
 #pragma once
@@ -34,7 +34,7 @@ class BlockFeed {
                       ? FirstKey(InfoOf(run.plan.dtype), run.encoder)
                       : static_cast<Key>(~Key{0})) {}
 
-  /// Upper bound on the memory of a feed for slices of `n` elements, in bytes.
+  /// Returns an upper bound on the memory for slices of `n` elements, in bytes.
   static Size Bytes(const Plan& plan, const Schedule& schedule, int64_t n) {
     const Size block = Size(schedule.tile) * std::min(schedule.block, n);
     return (schedule.copies ? BlockSource<Key, kFloat>::Bytes(plan, block)
@@ -53,8 +53,8 @@ class BlockFeed {
   void Feed(int64_t first, int64_t width, int64_t begin, int64_t end,
             Selection<Key>* selections, int64_t step) {
     const int64_t block = run_.schedule.block;
-    // Keep the first block short: it may already have k elements with the
-    // greatest possible key.
+    // Keep the first block short. If k of its elements have the greatest
+    // possible key, the rest of the slice need not be read.
     int64_t size = begin == 0 && block < run_.plan.n
                        ? std::max(block / 8, int64_t{1})
                        : block;

@@ -1,14 +1,14 @@
 // Provides the elements of slices as contiguous rows, for any layout of the
 // tensor.
 //
-// Algorithm: elements of whole bytes that are contiguous in the tensor are read
-// in place. All others are copied to a block: adjacent slices are transposed,
+// Algorithm: slices whose elements are contiguous and have whole bytes are read
+// in place. Other slices are copied to a block: adjacent slices are transposed,
 // and sub-byte elements are unpacked.
 //
-// Why: the algorithms for contiguous rows are the fastest. For 4 tensors of
-// 1000 x 4096, a selection takes 0.28 times as long as reading each column in
-// place for u8 and f16 with k 5, and 0.4 times for f32 with k 100 (Xeon with
-// AVX-512). A block fits into L2, so the copy is read from the cache.
+// Why: the algorithms for contiguous rows are the fastest. With a copy, u8 and
+// f16 with k 5 take 0.28 times as long as without a copy, and f32 with k 100
+// takes 0.4 times as long (4 tensors of 1000 x 4096, Xeon with AVX-512). A
+// block fits into L2, so the copy is read from the cache.
 //
 // Tests: conformance/.
 #pragma once
@@ -33,17 +33,17 @@ class BlockSource {
         type_(InfoOf(plan_.dtype)),
         stride_(plan_.input.strides[static_cast<size_t>(plan_.axis)]) {}
 
-  /// Upper bound on the memory of a source, in bytes, for blocks of `count`
+  /// Returns an upper bound, in bytes, on the memory for blocks of `count`
   /// elements.
   static Size Bytes(const Plan& plan, Size count) {
     const bool unpacks_columns = InfoOf(plan.dtype).packed() && plan.inner > 1;
     return count * sizeof(Key) * (unpacks_columns ? 2 : 1);
   }
 
-  /// Returns the elements begin .. end - 1 of the slices first ..
-  /// first + width - 1 as contiguous rows. They are valid until the next call,
-  /// and unspecified after a cancellation. REQUIRES: the slices have the same
-  /// outer index if plan.inner > 1.
+  /// Returns the elements begin .. end - 1 of the slices first .. first + width
+  /// - 1 as contiguous rows. The rows are valid until the next call. They are
+  /// unspecified after a cancellation. REQUIRES: the slices have the same outer
+  /// index if plan.inner > 1.
   const std::byte* Get(int64_t first, int64_t width, int64_t begin,
                        int64_t end) {
     if (!run_.schedule.copies) {
@@ -109,7 +109,7 @@ class BlockSource {
     }
   }
 
-  // Copies `columns` adjacent slices to the rows `row`, `row` + 1, ...
+  // Copies `columns` adjacent slices to the rows from number `row` on.
   void CopyRun(int64_t at, int64_t columns, int64_t length, int64_t row) {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
     const auto copy = [&](int64_t begin, int64_t end) {

@@ -1,4 +1,4 @@
-// Splits long work into blocks, so that it can be cancelled in between.
+// Splits long work into blocks, and checks for cancellation between blocks.
 #pragma once
 
 #include <algorithm>
@@ -8,24 +8,24 @@
 
 namespace topk::cpu {
 
-/// Elements per block of simple work: 4 us if they are in L1, so the cost of
-/// checking for cancellation is negligible, and 1 ms if each element is read
-/// from memory with small pages.
+/// The block size of simple work, in elements. A block takes 4 us if it is in
+/// L1, so checking for cancellation costs little. It takes 1 ms if each element
+/// is read from memory with small pages.
 inline constexpr int64_t kBlockElements = int64_t{1} << 13;
-/// Bytes per block of a kernel that processes everything it reads: 50 us.
+/// The block size of a kernel that processes all data, in bytes. Takes 50 us.
 inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
-/// Bytes per block of pure reading from memory: 0.3 ms. The hardware prefetcher
-/// restarts at each block.
+/// The block size of a kernel that mostly reads memory, in bytes. Takes 0.3 ms.
+/// Blocks are large, because the hardware prefetcher restarts at each block.
 inline constexpr int64_t kScanBytes = int64_t{1} << 22;
 
-/// Returns the number of rows of `columns` elements per block that is
-/// transposed.
+/// Returns the number of rows to transpose per block. A row has `columns`
+/// elements.
 inline int64_t RowsPerBlock(int64_t columns) {
   constexpr int64_t kMinRows = 64;
   return std::max(kBlockElements / columns, kMinRows);
 }
 
-/// Calls fn(b, e) on consecutive ranges of at most `block`, until all of
+/// Calls fn(b, e) for consecutive ranges of at most `block`, until all of
 /// [begin, end) is done or the computation is cancelled. Does not check for
 /// cancellation before the first range. Returns whether all ranges were done.
 template <class Fn>

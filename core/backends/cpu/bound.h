@@ -1,17 +1,17 @@
-// Computes a bound that at least k elements of a row reach, before the row is
-// read, so that few more than k elements must be examined again.
+// Estimates a bound that at least k elements of a row reach. With a good bound,
+// the scan of the row finds only a few more than k elements.
 //
-// Algorithm: takes the maxima of groups of elements (simd/bound-inl.h), of the
-// whole row if it is of medium length, or of a sample of a long row. For a
-// whole row, the k-th greatest maximum is a guaranteed bound. For a sample of
-// 1/f of the row, the bound is taken at a rank somewhat above k / f, so it very
-// likely holds. The caller counts, and retries with a lower bound if fewer than
-// k elements reached it.
+// Algorithm: computes the maxima of groups of elements (simd/bound-inl.h), in a
+// whole row of medium length or in a sample of a long row. In a whole row, at
+// least k elements reach the k-th greatest maximum. In a sample of 1/f of the
+// row, the bound is the maximum with a rank somewhat above k / f, which k
+// elements of the row very likely reach. The caller counts these elements, and
+// retries with a lower bound if there are fewer than k.
 //
-// Why: a selection that starts empty gets its first bound late, the bound is
-// poor, and in an ascending row it never helps. A sample from the whole row
-// does not depend on the order, and detects a constant row. A sample costs a
-// few percent of the read; a bound that fails costs another read.
+// Why: without an estimate, a selection gets its first bound late, the bound is
+// poor, and in an ascending row it never helps. A sample of the whole row does
+// not depend on the order, and detects a constant row. Sampling costs a few
+// percent of a read of the row. A bound that fails costs another read.
 //
 // Tests: unit/bound_test.cc.
 #pragma once
@@ -37,11 +37,11 @@ class Bounds {
          const SortKeyEncoder<Key, kFloat>& encoder)
       : kernels_(kernels), encoder_(encoder) {}
 
-  /// Returns an upper bound on the memory for rows of `count` elements, in
-  /// bytes.
+  /// Returns an upper bound, in bytes, on the memory for rows of `count`
+  /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // Room for one doubling too many, and for a vector that grows.
+    // Allows for a last doubling of the window, and for a growing vector.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
@@ -64,8 +64,8 @@ class Bounds {
       rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
     }
     rank_ = static_cast<int64_t>(std::ceil(rank));
-    // Each chunk has its own groups: in a sorted row, the best chunk must not
-    // fill all of them.
+    // Each chunk has its own groups. Otherwise, the best chunk of a sorted row
+    // would provide all maxima.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     if (whole) window *= 4;  // independent accumulators
@@ -77,9 +77,9 @@ class Bounds {
       kernels_.raise_maxima(encoder_, elements, count, maxima_.data(), window);
       return;
     }
-    // Chunks are spread over the row, each at a pseudo-random offset in its
-    // section (by a linear congruential generator), so that they cannot
-    // resonate with a pattern in the row.
+    // Spread the chunks over the row, one per section. The offset in the
+    // section is pseudo-random (a linear congruential generator), so that the
+    // chunks do not resonate with a pattern in the row.
     const int64_t chunk = sampled / chunks;
     uint64_t random = 0x853C49E6748FEA9B;
     for (int64_t c = 0; c < chunks; ++c) {
@@ -93,8 +93,8 @@ class Bounds {
     }
   }
 
-  /// Returns the bound to try next, lower than the previous one, or nullopt if
-  /// the row must be read without a bound.
+  /// Returns the next bound to try, which is lower than the previous bound, or
+  /// nullopt if the row must be read without a bound.
   std::optional<Key> Next() {
     const auto groups = static_cast<int64_t>(maxima_.size());
     if (rank_ > groups * 7 / 8) return std::nullopt;
@@ -107,12 +107,12 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of at most this many elements are sampled whole: half of them would
-  /// not fill a vector for each chunk.
+  /// Rows of at most this many elements are used whole, because half of such a
+  /// row would not fill a vector for each chunk.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
-  /// In longer rows, one element in kFraction is sampled, clamped to [kMin,
-  /// kMax].
+  /// In longer rows, the sample is 1 / kFraction of the row, but at least kMin
+  /// and at most kMax elements.
   static constexpr int64_t kFraction = 64;
   static constexpr int64_t kMin = 8192;
   static constexpr int64_t kMax = 65536;

@@ -10,21 +10,21 @@
 namespace topk::cpu {
 namespace {
 
-// The part of L2 for the state of a tile of columns, or for a copied tile.
+// The L2 budget, in bytes, of a copied tile or of the state of a column tile.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
-// The minimum tile of columns. A narrower tile reads too little of each page.
+// The minimum width of a column tile. Narrower tiles read too little per page.
 constexpr int64_t kMinTile = 256;
-// The limits of a copied tile. A wider tile gained nothing.
+// The limits on the width of a copied tile. Wider tiles were not faster.
 constexpr int64_t kMinCopied = 16;
 constexpr int64_t kMaxCopied = 128;
-// The maximum number of slices in a tile of short rows, or of columns that are
-// read in place after the first block.
+// The maximum number of slices in other tiles: rows, sub-byte columns, and
+// columns that are read in several blocks.
 constexpr int64_t kMaxTile = 1024;
-// The memory for a tile of slices that are sorted whole.
+// The memory budget, in bytes, of a tile of slices that are sorted whole.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
-// The part of L1 for the block of a slice that is copied alone.
+// The L1 budget, in bytes, of a block of a slice that is copied alone.
 constexpr int64_t kRowBytes = int64_t{1} << 14;
-// Narrow tensors are folded to about this width.
+// The approximate number of columns to which narrow tensors are folded.
 constexpr int64_t kFoldWidth = 64;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -33,8 +33,7 @@ int64_t AxisStride(const Plan& plan) {
   return plan.input.strides[static_cast<size_t>(plan.axis)];
 }
 
-// Returns the approximate time per slice on the slower of the machines
-// measured.
+// Returns the approximate time per slice, as measured on the slower machine.
 double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   const auto n = static_cast<double>(DistinctElements(plan));
   const auto k = static_cast<double>(plan.k);
@@ -52,7 +51,7 @@ double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   }
 }
 
-// Returns Schedule::row_factor.
+// Returns the row_factor of a kColumns schedule.
 int64_t RowFactor(const Plan& plan) {
   return std::clamp(kFoldWidth / plan.inner, int64_t{1},
                     std::max(plan.n / (8 * plan.k), int64_t{1}));
@@ -84,9 +83,9 @@ Algorithm AlgorithmFor(const Plan& plan) {
                                                  : Algorithm::kScan;
 }
 
-// Returns how many elements of each of `tile` slices are copied together. They
-// fill an odd number of cache lines: rows a power of two apart would map to the
-// same few sets of L1.
+// Returns the number of elements per slice to copy together in a tile of `tile`
+// slices. They fill an odd number of cache lines, because rows a power of two
+// apart would map to the same few sets of L1.
 int64_t BlockFor(int64_t tile, int64_t bytes) {
   constexpr int64_t kLine = 64;
   const int64_t lines = std::max(kTileBytes / tile / kLine, int64_t{1});
@@ -102,8 +101,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t row_bytes = n * bytes;
   const bool packed = InfoOf(plan.dtype).packed();
   const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
-  // Columns of sub-byte elements are read in blocks, because the scan may end
-  // early.
+  // Read columns of sub-byte elements in blocks if the scan may end early.
   const bool may_end_early = packed && !rows &&
                              plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
                              schedule.algorithm == Algorithm::kScan;
@@ -114,7 +112,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
         std::clamp(room / row_bytes, int64_t{1}, fits ? most : kMinCopied);
     return;
   }
-  // A tile gains nothing unless its slices are adjacent.
+  // Tiles help only if their slices are adjacent.
   const bool adjacent =
       plan.slices() > 1 && SliceOffset(plan, plan.input, 1) == 1;
   schedule.tile = adjacent ? std::clamp(kTileBytes / 4 / plan.k / bytes,
@@ -124,7 +122,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
       n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
-// Returns the maximum cost of work that one thread does alone, for tasks of
+// Returns the maximum cost of a plan that runs on one thread, if tasks take
 // `task` nanoseconds.
 Size SerialNanoseconds(double task) {
   return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
@@ -270,15 +268,16 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The memory for a stream, in bytes. Collecting a single slice gains little.
+  // The memory, in bytes, that a stream may always use. The limit is lower for
+  // a single slice, because collecting it gains little.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) return std::min(plan.n, kSmallSlice / bytes);
-  // With fewer rows the fixed cost of a block dominates.
+  // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
-  // Selection::Bytes() of k + `more` candidates.
+  // Approximates Selection::Bytes() for k + `more` candidates.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };
@@ -296,10 +295,10 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // A poller thread that may feed a chunk must not enter an arena.
+    // A fold that a poller thread may feed must not enter an arena.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
-    // Slices of different outer indices arrive one after another.
+    // Slices with different outer indices arrive one after another.
     schedule.tile = std::min(schedule.tile, plan.inner);
     return schedule;
   }

@@ -23,16 +23,16 @@ struct SliceRange {
   int64_t count;
 };
 
-/// How to run a plan. A unit of work is a tile: adjacent slices that are
-/// computed together.
+/// How to run a plan. A unit of work is a tile: a group of adjacent slices that
+/// are computed together.
 struct Schedule {
   Algorithm algorithm = Algorithm::kNothing;
   /// Whether slices are copied to contiguous rows first (block_source.h).
   bool copies = false;
   /// The number of slices in a tile. The last tile may have fewer.
   int64_t tile = 1;
-  /// The number of elements of each slice that are read together: n, or fewer
-  /// if kScan copies.
+  /// The number of elements of each slice to read at a time: n, or fewer if
+  /// kScan copies slices.
   int64_t block = 1;
   /// The number of pieces into which each unit is cut along the axis.
   int64_t pieces = 1;
@@ -67,57 +67,57 @@ struct Schedule {
   }
 };
 
-/// Returns the number of elements of a slice that must be read: n, or k if the
-/// stride is 0, because then all elements are the same.
+/// Returns the number of elements of a slice that must be read: n, or only k if
+/// the stride is 0, because then all elements are the same.
 int64_t DistinctElements(const Plan& plan);
 
 /// Returns the plan for a tile of `slices` slices that were copied to rows.
 Plan RowsOfTile(const Plan& plan, int64_t slices);
 
-/// Returns whether an algorithm supports a plan, fast or not.
+/// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
-/// Returns the smallest k for which slices are copied to rows although kColumns
-/// supports them: too many elements would enter the state of a column.
+/// Returns the smallest k for which slices are copied to rows even if kColumns
+/// supports them, because too many elements would enter the state of a column.
 int64_t CopiedFromK(const Plan& plan);
 
-/// The minimum work of a task, in nanoseconds. A smaller task costs more to
-/// hand over than to run.
+/// The minimum work of a task, in nanoseconds. Handing a smaller task to
+/// another thread costs more than running it.
 inline constexpr double kTaskNanoseconds = 10000;
 
 /// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
 /// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
-/// thread; a smaller `task` lowers that limit in proportion. A pure function of
-/// the shape, with constants measured by tests/bench.
+/// thread. A smaller `task` lowers this limit in proportion. The result depends
+/// only on the arguments, with constants measured by tests/bench.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
-/// Splits the work of an algorithm as Choose() does. REQUIRES: CanRun().
+/// Returns a schedule like Choose(), for a given algorithm. REQUIRES: CanRun().
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns the number of candidates that a selection holds in addition to k.
-/// With a slack of k, a small k would reselect too often; a large k already
-/// takes enough memory. If `many` selections share the cache, each gets less.
+/// Returns the number of candidates that a selection buffers in addition to k.
+/// A slack of k suffices for a large k, but a small k would reselect too often.
+/// If `many` selections share the cache, each has less slack.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns the number of axis positions that a fold collects: n if they take
-/// little memory, or at most twice the memory of the columns' selections.
+/// Returns the number of axis positions that a fold collects. This is n if all
+/// positions take little memory, or at most twice the memory of the selections.
 int64_t FoldRows(const Plan& plan);
 
-/// Returns the schedule for the FoldRows() positions that a fold collects: that
-/// of a whole tensor if all n are collected, otherwise a scan of some positions
-/// at a time.
+/// Returns the schedule for the FoldRows() positions that a fold collects. If
+/// these are all n positions, they are run like a whole tensor. Otherwise they
+/// are scanned, some positions at a time.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads);
 
-/// Returns the number of threads on which k candidates are sorted.
+/// Returns the number of parallel pieces in which k candidates are sorted.
 int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);
 
-/// Returns a schedule's name, e.g. "scan", or "scan-split" if the slices are
-/// cut along the axis; "scan-copied" if they are copied to rows.
+/// Returns a schedule's name, e.g. "scan". The name is "scan-split" if slices
+/// are cut along the axis, and "scan-copied" if slices are copied to rows.
 std::string_view NameOf(const Schedule& schedule);
 
 }  // namespace topk::cpu

@@ -18,7 +18,7 @@ class ColumnRunner {
   explicit ColumnRunner(const Run<Key, kFloat>& run)
       : run_(run), plan_(run.plan) {}
 
-  /// Upper bound on the memory of a runner, in bytes.
+  /// Returns an upper bound on the memory of a runner, in bytes.
   static Size Bytes(const Plan& plan, const Schedule& schedule) {
     const int64_t columns = schedule.tile * schedule.row_factor;
     const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
@@ -57,9 +57,9 @@ class ColumnRunner {
     int64_t index;
   };
 
-  // Runs one tile. `factor` adjacent rows of the tensor are treated as one row
-  // of factor * width columns; the remainder is a row of fewer columns. Each
-  // piece takes a range of rows.
+  // Runs one tile. Treats `factor` adjacent rows of the tensor as one row of
+  // factor * width columns. The remaining rows form a row with fewer columns.
+  // Each piece processes a range of rows.
   void DoTile(int64_t outer, int64_t column, int64_t width) {
     const int64_t factor = run_.schedule.row_factor;
     const int64_t pieces = run_.schedule.pieces;
@@ -92,7 +92,7 @@ class ColumnRunner {
                                   rows - first);
       }
     };
-    // After a cancellation the indices are not valid.
+    // After a cancellation, the indices are not valid.
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     if (!FindPlaces(outer * plan_.inner + column, width)) return;
     if (factor == 1 && pieces == 1 && plan_.order == Order::kValue) {
@@ -107,7 +107,7 @@ class ColumnRunner {
     return State::In(reinterpret_cast<Key*>(blocks), columns, plan_.k);
   }
 
-  // Writes the state of a tile that needs no merge.
+  // Writes the outputs of a tile that needs no merge.
   void WriteTile(int64_t width, const std::byte* tile) const {
     const State state = StateOf(0, width);
     for (int64_t j = 0; j < plan_.k && !cancelled(); ++j) {
@@ -189,7 +189,7 @@ class ColumnRunner {
 
   const Run<Key, kFloat>& run_;
   const Plan& plan_;
-  // The state of a tile, or of each piece of it.
+  // The state of the tile, or of each of its pieces.
   std::vector<std::unique_ptr<Block[]>> pieces_;
   std::vector<Part> parts_;
   std::vector<Place> places_;

@@ -30,10 +30,10 @@ Size FoldBytes(const Plan& plan, int threads, double task) {
          });
 }
 
-// The constants are about twice those measured, for the slowest data.
-// unit/cost_property_test.cc compares them with real runs. They depend only on
-// the layout: if they depended on the algorithm, a larger request could have a
-// lower cost.
+// The constants below are about twice the times measured for the slowest data.
+// unit/cost_property_test.cc compares them with real runs. The cost depends
+// only on the layout. If it depended on the algorithm, a larger request could
+// have a lower cost.
 
 // Returns the time to read an element, in nanoseconds.
 double ElementNanoseconds(const Plan& plan, bool fold) {
@@ -41,7 +41,7 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
   const auto bytes = static_cast<double>(type.bytes);
   const double row = bytes * 0.08 + (type.packed() ? 2 : 0);
   if (!plan.input.packed) {
-    // Elements that are not contiguous may each miss the cache.
+    // Each element may miss the cache if elements are not contiguous.
     return plan.input.strides[static_cast<size_t>(plan.axis)] == 1 ? row : 8;
   }
   if (plan.inner == 1) return row;
@@ -55,9 +55,9 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
   return bytes * (0.2 + 0.04 * static_cast<double>(k));
 }
 
-// Returns the time of a selected element, in nanoseconds: its candidates, their
-// sort and the output. In a long slice and in a fold, each access may miss the
-// cache.
+// Returns the time per selected element, in nanoseconds: collecting candidates,
+// sorting them and writing the output. In a long slice and in a fold, each
+// access may miss the cache.
 double SelectedNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const double misses =
@@ -66,8 +66,8 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
          (type.packed() ? 15 : 0);
 }
 
-// Returns the fixed time of a slice, in nanoseconds. A short row of equal
-// elements falls back to the path of long rows. A single element has no equal.
+// Returns the fixed time per slice, in nanoseconds. Short rows of equal
+// elements take the path for long rows, but rows of one element never do.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
@@ -99,7 +99,7 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
 Cost FoldCost(const Plan& plan, int threads, double task) {
   Cost cost = CostOfOutputs(plan);
   cost.working_bytes = FoldBytes(plan, threads, task);
-  // The selections of all columns allocate new memory.
+  // Add the zero fill of the new memory for the selections of all columns.
   constexpr int64_t kCandidateBytes = 24;
   cost.nanoseconds +=
       Nanoseconds(plan, true) +

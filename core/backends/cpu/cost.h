@@ -7,8 +7,8 @@
 
 namespace topk::cpu {
 
-/// Returns the cost of RunSchedule() on `threads` threads. Excludes a few small
-/// vectors and the stacks.
+/// Returns the cost of RunSchedule() on `threads` threads. The memory excludes
+/// a few small vectors and the stacks.
 Cost RunCost(const Plan& plan, const Schedule& schedule, int threads);
 
 /// Returns the CPU time of RunSchedule(), which does not depend on the
@@ -18,8 +18,8 @@ Size RunNanoseconds(const Plan& plan);
 /// Returns the cost of a fold over the whole tensor.
 Cost FoldCost(const Plan& plan, int threads, double task);
 
-/// Returns the CPU time of one Feed() of `bytes` bytes: the elements, and the
-/// slices that they may fill or complete.
+/// Returns the CPU time of one Feed() of `bytes` bytes. Includes the elements,
+/// and the slices that these may fill or complete.
 Size FeedNanoseconds(const Plan& plan, Size bytes);
 
 }  // namespace topk::cpu

@@ -27,7 +27,7 @@ using cpu::Schedule;
 
 constexpr std::string_view kName = "cpu";
 
-// Concatenates the chunks of a tensor, and then runs the plan on the whole.
+// Concatenates the chunks of a tensor, and then runs the plan on the tensor.
 class Concatenation final : public Fold {
  public:
   Concatenation(const Plan& plan, const PreparedPlan& prepared,

@@ -1,14 +1,14 @@
 // Selects from a tensor that arrives in a stream, one axis position after
-// another: `inner` elements, one of each adjacent slice.
+// another. A position has `inner` elements, one for each adjacent slice.
 //
 // Algorithm: the elements of a few axis positions are collected in a block, or
 // read in place if a chunk has enough of them. A block of all n positions is
-// run like a whole tensor. Otherwise each slice of the block is offered to its
-// own selection, which keeps the candidates when the next block overwrites the
-// elements.
+// run like a whole tensor. Otherwise, each slice of the block is offered to its
+// own selection, which copies the candidates before the next block overwrites
+// the elements.
 //
-// Why: offering each position's elements one by one misses the cache for every
-// element. 60 x 262144 f32 with k 10 took 7 times as long as in one message.
+// Why: offering elements position by position misses the cache for each of
+// them. 60 x 262144 f32 with k 10 took 7 times as long as in one message.
 //
 // Costs: the memory of FoldRows() positions and, unless these are all n, a
 // selection for each column. Tests: unit/long_slices_test.cc, fuzz.stream.
@@ -32,7 +32,7 @@
 
 namespace topk::cpu {
 
-/// Cuts the data of a tensor into units, which chunks may split.
+/// Cuts the data of a tensor into whole units. Chunks may end within a unit.
 class UnitCutter {
  public:
   /// REQUIRES: 1 <= unit <= 8.
@@ -65,13 +65,13 @@ class UnitCutter {
   size_t size_ = 0;
 };
 
-/// A fold on the CPU. Each slice is written when its last element arrives. The
-/// memory of a fold does not depend on the length of the tensor.
+/// A fold on the CPU. Writes each slice when its last element arrives. The
+/// memory does not depend on the length of the tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
-  /// `plan` and `cancellation` must outlive this object, and `resources` its
-  /// calls.
+  /// `plan` and `cancellation` must outlive this object. `resources` must
+  /// outlive all calls.
   ElementFold(const Plan& plan, const Outputs& outputs,
               const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
               const Cancellation* cancellation)
@@ -149,7 +149,7 @@ class ElementFold final : public Fold {
     return plan_.slices() * plan_.n - position_ - buffered_;
   }
 
-  // Takes whole units of the tensor.
+  // Adds `count` elements, starting at a unit boundary.
   void AddUnits(const std::byte* units, int64_t count) {
     if (!type_.packed()) return Add(units, count);
     count = std::min(count, Left());  // the last byte may have unused bits
@@ -162,7 +162,7 @@ class ElementFold final : public Fold {
                  });
   }
 
-  // Takes the next elements of the tensor.
+  // Adds the next elements of the tensor, which are already unpacked.
   void Add(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;
     const int64_t whole = plan_.n * inner;
@@ -171,7 +171,7 @@ class ElementFold final : public Fold {
       const int64_t size = std::min(rows_ * inner, left);
       int64_t taken = std::min(count, size - buffered_);
       if (taken == size) {
-        // Selects in place from as many positions as possible.
+        // Select in place from as many positions as possible.
         taken = rows_ == plan_.n ? count / whole * whole
                                  : std::min(count / inner * inner, left);
         Select(elements, taken);

@@ -16,11 +16,11 @@ namespace topk::cpu {
 struct InstructionSet {
   /// "avx512", "avx2", "sse4", "neon" or "scalar".
   std::string_view name;
-  /// Highway's number for the instruction set.
+  /// Highway's constant for the instruction set.
   int64_t target;
   const KernelTable* table;
 
-  /// The kernels for one kind of key.
+  /// Returns the kernels for one kind of key.
   template <class Key, bool kFloat>
   const Kernels<Key, kFloat>& kernels() const {
     return std::get<Kernels<Key, kFloat>>(*table);

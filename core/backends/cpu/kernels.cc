@@ -1,5 +1,5 @@
-// Compiles simd/ once for each instruction set (Highway includes this file
-// again for each), and lists the kernel tables.
+// Compiles simd/ once for each instruction set, and lists the kernel tables.
+// Highway includes this file again for each set.
 #include "core/backends/cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,5 +1,5 @@
-// The interface of the inner loops, which are compiled once for each
-// instruction set into a table. They know neither plans nor threads.
+// The interface of the kernels: inner loops that are compiled once for each
+// instruction set. Kernels do not depend on plans or threads.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ struct Scanned {
   int64_t found;     ///< positions written
 };
 
-/// Consecutive rows, for SelectShortRows.
+/// The arguments of SelectShortRows: consecutive rows and their outputs.
 template <class Key>
 struct ShortRows {
-  const std::byte* rows;  ///< unaligned; [count, n]
+  const std::byte* rows;  ///< [count, n], unaligned
   int64_t count;
   int64_t n;
   int64_t k;
-  bool by_index;       ///< order by index, else by rank
+  bool by_index;       ///< order by index rather than by rank
   std::byte* values;   ///< [count, k], or null if not wanted
   std::byte* indices;  ///< [count, k], or null if not wanted
   int index_bytes;     ///< 4 or 8
@@ -34,10 +34,10 @@ struct ShortRows {
 /// The maximum length of a vector, in bytes.
 inline constexpr int64_t kVectorBytes = 64;
 
-/// The state of adjacent columns: the k best keys of each so far, best first,
-/// and their indices. Stored in blocks of columns, with all data of a block
-/// together. They are followed by the limit of each column, which only the
-/// kernel reads.
+/// The state of adjacent columns: the k best keys of each column so far, best
+/// first, and their indices. The data of a block of columns is stored together.
+/// The limits of all columns follow the blocks. Only the kernel reads the
+/// limits.
 template <class Key>
 struct ColumnState {
   /// The number of columns in a block.
@@ -49,8 +49,8 @@ struct ColumnState {
   int64_t columns;  ///< the number of columns
   int64_t k;
 
-  /// Returns the state of `columns` columns in `memory`, which has room for
-  /// Elements() keys.
+  /// Returns the state of `columns` columns in `memory`, which must have room
+  /// for Elements() keys.
   static ColumnState In(Key* memory, int64_t columns, int64_t k) {
     return {memory, memory + Blocks(columns) * 2 * k * kBlock, columns, k};
   }
@@ -58,8 +58,8 @@ struct ColumnState {
     return Blocks(columns) * (2 * k + 1) * kBlock;
   }
 
-  /// Returns the address of a column's key of rank j. Its index is k * kBlock
-  /// further on.
+  /// Returns the address of the key of rank j in a column. The index of that
+  /// key is stored k * kBlock elements later.
   Key* at(int64_t column, int64_t j) const {
     return blocks + (column / kBlock * 2 * k + j) * kBlock + column % kBlock;
   }
@@ -70,7 +70,7 @@ struct ColumnState {
   }
 };
 
-/// The number of positions that Scan may write beyond those it found.
+/// The number of positions that Scan may write after those that it found.
 inline constexpr int64_t kScanSlack = 128;
 /// The maximum k and n for SelectShortRows.
 inline constexpr int64_t kShortK = 16;
@@ -86,16 +86,16 @@ struct Kernels {
   using Encoder = SortKeyEncoder<Key, kFloat>;
 
   /// Writes the positions of the elements that pass the probe, in order. Stops
-  /// when all elements are scanned or less than kScanSlack of `room` is left.
-  /// REQUIRES: room >= kScanSlack.
+  /// when all elements are scanned or fewer than kScanSlack of the `room`
+  /// positions are left. REQUIRES: room >= kScanSlack.
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
-  /// Distributes the elements to groups and raises the greatest key of each
+  /// Distributes the elements to groups and updates the greatest key of each
   /// group. At least r elements reach BoundFrom() of the r-th greatest maximum,
-  /// if that is the key of a number; NaNs are not counted. Ignores a remainder
-  /// that does not fill a vector. REQUIRES: `groups` fills whole vectors
-  /// (kVectorBytes).
+  /// if that maximum is the key of a number. NaNs are not counted. Ignores a
+  /// remainder that does not fill a vector. REQUIRES: `groups` fills whole
+  /// vectors of kVectorBytes.
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);
 
@@ -103,38 +103,38 @@ struct Kernels {
   /// the k-th greatest key. REQUIRES: 1 <= k <= count.
   Key (*kth)(const Key* keys, int64_t count, int64_t k);
 
-  /// Writes the positions, in order, of the elements whose key exceeds the
-  /// bound of the same position. `columns` must have room for `count` +
-  /// kScanSlack positions. Returns the number of elements found.
+  /// Writes the positions, in order, of the elements whose keys exceed their
+  /// bounds. `columns` must have room for `count` + kScanSlack positions.
+  /// Returns the number of elements found.
   int64_t (*scan_columns)(const Encoder& encoder, const std::byte* elements,
                           int64_t count, const Key* bounds, uint32_t* columns);
 
-  /// Writes for each key how many keys rank before it: the greater ones, and
-  /// the equal ones in front of it. REQUIRES: count <= kMaxRankCount; both
-  /// arrays are aligned and have room for whole vectors.
+  /// Writes the rank of each key: the number of greater keys, plus the number
+  /// of equal keys before it. REQUIRES: count <= kMaxRankCount. Both arrays are
+  /// aligned and have room for whole vectors.
   void (*rank)(const Key* keys, int64_t count, Key* ranks);
 
-  /// Selects from consecutive rows, starting at `begin`, until all are done or
-  /// a row needs the path of long rows. Returns the first row that is not done.
+  /// Selects from the rows, starting with row `begin`. Stops at a row that
+  /// needs the path for long rows. Returns the first row that is not done.
   int64_t (*select_short_rows)(const Encoder& encoder,
                                const ShortRows<Key>& rows, int64_t begin);
 
-  /// Takes the elements of `count` axis positions, `state.columns` each,
-  /// `pitch` elements apart. Their indices are first, first + 1, ... The
-  /// indices below k must come first, to fill the state. Null for keys of 8 and
-  /// 16 bits.
+  /// Updates the state with `count` axis positions, which are `pitch` elements
+  /// apart and have `state.columns` elements each. Their indices are first,
+  /// first + 1, ... REQUIRES: the indices below k come first, because they fill
+  /// the state. Null for keys of 8 and 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
 
   /// Transposes `rows` rows of `columns` elements to `columns` rows of `rows`
-  /// elements. The distance between rows is a pitch, in elements.
+  /// elements. A pitch is the distance between rows, in elements.
   void (*transpose)(const std::byte* elements, int64_t rows, int64_t columns,
                     int64_t pitch, std::byte* transposed,
                     int64_t transposed_pitch);
 
-  /// Unpacks `count` bytes of two elements each, as Unpack() of
-  /// core/base/packing.h does. Null unless keys have 8 bits.
+  /// Unpacks `count` bytes of two elements each, like Unpack() in
+  /// core/base/packing.h. Null unless keys have 8 bits.
   void (*unpack_halves)(const std::byte* packed, int64_t count,
                         std::byte* elements);
 };

@@ -29,7 +29,7 @@ bool ForEach(int64_t count, int64_t grain, const Partitioner& partitioner,
         partitioner, context);
   });
   AnnotateHappensAfter(&context);
-  // Also false if the enclosing loop has failed in the meantime.
+  // Also return false if the enclosing loop has failed in the meantime.
   return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
 }
 

@@ -1,8 +1,8 @@
 // Runs work in parallel on oneTBB's threads.
 //
-// A thread that waits for the others runs only tasks of the same loop
-// (isolate). Otherwise a request, even a cancelled one, might have to wait for
-// a task of another request, and would hold the memory of both.
+// A thread that waits for others runs only tasks of the same loop (isolate).
+// Otherwise its request, even if cancelled, might have to wait for a task of
+// another request, and the memory of both would stay in use.
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -27,7 +27,7 @@ class ArenaPool {
   /// Creates arenas of `threads` threads each.
   explicit ArenaPool(int threads) : threads_(threads) {}
 
-  /// Calls fn() on this thread, with an arena for its loops.
+  /// Calls fn() on this thread. Parallel loops in fn() use one of the arenas.
   template <class Fn>
   void Run(const Fn& fn) {
     std::unique_ptr<tbb::task_arena> arena = Take();
@@ -51,8 +51,8 @@ class ArenaPool {
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t)> fn);
 
-/// Calls fn(begin, end) on ranges of [0, count) of `grain` or more, in parallel
-/// if there are several. Starts no more calls after a cancellation.
+/// Calls fn(begin, end) for ranges of [0, count) with `grain` or more elements,
+/// in parallel if there are several. Starts no more calls after a cancellation.
 void ForEachRange(int64_t count, int64_t grain,
                   const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t, int64_t)> fn);

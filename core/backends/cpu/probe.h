@@ -13,26 +13,26 @@ namespace topk::cpu {
 ///
 ///   ((bits ^ flip) > limit) != (bits > nan)      (all unsigned)
 ///
-/// The test takes three vector instructions; computing the key takes nine.
+/// The test takes three vector instructions. Computing the key takes nine.
 template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// Floats: the bits of -infinity. NaNs with the sign bit set are above.
-  /// Integers: all ones, which nothing exceeds.
+  /// Floats: the bits of -infinity, which only NaNs with the sign bit set
+  /// exceed. Integers: all ones, which nothing exceeds.
   Key nan;
 };
 
-/// Returns the probe for `key > bound`. REQUIRES: bound is not all ones
-/// (nothing exceeds that).
+/// Returns the probe for `key > bound`. REQUIRES: bound is not all ones, which
+/// nothing exceeds.
 ///
 /// Integers: the key is the bits, XORed with a constant. Floats: on each side
-/// of zero, the order of the numbers is the order of their bits or its reverse,
-/// so a single comparison finds the numbers beyond a bound. The bound is first
-/// moved, across values that no number has, so that both zeros and all NaNs of
-/// one sign fall on the same side. For NaNs with the sign bit set, the first
-/// comparison is always wrong, and the second one inverts it. Tests:
-/// unit/probe_test.cc.
+/// of zero, numbers have the order of their bits or the reverse order, so a
+/// single comparison finds the numbers beyond a bound. The bound is first
+/// moved, past values that no number has, so that both zeros are on the same
+/// side of it, and so are all NaNs of one sign. For NaNs with the sign bit set,
+/// the first comparison is always wrong, and the second comparison inverts it.
+/// Tests: unit/probe_test.cc.
 template <class Key, bool kFloat>
 Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
@@ -46,20 +46,20 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     const Key nan = highest;                        // also the bits of -inf
     if (encoder.flip == 0) {
       bound = std::clamp(bound, static_cast<Key>(lowest - 1), highest);
-      if (bound == static_cast<Key>(sign - 1)) --bound;  // let -0 pass with +0
+      if (bound == static_cast<Key>(sign - 1)) --bound;  // -0 passes like +0
       return {bound >= sign ? sign : kOnes, bound, nan};
     }
-    // Smallest: the elements below the complement pass.
+    // For SMALLEST, the elements below the complement pass.
     Key below = std::clamp(static_cast<Key>(~bound), lowest,
                            static_cast<Key>(highest + 1));
-    if (below == sign) --below;  // keep -0 out with +0
+    if (below == sign) --below;  // -0 fails like +0
     return {below > sign ? static_cast<Key>(~sign) : Key{0},
             static_cast<Key>(~below), nan};
   }
 }
 
-/// Converts a maximum (raise_maxima) to a bound that is reached by all elements
-/// whose maxima are at least `maximum`.
+/// Converts a maximum of Kernels::raise_maxima to a bound. All elements whose
+/// maxima are at least `maximum` reach this bound.
 template <class Key, bool kFloat>
 Key BoundFrom(const SortKeyEncoder<Key, kFloat>& encoder, Key maximum) {
   // For SMALLEST, raise_maxima ranks -0 before +0, although they are equal.

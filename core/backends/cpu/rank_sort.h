@@ -1,17 +1,17 @@
-// Sorts the k best elements.
+// Sorts elements by rank.
 //
-// Algorithm: a radix sort from the lowest digit up, of keys with the slots they
-// came from. The number of digits depends on the range of the keys, not on
-// their width. With several threads, each handles a piece of the items in every
-// pass. Kernels::rank sorts a few items instead (slice_writer.h).
+// Algorithm: a radix sort of pairs of keys and slots, from the lowest digit up.
+// The number of digits depends on the range of the keys, not on their width.
+// With several threads, each thread handles a piece of the items in every pass.
+// Kernels::rank sorts small numbers of items instead (slice_writer.h).
 //
-// Why: it is stable, so slots in ascending index leave ties in ascending index.
-// Its cost does not depend on the data. It beats Highway's vectorized quicksort
-// on the same items: 4.6 vs. 5.0 us for 1000 items, 5.8 vs. 7.7 ms for a
-// million (AMD Zen 4, AVX-512). For a million items, 11-bit digits that are all
-// counted in one read take 0.74 of the time of 8-bit digits (Xeon with
-// AVX-512). Buffering a cache line per bucket before writing it took 1.5 times
-// as long.
+// Why: the sort is stable. Slots ascend by index, so ties stay in ascending
+// order of index. The cost does not depend on the data. The sort beats
+// Highway's vectorized quicksort on the same items: 4.6 vs. 5.0 us for 1000
+// items, 5.8 vs. 7.7 ms for a million (AMD Zen 4, AVX-512). For a million
+// items, 11-bit digits that are all counted in one read take 0.74 of the time
+// of 8-bit digits (Xeon with AVX-512). Buffering a cache line per bucket before
+// writing it took 1.5 times as long.
 //
 // Costs: a pass takes about 2 ns per item; 8 to 64 bits take 1 to 8 passes.
 // Tests: unit/long_slices_test.cc.
@@ -34,21 +34,21 @@ namespace topk::cpu {
 /// A candidate during the sort.
 template <class Key>
 struct Ranked {
-  /// The complement of the key: ascending order is rank order.
+  /// The complement of the key, so that ascending order is rank order.
   Key key;
   /// The position of the candidate in its selection.
   uint32_t slot;
 };
 
-/// Bits per digit: few for few items, so that counting is cheap; many for many
-/// items, so that they are moved less often.
+/// The number of bits per digit. For few items, short digits make counting
+/// cheap. For many items, long digits reduce the number of passes.
 inline constexpr int kFewBits = 8;
 inline constexpr int kManyBits = 11;
-/// The number of items from which on kManyBits is used.
+/// The minimum number of items for digits of kManyBits.
 inline constexpr int64_t kManyItems = int64_t{1} << 17;
 
-/// Returns an upper bound on the memory that SortByRank() uses in addition to
-/// its arguments, in bytes.
+/// Returns an upper bound, in bytes, on the memory that SortByRank() uses in
+/// addition to its arguments.
 inline Size SortBytes(int64_t count, int64_t pieces) {
   constexpr int64_t kPasses = 8;  // at most
   const int64_t buckets = int64_t{1}
@@ -56,15 +56,15 @@ inline Size SortBytes(int64_t count, int64_t pieces) {
   return Size(std::max(pieces, kPasses)) * buckets * sizeof(uint32_t);
 }
 
-/// Sorts by rank. `other` is scratch of the size of `items`. The result is in
-/// one of the two. `pieces` >= 1 are sorted in parallel. Returns an empty span
-/// if cancelled. REQUIRES: `items` is not empty.
+/// Sorts `items` by rank, in `pieces` >= 1 parallel pieces. `other` is scratch
+/// of the same size. The result is in `items` or `other`, or an empty span if
+/// cancelled. REQUIRES: `items` is not empty.
 template <class Key>
 std::span<const Ranked<Key>> SortByRank(
     std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
     const Cancellation* cancellation = nullptr) {
   const auto count = static_cast<int64_t>(items.size());
-  // Sort key - lowest, in digits as even as the range allows.
+  // Sort by key - lowest, with digits that are as even as possible.
   Key lowest = items[0].key;
   Key highest = items[0].key;
   const auto widen = [&](int64_t begin, int64_t end) {
@@ -86,8 +86,8 @@ std::span<const Ranked<Key>> SortByRank(
   const int digit = passes > 0 ? (bits + passes - 1) / passes : 1;
   const size_t buckets = size_t{1} << digit;
   const auto mask = static_cast<Key>(buckets - 1);
-  // Each pass reorders the items. With several pieces, only the counts of the
-  // next pass can therefore be known; with one piece, those of all passes.
+  // Each pass moves items between pieces. Several pieces can therefore count
+  // only for the next pass, but one piece can count for all passes at once.
   const auto sets = static_cast<size_t>(pieces > 1 ? pieces : passes);
   std::array<uint32_t, sizeof(Key) << kFewBits> few;  // avoids an allocation
   std::vector<uint32_t> many;

@@ -1,35 +1,35 @@
-// Selects from long rows, including rows that arrive one by one. Used for every
+// Selects from long rows, including rows that arrive in parts. Used for every
 // row that is neither short nor sorted as a whole.
 //
 // Algorithm: estimate a bound from the row (bound.h), scan for the elements
-// that exceed it (simd/scan-inl.h), and select from these (selection.h). On
-// several threads, the row is cut into pieces with a common bound and one
-// selection each, which are merged in order. Elements of 8 and 16 bits are
-// handled the same way, 64 or 32 per vector; the scan ends early once k of them
-// have the greatest possible key.
+// that exceed the bound (simd/scan-inl.h), and select from these elements
+// (selection.h). With several threads, the row is cut into pieces with a common
+// bound. Each piece has a selection, and the selections are merged in order.
+// Elements of 8 and 16 bits are handled the same way, 64 or 32 per vector. The
+// scan ends early once k elements have the greatest possible key.
 //
-// Why: nearly all inputs are read at most twice, once for a sample only. If
-// fewer than k elements exceed a bound, counting detects it, and the bound is
-// dropped. If too many exceed it, e.g. because the row ascends, frequent
-// reselections reveal it, and the rest of the row gets a new bound. So no order
-// of the elements is slow.
+// Why: nearly all rows are read at most twice, once only for a sample. If fewer
+// than k elements exceed a bound, counting detects this, and the bound is
+// dropped. If too many elements exceed it, e.g. because the row ascends,
+// frequent reselections reveal this, and the rest of the row gets a new bound.
+// No order of the elements is therefore slow.
 //
-// A row is read with one bound after another until one holds: first the hint
-// from the previous row, then those of a sample, each lower than the previous
-// one, then none. A piece that reselects too often during a read runs out of
-// patience. The rest of the piece is then fed like a new row, with twice the
-// patience.
+// A row is read with one bound after another, until k elements exceed the
+// bound. The first bound is the hint from the previous row. Then come the
+// bounds of a sample, each lower than the one before. The last read has no
+// bound. A piece that reselects too often during a read runs out of patience.
+// The rest of the piece is then fed like a new row, with twice the patience.
 //
 // Measured on AVX-512: without patience, a million ascending f32 take 2.0 times
-// as long. Without hints, 32 rows of 131072 f32 take 1.5 times as long, 64 rows
-// of f16 also 1.5 times, and single rows the same.
+// as long. Without hints, 32 rows of 131072 f32 and 64 rows of f16 take 1.5
+// times as long, and single rows take the same time.
 //
 // Elements in shared memory may change between reads. The result is then
-// unspecified, but no read relies on the counts of an earlier one: a selection
-// always ends with k candidates, and each bound is tried once.
+// unspecified, but safe: no read relies on the counts of an earlier read, a
+// selection always ends with k candidates, and each bound is tried once.
 //
 // Costs: the read, about 10 ns for each of the 1.1 k to 3 k candidates, and
-// sorting them. Memory: 2 k candidates for each piece. Tests:
+// sorting the candidates. Memory: 2 k candidates for each piece. Tests:
 // unit/row_feed_test.cc, unit/bound_test.cc, unit/long_slices_test.cc.
 #pragma once
 
@@ -61,12 +61,12 @@ struct Stretch {
   }
 };
 
-/// A bound from the previous row: consecutive rows are often alike.
+/// A bound from the previous row, because consecutive rows are often similar.
 template <class Key>
 struct Hint {
   std::optional<Key> bound;
-  /// The number of rows to skip the hint for. A failed hint costs a read of the
-  /// row, and rows that are not alike must not pay for one each time.
+  /// The number of rows that do not try the hint. A failed hint costs a read of
+  /// the row, so rows that are not similar must not try a hint each time.
   int wait = 0;
 };
 
@@ -76,8 +76,8 @@ class RowFeed {
  public:
   using Selections = std::span<Selection<Key>>;
 
-  /// `kernels` and `encoder` must outlive this object. `patience` is the number
-  /// of reselections of one row that are attributed to chance.
+  /// `kernels` and `encoder` must outlive this object. Up to `patience`
+  /// reselections per row are attributed to chance.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           int64_t patience = 8)
@@ -87,16 +87,16 @@ class RowFeed {
         patience_(patience),
         bounds_(kernels, encoder) {}
 
-  /// Returns an upper bound on the memory for rows of `count` elements in
-  /// `pieces` pieces, in bytes.
+  /// Returns an upper bound, in bytes, on the memory for rows of `count`
+  /// elements in `pieces` pieces.
   static Size Bytes(int64_t count, int64_t k, int64_t pieces) {
     return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
-  /// Offers a row, or a long part of one, with a bound from a sample. The row
-  /// is cut into one piece per selection, and the pieces are fed in parallel.
-  /// `hint` (may be null) is the hint of the previous row, and is updated for
-  /// the next one.
+  /// Offers a row, or a long part of a row, with a bound from a sample. Cuts
+  /// the row into one piece per selection, and feeds the pieces in parallel.
+  /// `hint` is the hint from the previous row, and is updated for the next row.
+  /// It may be null.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     std::optional<Held> held;
@@ -128,8 +128,8 @@ class RowFeed {
   }
 
   /// Offers elements, a vector at a time once the selection has a bound. Stops
-  /// after `patience` reselections. Returns the number of elements taken, which
-  /// is all of them if the selection is cancelled.
+  /// after `patience` reselections. Returns the number of elements processed,
+  /// or run.count if the selection is cancelled.
   int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
     constexpr Key kOnes = static_cast<Key>(~Key{0});
     constexpr int64_t kPositions = 1024;
@@ -151,7 +151,7 @@ class RowFeed {
         for (; i < end; ++i) offer(i);
         continue;
       }
-      if (selection.bound() == kOnes) return run.count;  // none ranks before it
+      if (selection.bound() == kOnes) return run.count;  // no key exceeds it
       const Scanned scanned = kernels_.scan(
           ProbeAbove(encoder, selection.bound()), At<Key>(run.elements, i),
           std::min(run.count - i, kMost), positions.data(),
@@ -172,8 +172,8 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Reads with the bounds of a sample until one holds, or else without a bound.
-  // Returns the bound that held.
+  // Reads with the bounds of a sample until k elements exceed one of them, or
+  // else without a bound. Returns the bound that held, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -190,8 +190,8 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads with a bound, and drops the bound if fewer than k elements exceeded
-  // it.
+  // Reads with a bound. Drops the bound and returns nullopt if fewer than k
+  // elements exceeded it.
   std::optional<Held> Try(Key bound, const Stretch& row, int64_t patience,
                           Bounds<Key, kFloat>& bounds,
                           Selections selections) const {
@@ -209,7 +209,7 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // So many reselections imply that k elements exceeded the bound. If fewer
+    // This many reselections imply that k elements exceeded the bound. If fewer
     // do now, the elements have changed, and retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
@@ -221,10 +221,10 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads once, however many elements exceed the bound. A piece that runs out
-  // of patience probably ascends, and a sample of the rest of the piece finds a
-  // better bound. A single piece overwrites `bounds` for that, because the
-  // bound of the whole row has held.
+  // Reads once, even if too many elements exceed the bound. A piece that runs
+  // out of patience is probably ascending, so the rest of the piece gets a
+  // better bound from a sample. A single piece overwrites `bounds` with the
+  // sample, because the bound of the whole row has already held.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
@@ -240,11 +240,11 @@ class RowFeed {
     });
   }
 
-  // Returns the hint for the next row: the bound that held, unless too many
-  // elements exceeded it. If more than necessary did, the hint is the bound
-  // that k elements plus a few standard deviations exceeded. The hint is not
-  // raised otherwise, because similar rows would keep raising it until it
-  // fails.
+  // Returns the hint for the next row: the bound that held, or nullopt if too
+  // many elements exceeded it. If more elements exceeded it than necessary, the
+  // hint is raised to the bound that k elements plus a few standard deviations
+  // exceeded. The hint is not raised otherwise, because similar rows would keep
+  // raising it until it fails.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

@@ -1,4 +1,4 @@
-// One run of a plan over a tensor, and helpers for its runners.
+// The parameters of a run of a plan over one tensor.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Resources {
   ArenaPool arenas;
 };
 
-/// A run over one tensor. All referenced objects must outlive it.
+/// A run over one tensor. All referenced objects must outlive this object.
 template <class Key, bool kFloat>
 struct Run {
   const Plan& plan;

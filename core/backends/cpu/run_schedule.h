@@ -10,8 +10,8 @@
 namespace topk::cpu {
 
 /// Computes the outputs, with oneTBB tasks unless schedule.run_inline.
-/// REQUIRES: CanRun(schedule.algorithm, plan), and the requirements of
-/// PreparedPlan::Run() for outputs and cancellation.
+/// `outputs` and `cancellation` are those of PreparedPlan::Run(). REQUIRES:
+/// CanRun(schedule.algorithm, plan).
 void RunSchedule(const Plan& plan, const Schedule& schedule,
                  const InstructionSet& set, const std::byte* tensor,
                  const Outputs& outputs,

@@ -25,8 +25,8 @@ void RunUnits(const Run<Key, kFloat>& run, int64_t begin, int64_t end) {
       });
 }
 
-/// Returns an upper bound on the memory of RunUnits() beyond input and output,
-/// in bytes, on `threads` threads.
+/// Returns an upper bound, in bytes, on the memory of RunUnits() on `threads`
+/// threads, beyond input and output.
 template <class Key, bool kFloat>
 Size RunUnitsBytes(const Plan& plan, const Schedule& schedule, int threads) {
   if (schedule.algorithm == Algorithm::kNothing) return 0;

@@ -1,25 +1,24 @@
-// The selection in progress of one slice.
+// A selection in progress over one slice.
 //
 // Algorithm: candidates are collected in a buffer somewhat larger than k. When
-// the buffer is full, only the k best stay, and the k-th becomes the bound.
-// From then on, an element enters only if its key exceeds the bound.
+// the buffer is full, only the k best candidates stay, and the k-th key becomes
+// the bound. From then on, an element enters only if its key exceeds the bound.
 //
-// Why: nearly every element of a long slice costs only one comparison. The
-// worst case, an ascending slice, costs one search for the k-th key of the
-// buffer per `slack` elements. That is O(1) per element, because slack is at
+// Why: nearly every element of a long slice costs only one comparison. In the
+// worst case, an ascending slice, each group of `slack` elements costs a search
+// for the k-th key of the buffer. That is O(1) per element, because slack is at
 // least k.
 //
-// Ties: candidates are always in ascending index. An element whose key equals
-// the bound therefore has a higher index than every candidate and ranks behind
+// Ties: candidates are always in ascending order of index. An element whose key
+// equals the bound has a higher index than every candidate and ranks behind
 // them, so a strict comparison of keys keeps the lowest indices.
 //
-// The k-th key of many keys is found by a radix select from the highest digit
-// down. The histogram of a digit determines that digit of the k-th key, and
-// only keys with that digit are counted in the next pass. The kernel
-// (Kernels::kth) passes over all keys about twenty times and cannot be
-// cancelled. The radix select needs one pass per digit, for any data, and works
-// in blocks. For up to kKthMost keys, the kernel is faster and takes less than
-// a millisecond.
+// Among many keys, a radix select finds the k-th key, starting with the highest
+// digit. The histogram of a digit determines that digit of the k-th key, and
+// the next pass counts only keys with that digit. The radix select needs one
+// pass per digit, for any data, and works in blocks. The kernel (Kernels::kth)
+// passes over all keys about twenty times and cannot be cancelled. For up to
+// kKthMost keys, the kernel is faster and takes less than a millisecond.
 //
 // Tests: unit/row_feed_test.cc, unit/kernels_test.cc, conformance/exhaustive/.
 #pragma once
@@ -36,14 +35,14 @@
 
 namespace topk::cpu {
 
-/// The maximum number of keys for Kernels::kth. KthOf() uses the radix select
-/// for more.
+/// The maximum number of keys for Kernels::kth. For more keys, KthOf() uses the
+/// radix select.
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
 /// Returns a key that exactly k of the keys reach, or else the k-th greatest
-/// key, like `kernel`, which is Kernels::kth. The key may differ from the
-/// kernel's. It is 0 only if the k-th greatest key is 0. Returns an arbitrary
-/// key if cancelled.
+/// key. `kernel` is Kernels::kth, which may return a different key of this
+/// kind. Returns 0 only if the k-th greatest key is 0. Returns an arbitrary key
+/// if cancelled.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -57,7 +56,7 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
     const int digit = std::min(shift, kMaxDigit);
     shift -= digit;
     const size_t mask = (size_t{1} << digit) - 1;
-    // Alternate between two histograms: neighbors are often equal, and
+    // Alternate between two histograms. Adjacent keys are often equal, and
     // increments of the same counter would wait for each other.
     std::array<std::array<uint32_t, size_t{1} << kMaxDigit>, 2> counts = {};
     const auto count_block = [&](int64_t begin, int64_t end) {
@@ -85,18 +84,18 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
   return prefix;
 }
 
-/// The k best of the elements offered. Key is an unsigned integer of the
+/// Keeps the k best of the elements offered. Key is an unsigned integer of the
 /// element's width. The greatest key ranks first.
 template <class Key>
 class Selection {
  public:
-  /// Kernels::kth.
+  /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Starts empty. A larger `slack` >= k takes more memory but reselects less
-  /// often: the buffer holds at most min(n, k + slack) candidates of 17 to 24
-  /// bytes each. After a cancellation (null = never), the candidates may not be
-  /// the best; all other guarantees hold.
+  /// Creates an empty selection. The buffer holds at most min(n, k + slack)
+  /// candidates of 17 to 24 bytes each. A larger `slack` >= k takes more memory
+  /// but reselects less often. After a cancellation (null = never), the
+  /// candidates may not be the best. All other guarantees hold.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
@@ -108,17 +107,17 @@ class Selection {
   /// Returns an upper bound on the memory of a selection, in bytes.
   static Size Bytes(int64_t k, int64_t slack, int64_t n) {
     const Size room = std::min(Size(k) + slack, Size(n));
-    // Small vectors double their size, and hold both allocations while they
+    // Small vectors double their size, and use both allocations while they
     // copy.
     return sizeof(Selection) + (room + std::min(2 * room, Size(kMuch)) + 16) *
                                    (sizeof(Key) + sizeof(Element));
   }
 
-  /// The constructor's argument.
+  /// The cancellation that was passed to the constructor. May be null.
   const Cancellation* cancellation() const { return cancellation_; }
 
-  /// Offers an element with its bit pattern, because several patterns may share
-  /// a key (-0 and +0, NaNs). REQUIRES: indices ascend, including merged ones.
+  /// Offers an element with its bits, because several bit patterns may share a
+  /// key (-0 and +0, NaNs). REQUIRES: indices ascend, including merged ones.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);
@@ -150,10 +149,9 @@ class Selection {
     if (keys_.size() >= k_) Reselect();
   }
 
-  /// Keeps the k best, in ascending index. REQUIRES: at least k elements were
-  /// offered. Always leaves k candidates: an element that changed between two
-  /// reads may have pushed others out and then be missing itself. Zeros fill
-  /// the gap.
+  /// Keeps the k best candidates, in ascending order of index. If elements
+  /// changed between two reads, there may be fewer than k candidates. In this
+  /// case, adds zeros. REQUIRES: at least k elements were offered.
   void Finish() {
     if (keys_.size() > k_) Reselect();
     if (keys_.size() == k_) return;
@@ -161,19 +159,18 @@ class Selection {
     elements_.resize(k_);
   }
 
-  /// Starts again, keeping the memory.
+  /// Clears the selection. Keeps the memory for reuse.
   void Reset() {
     keys_.clear();
     elements_.clear();
     bounded_ = false;
   }
 
-  /// Whether there is a bound, and the bound, which the keys of new candidates
-  /// must exceed.
+  /// The bound that the keys of new candidates must exceed if bounded().
   bool bounded() const { return bounded_; }
   Key bound() const { return bound_; }
 
-  /// The number of candidates, and how many more fit before a reselection.
+  /// The number of candidates, and the number that fit before a reselection.
   int64_t size() const { return static_cast<int64_t>(keys_.size()); }
   int64_t room() const {
     return static_cast<int64_t>(capacity_ - keys_.size());
@@ -182,10 +179,9 @@ class Selection {
   /// The total number of reselections so far.
   int64_t reselections() const { return reselections_; }
 
-  /// Tries a bound without knowing whether k elements exceed it: from now on,
-  /// elements must exceed the bound to enter. The bound holds if
-  /// Exceeding(bound) reaches k, over all pieces together. Otherwise the caller
-  /// must call GiveBoundUp().
+  /// Tries a bound that may be too high. From now on, elements must exceed the
+  /// bound to enter. The bound holds if Exceeding(bound) is at least k, summed
+  /// over all pieces of the row. Otherwise, the caller must call GiveBoundUp().
   void TryBound(Key bound) {
     proven_ = {bounded_, bound_};
     if (!bounded_ || bound > bound_) bound_ = bound;
@@ -220,7 +216,7 @@ class Selection {
         KthOf(kth_, keys_.data(), size(), rank, cancellation_) - 1);
   }
 
-  /// The candidates, in ascending index.
+  /// The candidate in a slot. Slots are in ascending order of index.
   Key key(size_t slot) const { return keys_[slot]; }
   Key bits(size_t slot) const { return elements_[slot].bits; }
   uint64_t index(size_t slot) const { return elements_[slot].index; }
@@ -231,10 +227,10 @@ class Selection {
     uint64_t index;
   };
 
-  // Handles a full buffer. Grows to the full capacity in one step, which avoids
-  // copies; untouched pages cost nothing.
+  // Handles a full buffer. Grows to the full capacity in one step to avoid
+  // copies. Untouched pages cost nothing.
   void Full() {
-    if (IsCancelled(cancellation_)) {  // many columns fill up at once
+    if (IsCancelled(cancellation_)) {  // skip many reselections
       keys_.clear();
       elements_.clear();
       return;
@@ -248,7 +244,7 @@ class Selection {
     elements_.reserve(capacity_);
   }
 
-  // Keeps the k best, in order. The least of their keys becomes the bound.
+  // Keeps the k best candidates, in order. The least key becomes the bound.
   void Reselect() {
     const Key bar = KthOf(kth_, keys_.data(), size(), static_cast<int64_t>(k_),
                           cancellation_);
@@ -260,7 +256,7 @@ class Selection {
       greater += more;
     };
     ForEachBlock(0, size(), kBlockElements, cancellation_, count);
-    size_t ties = k_ - greater;  // keep the first of those equal to the bar
+    size_t ties = k_ - greater;  // keep only the first keys equal to bar
     size_t kept = 0;
     Key least = static_cast<Key>(~Key{0});
     const auto keep_best = [&](int64_t begin, int64_t end) {
@@ -288,13 +284,13 @@ class Selection {
     ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
     keys_.resize(k_);
     elements_.resize(k_);
-    // Never below the bound on trial, because elements below it were dropped.
+    // Keep at least the bound on trial, because elements below it were dropped.
     bound_ = bounded_ ? std::max(bound_, least) : least;
     bounded_ = true;
     ++reselections_;
   }
 
-  // From this number of candidates on, the whole capacity is allocated at once.
+  // The number of candidates at which the whole capacity is allocated.
   static constexpr int64_t kMuch = int64_t{1} << 12;
 
   Kth kth_;

@@ -22,10 +22,10 @@ namespace topk::cpu {
 template <class Key>
 class SliceWriter {
  public:
-  /// All arguments must outlive this object. A slice is sorted in `pieces`
-  /// pieces in parallel. If there are several, the caller must be in the
-  /// backend's arena, which bounds the number of threads. After a cancellation
-  /// (null = never), slices are written in part or not at all.
+  /// All arguments must outlive this object. Sorts a slice in `pieces` parallel
+  /// pieces. If there are several, the caller must be in an arena of the
+  /// backend, which limits the number of threads. After a cancellation (null =
+  /// never), slices are written in part or not at all.
   template <bool kFloat>
   SliceWriter(const Plan& plan, const Outputs& outputs,
               const Kernels<Key, kFloat>& kernels, int64_t pieces,
@@ -36,15 +36,15 @@ class SliceWriter {
         pieces_(pieces),
         cancellation_(cancellation) {}
 
-  /// Returns an upper bound on the memory of a writer that sorts `count`
-  /// elements at once, in `pieces` pieces, in bytes.
+  /// Returns an upper bound, in bytes, on the memory of a writer that sorts
+  /// `count` elements at a time in `pieces` pieces.
   static Size Bytes(int64_t count, int64_t pieces) {
     if (count <= kMaxRankCount) return 0;
     return 2 * Size(count) * sizeof(Ranked<Key>) + SortBytes(count, pieces);
   }
 
-  /// Writes the k best of a selection. REQUIRES: the selection was offered at
-  /// least k elements.
+  /// Writes the k best elements of a selection. REQUIRES: at least k elements
+  /// were offered to the selection.
   void Write(int64_t slice, Selection<Key>& selection) {
     if (IsCancelled(cancellation_)) return;
     selection.Finish();
@@ -76,8 +76,8 @@ class SliceWriter {
         [element, encoder](size_t slot) { return encoder(element(slot)); },
         [element](size_t slot, auto store) { store(element(slot), slot); },
         [element, encoder](const Ranked<Key>& item, auto store) {
-          // Most keys determine the bits; loading the row's element is likely a
-          // cache miss.
+          // Compute the bits from the key if possible, because loading the
+          // element is likely a cache miss.
           const Key key = static_cast<Key>(~item.key);
           store(encoder.IsShared(key) ? element(item.slot) : encoder.Bits(key),
                 item.slot);
@@ -86,9 +86,9 @@ class SliceWriter {
 
  private:
   // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
-  // `key_at` returns the key of a slot. `store_slot` stores the element of a
-  // slot, and `store_item` that of an item whose key is at hand. They are
-  // passed by value: stores may alias what a reference refers to.
+  // `key_at` returns the key in a slot. `store_slot` stores the element in a
+  // slot. `store_item` does the same for an item, whose key is known. All are
+  // passed by value, because stores may alias what a reference refers to.
   template <class KeyAt, class StoreSlot, class StoreItem>
   void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
                    StoreSlot store_slot, StoreItem store_item) {

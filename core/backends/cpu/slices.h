@@ -1,5 +1,5 @@
-// Selects from slices as contiguous rows: in place, or copied one block at a
-// time (block_source.h).
+// Selects from slices, which are read as contiguous rows: in place, or from a
+// copy of one block at a time (block_source.h).
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class SliceRunner {
     }
   }
 
-  /// Upper bound on the memory of a runner, in bytes.
+  /// Returns an upper bound on the memory of a runner, in bytes.
   static Size Bytes(const Plan& plan, const Schedule& schedule) {
     const int64_t n = DistinctElements(plan);
     const bool sorts = schedule.algorithm == Algorithm::kSort;
@@ -79,9 +79,9 @@ class SliceRunner {
 
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
-  // Whether a tile's outputs are computed as rows and then copied to their
-  // places. The short-rows kernel writes only rows, and it is faster to write
-  // several whole columns together.
+  // Returns whether a tile's outputs are computed as rows and then copied to
+  // their places. The short-rows kernel writes only rows. It is also faster to
+  // write several whole columns together.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;
@@ -167,7 +167,7 @@ class SliceRunner {
     Write(slice, 0);
   }
 
-  // Selects from slices that do not fit one block.
+  // Selects from slices that do not fit into one block.
   void SelectInBlocks(int64_t first, int64_t width) {
     Selections(width);
     const int64_t pieces = schedule_.pieces;
@@ -209,7 +209,7 @@ class SliceRunner {
     selections[0].Reset();
   }
 
-  // Copies a staged output to the slices from `first` on.
+  // Copies a staged output to the slices first .. first + width - 1.
   template <class T, bool kIsFloat>
   void Unstage(const Kernels<T, kIsFloat>& kernels, const Layout& layout,
                int64_t first, int64_t width, Span from, Span to) const {

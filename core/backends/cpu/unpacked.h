@@ -1,10 +1,10 @@
 // Provides sub-byte elements to the kernels as whole bytes.
 //
 // Algorithm: sub-byte elements are unpacked to bytes, one block at a time,
-// right before they are read. All others are read in place.
+// right before they are read. Other elements are read in place.
 //
-// Why: kernels need not handle bits, the block is in L1 when they read it, and
-// elements that are never read are never unpacked.
+// Why: kernels need not handle bits, blocks are in L1 when kernels read them,
+// and elements that are never read are never unpacked.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 
 namespace topk::cpu {
 
-/// Like Unpack() of core/base/packing.h, with the kernels of an instruction
+/// Like Unpack() in core/base/packing.h, but uses the kernels of an instruction
 /// set.
 template <class Key, bool kFloat>
 void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
@@ -33,8 +33,8 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
             std::byte* bytes) {
   constexpr int64_t kPair = 2;
   if (type.bits != 4) return Unpack(type, packed, first, count, bytes);
-  // An element whose byte also holds an unwanted element is unpacked
-  // separately.
+  // Unpack an element separately if its byte also contains an element outside
+  // the range.
   const int64_t alone = std::min(first % kPair, count);
   const int64_t pairs = (count - alone) / kPair;
   if (alone > 0) Unpack(type, packed, first, alone, bytes);
@@ -46,7 +46,7 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
 }
 
 /// Returns the plan of a tensor whose elements were unpacked to bytes. The
-/// SortKeyEncoder is still that of `plan`.
+/// encoder must still be that of `plan`.
 inline Plan UnpackedPlan(const Plan& plan) {
   Plan unpacked = plan;
   unpacked.dtype = DType::kU8;
@@ -54,8 +54,8 @@ inline Plan UnpackedPlan(const Plan& plan) {
   return unpacked;
 }
 
-/// Returns the greatest key of a sub-byte type. A selection with k such
-/// elements is complete.
+/// Returns the greatest key of a sub-byte type. A selection is complete once it
+/// has k elements with this key.
 template <class Key, bool kFloat>
 Key FirstKey(const DTypeInfo& type,
              const SortKeyEncoder<Key, kFloat>& encoder) {
@@ -67,9 +67,8 @@ Key FirstKey(const DTypeInfo& type,
   return first;
 }
 
-/// The outputs of a plan. Values of less than a byte are selected as bytes and
-/// packed at the end, because different threads may select neighbors that share
-/// a byte.
+/// The outputs of a plan. Sub-byte values are written as bytes and packed at
+/// the end, because different threads may write neighbors that share a byte.
 class PackedValues {
  public:
   /// Throws std::bad_alloc.
@@ -84,7 +83,7 @@ class PackedValues {
                                                             : 0;
   }
 
-  /// Returns the outputs to select into.
+  /// Returns the outputs to write to, with a byte for each sub-byte value.
   Outputs unpacked() const {
     return bytes_.empty() ? outputs_ : Outputs{bytes_, outputs_.indices};
   }

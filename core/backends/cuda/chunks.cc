@@ -43,8 +43,8 @@ std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end) {
 
 Method MethodOf(const Plan& plan, int64_t chunk_positions) {
   const int64_t batches = std::max<int64_t>(chunk_positions / plan.n, 1);
-  // If a slice has several chunks, all but the first also process k carried
-  // items.
+  // If a slice has several chunks, each chunk except the first also processes k
+  // carried items.
   const bool whole = chunk_positions >= plan.n;
   const int64_t length = whole ? plan.n : chunk_positions + plan.k;
   return ChooseMethod(batches * plan.inner, length, plan.k);
@@ -59,10 +59,10 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
   const double batches = std::max(positions / static_cast<double>(plan.n), 1.0);
   const bool carries = chunk_positions < plan.n;
   const double chunks = 2 * positions * inner * element;
-  // A sort has its input, its output, and CUB's copy of the input, plus 20 %
-  // for CUB's histograms.
+  // A sort needs its input, its output and a copy of the input for CUB, plus 20
+  // % for CUB's histograms.
   const double sorted = 3.2 * (positions + (carries ? k : 0)) * inner * item;
-  // Carried, kept and arranged items.
+  // The carried, kept and arranged items.
   const double kept = 3 * k * batches * inner * item;
   const double outputs = 2 * k * batches * inner * (element + 8);
   return static_cast<int64_t>(std::min(chunks + sorted + kept + outputs, kMax));
@@ -71,9 +71,9 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   // One thread copies to pinned memory, which is slower than PCIe.
   constexpr double kCopyBytesPerNanosecond = 9;
-  // Opening a lane and waiting for the result.
+  // The time to open a lane and to wait for the result.
   constexpr double kFixedNanoseconds = 40000;
-  // One call of a CUB algorithm: a few launches and a scratch allocation.
+  // The time of a call to CUB: a few launches and a scratch allocation.
   constexpr double kCallNanoseconds = 25000;
   constexpr double kDeviceBytesPerNanosecond = 1000;
 

@@ -10,13 +10,13 @@
 
 namespace topk::cuda {
 
-/// The default number of elements per chunk. Copying a chunk takes much longer
-/// than starting the copy.
+/// The default number of elements per chunk. Copying a chunk of this size takes
+/// much longer than starting the copy.
 inline constexpr int64_t kChunkElements = int64_t{4} << 20;
 
-/// The input of one task, [batches, positions, inner]: whole batches, or some
-/// positions of one batch. A position is an index along the axis; it has
-/// `inner` elements in each batch.
+/// The input of one task, with the shape [batches, positions, inner]. A tile
+/// has whole batches, or some positions of one batch. A position is an index
+/// along the axis, and has `inner` elements in each batch.
 struct Tile {
   int64_t first_batch = 0;
   int64_t batches = 1;
@@ -30,15 +30,15 @@ struct Tile {
 };
 
 /// Returns the number of positions per chunk. A chunk has whole batches if at
-/// least one batch fits. Otherwise it has at least k positions, so that sorting
-/// the items carried from the previous chunk costs no more than sorting new
-/// ones. `elements` is kChunkElements except in tests. REQUIRES:
+/// least one batch fits. Otherwise, it has at least k positions, so that
+/// sorting the items carried from the previous chunk costs no more than sorting
+/// new items. `elements` is kChunkElements except in tests. REQUIRES:
 /// plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
 
-/// Returns the tiles of the positions [begin, end), out of all outer * n
-/// positions: at most the rest of one batch, some whole batches, and the
-/// beginning of another batch.
+/// Cuts the positions [begin, end), out of all outer * n positions, into tiles:
+/// at most the rest of one batch, some whole batches, and the beginning of
+/// another batch.
 std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 
 /// Returns the method that most tiles use. REQUIRES: plan.input.bytes > 0.
@@ -47,9 +47,9 @@ Method MethodOf(const Plan& plan, int64_t chunk_positions);
 /// Returns an upper bound on the device memory of a fold, in bytes.
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions);
 
-/// Returns the estimated time to run a plan on a tensor in host memory: the
-/// time to copy the tensor to the device and the outputs back, or the compute
-/// time if that is longer. REQUIRES: plan.input.bytes > 0.
+/// Returns the estimated time to run a plan on a tensor in host memory. This is
+/// the time to copy the tensor to the device and the outputs back, or the
+/// compute time if that is longer. REQUIRES: plan.input.bytes > 0.
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions);
 
 }  // namespace topk::cuda

@@ -1,7 +1,7 @@
 // Chooses a device for each plan, and declines plans that no device can run.
 //
-// Results equal those of the CPU because an item's order is unique in its slice
-// (items.h).
+// Results equal those of the CPU backend, because the order of an item is
+// unique in its slice (items.h).
 //
 // Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
 #include "core/backends/cuda/cuda_backend.h"
@@ -42,7 +42,7 @@ Status CheckPlan(const Plan& plan) {
   return {};
 }
 
-// Uses its devices in turn.
+// Uses its devices round-robin.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::vector<std::unique_ptr<Device>> devices,
@@ -75,7 +75,7 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  // Returns UNIMPLEMENTED if no device can run a plan that takes `bytes` bytes.
+  // Returns UNIMPLEMENTED if no device has `bytes` bytes of memory for a plan.
   Status CheckDevices(int64_t bytes) const {
     int64_t most = 0;
     bool lost = true;

@@ -1,5 +1,5 @@
-// The CUDA backend: plain C++ over the interface of device.h, so everything
-// except the devices can be tested without a GPU.
+// The CUDA backend. It is plain C++ on top of the interface in device.h, so
+// everything except the devices can be tested without a GPU.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace topk {
 
-/// Returns a backend that uses the devices in turn. It declines strided tensors
-/// and plans that exceed the memory limit of every device. Chunks have about
-/// `chunk_elements` elements; tests use small chunks. REQUIRES:
+/// Returns a backend that uses the devices round-robin. It rejects strided
+/// tensors and plans that exceed the memory limit of every device. Chunks have
+/// about `chunk_elements` elements. Tests use small chunks. REQUIRES:
 /// !devices.empty().
 std::unique_ptr<Backend> MakeCudaBackend(
     std::vector<std::unique_ptr<cuda::Device>> devices,

@@ -13,14 +13,15 @@
 
 namespace topk::cuda {
 
-/// Copies the tensor to the device in chunks, computes a chunk while the next
-/// one is copied, keeps the best k of each unfinished slice on the device, and
-/// copies the results of finished slices back. The status of Finish() is the
-/// lane's status.
+/// Copies the tensor to the device in chunks, and computes a chunk while the
+/// next chunk is copied. Keeps the best k items of each unfinished slice on the
+/// device, and copies the results of finished slices to the host. Finish()
+/// returns the status of the lane.
 class CudaFold final : public Fold {
  public:
-  /// `plan`, `cancellation` and `architecture`, the device's, must outlive this
-  /// object. A chunk has `chunk_positions` positions.
+  /// `plan`, `cancellation` and `architecture` must outlive this object.
+  /// `architecture` is that of the device. A chunk has `chunk_positions`
+  /// positions.
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
            const Cancellation* cancellation)
@@ -37,7 +38,7 @@ class CudaFold final : public Fold {
         architecture_(architecture),
         lane_(std::move(lane)) {}
 
-  // Holds memory of the device.
+  // Returns false, because the fold owns device memory.
   bool OutlivesBackend() const override { return false; }
 
   Execution Finish() override {
@@ -47,7 +48,7 @@ class CudaFold final : public Fold {
   }
 
  private:
-  // Items on the device: [slices, count].
+  // Items on the device, with the shape [slices, count].
   struct Items {
     std::unique_ptr<Memory> memory;
     ItemArrays arrays;
@@ -117,7 +118,7 @@ class CudaFold final : public Fold {
     buffer.filled = 0;
   }
 
-  // Keeps the best k of each slice of the tile at `at` in the buffer.
+  // Keeps the best k items of each slice of the tile at byte `at` of `buffer`.
   void Compute(const Tile& tile, size_t at, Buffer& buffer) {
     SelectTask task;
     task.rule = rule_;
@@ -194,13 +195,13 @@ class CudaFold final : public Fold {
   const size_t chunk_bytes_;
   const Method method_;
   const std::string_view architecture_;
-  // Must outlive the memories below.
+  // Must outlive the Memory objects below.
   const std::unique_ptr<Lane> lane_;
   std::array<Buffer, 2> buffers_;
   int current_ = 0;
-  // The items kept so far in the unfinished batch.
+  // The best items of the unfinished batch so far.
   Items carried_;
-  // The next of all outer * n positions.
+  // The next position to compute, out of all outer * n positions.
   int64_t next_position_ = 0;
 };
 

@@ -15,7 +15,7 @@
 
 namespace topk::cuda {
 
-/// Device memory. Freed on destruction, after the work that uses it.
+/// Device memory. Freed on destruction, once the work that uses it is done.
 class Memory {
  public:
   Memory(const Memory&) = delete;
@@ -39,9 +39,9 @@ class Memory {
 /// synchronous.
 inline constexpr size_t kStagingBytes = size_t{4} << 20;
 
-/// A queue of work on a device, used by one caller at a time. Operations on the
-/// same memory run in the order of the calls. Uploads overlap with computations
-/// that use other memory.
+/// A queue of work on a device. Only one caller may use it at a time.
+/// Operations on the same memory run in the order of the calls. Uploads overlap
+/// with computations that use other memory.
 ///
 /// After an error, all operations are no-ops.
 class Lane {
@@ -57,9 +57,9 @@ class Lane {
   /// data() is null.
   virtual std::unique_ptr<Memory> Allocate(size_t bytes) = 0;
 
-  /// Copies bytes to offset `at` of `to`. `from` may be changed as soon as
-  /// Upload() returns. `to` must live until the next operation that is not an
-  /// upload.
+  /// Copies bytes to offset `at` of `to`. The caller may change `from` as soon
+  /// as Upload() returns. `to` must live until the next operation other than
+  /// Upload().
   virtual void Upload(std::span<const std::byte> from, Memory& to,
                       size_t at) = 0;
 
@@ -82,11 +82,11 @@ class Device {
   virtual ~Device() = default;
 
   /// Returns a lane that may allocate `bytes` bytes. Returns RESOURCE_EXHAUSTED
-  /// if other lanes use the memory, UNAVAILABLE if the device failed. The
+  /// if other lanes use the memory, or UNAVAILABLE if the device failed. The
   /// device must outlive its lanes.
   virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
 
-  /// The architecture, e.g. "sm_90". Lives as long as the device.
+  /// The architecture, e.g. "sm_90". The string lives as long as the device.
   virtual std::string_view architecture() const = 0;
   /// Whether the device is unusable until the process restarts.
   virtual bool lost() const = 0;

@@ -1,8 +1,8 @@
-// An item represents an element. Its order is unique in its slice, so every
-// correct selection by order returns the same items, regardless of the number
-// of threads and the treatment of equal keys.
+// An item represents an element. Its order is a number that is unique in its
+// slice. Every correct selection by order therefore returns the same items,
+// regardless of the number of threads and the treatment of equal keys.
 //
-// C++17, compiled for host and device.
+// Limited to C++17, because it is compiled for host and device.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ namespace topk::cuda {
 __extension__ using Order128 = unsigned __int128;
 
 /// Returns the key of an element. Elements with greater keys rank first. Narrow
-/// elements are first shifted to the top bits, where they have the order of a
-/// wide type, so two kernels serve all types. Key is uint32_t for elements of
-/// up to 4 bytes, else uint64_t.
+/// elements are first shifted to the top bits, where they sort like a wide
+/// type, so two kernels serve all types. Key is uint32_t for elements of up to
+/// 4 bytes, and uint64_t for wider elements.
 template <class Key>
 constexpr Key KeyOf(const KeyRule& rule, Key bits) {
   const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;
@@ -38,8 +38,8 @@ struct Division {
   int64_t remainder;
 };
 
-/// Divides non-negative numbers, in 32 bits if possible: a 64-bit division
-/// takes several times as long on a GPU.
+/// Divides non-negative numbers, in 32 bits if possible, because a 64-bit
+/// division takes several times as long on a GPU.
 TOPK_HOST_DEVICE inline Division Divide(int64_t a, int64_t b) {
   if (((a | b) >> 32) != 0) return {a / b, a % b};
   const auto low = static_cast<uint32_t>(b);
@@ -55,8 +55,8 @@ struct ItemTypes {
   static constexpr int kHalf = static_cast<int>(8 * sizeof(Bits));
   static_assert(sizeof(Order) == 2 * sizeof(Bits));
 
-  /// Returns the order of an element: the key above the inverted index, so that
-  /// of two equal keys the one with the lower index has the greater order.
+  /// Returns the order of an element: the key above the inverted index. Of two
+  /// equal keys, the key with the lower index has the greater order.
   TOPK_HOST_DEVICE static Order OrderOf(const KeyRule& rule, Bits bits,
                                         int64_t index) {
     const Bits key = KeyOf<Bits>(rule, bits);
@@ -67,7 +67,8 @@ struct ItemTypes {
   /// Returns an order by index alone. The lowest index has the greatest order.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
-  /// Returns the index that `order` contains. `arrangement` says where.
+  /// Returns the index that `order` contains. If `arrangement` is kByIndex,
+  /// `order` is a result of ByIndex().
   TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
                                           Arrangement arrangement) {
     if (arrangement == Arrangement::kByIndex) order >>= kHalf;

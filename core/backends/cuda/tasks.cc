@@ -4,7 +4,7 @@ namespace topk::cuda {
 namespace {
 
 // A segmented sort uses one thread block for a long segment. A radix sort uses
-// the whole device for one segment, but takes a dozen launches per segment.
+// the whole device for a segment, but needs a dozen launches per segment.
 constexpr int64_t kLongSegment = int64_t{1} << 16;
 
 // If k is more than a quarter of the slice, a selection reads the slice about

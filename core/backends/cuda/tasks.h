@@ -1,6 +1,6 @@
 // Device tasks as plain data, the methods that run them, and the function that
-// launches them. C++17, because the compilers of host and device include this
-// file.
+// launches them. Limited to C++17, because the compilers of host and device
+// include this file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace topk::cuda {
 
-/// An entry of the type table and a direction.
+/// The element type and the direction, which determine the keys.
 struct KeyRule {
   /// The type's sign and infinity, shifted to the top bits of the key.
   uint64_t sign = 0;
@@ -56,17 +56,17 @@ Method ChooseSort(int64_t slices, int64_t count);
 /// Returns the kernel name used in responses, e.g. "cub_topk".
 std::string_view NameOf(Method method);
 
-/// Items of some slices, [slices, count], on the device. An item consists of an
-/// order and the bits of its element. Orders are unique in a slice, and items
-/// with greater orders rank first (items.h). Elements of up to 4 bytes have
-/// 8-byte orders and 4-byte bits; wider elements have 16-byte orders and 8-byte
-/// bits.
+/// Items of some slices on the device, with the shape [slices, count]. An item
+/// consists of an order and the bits of its element. Orders are unique in a
+/// slice, and items with greater orders rank first (items.h). Elements of up to
+/// 4 bytes have 8-byte orders and 4-byte bits. Wider elements have 16-byte
+/// orders and 8-byte bits.
 struct ItemArrays {
   void* orders = nullptr;
   void* bits = nullptr;
 };
 
-/// Return the sizes of an item's order and of an item, in bytes.
+/// Return the size of an item's order, and the size of an item, in bytes.
 constexpr int64_t OrderBytes(int element_bytes) {
   return element_bytes <= 4 ? 8 : 16;
 }
@@ -74,8 +74,8 @@ constexpr int64_t ItemBytes(int element_bytes) {
   return OrderBytes(element_bytes) * 3 / 2;
 }
 
-/// Returns the arrays of `count` items in memory of count * ItemBytes() bytes:
-/// the orders, followed by the bits.
+/// Returns the arrays of `count` items in `memory`: the orders, followed by the
+/// bits. REQUIRES: `memory` has count * ItemBytes() bytes.
 inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
   return {memory,
           static_cast<char*>(memory) + count * OrderBytes(element_bytes)};
@@ -85,31 +85,31 @@ inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
 enum class Arrangement { kAny, kByValue, kByIndex };
 
 /// Keeps the best k items of each slice, out of a tile of the tensor and the
-/// items kept from earlier tiles. Then writes the outputs, if there are any.
+/// items kept from earlier tiles. Then writes the requested outputs.
 struct SelectTask {
   KeyRule rule;
-  /// [batches, positions, inner], contiguous, on the device. There are
-  /// batches * inner slices.
+  /// The tile, [batches, positions, inner], contiguous and on the device. There
+  /// are batches * inner slices.
   const void* elements = nullptr;
   int64_t batches = 1;
   int64_t positions = 0;
   int64_t inner = 1;
   /// The index of the first position along the axis.
   int64_t first_position = 0;
-  /// [slices, carried_count]; empty at the start of a slice.
+  /// The items kept from earlier tiles, [slices, carried_count], if any.
   ItemArrays carried;
   int64_t carried_count = 0;
-  /// The result, [slices, k]. With kByIndex the orders are those of ByIndex().
-  /// REQUIRES: 1 <= k <= length().
+  /// The result, [slices, k]. With kByIndex, the orders are results of
+  /// ByIndex(). REQUIRES: 1 <= k <= length().
   ItemArrays kept;
   int64_t k = 1;
   Method method = Method::kKeepAll;
   Arrangement arrangement = Arrangement::kAny;
-  /// The outputs, [batches, k, inner], on the device. Null if an output is not
-  /// wanted, or if the slices continue after this tile.
+  /// The outputs, [batches, k, inner], on the device. Null if an output was not
+  /// requested, or if the slices continue after this tile.
   void* values = nullptr;
   void* indices = nullptr;
-  /// 4 or 8.
+  /// The size of an index, in bytes: 4 or 8.
   int index_bytes = 8;
   int64_t index_offset = 0;
 

@@ -1,16 +1,16 @@
 // Finds bounds that at least k elements reach, without sorting.
 //
 // RaiseMaxima distributes elements to groups and keeps the greatest key of each
-// group. Why: the r greatest maxima are r different elements, so the r-th
-// greatest maximum is a bound that at least r elements reach. It is cheap to
-// find among the maxima, and the distribution costs one instruction more than
-// computing the keys. It is applied to whole rows of medium length, and to
-// samples of long rows.
+// group. Why: the r greatest maxima are r different elements, so at least r
+// elements reach the r-th greatest maximum. This bound is cheap to find, and
+// the distribution costs one instruction more than computing the keys.
+// RaiseMaxima is applied to whole rows of medium length, and to samples of long
+// rows.
 //
 // Kth halves the range of keys until exactly k keys reach its middle. Why: a
 // vectorized pass over n keys takes n / 16 comparisons, and random keys are
 // separated after about log2(n) passes. No input needs more passes than a key
-// has bits, so there is no bad order and no unlucky pivot.
+// has bits, so there is no bad order and no bad pivot.
 //
 // Tests: unit/kernels_test.cc.
 #if defined(TOPK_SIMD_BOUND) == defined(HWY_TARGET_TOGGLE)
@@ -27,7 +27,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Kernels::raise_maxima.
+/// Implements Kernels::raise_maxima.
 template <class Key, bool kFloat>
 void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
                  const std::byte* elements, int64_t count, Key* maxima,
@@ -68,7 +68,7 @@ void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
   }
 }
 
-/// Kernels::kth.
+/// Implements Kernels::kth.
 template <class Key>
 Key Kth(const Key* keys, int64_t count, int64_t k) {
   const Tag<Key> d;
@@ -100,7 +100,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
     high = std::max(high, high_lanes[i]);
   }
   const auto rests = hn::Load(d, rest);
-  while (low < high) {  // at least k reach low, fewer reach high + 1
+  while (low < high) {  // at least k keys reach low, fewer reach high + 1
     const Key range = static_cast<Key>(high - low);
     const Key middle = static_cast<Key>(low + range / 2 + range % 2);
     const auto below = hn::Set(d, static_cast<Key>(middle - 1));

@@ -1,29 +1,31 @@
-// Selection for a small k along an axis that is not the last. A lane is a
-// column.
+// Selects along an axis that is not the last, for a small k. Each lane of a
+// vector processes one column.
 //
-// Algorithm: the state has k levels, best first, each with a key and an index
-// for every column. The elements of one axis position are compared with the
-// limits, the numbers that the keys of the last level stand for, one vector of
-// columns at a time. If any column of a vector has a better element, the vector
-// is inserted in all columns at once: each level takes the new element or the
-// one from the level above, or stays.
+// Algorithm: the state has k levels, best first. A level has a key and an index
+// for every column. The elements of an axis position are compared with the
+// limits, one vector of columns at a time. A limit is the number that the key
+// of the last level encodes. If any element of a vector is better, the whole
+// vector is inserted: in each column, a level keeps its element, takes the new
+// element, or takes the element of the level above.
 //
-// Why: loads are contiguous however narrow the tensor. A vector without better
-// elements costs one comparison, and most vectors are such if n is large
-// compared with k. Positions come in ascending index and only a greater key is
-// inserted, so ties keep the lower index. Software prefetching helps because
-// the hardware prefetcher stops at the end of a page and during insertions.
+// Why: loads are contiguous even in narrow tensors. A vector without better
+// elements costs one comparison, and most vectors have none if n is large
+// compared with k. Positions come in ascending order of index and only greater
+// keys are inserted, so ties keep the lower index. Software prefetching helps
+// because the hardware prefetcher stops at the end of a page and during
+// insertions.
 //
-// A strip of columns is taken through several positions before the next strip,
+// A strip of columns is processed for several positions before the next strip,
 // so that its state stays in L1. Compared with whole positions, 4 tensors of
 // 1000 x 4096 f32 take 0.84 of the time at k 5, 0.72 at k 10 and 1.04 at k 1
 // (Xeon with AVX-512; not measured on Zen 4). Of the remaining time at k 5, the
-// read takes 0.6, and the insertions into a quarter of the vectors take 0.4, at
-// 75 instructions each. Inserting the elements of 4 to 16 positions of a vector
-// together took 1.3 times as long. Masked stores gained only at k 10 and more.
+// read takes 60 %. Insertions into a quarter of the vectors take 40 %, at 75
+// instructions each. Inserting the elements of 4 to 16 positions of a vector
+// together took 1.3 times as long. Masked stores were faster only at k 10 and
+// more.
 //
-// When: keys of 32 and 64 bits and k <= kColumnK, or a lower limit set by the
-// chooser. Costs: the read and about 10 k instructions per inserted vector.
+// When: keys of 32 and 64 bits, and k <= kColumnK or a lower limit set by the
+// chooser. Costs: the read, and about 10 k instructions per inserted vector.
 //
 // Tests: conformance/.
 #if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
@@ -40,8 +42,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Inserts a vector of keys into the best `levels` of their columns. The last
-/// level is dropped. `keys` and `indices` are those of the first level. Returns
+/// Inserts a vector of keys into the `levels` best levels of their columns, and
+/// drops the last level. `keys` and `indices` point to the first level. Returns
 /// the keys of the new last level.
 template <class Key, class V>
 HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
@@ -76,7 +78,7 @@ inline constexpr int64_t kStrip = 32;
 inline constexpr int64_t kRowsAhead = 2;
 inline constexpr int64_t kBytesAhead = 8192;
 
-/// Kernels::feed_columns for the columns begin .. end - 1, at most a strip.
+/// Like FeedColumns(), for at most a strip: the columns begin .. end - 1.
 template <class Key, bool kFloat>
 HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
                           const ColumnState<Key>& state,
@@ -95,8 +97,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* row = elements + i * pitch * kBytes;
     const auto index = static_cast<Key>(first + i);
-    // The first k elements of a column are always inserted. A key of 0 exceeds
-    // no key.
+    // Always insert the first k elements of a column. A comparison would miss
+    // keys of 0, which exceed no key.
     const bool filling = first + i < state.k;
     const int64_t levels = filling ? first + i + 1 : state.k;
     const auto insert = [&](auto key, int64_t column) HWY_ATTR {
@@ -113,8 +115,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     const auto bits_at = [&](int64_t column) HWY_ATTR {
       return LoadElements(d, row + column * kBytes);
     };
-    // First find the vectors with a better element, then insert them. A branch
-    // per vector would wait for its elements to arrive from memory.
+    // First find all vectors with a better element, then insert them. A branch
+    // per vector would wait until its elements arrive from memory.
     uint64_t better = filling ? FirstBits(vectors) : 0;
     for (int64_t v = 0; v < vectors && !filling; ++v) {
       const int64_t column = begin + v * kLanes;
@@ -131,7 +133,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     }
     if (whole < end) {
       const std::byte* at = row + whole * kBytes;
-      // Other elements follow the columns, except at the end of the tensor.
+      // Loading a full vector is safe except at the end of the tensor.
       alignas(kVectorBytes) Key padded[kLanes] = {};
       if ((count - 1 - i) * pitch < kLanes) {
         std::memcpy(padded, at, static_cast<size_t>(end - whole) * sizeof(Key));
@@ -143,15 +145,15 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
           lanes,
           vector_encoder.Exceed(bits, hn::Load(d, state.limits + whole)));
       if (filling || !hn::AllFalse(d, exceed)) {
-        // Zero the lanes beyond `end`, which may be columns of a wider row: a
-        // key of 0 exceeds no key.
+        // Zero the lanes beyond `end`, which may be columns of a wider row.
+        // Zero keys are not inserted, because they exceed no key.
         insert(hn::IfThenElseZero(lanes, vector_encoder.Keys(bits)), whole);
       }
     }
   }
 }
 
-/// Kernels::feed_columns.
+/// Implements Kernels::feed_columns.
 template <class Key, bool kFloat>
 void FeedColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                  const ColumnState<Key>& state, const std::byte* elements,

@@ -1,20 +1,20 @@
 // Transposes columns to rows, and unpacks 4-bit elements to bytes.
 //
-// Transpose: squares are transposed in registers, with as many elements per
-// side as 16 bytes hold. Each step interleaves the first half of the vectors
-// with the second. Every instruction set can interleave 16 bytes without
-// crossing lanes. A few rows are done before the next columns, so that whole
-// cache lines are written. If the pitch is a power of two, the lines of all
-// columns would otherwise compete for a few sets of L1 (16 tensors of 4096 x 64
-// f32 took 1.6 times as long). Prefetching rows gained nothing (Xeon with
+// Transpose: squares with sides of 16 bytes are transposed in registers,
+// because every instruction set can interleave 16 bytes without crossing lanes.
+// Each step interleaves the first half of the vectors with the second half.
+// Several squares are done in the same columns before the next columns, so that
+// whole cache lines are written. Otherwise, if the pitch is a power of two, the
+// lines of all columns would compete for a few sets of L1 (16 tensors of 4096 x
+// 64 f32 took 1.6 times as long). Prefetching rows was not faster (Xeon with
 // AVX-512). When: the tiles of block_source.h and their outputs. Costs: one
-// instruction per 32-bit element, less for smaller ones.
+// instruction per 32-bit element, less for smaller elements.
 //
-// Unpacking: bytes are widened to 16-bit words, each word is shifted to where
-// its two elements belong, both are combined, and the other bits are masked.
-// Unpacked elements are still in L1, so the number of instructions matters:
-// five per vector, about as many as the scan of that vector. When: every 4-bit
-// type. Other widths are unpacked by base/packing.cc.
+// Unpacking: each byte is widened to a 16-bit word. Two shifts move its two
+// elements to their places, and the results are combined and masked. The
+// elements are still in L1 when read, so the number of instructions matters:
+// five per vector, about as many as scanning it takes. When: every 4-bit type.
+// Other widths are unpacked by base/packing.cc.
 //
 // Tests: conformance/.
 #if defined(TOPK_SIMD_REARRANGE) == defined(HWY_TARGET_TOGGLE)
@@ -43,7 +43,7 @@ HWY_INLINE void InterleaveHalves(D d, V (&v)[kVectors],
 }
 #endif
 
-/// Transposes as many vectors as a vector has lanes.
+/// Transposes a square: as many vectors as a vector has lanes.
 template <size_t kStep, class D, class V, size_t kVectors>
 HWY_INLINE void TransposeSquare(D d, V (&v)[kVectors]) {
   if constexpr (kStep < kVectors) {
@@ -52,7 +52,7 @@ HWY_INLINE void TransposeSquare(D d, V (&v)[kVectors]) {
   }
 }
 
-/// Kernels::transpose.
+/// Implements Kernels::transpose.
 template <class Key>
 void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
                int64_t pitch, std::byte* transposed, int64_t transposed_pitch) {
@@ -90,7 +90,7 @@ void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
   for (int64_t r = whole_rows; r < rows; ++r) copy(r, 0, columns);
 }
 
-/// Kernels::unpack_halves.
+/// Implements Kernels::unpack_halves.
 inline void UnpackHalves(const std::byte* packed, int64_t count,
                          std::byte* elements) {
   const Tag<uint16_t> words;

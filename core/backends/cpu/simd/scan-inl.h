@@ -1,18 +1,18 @@
 // Finds the elements of a long row that exceed a bound, for a small k.
 //
-// Algorithm: a probe (probe.h) tests 4 vectors at once by their greatest
-// elements. Only if it passes are the vectors tested one by one, as words of
-// mask bits, and the positions of passing elements appended.
+// Algorithm: a probe (probe.h) first tests the maximum of 4 vectors. The
+// vectors are tested one by one only if the maximum passes. The results are
+// words of mask bits, and the positions of the elements that pass are appended.
 //
-// Why: with a good bound nearly every block fails at once, and a block that
-// fails costs two or three instructions per vector, less than its transfer from
-// memory. Positions are in ascending order, so ties are resolved correctly
+// Why: with a good bound, nearly every block fails the first test. This test
+// costs two or three instructions per vector, which is less than the transfer
+// from memory. Positions are in ascending order, so ties are resolved correctly
 // (selection.h).
 //
 // When: every row that is neither short nor sorted, and every fold. Costs: the
-// read, and 10 to 20 ns for each element that passes. Neither prefetching nor
-// deferring these elements to the end of a strip of blocks, without a branch
-// per block, was faster (Zen 4).
+// read, and 10 to 20 ns for each element that passes. On Zen 4, prefetching was
+// not faster. Neither was deferring these elements to the end of a strip of
+// blocks to avoid a branch per block.
 //
 // Tests: conformance/.
 #if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)
@@ -32,7 +32,7 @@ namespace topk::cpu::HWY_NAMESPACE {
 /// The number of vectors in a block.
 inline constexpr int64_t kBlockVectors = 4;
 
-/// Kernels::scan.
+/// Implements Kernels::scan.
 template <class Key>
 Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
              uint32_t* positions, int64_t room) {
@@ -71,7 +71,7 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   return {count, found};
 }
 
-/// Kernels::scan_columns.
+/// Implements Kernels::scan_columns.
 template <class Key, bool kFloat>
 int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                     const std::byte* elements, int64_t count, const Key* bounds,

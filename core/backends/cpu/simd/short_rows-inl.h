@@ -1,19 +1,20 @@
 // Selects from consecutive short rows, for a small k.
 //
-// Algorithm: the greatest keys of at least 2k groups of a row are computed in
-// registers. The k-th greatest of them is a lower bound for the row's k best. A
-// second pass over the row, now in L1, finds all elements that reach the bound:
-// k and a few more. These are sorted by counting or, for keys of 32 bits in
-// vectors of 16 lanes, by a network (sort_few-inl.h).
+// Algorithm: the row is divided into at least 2k groups, and the greatest key
+// of each group is computed in registers. The k-th greatest of these maxima is
+// a lower bound for the k best elements. A second pass over the row, now in L1,
+// finds the elements that reach the bound: k and a few more. These are sorted
+// by counting or, for keys of 32 bits in vectors of 16 lanes, by a network
+// (sort_few-inl.h).
 //
 // Why: no branch depends on the data except for rows with many equal elements,
-// no element moves twice, and rows do not wait for each other. Compressing the
-// positions instead of counting bits, prefetching the next rows and sorting the
-// candidates of two rows together gained at most 2 %.
+// no element moves twice, and rows do not wait for each other. Three changes
+// gained at most 2 %: compressing the positions instead of counting bits,
+// prefetching the next rows, and sorting the candidates of two rows together.
 //
 // When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads from
-// L1 and about 100 ns per row, 60 ns with the network. A row with more than
-// kMax elements that reach the bound takes the path of long rows.
+// L1 and about 100 ns per row, or 60 ns with the network. If more than kMax
+// elements reach the bound, the row takes the path for long rows.
 //
 // Tests: unit/kernels_test.cc, conformance/.
 #if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
@@ -31,7 +32,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Selects from the rows of one tensor. Owns the memory that this takes.
+/// Selects from the rows of one tensor. Owns the working memory.
 template <class Key, bool kFloat>
 class ShortRowSelector {
  public:
@@ -42,10 +43,9 @@ class ShortRowSelector {
                    const ShortRows<Key>& rows)
       : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
-  /// Selects from `count` <= kRows rows. Returns the number of rows done before
-  /// a row that needs the path of long rows. Each step is done for all rows
-  /// before the next step: the steps of one row depend on each other, and other
-  /// rows fill the waits.
+  /// Selects from `count` <= kRows rows. Stops at a row that needs the path for
+  /// long rows. Returns the number of rows done. Each step is done for all rows
+  /// before the next step, because the steps of one row depend on each other.
   int64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;
@@ -69,7 +69,7 @@ class ShortRowSelector {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   /// The maximum number of candidates of a row.
   static constexpr int64_t kMax = 32;
-  /// The number of groups: two for each of the k elements, in whole vectors.
+  /// The maximum number of groups: two per selected element, in whole vectors.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
   /// Whether the network sorts the candidates.
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
@@ -85,7 +85,7 @@ class ShortRowSelector {
     alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack];
     int64_t found;
     Key bound;
-    /// The bound if kNetwork, as a VectorEncoder::Number in all lanes.
+    /// If kNetwork: the bound as a VectorEncoder::Number, in all lanes.
     alignas(kVectorBytes) Key limits[kLanes];
   };
 
@@ -146,7 +146,7 @@ class ShortRowSelector {
     return found;
   }
 
-  /// Finds a bound for each row that at least k of its elements reach.
+  /// For each row, finds a bound that at least k of its elements reach.
   void FindBounds(const std::byte* elements, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     if constexpr (kNetwork) {
@@ -168,7 +168,7 @@ class ShortRowSelector {
   /// Returns a bound that at least k elements reach.
   Key Bound(const std::byte* elements) {
     const int64_t k = rows_.k;
-    // Use as few vectors of maxima as hold 2k groups.
+    // Use the smallest number of vectors that has 2k groups.
     if (2 * k <= kLanes) return BoundOf<1>(elements);
     if constexpr (kGroups >= 2 * kLanes) {
       if (2 * k <= 2 * kLanes) return BoundOf<2>(elements);
@@ -193,7 +193,7 @@ class ShortRowSelector {
           maxima[v] = hn::Max(maxima[v], keys(x));
         }
       }
-      // The remainder is skipped. The bound holds anyway.
+      // Skip the remainder. The bound is valid without it.
       for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
         const V x = LoadElements(d, elements + i * sizeof(Key));
         maxima[v] = hn::Max(maxima[v], keys(x));
@@ -209,7 +209,7 @@ class ShortRowSelector {
         return vector_encoder_.template KeysFromBelow<false>(x);
       });
     }
-    // The k-th greatest maximum is the least of those that fewer than k exceed.
+    // The k-th greatest maximum is the least maximum that fewer than k exceed.
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
     V ranks[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -324,7 +324,7 @@ class ShortRowSelector {
   Slots slots_[kRows];
 };
 
-/// Kernels::select_short_rows.
+/// Implements Kernels::select_short_rows.
 template <class Key, bool kFloat>
 int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
                         const ShortRows<Key>& rows, int64_t begin) {

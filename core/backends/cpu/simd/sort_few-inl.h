@@ -1,20 +1,20 @@
-// Sorts a few keys by counting, or within the lanes of vectors.
+// Sorts a few keys, by counting or with a sorting network in vector lanes.
 //
-// Counting: for each key, counts how many keys rank before it: the greater
-// ones, and the equal ones in front of it. The count is the key's position.
-// Comparing each key with all others is quadratic, but needs no branches, moves
-// or waits, and handles a vector at a time. 50 keys take 0.1 us, a tenth of the
+// Counting: the position of a key is the number of keys that rank before it,
+// which are the greater keys and the equal keys in front of it. Comparing each
+// key with all others is quadratic, but needs no branches, moves or waits, and
+// handles a vector at a time. 50 keys take 0.1 us, a tenth of the time of the
 // radix sort (rank_sort.h). When: short rows, and outputs of k <=
 // kMaxRankCount.
 //
-// Network: a bitonic network sorts the maxima of a short row's groups, and then
-// the candidates with their positions. Each step exchanges lanes whose numbers
-// differ in the same bits, and keeps the greater element in the lower lane. A
-// step is three instructions, without branches or memory accesses. The network
-// takes 0.57 of the time of counting (8192 rows of 256 f32, k 8, Zen 4). A row
-// with a key that several bit patterns share (zeros, NaNs) is sorted by
-// counting. When: short rows (short_rows-inl.h) of 32-bit keys, with vectors of
-// 16 lanes, as in AVX-512.
+// Network: a bitonic network sorts the maxima of a short row's groups, and
+// later the candidates with their positions. Each step compares pairs of lanes
+// whose numbers differ in certain bits, and moves the greater element to the
+// lower lane. A step takes three instructions, without branches or memory
+// accesses. The network takes 0.57 of the time of counting (8192 rows of 256
+// f32, k 8, Zen 4). A row with a key that several bit patterns share (zeros,
+// NaNs) is sorted by counting. When: short rows (short_rows-inl.h) of 32-bit
+// keys, with vectors of 16 lanes, as in AVX-512.
 //
 // Tests: unit/kernels_test.cc, conformance/.
 #if defined(TOPK_SIMD_SORT_FEW) == defined(HWY_TARGET_TOGGLE)
@@ -31,7 +31,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Kernels::rank.
+/// Implements Kernels::rank.
 template <class Key>
 void Rank(const Key* keys, int64_t count, Key* ranks) {
   const Tag<Key> d;
@@ -52,7 +52,7 @@ void Rank(const Key* keys, int64_t count, Key* ranks) {
   }
 }
 
-/// Exchanges each lane of the vectors with lane ^ kBits if the two are out of
+/// Swaps each lane of the vectors with lane ^ kBits if the two are out of
 /// order.
 template <int kBits, class D, class V, size_t kVectors>
 HWY_INLINE void ExchangeLanes(D d, V (&v)[kVectors]) {
@@ -87,7 +87,7 @@ HWY_INLINE void SortLanes(D d, V (&v)[kVectors]) {
   }
 }
 
-/// The network's part of a selection from the rows of one tensor.
+/// The steps of ShortRowSelector that use the network.
 template <class Key, bool kFloat>
 class RowNetwork {
  public:
@@ -103,9 +103,9 @@ class RowNetwork {
              const ShortRows<Key>& rows)
       : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
 
-  /// Sets the limits of kCount rows. At least k elements of each row reach its
-  /// limit, which is the k-th greatest of the maxima of kLanes groups, or of 2
-  /// * kLanes groups if k is more than half of kLanes. NaNs are not counted.
+  /// Sets the limits of kCount rows. The limit of a row is the k-th greatest of
+  /// its group maxima, so at least k elements reach it. NaNs are not counted.
+  /// There are kLanes groups, or 2 * kLanes if k is more than half of kLanes.
   template <int64_t kCount, class Slots>
   void FindLimits(const std::byte* elements, Slots* slots) const {
     const D d;
@@ -125,7 +125,7 @@ class RowNetwork {
         even = hn::Max(encoder_.Numbers(x), even);
         odd = hn::Max(encoder_.Numbers(y), odd);
       }
-      // The remainder is skipped. The bound holds anyway.
+      // Skip the remainder. The bound is valid without it.
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);
@@ -150,13 +150,13 @@ class RowNetwork {
     }
   }
 
-  /// Returns a mask of 64 elements: those that reach the limits of a row.
+  /// Returns a mask of the elements, out of 64, that reach the limits of a row.
   HWY_INLINE uint64_t Word(const std::byte* elements,
                            const Key* row_limits) const {
     const D d;
     const auto limits =
         hn::Load(Numbers(), reinterpret_cast<const Number*>(row_limits));
-    // Not Ge(): a comparison with a NaN is false.
+    // Not Ge(), which would exclude NaNs: comparisons with a NaN are false.
     return ~WordBits(Numbers(), [&](int64_t i) HWY_ATTR {
       const V x = LoadElements(d, elements + i * sizeof(Key));
       return hn::Lt(encoder_.Numbers(x), limits);
@@ -176,7 +176,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // The candidates of the even lanes, and of the odd lanes.
+    // The candidates in the even lanes, and in the odd lanes.
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
@@ -195,8 +195,8 @@ class RowNetwork {
   }
 
  private:
-  /// Writes the elements of the ranks `first` and up. A pair is a key above the
-  /// complement of a position.
+  /// Writes the elements with ranks from `first` on. The upper half of a pair
+  /// is a key, and the lower half is the complement of a position.
   template <class Pairs>
   HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) const {
     const Tag<uint64_t> pairs;
@@ -221,7 +221,7 @@ class RowNetwork {
     }
   }
 
-  /// SortKeyEncoder::Bits(), for vectors.
+  /// The vector version of SortKeyEncoder::Bits().
   template <class Half>
   HWY_INLINE hn::Vec<Half> BitsOf(Half d, hn::Vec<Half> key) const {
     if constexpr (kFloat) {

@@ -1,5 +1,5 @@
-// Vectors of elements and of their keys. Like the other files of this folder,
-// included by kernels.cc once for each instruction set.
+// Vectors of elements and of their keys. kernels.cc includes this file, like
+// the other files of this folder, once for each instruction set.
 #if defined(TOPK_SIMD_VECTORS) == defined(HWY_TARGET_TOGGLE)
 #ifdef TOPK_SIMD_VECTORS
 #undef TOPK_SIMD_VECTORS
@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class Key>
 using Tag = hn::ScalableTag<Key>;
 
-/// The number of elements, or groups, that are scanned at a time: the bits of a
+/// The number of elements that are scanned at a time: one for each bit of a
 /// mask word.
 inline constexpr int64_t kWord = 64;
 
@@ -62,7 +62,7 @@ HWY_INLINE uint64_t WordBits(D d, const MaskAt& mask) {
   return bits;
 }
 
-/// SortKeyEncoder, for vectors.
+/// The vector version of SortKeyEncoder.
 template <class Key, bool kFloat>
 class VectorEncoder {
  public:
@@ -92,7 +92,7 @@ class VectorEncoder {
     }
   }
 
-  /// Returns a mask of the keys that elements with different bits share.
+  /// Returns a mask of the keys that several bit patterns share.
   HWY_INLINE hn::Mask<D> Shared(V keys) const {
     const D d;
     if constexpr (!kFloat) return hn::FirstN(d, 0);
@@ -101,9 +101,9 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
-  /// A cheaper encoding that never exceeds the true key, except for -0 with
-  /// SMALLEST, where it is greater by one (BoundFrom() corrects this). NaNs
-  /// with the sign bit set are below all numbers.
+  /// Returns approximate keys, which are cheaper. They do not exceed the true
+  /// keys, except for -0 with SMALLEST, which is greater by one (see
+  /// BoundFrom()). NaNs with the sign bit set are below all numbers.
   template <bool kLargest>
   HWY_INLINE V KeysFromBelow(V bits) const {
     if constexpr (!kFloat) {
@@ -116,8 +116,8 @@ class VectorEncoder {
     }
   }
 
-  /// Returns the limit of a key for Exceed(): for floats the number, mirrored
-  /// at zero for SMALLEST, or a NaN for the keys of NaNs.
+  /// Returns the limit of a key for Exceed(). For floats, this is the number
+  /// with this key, negated for SMALLEST. The key of NaNs gives a NaN.
   HWY_INLINE V Limit(V key) const {
     if constexpr (!kFloat) {
       return key;
@@ -132,8 +132,8 @@ class VectorEncoder {
   }
 
   /// Returns a mask of the elements that may exceed the keys of the limits: all
-  /// that do, and NaNs. Takes two instructions; a key takes nine. REQUIRES:
-  /// floats have 32 or 64 bits.
+  /// that do, and all NaNs. Takes two instructions. Computing a key takes nine.
+  /// REQUIRES: floats have 32 or 64 bits.
   HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
     if constexpr (kFloat) {
       // Not Gt(): a comparison with a NaN is false.
@@ -144,9 +144,9 @@ class VectorEncoder {
     }
   }
 
-  /// The type to compare elements as where keys are too expensive: floats of 32
-  /// or 64 bits as numbers, mirrored at zero for SMALLEST; integers as unsigned
-  /// integers.
+  /// The type for comparing elements where keys are too expensive. Floats of 32
+  /// or 64 bits are compared as numbers, negated for SMALLEST. Integers are
+  /// compared as unsigned integers.
   using Number =
       std::conditional_t<!kFloat || sizeof(Key) < 4, Key,
                          std::conditional_t<sizeof(Key) == 4, float, double>>;
@@ -155,8 +155,8 @@ class VectorEncoder {
   }
 
  private:
-  // Returns values in the order of the keys: floats as numbers, integers as
-  // unsigned integers.
+  // Returns values that sort like the keys, if floats are compared as numbers
+  // and integers as unsigned integers.
   HWY_INLINE V Mirrored(V bits) const {
     return hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_);
   }
@@ -175,7 +175,7 @@ class VectorEncoder {
   V sign_flip_;
 };
 
-/// Probe, for vectors.
+/// The vector version of Probe.
 template <class Key>
 class VectorProbe {
  public:
@@ -187,7 +187,7 @@ class VectorProbe {
         limit_(hn::Set(D(), probe.limit)),
         nan_(hn::Set(D(), probe.nan)) {}
 
-  /// Returns a mask of 64 elements: those that pass the probe.
+  /// Returns a mask of the elements, out of 64, that pass the probe.
   HWY_INLINE uint64_t Word(const std::byte* elements) const {
     const D d;
     return WordBits(d, [&](int64_t i) HWY_ATTR {
@@ -196,9 +196,8 @@ class VectorProbe {
     });
   }
 
-  /// Returns whether any element of `kVectors` vectors may pass the probe.
-  /// False is certain. Takes the maximum of the vectors first, then compares
-  /// once.
+  /// Returns false only if no element of `kVectors` vectors passes the probe.
+  /// Compares only once, with the maximum of all vectors.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
@@ -234,7 +233,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
   const auto count = static_cast<int64_t>(hwy::PopCount(bits));
   if (count <= kFew) {  // the common case, without a branch on the count
     for (int64_t i = 0; i < kFew; ++i, bits &= bits - 1) {
-      // Sets the highest bit, because the function is undefined for 0.
+      // Set the highest bit, because the function is undefined for 0.
       positions[i] =
           first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
                       bits | (uint64_t{1} << 63)));
@@ -254,7 +253,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
     const uint64_t part = bits & ((uint64_t{1} << kLanes) - 1);
     const auto mask =
         hn::LoadMaskBits(d, reinterpret_cast<const uint8_t*>(&part));
-    // Compress in a register: the form that stores is slow on Zen 4.
+    // Compress in a register, because storing directly is slow on Zen 4.
     hn::StoreU(
         hn::Compress(hn::Iota(d, first + static_cast<uint32_t>(i)), mask), d,
         positions);
@@ -263,7 +262,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
   return count;
 }
 
-/// A word of elements, copied from `count` elements and padded with zeros.
+/// A copy of `count` elements, padded with zeros to kWord elements.
 template <class Key>
 struct PaddedWord {
   PaddedWord(const std::byte* elements, int64_t count) {
@@ -273,7 +272,7 @@ struct PaddedWord {
   alignas(kVectorBytes) std::byte bytes[kWord * sizeof(Key)];
 };
 
-/// Returns a mask of the first `count` of 64 bits.
+/// Returns a word whose lowest `count` bits are set.
 HWY_INLINE uint64_t FirstBits(int64_t count) {
   return count >= kWord ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }

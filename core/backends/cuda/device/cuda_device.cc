@@ -1,5 +1,5 @@
-// A device of the CUDA runtime: its memory pool, and its lanes, whose resources
-// are reused.
+// A device of the CUDA runtime. It has a memory pool and lanes, and reuses the
+// resources of closed lanes.
 //
 // A lane has one stream for copies and one for computations. Each Memory has
 // two events, so that a stream waits for the other only if both use that
@@ -24,15 +24,15 @@
 namespace topk::cuda {
 namespace {
 
-// The maximum number of open lanes. More lanes do not use the device better,
-// and each holds pinned memory.
+// The maximum number of open lanes. More lanes would not increase the
+// throughput, and each lane needs pinned memory.
 constexpr int kLanes = 16;
 
 using Stream = std::unique_ptr<CUstream_st, FreeWith<cudaStreamDestroy>>;
 // Waiting for an event that was never recorded is a no-op.
 using Event = std::unique_ptr<CUevent_st, FreeWith<cudaEventDestroy>>;
 
-// Creates an event. Threads that wait for it do not spin.
+// Creates an event. Threads that wait for the event block instead of spinning.
 cudaError_t Create(Event& event) {
   cudaEvent_t created = nullptr;
   const cudaError_t error = cudaEventCreateWithFlags(
@@ -94,13 +94,13 @@ class CudaDevice final : public Device {
   DeviceState state() const override;
 
   cudaMemPool_t pool() const { return pool_; }
-  // Selects the device for this thread's calls.
+  // Makes this the current device of the calling thread.
   cudaError_t Use() const { return cudaSetDevice(number_); }
-  // Returns the status for an error, and sets `lost_` if the error is sticky:
+  // Returns the status for an error. Sets `lost_` if the error is sticky, i.e.
   // every later call of this process would fail. REQUIRES: not cudaSuccess.
   Status StatusOf(cudaError_t error);
-  // Gives back the memory and the parts of a lane. `parts` is null if they
-  // cannot be reused.
+  // Returns the memory and the parts of a lane to the device. `parts` is null
+  // if the parts cannot be reused.
   void Release(int64_t bytes, std::unique_ptr<LaneParts> parts);
 
  private:
@@ -138,7 +138,7 @@ class CudaMemory final : public Memory {
   }
 
   // Before...() makes a stream wait for the other stream's work on this memory.
-  // After...() marks the end of the stream's own work.
+  // After...() marks the end of the stream's own work on this memory.
   cudaError_t BeforeCopy() const {
     return cudaStreamWaitEvent(parts_.copying.get(), computed_.get(), 0);
   }
@@ -160,12 +160,12 @@ class CudaMemory final : public Memory {
 
 class CudaLane final : public Lane {
  public:
-  // `bytes` and `parts` are those that the device has reserved.
+  // `bytes` and `parts` must have been reserved by the device.
   CudaLane(CudaDevice& device, int64_t bytes, std::unique_ptr<LaneParts> parts)
       : device_(device), bytes_(bytes), parts_(std::move(parts)) {}
   ~CudaLane() override {
-    // Wait: memory freed on the lane is not available to others until its work
-    // ends.
+    // Wait, because memory that was freed on this lane is not available to
+    // other lanes until the work of the lane ends.
     if (device_.Use() != cudaSuccess ||
         cudaStreamSynchronize(parts_->copying.get()) != cudaSuccess ||
         cudaStreamSynchronize(parts_->computing.get()) != cudaSuccess) {
@@ -265,7 +265,7 @@ class CudaLane final : public Lane {
     return error == cudaSuccess;
   }
 
-  // Returns whether an operation may start: no earlier operation failed.
+  // Returns whether an operation may start: no earlier operation has failed.
   bool Begins() { return status_.ok() && Succeeds(device_.Use()); }
 
   // Starts the copy of the staged bytes to the device.

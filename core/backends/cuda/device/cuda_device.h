@@ -15,8 +15,8 @@ namespace topk::cuda {
 Status CheckDevices();
 
 /// Returns the devices of this machine that the backend supports. A device is
-/// initialized by its first lane. `memory_bytes` is the memory limit of each
-/// device; 0 = half of its memory.
+/// initialized when its first lane opens. `memory_bytes` is the memory limit of
+/// each device. 0 means half of its memory.
 std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes);
 
 }  // namespace topk::cuda

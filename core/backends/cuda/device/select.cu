@@ -1,5 +1,5 @@
-// Selects and sorts items (items.h) with CUB's algorithms. All orders of a
-// slice differ, so CUB's undefined treatment of equal keys does not matter.
+// Selects and sorts items (items.h) with CUB's algorithms. Orders are unique in
+// a slice, so CUB's undefined treatment of equal keys does not matter.
 //
 // Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
 #include <cub/device/device_batched_topk.cuh>
@@ -99,7 +99,7 @@ struct EachSlice {
   }
 };
 
-// Maps a slice to its beginning in [slices, count], an address or a position.
+// Maps a slice to the address or position where it begins in [slices, count].
 template <class Begin>
 struct SliceBegin {
   Begin first;
@@ -154,7 +154,7 @@ class Selector {
            task_.method == Method::kRadixSort;
   }
 
-  // Writes the best k items of each slice in the order of the task.
+  // Writes the best k items of each slice, arranged as the task requires.
   cudaError_t Select() {
     if (task_.arrangement == Arrangement::kAny) return Keep(task_.kept);
     if (task_.arrangement == Arrangement::kByValue && SortsByValue()) {
@@ -226,7 +226,7 @@ class Selector {
     });
   }
 
-  // CUB is faster with 32-bit lengths. They suffice: ChooseMethod() chooses a
+  // CUB is faster with 32-bit lengths. These suffice: ChooseMethod() chooses a
   // sort if k is more than a quarter of the slice, so `length` is at most about
   // one chunk.
   cudaError_t TopK(const ItemArrays& to) {
