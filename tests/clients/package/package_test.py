@@ -18,7 +18,6 @@ BUILD, SOURCE, CMAKE, CXX = sys.argv[1:5]
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
 ROOT = CONSUMER.parents[3]
 NO_PKG_CONFIG = shutil.which("pkg-config") is None
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 
 def run(*command, **environment):
@@ -117,4 +116,4 @@ if __name__ == "__main__":
     result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
     if not result.wasSuccessful():
         sys.exit(1)
-    sys.exit(SKIPPED if result.skipped else 0)
+    sys.exit(harness.SKIPPED if result.skipped else 0)

@@ -8,7 +8,6 @@ usage: fronts_test.py TOPKD TOPK
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 
@@ -17,7 +16,6 @@ import fleet
 import h2
 import harness
 
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 # Longer than a balancer needs to notice the drain.
 DELAY = ("--drain-delay", "3s")
 
@@ -62,9 +60,7 @@ def by_clients(topkd, topk):
 
 
 def by_proxy(topkd, topk, front, program, *more):
-    if not os.access(program, os.X_OK):
-        print(f"SKIPPED: {program} is missing; tests/run.sh installs it")
-        sys.exit(SKIPPED)
+    harness.skip_without(program)
     with fleet.fleet(topkd, *DELAY) as replicas, front(
             program, *more, replicas) as target:
         envoys.await_health(topk, target)
