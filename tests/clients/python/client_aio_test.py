@@ -93,11 +93,10 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         async with topk_client.aio.Client(
                 server.target, max_attempts=1) as client:
             for _ in range(20):
-                with self.assertRaises(topk_client.TopKError) as caught:
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^RESOURCE_EXHAUSTED:"):
                     async for _ in client.compute_topk_many(endless()):
                         pass
-                self.assertEqual(caught.exception.code,
-                                 grpc.StatusCode.RESOURCE_EXHAUSTED)
 
     async def test_a_cancelled_task_cancels_its_call(self):
         async def requests():
@@ -166,9 +165,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 return await do(*arguments)
 
             setattr(client, step, close_and_do)
-            with self.assertRaises(topk_client.TopKError) as caught:
+            with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
                 await client.compute_topk(x, Onnx(1))
-            self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
             with self.assertRaises(ValueError):
                 await client.compute_topk(x, Onnx(1))
 
@@ -178,9 +176,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             await client.close()
             yield Request(x, Onnx(1))
 
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
             await client.compute_topk_many(requests()).__anext__()
-        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
 
     @unittest.skipIf(sys.version_info < (3, 11), "no Task.cancelling()")
     async def test_close_after_a_cancellation_that_the_task_ignored(self):
@@ -197,9 +194,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         for _ in range(10):
             await asyncio.sleep(0)  # let the call start waiting
         await silent.close()
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
             await task
-        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
 
     async def test_the_loop_runs_while_a_large_tensor_is_copied(self):
         x = np.arange(1 << 19, dtype=np.float32).reshape(-1, 4).T
@@ -257,12 +253,10 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             yield Request(np.arange(5), Onnx(1))
             await asyncio.Event().wait()
 
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
             async for _ in self.client.compute_topk_many(requests(),
                                                          timeout=0.1):
                 pass
-        self.assertEqual(caught.exception.code,
-                         grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 if __name__ == "__main__":

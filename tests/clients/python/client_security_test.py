@@ -149,10 +149,9 @@ class Security(unittest.TestCase):
         path = self.folder / "token"
         path.write_text("another-token-of-none\n")
         with topk_client.Client(self.socket, token_file=path) as client:
-            with self.assertRaises(topk_client.TopKError) as caught:
+            with self.assertRaisesRegex(topk_client.TopKError,
+                                        "^UNAUTHENTICATED:"):
                 client.compute_topk(X, Onnx(1))
-            self.assertEqual(caught.exception.code,
-                             grpc.StatusCode.UNAUTHENTICATED)
             path.write_text(self.token + "\n")
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
             self.assertTrue(client.is_serving())
@@ -165,10 +164,9 @@ class Security(unittest.TestCase):
             with kind(self.server.target, **self.mine, token=self.token,
                       max_attempts=1, tls_ca=ca,
                       tls_server_name="topk.test") as client:
-                with self.assertRaises(topk_client.TopKError) as caught:
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^UNAVAILABLE:"):
                     client.compute_topk(X, Onnx(1))
-                self.assertEqual(caught.exception.code,
-                                 grpc.StatusCode.UNAVAILABLE)
                 ca.write_bytes(right.read_bytes())
                 held = client.compute_topk_many([Request(X, Onnx(1))] * 2)
                 next(held)

@@ -7,10 +7,9 @@ usage: client_topk_test.py TOPKD
 import array
 import unittest
 
-import client_package
+import both_clients
 import numpy as np
 import topk_client
-from both_clients import AioClient
 
 try:
     import torch
@@ -40,14 +39,8 @@ class ArrayMethod:
         return np.asarray(self.x, dtype)
 
 
-class TopK:
-    """Tests of both clients."""
-
-    @classmethod
-    def setUpClass(cls):
-        server = client_package.start(cls.addClassCleanup)
-        cls.client = cls.kind(server.target)
-        cls.addClassCleanup(cls.client.close)
+class TopK(both_clients.ServerTest):
+    """Tests of both clients. This class runs them for the blocking one."""
 
     def assert_selected(self, tensor, values, indices, **options):
         got, places = self.client.topk(tensor, len(values), **options)
@@ -115,12 +108,8 @@ class TopK:
             self.client.topk(x.to("meta"), 1)
 
 
-class Blocking(TopK, unittest.TestCase):
-    kind = topk_client.Client
-
-
-class Asyncio(TopK, unittest.TestCase):
-    kind = AioClient
+class Asyncio(TopK):
+    kind = both_clients.AioClient
 
 
 if __name__ == "__main__":

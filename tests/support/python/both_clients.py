@@ -2,8 +2,9 @@
 
 import asyncio
 import concurrent.futures
+import unittest
 
-import client_package  # noqa: F401, makes topk_client importable
+import client_package
 import grpc
 import numpy as np
 import topk_client
@@ -59,6 +60,19 @@ class AioClient:
 
 
 CLIENTS = (topk_client.Client, AioClient)
+
+
+class ServerTest(unittest.TestCase):
+    """Tests with a server, started with `flags`, and a client of it."""
+
+    kind = topk_client.Client
+    flags = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = client_package.start(cls.addClassCleanup, *cls.flags)
+        cls.client = cls.kind(cls.server.target)
+        cls.addClassCleanup(cls.client.close)
 
 
 def response(k=1):
