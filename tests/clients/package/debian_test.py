@@ -53,18 +53,14 @@ def obstacle():
 class Debian(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        work = pathlib.Path(cls.folder.name)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        work = pathlib.Path(folder.name)
         run(CPACK, "-G", "DEB", "--config",
             pathlib.Path(BUILD) / "CPackConfig.cmake", "-B", work)
-        cls.packages = {}
-        for path in work.glob("*.deb"):
-            name = run("dpkg-deb", "--field", path, "Package").strip()
-            cls.packages[name] = path
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+        cls.packages = {
+            run("dpkg-deb", "--field", path, "Package").strip(): path
+            for path in work.glob("*.deb")}
 
     def contents(self, package):
         listing = run("dpkg-deb", "--contents", self.packages[package])

@@ -33,9 +33,9 @@ def run(*command, **environment):
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        work = pathlib.Path(cls.folder.name)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        work = pathlib.Path(folder.name)
         run(CMAKE, "--install", BUILD, "--prefix", work / "installed",
             "--strip")
         # The installed tree is relocatable.
