@@ -14,20 +14,11 @@ import sys
 import tempfile
 import unittest
 
+from harness import SKIPPED, run
+
 BUILD, CPACK = sys.argv[1:3]
 INSTALL = pathlib.Path(__file__).resolve().parent / "debian_install.sh"
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child")
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-
-
-def run(*command):
-    """Runs a command for at most 500 s; returns its stdout and stderr."""
-    done = subprocess.run([str(word) for word in command], check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=500)
-    if done.returncode != 0:
-        raise AssertionError(f"{command}:\n{done.stdout}")
-    return done.stdout
 
 
 def obstacle():

@@ -3,7 +3,6 @@
 usage: package_test.py BUILD SOURCE CMAKE CXX
 """
 
-import os
 import pathlib
 import re
 import shutil
@@ -13,21 +12,12 @@ import tempfile
 import unittest
 
 import harness
+from harness import run
 
 BUILD, SOURCE, CMAKE, CXX = sys.argv[1:5]
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
 ROOT = CONSUMER.parents[3]
 NO_PKG_CONFIG = shutil.which("pkg-config") is None
-
-
-def run(*command, **environment):
-    """Runs a command; returns its stdout."""
-    done = subprocess.run([str(word) for word in command], check=False,
-                          capture_output=True, text=True,
-                          env=dict(os.environ, **environment))
-    if done.returncode != 0:
-        raise AssertionError(f"{command}:\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Package(unittest.TestCase):

@@ -132,6 +132,16 @@ def make_certificate(folder):
         capture_output=True)
 
 
+def run(*command, **environment):
+    """Runs a command, which must succeed within 500 s. Returns its stdout."""
+    done = subprocess.run(list(map(str, command)), check=False, text=True,
+                          capture_output=True, timeout=500,
+                          env={**os.environ, **environment})
+    if done.returncode != 0:
+        raise AssertionError(f"{command}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 @contextlib.contextmanager
 def running(command, **options):
     """Runs a program and kills it at the end."""
