@@ -4,6 +4,7 @@ lines with their expected output.
 usage: cli_test.py TOPKD TOPK
 """
 
+import contextlib
 import fcntl
 import io
 import json
@@ -203,19 +204,6 @@ class Command(unittest.TestCase):
                     values.add(str(answer["values"]))
         self.assertEqual(len(values), 1)
 
-    def test_start_errors_of_the_server(self):
-        for flags, set_name, says in (
-                (("--listen", "127.0.0.1:0"), "mmx", "TOPK_INSTRUCTION_SET"),
-                (("--check-config", "--backend", "cuda"), "",
-                 "backend: .*CUDA")):
-            done = subprocess.run(
-                [TOPKD, *flags], stdout=subprocess.PIPE, check=False,
-                stderr=subprocess.STDOUT, text=True, timeout=60,
-                env=dict(os.environ, TOPK_INSTRUCTION_SET=set_name))
-            if done.returncode != 0 or set_name:  # succeeds on CUDA machines
-                self.assertEqual(done.returncode, 2)
-                self.assertRegex(done.stdout, says)
-
     def bench(self, *flags, **codes):
         """Runs a short benchmark. Returns its JSON."""
         result = self.json("bench", "--k", 3, *flags, **codes)
@@ -382,14 +370,9 @@ class Command(unittest.TestCase):
                          **environment)) as command:
             os.close(its)
             shown = b""
-            while True:
-                try:
-                    piece = os.read(ours, 65536)
-                except OSError:  # end of file on Linux
-                    break
-                if not piece:
-                    break
-                shown += piece
+            with contextlib.suppress(OSError):  # end of file on Linux
+                while True:
+                    shown += os.read(ours, 65536)
         os.close(ours)
         self.assertEqual(command.returncode, 0, shown)
         return shown.decode().replace("\r\n", "\n")

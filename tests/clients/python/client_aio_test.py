@@ -22,6 +22,12 @@ from oracle import oracle
 from topk_client import DirectML, Onnx, Request, messages
 
 
+async def endless():
+    """Yields a request, and never ends."""
+    yield Request(np.arange(5), Onnx(1))
+    await asyncio.Event().wait()
+
+
 class Aio(unittest.IsolatedAsyncioTestCase):
     @classmethod
     def setUpClass(cls):
@@ -83,7 +89,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(caught.exception.field, "onnx.axis")
 
     async def test_a_rejected_stream_reports_its_reason(self):
-        async def endless():
+        async def flood():
             while True:
                 yield Request(np.zeros(1 << 16), Onnx(1))
                 await asyncio.sleep(0)
@@ -95,16 +101,12 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             for _ in range(20):
                 with self.assertRaisesRegex(topk_client.TopKError,
                                             "^RESOURCE_EXHAUSTED:"):
-                    async for _ in client.compute_topk_many(endless()):
+                    async for _ in client.compute_topk_many(flood()):
                         pass
 
     async def test_a_cancelled_task_cancels_its_call(self):
-        async def requests():
-            yield Request(np.arange(5), Onnx(1))
-            await asyncio.Event().wait()
-
         async def ask(answered):
-            async for _ in self.client.compute_topk_many(requests()):
+            async for _ in self.client.compute_topk_many(endless()):
                 answered.set()
 
         answered = asyncio.Event()
@@ -124,12 +126,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
     async def test_close_ends_calls_with_an_error(self):
         silent = self.silent_client()
 
-        async def many():
-            yield Request(np.arange(5), Onnx(1))
-            await asyncio.Event().wait()
-
         client = topk_client.aio.Client(self.server.target)
-        results = client.compute_topk_many(many())
+        results = client.compute_topk_many(endless())
         await results.__anext__()
         calls = [asyncio.ensure_future(call) for call in (
             silent.compute_topk(np.arange(5), Onnx(1)),
@@ -249,12 +247,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         self.assertNotIn(threading.get_ident(), threads)
 
     async def test_a_deadline_ends_a_call(self):
-        async def requests():
-            yield Request(np.arange(5), Onnx(1))
-            await asyncio.Event().wait()
-
         with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
-            async for _ in self.client.compute_topk_many(requests(),
+            async for _ in self.client.compute_topk_many(endless(),
                                                          timeout=0.1):
                 pass
 

@@ -77,10 +77,9 @@ class Security(unittest.TestCase):
 
     def fails(self, code, hint, **options):
         for kind in CLIENTS:
-            with self.assertRaises(topk_client.TopKError) as caught:
+            with self.assertRaisesRegex(topk_client.TopKError,
+                                        f"^{code.name}: .*\nhint: {hint}"):
                 self.ask(kind, max_attempts=1, **options)
-            self.assertEqual(caught.exception.code, code)
-            self.assertIn(f"\nhint: {hint}", str(caught.exception))
 
     def test_mutual_tls_and_a_token(self):
         for kind in CLIENTS:

@@ -77,9 +77,8 @@ class TopK(both_clients.ServerTest):
                          [([1], [0]), ([[2.5]], [[1]])])
         results = self.client.topk_many([[1, 5], [1]], 2)
         self.assertEqual(next(results)[0].tolist(), [5, 1])
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, r"\(K_EXCEEDS_DIM"):
             next(results)
-        self.assertEqual(caught.exception.reason, "K_EXCEEDS_DIMENSION")
 
     def test_tensors_that_are_refused(self):
         with self.assertRaisesRegex(TypeError, "on another device: copy it"):
