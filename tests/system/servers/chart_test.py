@@ -182,11 +182,9 @@ def deployed(topkd, program, chart):
     port, = harness.free_ports(1)
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        replicas = []
-        for host in HOSTS:
-            replicas.append(fleet.Replica(topkd, port, *chart.flags(),
-                                          host=host))
-            stack.callback(replicas[-1].kill)
+        replicas = stack.enter_context(fleet.fleet(
+            topkd, *chart.flags(),
+            addresses=[f"{host}:{port}" for host in HOSTS]))
         names = stack.enter_context(Names())
         yield replicas, names, stack.enter_context(
             front(program, chart, names, port, directory))

@@ -23,7 +23,6 @@ import fleet
 import harness
 import page_commands
 
-
 PAGE = fleet.ROOT / "deploy/envoy/README.md"
 SERVICE = "/topk.v1.TopKService"
 SHAPE = {"data_type": "DATA_TYPE_U8", "shape": [4]}
