@@ -34,20 +34,18 @@ class AioClient:
 
     def __getattr__(self, name):
         method = getattr(self.client, name)
-        return lambda *arguments, **options: in_loop(
-            method, *arguments, **options)
+
+        def call(*arguments, **options):
+            result = in_loop(method, *arguments, **options)
+            return (self._each(result) if hasattr(result, "__anext__")
+                    else result)
+        return call
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
-
-    def compute_topk_many(self, *arguments, **options):
-        return self._each(self.client.compute_topk_many(*arguments, **options))
-
-    def topk_many(self, *arguments, **options):
-        return self._each(self.client.topk_many(*arguments, **options))
 
     def _each(self, results):
         try:
