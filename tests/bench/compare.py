@@ -7,7 +7,6 @@ import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 
 import harness
@@ -31,10 +30,8 @@ SERVICE = {
 
 def kernels(binaries):
     """Returns the runs per second of each workload."""
-    out = subprocess.run(
-        [binaries / "topk_bench", "--threads=1", "--benchmark_min_time=0.1",
-         "--benchmark_format=json"],
-        stdout=subprocess.PIPE, check=True).stdout
+    out = harness.run(binaries / "topk_bench", "--threads=1",
+                      "--benchmark_min_time=0.1", "--benchmark_format=json")
     return {row["name"].split("/")[0]: 1e6 / row["min_us"]
             for row in json.loads(out)["benchmarks"]}
 
@@ -46,10 +43,9 @@ def topkd(binaries):
 
 def ask(client, address, flags):
     """Returns the requests per second of one row."""
-    out = subprocess.run(
-        [client, "bench", "--target", address, "--k", "5", "--json",
-         "--duration", str(SECONDS), "--warmup", "0.1", "--verify", "0.01",
-         *flags], stdout=subprocess.PIPE, check=True).stdout
+    out = harness.run(
+        client, "bench", "--target", address, "--k", 5, "--json", "--duration",
+        SECONDS, "--warmup", 0.1, "--verify", 0.01, *flags)
     return json.loads(out)["requests_per_second"]
 
 

@@ -9,7 +9,6 @@ import contextlib
 import json
 import pathlib
 import statistics
-import subprocess
 import tempfile
 
 import harness
@@ -27,8 +26,7 @@ TURNS = 4
 
 def runs(command):
     """Runs a load. Returns (requests per second, median microseconds)."""
-    out = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    report = json.loads(out)
+    report = json.loads(harness.run(*command))
     return report["requests_per_second"], report["p50_us"]
 
 

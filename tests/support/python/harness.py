@@ -249,9 +249,7 @@ class AttackedServer(Server):
 
 def grpc_minor(path):
     """Returns the minor version of the gRPC that a topkd is linked to."""
-    version = subprocess.run([path, "--version"], check=True, text=True,
-                             stdout=subprocess.PIPE).stdout
-    return int(re.search(r"gRPC 1\.(\d+)", version)[1])
+    return int(re.search(r"gRPC 1\.(\d+)", run(path, "--version"))[1])
 
 
 def free_ports(count):

@@ -37,9 +37,7 @@ def main():
                 f"{folder}/tls.key", listen=listen.pop("TOPKD_LISTEN"),
                 environment={**variables, **listen,
                              "TOPKD_DRAIN_DELAY": "0"}):
-            done = subprocess.run([topk, *check], check=True, text=True,
-                                  capture_output=True)
-            assert done.stdout == "SERVING\n", done
+            assert harness.run(topk, *check) == "SERVING\n"
     assert subprocess.run([topk, *check], check=False,
                           capture_output=True).returncode != 0
     print("1 passed, 0 failed")

@@ -8,7 +8,6 @@ usage: fronts_test.py TOPKD TOPK
 
 import contextlib
 import json
-import subprocess
 import sys
 
 import envoys
@@ -74,10 +73,8 @@ def by_proxy(topkd, topk, front, program, *more):
               for path in ("stream", "many"))])
         if front is haproxy:
             answers_other_requests(target)
-            subprocess.run(
-                [topk, "bench", "--target", target, "--path", "stream",
-                 "--shape", "1,67108864", "--k", "5", "--requests", "1"],
-                check=True, stdout=subprocess.DEVNULL)
+            harness.run(topk, "bench", "--target", target, "--path", "stream",
+                        "--shape", "1,67108864", "--k", 5, "--requests", 1)
 
 
 def answers_other_requests(target):
