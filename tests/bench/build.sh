@@ -1,7 +1,14 @@
 # shellcheck shell=bash
 # Installs the packages of the benchmarks and builds targets in build/bench with
-# optimization. Source this file in the repository's root.
+# optimization. Source this file in the repository's root. With --help, it prints
+# the comment of the script that sources it.
 
+case "${1:-}" in
+  -h | --help)
+    (cd "$OLDPWD" && sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0")
+    exit 0
+    ;;
+esac
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 # The Python modules that the folders of tests/ share.

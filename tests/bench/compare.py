@@ -1,13 +1,12 @@
 """Measures two builds alternately. See compare.sh, which makes the builds.
 
-usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS] [--threads N]
+usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS]
 """
 
 import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 
 import harness
@@ -29,12 +28,10 @@ SERVICE = {
 }
 
 
-def kernels(binaries, threads):
+def kernels(binaries):
     """Returns the runs per second of each workload."""
-    out = subprocess.run(
-        [binaries / "topk_bench", f"--threads={threads}",
-         "--benchmark_min_time=0.1", "--benchmark_format=json"],
-        stdout=subprocess.PIPE, check=True).stdout
+    out = harness.run(binaries / "topk_bench", "--threads=1",
+                      "--benchmark_min_time=0.1", "--benchmark_format=json")
     return {row["name"].split("/")[0]: 1e6 / row["min_us"]
             for row in json.loads(out)["benchmarks"]}
 
@@ -46,10 +43,9 @@ def topkd(binaries):
 
 def ask(client, address, flags):
     """Returns the requests per second of one row."""
-    out = subprocess.run(
-        [client, "bench", "--target", address, "--k", "5", "--json",
-         "--duration", str(SECONDS), "--warmup", "0.1", "--verify", "0.01",
-         *flags], stdout=subprocess.PIPE, check=True).stdout
+    out = harness.run(
+        client, "bench", "--target", address, "--k", 5, "--json", "--duration",
+        SECONDS, "--warmup", 0.1, "--verify", 0.01, *flags)
     return json.loads(out)["requests_per_second"]
 
 
@@ -77,14 +73,13 @@ def main():
     parser.add_argument("new", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", choices=("kernels", "service"))
-    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     sides = (options.base, options.new)
     rows = {}
     if options.only != "service":
         for number in range(options.rounds):
             print(f"kernels, round {number + 1}", file=sys.stderr)
-            base, new = (kernels(side, options.threads) for side in sides)
+            base, new = map(kernels, sides)
             for name in base.keys() & new.keys():
                 rows.setdefault(name, []).append((base[name], new[name]))
         rows = dict(sorted(rows.items()))

@@ -3,27 +3,20 @@
 # alternately. Prints the median ratio of new to base for each row, and its
 # spread. Exits with 1 if a row is slower by more than 5 % beyond its spread.
 #
-# usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS] [--threads N]
+# usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS]
 #
 # BASE         a commit, for example HEAD~3 or v0.1.0
 # --rounds N   pairs of measurements for each row (7)
 # --only ROWS  kernels, or service
-# --threads N  threads of the kernels (1)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-usage() { sed -n '2,11s/^# \{0,1\}//p' tests/bench/compare.sh; }
-case "${1:-}" in
-  -h | --help) usage && exit ;;
-  '' | -*) usage >&2 && exit 2 ;;
-esac
-commit=$(git rev-parse --verify --quiet "$1^{commit}") || {
-  echo "compare.sh: $1 is not a commit" >&2
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
+commit=$(git rev-parse --verify --quiet "${1:-}^{commit}") || {
+  echo "compare.sh: '${1:-}' is not a commit; --help explains the usage" >&2
   exit 2
 }
 shift
-
-# shellcheck source=tests/bench/build.sh
-source tests/bench/build.sh
 build_bench topk_bench topk_server topk_cli
 base=$PWD/build/compare/$commit
 if [ ! -e "$base/built" ]; then

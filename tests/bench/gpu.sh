@@ -5,20 +5,15 @@
 #
 # usage: tests/bench/gpu.sh [--no-torch]     (PyTorch is 5 GB)
 set -euo pipefail
-
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=tests/bench/build.sh
+source tests/bench/build.sh
 torch=true
 case "${1:-}" in
   "") ;;
   --no-torch) torch=false ;;
-  *)
-    sed -n '2,6s/^# \{0,1\}//p' "$0"
-    [ "$1" = --help ] && exit 0
-    exit 2
-    ;;
+  *) echo "gpu.sh: unknown argument: $1" >&2 && exit 2 ;;
 esac
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/bench/build.sh
-source tests/bench/build.sh
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" >&2
 echo "== building gpu_bench" >&2
 nvcc=$(deploy/cuda_toolkit.sh)

@@ -11,13 +11,6 @@
 # --seconds S   max time per workload and library, unless 30 runs take less (2)
 # --json FILE   also writes the lines of JSON to FILE, for plot.py
 set -euo pipefail
-
-case "${1:-}" in
-  -h | --help)
-    sed -n '2,12s/^# \{0,1\}//p' "$0"
-    exit 0
-    ;;
-esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh

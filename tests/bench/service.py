@@ -1,7 +1,7 @@
 """Compares topkd with a no-op gRPC server. See service.sh.
 
-usage: service.py BIN [--seconds S] [--only CALL[,CALL]] [--quick]
-                  [--max-bytes N] [--servers FOLDER]
+usage: service.py BIN [--seconds S] [--only CALL[,CALL]]
+                  [--servers FOLDER]
 """
 
 import argparse
@@ -9,7 +9,6 @@ import contextlib
 import json
 import pathlib
 import statistics
-import subprocess
 import tempfile
 
 import harness
@@ -27,8 +26,7 @@ TURNS = 4
 
 def runs(command):
     """Runs a load. Returns (requests per second, median microseconds)."""
-    out = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    report = json.loads(out)
+    report = json.loads(harness.run(*command))
     return report["requests_per_second"], report["p50_us"]
 
 
@@ -73,11 +71,8 @@ def main():
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--only", default=",".join(CALLS))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--max-bytes", type=int, default=SIZES[-1])
     parser.add_argument("--servers", type=pathlib.Path)
     options = parser.parse_args()
-    seconds = 0.1 if options.quick else options.seconds
     paths = options.only.split(",")
     if set(paths) - set(CALLS):
         parser.error(f"--only takes {', '.join(CALLS)}")
@@ -98,11 +93,10 @@ def main():
         for path in paths:
             for size in CALLS[path][1]:
                 for callers in (1, 8):
-                    if size > options.max_bytes or (
-                            callers > 1 and size > 4 * MIB):
-                        continue
-                    print(measure(options.programs / "topk", targets, path,
-                                  size, callers, seconds), flush=True)
+                    if callers == 1 or size <= 4 * MIB:
+                        print(measure(options.programs / "topk", targets, path,
+                                      size, callers, options.seconds),
+                              flush=True)
 
 
 if __name__ == "__main__":

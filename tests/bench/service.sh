@@ -2,23 +2,14 @@
 # Compares topkd over the wire with a no-op gRPC server, and prints a Markdown
 # table. Both are measured alternately in each row.
 #
-# usage: tests/bench/service.sh [--seconds S] [--only CALL[,CALL]] [--quick]
-#                               [--max-bytes N] [--servers FOLDER]
+# usage: tests/bench/service.sh [--seconds S] [--only CALL[,CALL]]
+#                               [--servers FOLDER]
 #
 # --seconds S       the time for each row and server (3)
 # --only CALL       unary, stream, many, shm (all)
-# --quick           a few calls of each kind, to check that the script works
-# --max-bytes N     the size of the largest tensor (256 MiB)
 # --servers FOLDER  use the servers in build/bench of the chroot FOLDER (see
 #                   tests/quality/grpc_current.sh)
 set -euo pipefail
-
-case "${1:-}" in
-  -h | --help)
-    sed -n '2,13s/^# \{0,1\}//p' "$0"
-    exit 0
-    ;;
-esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh

@@ -7,17 +7,14 @@
 # packages of trixie, forky and experimental from the machine's Debian mirror.
 # Exits with 77 if they are not available.
 #
-# usage: tests/quality/grpc_current.sh [--only STEP[,STEP]] [--quick] [FOLDER]
+# usage: tests/quality/grpc_current.sh [--only STEP[,STEP]] [FOLDER]
 #
 # --only STEP    chroot, build, test, clang, bench
-# --quick        bench: only a few calls of each kind, to see that it works
 # FOLDER         the chroot, which is kept for the next run
 #                (build/grpc_current)
 #
 # The last step prints a Markdown table for each version and round on stdout.
 set -euo pipefail
-
-usage() { sed -n '2,18s/^# \{0,1\}//p' tests/quality/grpc_current.sh; }
 
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -25,12 +22,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source deploy/packages.sh
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh
-only='' folder=build/grpc_current rounds=(1 2) measured=(--seconds 1)
+only='' folder=build/grpc_current
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h | --help) usage && exit ;;
     --only) only=${2:?--only needs a value} && shift 2 ;;
-    --quick) rounds=(1) measured=(--quick) && shift ;;
     -*) echo "grpc_current.sh: unknown argument: $1" >&2 && exit 2 ;;
     *) folder=$(cd "$caller" && realpath -m "$1") && shift ;;
   esac
@@ -118,13 +113,12 @@ if wants bench; then
   echo "== measuring servers of both versions with the client of this one" >&2
   inside "cmake -S . -B /build/bench ${bench_options[*]} >/dev/null
     cmake --build /build/bench --target service_bench topk_server"
-  for round in "${rounds[@]}"; do
+  for round in 1 2; do
     for version in here current; do
       servers=()
       if [ "$version" = current ]; then servers=(--servers "$folder"); fi
       echo "gRPC: $version, round $round"
-      tests/bench/service.sh --only unary,stream "${measured[@]}" \
-        "${servers[@]}"
+      tests/bench/service.sh --only unary,stream --seconds 1 "${servers[@]}"
     done
   done
 fi

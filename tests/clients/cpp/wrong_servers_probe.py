@@ -6,10 +6,12 @@ usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards
 import asyncio
 import concurrent.futures
 import json
+import multiprocessing
 import sys
 import time
 
 import client_package  # noqa: F401, makes topk_client importable
+import harness
 import numpy as np
 import topk_client
 import topk_client.aio
@@ -18,14 +20,6 @@ from topk_client import Onnx, Request, _shards
 X = np.zeros((2, 5), np.float32)
 REQUESTS = [Request(X, Onnx(2), request_id=str(n)) for n in range(3)]
 CONCURRENT = 12
-
-
-def kibibytes(name):
-    with open("/proc/self/status", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith(name):
-                return int(line.split()[1])
-    return 0
 
 
 async def call(client, method, results):
@@ -89,7 +83,8 @@ async def run_aio(calls):
 def main():
     how, timeout = sys.argv[1], float(sys.argv[2])
     calls = [(*line.rstrip("\n").split("\t"), timeout) for line in sys.stdin]
-    before = kibibytes("VmRSS:")
+    this = harness.Process(multiprocessing.current_process())
+    before = this.memory()
     if how == "aio":
         asyncio.run(run_aio(calls))
     else:
@@ -97,7 +92,7 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(CONCURRENT) as threads:
             list(threads.map(lambda one: asyncio.run(measure(function, *one)),
                              calls))
-    print(json.dumps({"grown": (kibibytes("VmHWM:") - before) << 10}))
+    print(json.dumps({"grown": (this.peak() - before) * (1 << 20)}))
 
 
 if __name__ == "__main__":

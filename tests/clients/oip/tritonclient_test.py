@@ -19,7 +19,6 @@ import tritonclient.grpc as triton
 import tritonclient.utils.shared_memory as shm
 
 import client_package
-import harness
 from oracle import numbers, random_case
 from topk_client import Onnx, OpenVINO
 
@@ -77,9 +76,8 @@ class Question:
 class TritonClient(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = harness.Server(client_package.TOPKD,
-                                    "--allow-shared-memory")
-        cls.addClassCleanup(cls.server.stop)
+        cls.server = client_package.start(cls.addClassCleanup,
+                                          "--allow-shared-memory")
         rng = np.random.default_rng(7)
         numbers = iter(range(sum(WAYS.values())))
         cls.questions = {

@@ -14,20 +14,11 @@ import sys
 import tempfile
 import unittest
 
+from harness import SKIPPED, run
+
 BUILD, CPACK = sys.argv[1:3]
 INSTALL = pathlib.Path(__file__).resolve().parent / "debian_install.sh"
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child")
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-
-
-def run(*command):
-    """Runs a command for at most 500 s; returns its stdout and stderr."""
-    done = subprocess.run([str(word) for word in command], check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=500)
-    if done.returncode != 0:
-        raise AssertionError(f"{command}:\n{done.stdout}")
-    return done.stdout
 
 
 def obstacle():
@@ -53,18 +44,14 @@ def obstacle():
 class Debian(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        work = pathlib.Path(cls.folder.name)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        work = pathlib.Path(folder.name)
         run(CPACK, "-G", "DEB", "--config",
             pathlib.Path(BUILD) / "CPackConfig.cmake", "-B", work)
-        cls.packages = {}
-        for path in work.glob("*.deb"):
-            name = run("dpkg-deb", "--field", path, "Package").strip()
-            cls.packages[name] = path
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+        cls.packages = {
+            run("dpkg-deb", "--field", path, "Package").strip(): path
+            for path in work.glob("*.deb")}
 
     def contents(self, package):
         listing = run("dpkg-deb", "--contents", self.packages[package])

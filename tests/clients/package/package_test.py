@@ -3,7 +3,6 @@
 usage: package_test.py BUILD SOURCE CMAKE CXX
 """
 
-import os
 import pathlib
 import re
 import shutil
@@ -13,30 +12,20 @@ import tempfile
 import unittest
 
 import harness
+from harness import run
 
 BUILD, SOURCE, CMAKE, CXX = sys.argv[1:5]
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
 ROOT = CONSUMER.parents[3]
 NO_PKG_CONFIG = shutil.which("pkg-config") is None
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-
-
-def run(*command, **environment):
-    """Runs a command; returns its stdout."""
-    done = subprocess.run([str(word) for word in command], check=False,
-                          capture_output=True, text=True,
-                          env=dict(os.environ, **environment))
-    if done.returncode != 0:
-        raise AssertionError(f"{command}:\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        work = pathlib.Path(cls.folder.name)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        work = pathlib.Path(folder.name)
         run(CMAKE, "--install", BUILD, "--prefix", work / "installed",
             "--strip")
         # The installed tree is relocatable.
@@ -117,4 +106,4 @@ if __name__ == "__main__":
     result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
     if not result.wasSuccessful():
         sys.exit(1)
-    sys.exit(SKIPPED if result.skipped else 0)
+    sys.exit(harness.SKIPPED if result.skipped else 0)

@@ -4,9 +4,9 @@ lines with their expected output.
 usage: cli_test.py TOPKD TOPK
 """
 
+import contextlib
 import fcntl
 import io
-import itertools
 import json
 import os
 import pathlib
@@ -119,23 +119,6 @@ class Command(unittest.TestCase):
                 self.check_case(int(status or 0), command,
                                 re.findall("(?m)^(.) (.*)", lines))
 
-    def test_numbers_outside_their_range(self):
-        commands = [("bench", "--k", 2, "--rate"),
-                    ("bench", "--k", 2, "--duration"),
-                    ("bench", "--k", 2, "--warmup"),
-                    ("bench", "--k", 2, "--verify"),
-                    ("bench", "--k", 2, "--deadline"),
-                    ("run", self.path, "--k", 2, "--local", "--deadline"),
-                    ("health", "--deadline"), ("info", "--deadline")]
-        values = ("nan", "-nan", "NaN(1)", "inf", "-inf", "1e400", "-1",
-                  "-1e-300", "1e9", "0x1p3", "1s", "", "1e-300")
-        for (*command, flag), value in itertools.product(commands, values):
-            if value == "1e-300" and flag in ("--warmup", "--verify"):
-                continue  # valid
-            with self.subTest(command, flag=flag, value=value):
-                self.topk(*command, f"{flag}={value}", code=2)
-                self.assertIn("--", self.stderr)
-
     def test_json_equals_numpy(self):
         for array, flags, axis, largest in (
                 (self.x, (), -1, True),
@@ -220,22 +203,6 @@ class Command(unittest.TestCase):
                                      name)
                     values.add(str(answer["values"]))
         self.assertEqual(len(values), 1)
-
-    def test_start_errors_of_the_server(self):
-        for flags, set_name, says in (
-                (("--listen", "127.0.0.1:0"), "mmx", "TOPK_INSTRUCTION_SET"),
-                (("--check-config", "--backend", "cuda"), "",
-                 "backend: .*CUDA")):
-            done = subprocess.run(
-                [TOPKD, *flags], stdout=subprocess.PIPE, check=False,
-                stderr=subprocess.STDOUT, text=True, timeout=60,
-                env=dict(os.environ, TOPK_INSTRUCTION_SET=set_name))
-            if done.returncode != 0 or set_name:  # succeeds on CUDA machines
-                self.assertEqual(done.returncode, 2)
-                self.assertRegex(done.stdout, says)
-
-    def test_info(self):
-        self.assertEqual(len(self.json("info")["operators"]), 9)
 
     def bench(self, *flags, **codes):
         """Runs a short benchmark. Returns its JSON."""
@@ -403,14 +370,9 @@ class Command(unittest.TestCase):
                          **environment)) as command:
             os.close(its)
             shown = b""
-            while True:
-                try:
-                    piece = os.read(ours, 65536)
-                except OSError:  # end of file on Linux
-                    break
-                if not piece:
-                    break
-                shown += piece
+            with contextlib.suppress(OSError):  # end of file on Linux
+                while True:
+                    shown += os.read(ours, 65536)
         os.close(ours)
         self.assertEqual(command.returncode, 0, shown)
         return shown.decode().replace("\r\n", "\n")

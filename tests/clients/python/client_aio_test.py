@@ -22,6 +22,12 @@ from oracle import oracle
 from topk_client import DirectML, Onnx, Request, messages
 
 
+async def endless():
+    """Yields a request, and never ends."""
+    yield Request(np.arange(5), Onnx(1))
+    await asyncio.Event().wait()
+
+
 class Aio(unittest.IsolatedAsyncioTestCase):
     @classmethod
     def setUpClass(cls):
@@ -83,7 +89,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(caught.exception.field, "onnx.axis")
 
     async def test_a_rejected_stream_reports_its_reason(self):
-        async def endless():
+        async def flood():
             while True:
                 yield Request(np.zeros(1 << 16), Onnx(1))
                 await asyncio.sleep(0)
@@ -93,19 +99,14 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         async with topk_client.aio.Client(
                 server.target, max_attempts=1) as client:
             for _ in range(20):
-                with self.assertRaises(topk_client.TopKError) as caught:
-                    async for _ in client.compute_topk_many(endless()):
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^RESOURCE_EXHAUSTED:"):
+                    async for _ in client.compute_topk_many(flood()):
                         pass
-                self.assertEqual(caught.exception.code,
-                                 grpc.StatusCode.RESOURCE_EXHAUSTED)
 
     async def test_a_cancelled_task_cancels_its_call(self):
-        async def requests():
-            yield Request(np.arange(5), Onnx(1))
-            await asyncio.Event().wait()
-
         async def ask(answered):
-            async for _ in self.client.compute_topk_many(requests()):
+            async for _ in self.client.compute_topk_many(endless()):
                 answered.set()
 
         answered = asyncio.Event()
@@ -125,12 +126,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
     async def test_close_ends_calls_with_an_error(self):
         silent = self.silent_client()
 
-        async def many():
-            yield Request(np.arange(5), Onnx(1))
-            await asyncio.Event().wait()
-
         client = topk_client.aio.Client(self.server.target)
-        results = client.compute_topk_many(many())
+        results = client.compute_topk_many(endless())
         await results.__anext__()
         calls = [asyncio.ensure_future(call) for call in (
             silent.compute_topk(np.arange(5), Onnx(1)),
@@ -166,9 +163,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 return await do(*arguments)
 
             setattr(client, step, close_and_do)
-            with self.assertRaises(topk_client.TopKError) as caught:
+            with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
                 await client.compute_topk(x, Onnx(1))
-            self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
             with self.assertRaises(ValueError):
                 await client.compute_topk(x, Onnx(1))
 
@@ -178,9 +174,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             await client.close()
             yield Request(x, Onnx(1))
 
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
             await client.compute_topk_many(requests()).__anext__()
-        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
 
     @unittest.skipIf(sys.version_info < (3, 11), "no Task.cancelling()")
     async def test_close_after_a_cancellation_that_the_task_ignored(self):
@@ -197,9 +192,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         for _ in range(10):
             await asyncio.sleep(0)  # let the call start waiting
         await silent.close()
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
             await task
-        self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
 
     async def test_the_loop_runs_while_a_large_tensor_is_copied(self):
         x = np.arange(1 << 19, dtype=np.float32).reshape(-1, 4).T
@@ -253,16 +247,10 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         self.assertNotIn(threading.get_ident(), threads)
 
     async def test_a_deadline_ends_a_call(self):
-        async def requests():
-            yield Request(np.arange(5), Onnx(1))
-            await asyncio.Event().wait()
-
-        with self.assertRaises(topk_client.TopKError) as caught:
-            async for _ in self.client.compute_topk_many(requests(),
+        with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
+            async for _ in self.client.compute_topk_many(endless(),
                                                          timeout=0.1):
                 pass
-        self.assertEqual(caught.exception.code,
-                         grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 if __name__ == "__main__":

@@ -94,9 +94,8 @@ class Cases(unittest.TestCase):
 
     def test_no_response_to_an_unknown_index_type_is_accepted(self):
         call = Call(Request(np.zeros(3), OpenVINO(1, 0, "max", "value", "u1")))
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, r"\(BAD_ANSWER\b"):
             call.answer(topk_pb2.TopKResponse())
-        self.assertEqual(caught.exception.reason, "BAD_ANSWER")
 
     def test_retries(self):
         for case in CASES["retries"]:

@@ -30,16 +30,8 @@ X = np.array([3, 9, 1, 7, 5], np.float32)
 RAMP = np.arange(9)
 
 
-class OfBoth(unittest.TestCase):
+class OfBoth(both_clients.ServerTest):
     """Tests of both clients. This class runs them for the blocking one."""
-
-    kind = topk_client.Client
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = client_package.start(cls.addClassCleanup)
-        cls.client = cls.kind(cls.server.target)
-        cls.addClassCleanup(cls.client.close)
 
     def fails(self, code, call, *arguments, **options):
         """Makes a call that must fail with `code`. Returns the error."""
@@ -332,14 +324,9 @@ class OfAsyncio(OfBoth):
     kind = both_clients.AioClient
 
 
-class Calls(unittest.TestCase):
+class Calls(both_clients.ServerTest):
     """Tests of the blocking client only: request iterators may wait for
     results. client_aio_test.py has the asyncio equivalent."""
-
-    def setUp(self):
-        self.server = client_package.start(self.addCleanup)
-        self.client = topk_client.Client(self.server.target)
-        self.addCleanup(self.client.close)
 
     def test_threads_share_a_client(self):
         rng = np.random.default_rng(1)
@@ -420,10 +407,8 @@ class Calls(unittest.TestCase):
             yield Request(X, Onnx(1))
             stop.wait(30)
 
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
             list(self.client.compute_topk_many(requests(), timeout=0.1))
-        self.assertEqual(caught.exception.code,
-                         grpc.StatusCode.DEADLINE_EXCEEDED)
 
     def test_close_cancels(self):
         stop = threading.Event()
@@ -441,9 +426,8 @@ class Calls(unittest.TestCase):
             if not closes_first:
                 next(results)
                 client.close()
-            with self.assertRaises(topk_client.TopKError) as caught:
+            with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
                 next(results)
-            self.assertEqual(caught.exception.code, grpc.StatusCode.CANCELLED)
 
 
 if __name__ == "__main__":

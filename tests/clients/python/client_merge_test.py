@@ -9,9 +9,8 @@ import os
 import random
 import unittest
 
-import client_package
 import numpy as np
-import topk_client
+from both_clients import ServerTest
 from oracle import SMALL, TYPES, numbers, random_case
 from topk_client import Onnx, _dtypes
 from topk_client.merge import Partial, merge
@@ -25,14 +24,7 @@ def bytes_of(partial):
             partial.values.tobytes(), partial.indices.tobytes())
 
 
-class Merge(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        print(f"seed {SEED}", flush=True)
-        cls.server = client_package.start(cls.addClassCleanup)
-        cls.client = topk_client.Client(cls.server.target)
-        cls.addClassCleanup(cls.client.close)
-
+class Merge(ServerTest):
     def shards(self, rng, request, whole, offset):
         """Yields the partial and the start of each shard. Some are empty."""
         x, spec, data_type = request.tensor, request.spec, request.data_type
@@ -54,6 +46,7 @@ class Merge(unittest.TestCase):
             yield Partial.of(answer, spec, data_type=data_type), begin
 
     def test_any_grouping_of_shards_equals_one_server_s_result(self):
+        print(f"seed {SEED}", flush=True)
         rng, pick = np.random.default_rng(SEED), random.Random(SEED)
         for name in [*TYPES, *SMALL]:
             for turn in range(ROUNDS):

@@ -8,9 +8,8 @@ import asyncio
 import os
 import unittest
 
-import client_package
+import both_clients
 import numpy as np
-import topk_client
 import topk_client.aio
 from oracle import (ML_DTYPES, SMALL, TYPES, ml_dtypes, numbers, random_case)
 from topk_client import _dtypes
@@ -20,27 +19,22 @@ SEED = int(os.environ.get("TOPK_TEST_SEED", "20261121"))
 COUNT = 10_000
 
 
-class Oracle(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = client_package.start(cls.addClassCleanup)
-
+class Oracle(both_clients.ServerTest):
     def test_random_requests(self):
         print(f"seed {SEED}", flush=True)
         rng = np.random.default_rng(SEED)
         cases = [random_case(rng) for _ in range(COUNT)]
-        with topk_client.Client(self.server.target) as client:
-            for case in cases[:COUNT // 4]:
-                case.check(client.compute_topk(**vars(case.request)))
-            for case in cases[COUNT // 4:COUNT // 2]:
-                case.check(client.compute_topk(
-                    stream=True, **vars(case.request)))
-            many = cases[COUNT // 2:]
-            answers = list(client.compute_topk_many(
-                case.request for case in many))
-            self.assertEqual(len(answers), len(many))
-            for case, answer in zip(many, answers):
-                case.check(answer)
+        for case in cases[:COUNT // 4]:
+            case.check(self.client.compute_topk(**vars(case.request)))
+        for case in cases[COUNT // 4:COUNT // 2]:
+            case.check(self.client.compute_topk(
+                stream=True, **vars(case.request)))
+        many = cases[COUNT // 2:]
+        answers = list(self.client.compute_topk_many(
+            case.request for case in many))
+        self.assertEqual(len(answers), len(many))
+        for case, answer in zip(many, answers):
+            case.check(answer)
 
     def test_random_requests_of_the_asyncio_client(self):
         rng = np.random.default_rng(SEED + 1)

@@ -4,7 +4,7 @@ Skips examples that need a package that is not installed.
 usage: client_readme_test.py TOPKD
 """
 
-import importlib
+import importlib.util
 import os
 import pathlib
 import re
@@ -16,18 +16,10 @@ import client_security_test
 
 # The smallest number of examples on each page, and the most lines of one.
 PAGES = {"README.md": (6, 16), "RECIPES.md": (10, 12)}
-# Matches an example, and the name of the package that it needs, if any.
+# Matches an example, and the package that it needs, if any.
 EXAMPLE = re.compile(
-    r"(?:^<!-- needs: (\S+) -->\n)?^```python\n(.*?)^```$", re.M | re.S)
+    r"(?:^<!-- needs: (\w+)[\w.]* -->\n)?^```python\n(.*?)^```$", re.M | re.S)
 TARGET = "localhost:50051"
-
-
-def is_installed(package):
-    try:
-        importlib.import_module(package)
-    except ImportError:
-        return False
-    return True
 
 
 class Examples(unittest.TestCase):
@@ -51,7 +43,7 @@ class Examples(unittest.TestCase):
                 with self.subTest(example):
                     self.assertIn(TARGET, example)
                     self.assertLessEqual(example.count("\n"), most)
-                    if package and not is_installed(package):
+                    if package and not importlib.util.find_spec(package):
                         self.skipTest(f"{package} is not installed")
                     server = secured if "tls_ca" in example else plain
                     exec(compile(example.replace(TARGET, server.target),

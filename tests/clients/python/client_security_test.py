@@ -77,10 +77,9 @@ class Security(unittest.TestCase):
 
     def fails(self, code, hint, **options):
         for kind in CLIENTS:
-            with self.assertRaises(topk_client.TopKError) as caught:
+            with self.assertRaisesRegex(topk_client.TopKError,
+                                        f"^{code.name}: .*\nhint: {hint}"):
                 self.ask(kind, max_attempts=1, **options)
-            self.assertEqual(caught.exception.code, code)
-            self.assertIn(f"\nhint: {hint}", str(caught.exception))
 
     def test_mutual_tls_and_a_token(self):
         for kind in CLIENTS:
@@ -149,10 +148,9 @@ class Security(unittest.TestCase):
         path = self.folder / "token"
         path.write_text("another-token-of-none\n")
         with topk_client.Client(self.socket, token_file=path) as client:
-            with self.assertRaises(topk_client.TopKError) as caught:
+            with self.assertRaisesRegex(topk_client.TopKError,
+                                        "^UNAUTHENTICATED:"):
                 client.compute_topk(X, Onnx(1))
-            self.assertEqual(caught.exception.code,
-                             grpc.StatusCode.UNAUTHENTICATED)
             path.write_text(self.token + "\n")
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
             self.assertTrue(client.is_serving())
@@ -165,10 +163,9 @@ class Security(unittest.TestCase):
             with kind(self.server.target, **self.mine, token=self.token,
                       max_attempts=1, tls_ca=ca,
                       tls_server_name="topk.test") as client:
-                with self.assertRaises(topk_client.TopKError) as caught:
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^UNAVAILABLE:"):
                     client.compute_topk(X, Onnx(1))
-                self.assertEqual(caught.exception.code,
-                                 grpc.StatusCode.UNAVAILABLE)
                 ca.write_bytes(right.read_bytes())
                 held = client.compute_topk_many([Request(X, Onnx(1))] * 2)
                 next(held)

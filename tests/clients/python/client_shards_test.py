@@ -12,7 +12,6 @@ import time
 import unittest
 
 import both_clients
-import client_package
 import grpc
 import numpy as np
 import topk_client
@@ -72,16 +71,20 @@ thread.join()
 """
 
 
-class Shards(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = client_package.start(cls.addClassCleanup,
-                                          "--allow-shared-memory")
+def start(program, *arguments):
+    """Starts a Python program that waits for the end of its stdin."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+
+
+class Shards(both_clients.ServerTest):
+    flags = ("--allow-shared-memory",)
 
     def test_results_equal_the_server_s(self):
         x = np.random.default_rng(1).integers(0, 9, 5000).astype(np.float32)
-        with topk_client.Client(self.server.target) as client:
-            wanted = client.compute_topk(x, Onnx(3), index_offset=70)
+        wanted = self.client.compute_topk(x, Onnx(3), index_offset=70)
         for shared_memory in (False, True, True):
             got = _shards.answer(x, 70, question(self.server.target,
                                                  shared_memory=shared_memory))
@@ -105,9 +108,8 @@ class Shards(unittest.TestCase):
             got = _shards.answer(np.arange(9), 0, question(
                 [NOBODY, self.server.target]))
             self.assertEqual(list(got.indices), [8, 7, 6])
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^UNAVAILABLE:"):
             _shards.answer(np.arange(9), 0, question([NOBODY, NOBODY]))
-        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
 
     def test_a_shard_takes_no_longer_than_one_timeout(self):
         calls = []
@@ -123,20 +125,16 @@ class Shards(unittest.TestCase):
 
         target = both_clients.start_fake(self.addCleanup, ComputeTopK=reject)
         begin = time.monotonic()
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^RESOURCE_"):
             _shards.answer(np.arange(9), 0, question([target, target],
                                                      timeout=5))
-        self.assertEqual(caught.exception.code,
-                         grpc.StatusCode.RESOURCE_EXHAUSTED)
         self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(len(calls), 4)
 
     def test_invalid_requests_are_not_retried(self):
-        with self.assertRaises(topk_client.TopKError) as caught:
+        with self.assertRaisesRegex(topk_client.TopKError, "^INVALID_"):
             _shards.answer(np.arange(9), 0, question(self.server.target,
                                                      axis=0, data_type="u8"))
-        self.assertEqual(caught.exception.code,
-                         grpc.StatusCode.INVALID_ARGUMENT)
         for wrong in ({"k": 0}, {"axis": 1}, {"servers": []}):
             with self.assertRaises(ValueError):
                 question(**{"servers": NOBODY, **wrong})
@@ -146,10 +144,7 @@ class Shards(unittest.TestCase):
                                                   shared_memory=True))
         mine = {name for name in objects() if f"-{os.getpid()}-" in name}
         self.assertEqual(len(mine), 1)
-        worker = subprocess.Popen(
-            [sys.executable, "-c", KILLED, self.server.target],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        worker = start(KILLED, self.server.target)
         self.addCleanup(worker.__exit__, None, None, None)
         pid = int(worker.stdout.readline())
         theirs = {name for name in objects() if f"-{pid}-" in name}
@@ -165,10 +160,7 @@ class Shards(unittest.TestCase):
     def test_a_forked_process_has_its_own_buffer(self):
         # The child must also drop its share of the lock. Otherwise the buffers
         # of a killed parent would not count as abandoned while the child lives.
-        forks = subprocess.Popen(
-            [sys.executable, "-c", FORKS], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True,
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        forks = start(FORKS)
         self.addCleanup(forks.__exit__, None, None, None)
         self.assertEqual(forks.stdout.readline().split(),
                          ["[0.", "1.", "2.]", "[9.", "9.", "9.]"])

@@ -10,22 +10,15 @@ import subprocess
 import sys
 import unittest
 
-import client_package
-import grpc
+import both_clients
 import numpy as np
 import topk_client
-from both_clients import CLIENTS
 from oracle import oracle
 from topk_client import DirectML, Onnx, Request, SharedMemory
 
 
-class Shared(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = client_package.start(cls.addClassCleanup,
-                                          "--allow-shared-memory")
-        cls.client = topk_client.Client(cls.server.target)
-        cls.addClassCleanup(cls.client.close)
+class Shared(both_clients.ServerTest):
+    flags = ("--allow-shared-memory",)
 
     def setUp(self):
         self.memory = SharedMemory(1 << 20)
@@ -40,7 +33,7 @@ class Shared(unittest.TestCase):
 
     def test_a_tensor_in_shared_memory(self):
         tensor = self.memory.region(self.x)
-        for kind in CLIENTS:
+        for kind in both_clients.CLIENTS:
             with kind(self.server.target) as client:
                 self.assert_right(client.compute_topk(tensor, Onnx(7)))
                 for answer in client.compute_topk_many(
@@ -107,14 +100,12 @@ class Shared(unittest.TestCase):
         with SharedMemory(4096, f"/other-{os.getpid()}") as foreign:
             x = foreign.array((5,), np.float32)
             for how, code in (
-                    ({"tensor": foreign.region(x)},
-                     grpc.StatusCode.PERMISSION_DENIED),
+                    ({"tensor": foreign.region(x)}, "^PERMISSION_DENIED:"),
                     ({"values_out": self.memory.region(small)},
-                     grpc.StatusCode.INVALID_ARGUMENT)):
-                with self.assertRaises(topk_client.TopKError) as caught:
+                     "^INVALID_ARGUMENT:")):
+                with self.assertRaisesRegex(topk_client.TopKError, code):
                     self.client.compute_topk(
                         **{"tensor": self.x, "spec": Onnx(7), **how})
-                self.assertEqual(caught.exception.code, code)
 
     def test_arrays_outlive_the_name(self):
         path = "/dev/shm" + self.memory.name

@@ -4,16 +4,15 @@
 # The sdist is built from the tree and the wheel from the sdist. Both are
 # installed without access to protoc or a compiler.
 #
-# usage: tests/clients/python/pip_install.sh TOPKD [--python PYTHON]...
-#          [--oldest-and-newest] [--only PART] [REQUIREMENT...]
-#        PYTHON is an interpreter to test, python3 by default; the first one
-#        also builds. --oldest-and-newest tests the oldest and newest supported
-#        interpreters of this machine. --only runs one test, for example calls.
-#        Each REQUIREMENT is a version to test with, for example
-#        'protobuf==3.20.3'.
+# usage: tests/clients/python/pip_install.sh TOPKD [--oldest-and-newest]
+#          [--only PART] [REQUIREMENT...]
+#        --oldest-and-newest tests the oldest and newest supported interpreters
+#        of this machine instead of python3; the oldest one also builds. --only
+#        runs one test, for example calls. Each REQUIREMENT is a version to test
+#        with, for example 'protobuf==3.20.3'.
 set -euo pipefail
 if [ $# -lt 1 ] || [ "$1" = --help ]; then
-  sed -n '2,14s/^# \{0,1\}//p' "$0"
+  sed -n '2,13s/^# \{0,1\}//p' "$0"
   exit 2
 fi
 
@@ -33,11 +32,10 @@ supported_pythons() {
 
 topkd=$(realpath "$1")
 shift
-pythons=()
+pythons=(python3)
 only='*'
 while [[ "${1:-}" = --* ]]; do
   case "$1" in
-    --python) pythons+=("$2") && shift ;;
     --only) only=$2 && shift ;;
     --oldest-and-newest)
       mapfile -t pythons < <(supported_pythons | sed -n '1p;$p' | cut -d' ' -f2)
@@ -54,7 +52,6 @@ while [[ "${1:-}" = --* ]]; do
   esac
   shift
 done
-if [ ${#pythons[@]} -eq 0 ]; then pythons=(python3); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 export PYTHONPATH=$PWD/tests/support/python

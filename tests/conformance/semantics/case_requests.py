@@ -4,15 +4,12 @@ import math
 import pathlib
 import re
 
-import ml_dtypes
 import numpy as np
 from google.protobuf import text_format
 
+from stable_topk import DTYPES
+
 CASES = pathlib.Path(__file__).parents[1] / "cases"
-DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
-          "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
-          "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
-          "u64": np.uint64}
 
 
 def _element(word, dtype):

@@ -27,6 +27,7 @@ import case_requests
 import harness
 import libraries
 import topk_stubs
+from stable_topk import DTYPES
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Reasons that follow from an operator's rules, so that libraries may reject too.
@@ -99,9 +100,9 @@ def array_of(tensor, messages):
     """Converts a tensor of the contract to NumPy. Raises PackedType."""
     name = messages["tensor"].DataType.Name(tensor.data_type)
     short = name[len("DATA_TYPE_"):].lower()
-    if short not in case_requests.DTYPES:
+    if short not in DTYPES:
         raise PackedType(name)
-    dtype = np.dtype(case_requests.DTYPES[short])
+    dtype = np.dtype(DTYPES[short])
     flat = np.frombuffer(tensor.data, dtype,
                          len(tensor.data) // dtype.itemsize)
     if tensor.strides:

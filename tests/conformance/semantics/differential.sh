@@ -8,13 +8,6 @@
 #
 # Needs PyPI, once. differential.py documents the flags.
 set -euo pipefail
-
-case "${1:-}" in
-  -h | --help)
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
-    exit 0
-    ;;
-esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh

@@ -15,6 +15,8 @@ import openvino
 import torch
 from openvino import opset1, opset3, opset11
 
+from stable_topk import stable_topk
+
 onnxruntime.set_default_logger_severity(4)
 torch.set_num_threads(1)
 CORE = openvino.Core()
@@ -121,19 +123,8 @@ def pytorch(question):
 
 
 def numpy_stable(question):
-    """Sorts with a stable argsort. For descending order, reverses the input and
-    the result, so that equal elements keep their order."""
-    x, axis = question.array, question.axis
-    keys = x
-    if x.dtype.name == "bfloat16":  # ml_dtypes misplaces NaN
-        keys = x.astype(np.float32)
-    if question.largest:
-        order = np.argsort(np.flip(keys, axis), axis, kind="stable")
-        order = x.shape[axis] - 1 - np.flip(order, axis)
-    else:
-        order = np.argsort(keys, axis, kind="stable")
-    order = np.take(order, np.arange(question.k), axis)
-    return np.take_along_axis(x, order, axis), order
+    return stable_topk(question.array, question.axis, question.k,
+                       question.largest)
 
 
 def versions():

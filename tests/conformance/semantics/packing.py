@@ -74,28 +74,20 @@ def encoded_by_openvino(name, codes):
         numbers.tolist()).data.tobytes()
 
 
-def sorted_by_topkd(channel, messages, name, data, count):
+def sorted_by_topkd(stub, messages, name, data, count):
     """Returns the bytes and the indices of all elements, largest first."""
-    request = messages["topk"].TopKRequest()
-    request.spec.dialect = messages["topk"].DIALECT_OPENVINO
-    request.spec.version = 11
-    request.openvino.axis = 0
-    request.openvino.mode = "max"
-    request.openvino.sort = "value"
-    request.openvino.k.value = count
-    request.tensor.data_type = getattr(messages["tensor"],
-                                       f"DATA_TYPE_{name.upper()}")
-    request.tensor.shape.append(count)
-    request.tensor.data = data
-    response = channel.unary_unary(
-        "/topk.v1.TopKService/ComputeTopK",
-        messages["topk"].TopKRequest.SerializeToString,
-        messages["topk"].TopKResponse.FromString)(request, timeout=30)
+    request = messages["topk"].TopKRequest(
+        spec={"dialect": "DIALECT_OPENVINO", "version": 11},
+        openvino={"axis": 0, "mode": "max", "sort": "value",
+                  "k": {"value": count}},
+        tensor={"data_type": f"DATA_TYPE_{name.upper()}", "shape": [count],
+                "data": data})
+    response = stub.ComputeTopK(request, timeout=30)
     return (response.values.data,
             np.frombuffer(response.indices.data, np.int32))
 
 
-def check(channel, messages, name):
+def check(stub, messages, name):
     """Returns how OpenVINO stores the type. Raises AssertionError if that is
     unknown, or if topkd reads the bytes differently."""
     width = WIDTHS[name]
@@ -112,7 +104,7 @@ def check(channel, messages, name):
         how = "in split units of three bytes"
     keys = numbers[codes] + 0.0  # -0 is equal to 0
     order = np.argsort(-keys, kind="stable")
-    values, indices = sorted_by_topkd(channel, messages, name, data,
+    values, indices = sorted_by_topkd(stub, messages, name, data,
                                       len(codes))
     assert (indices == order).all(), f"{name}: the order differs"
     assert values == linear(codes[order], width, high_first=name == "u1"), name
@@ -130,8 +122,9 @@ def main():
     messages = topk_stubs.load_stubs()
     with harness.Server(sys.argv[1]) as server, \
             grpc.insecure_channel(server.target) as channel:
+        stub = messages["rpc"].TopKServiceStub(channel)
         for name in WIDTHS:
-            how = check(channel, messages, name)
+            how = check(stub, messages, name)
             print(f"OpenVINO {openvino.__version__} stores {name} {how}")
 
 

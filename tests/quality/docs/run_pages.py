@@ -25,9 +25,9 @@ import tempfile
 import harness
 import page_commands
 
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+
 
 def copy_tree(folder):
     """Copies the files that git has or would add. Skips the test if this is not
@@ -37,7 +37,7 @@ def copy_tree(folder):
         check=False, capture_output=True, text=True)
     if listed.returncode != 0:
         print("SKIPPED: not a checkout of git:", listed.stderr.strip())
-        sys.exit(77)
+        sys.exit(harness.SKIPPED)
     for name in listed.stdout.splitlines():
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def main():
     print(f"{ran} blocks, {failed} wrong, {skipped} skipped")
     if failed or not ran + skipped:
         sys.exit(1)
-    sys.exit(SKIPPED if skipped else 0)
+    sys.exit(harness.SKIPPED if skipped else 0)
 
 
 if __name__ == "__main__":

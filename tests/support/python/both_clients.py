@@ -2,8 +2,9 @@
 
 import asyncio
 import concurrent.futures
+import unittest
 
-import client_package  # noqa: F401, makes topk_client importable
+import client_package
 import grpc
 import numpy as np
 import topk_client
@@ -33,20 +34,18 @@ class AioClient:
 
     def __getattr__(self, name):
         method = getattr(self.client, name)
-        return lambda *arguments, **options: in_loop(
-            method, *arguments, **options)
+
+        def call(*arguments, **options):
+            result = in_loop(method, *arguments, **options)
+            return (self._each(result) if hasattr(result, "__anext__")
+                    else result)
+        return call
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
-
-    def compute_topk_many(self, *arguments, **options):
-        return self._each(self.client.compute_topk_many(*arguments, **options))
-
-    def topk_many(self, *arguments, **options):
-        return self._each(self.client.topk_many(*arguments, **options))
 
     def _each(self, results):
         try:
@@ -59,6 +58,19 @@ class AioClient:
 
 
 CLIENTS = (topk_client.Client, AioClient)
+
+
+class ServerTest(unittest.TestCase):
+    """Tests with a server, started with `flags`, and a client of it."""
+
+    kind = topk_client.Client
+    flags = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = client_package.start(cls.addClassCleanup, *cls.flags)
+        cls.client = cls.kind(cls.server.target)
+        cls.addClassCleanup(cls.client.close)
 
 
 def response(k=1):

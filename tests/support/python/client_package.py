@@ -26,9 +26,8 @@ def _make(folder):
     shutil.copytree(PACKAGE / "topk_client", folder / "topk_client",
                     ignore=shutil.ignore_patterns("_stubs"))
     make = runpy.run_path(str(PACKAGE / "make_stubs.py"))["make_stubs"]
-    make(["protoc"], topk_stubs.ROOT / "proto",
-         folder / "topk_client" / "_stubs")
     protos = topk_stubs.ROOT / "proto"
+    make(["protoc"], protos, folder / "topk_client" / "_stubs")
     subprocess.run(
         ["protoc", f"-I{protos}", f"--python_out={folder}",
          "google/rpc/status.proto", "google/rpc/error_details.proto"],

@@ -21,9 +21,9 @@ MIN_ANSWERS = 30  # proof that a server gets its share of the load
 class Replica(harness.Server):
     """A topkd that can report its number of successful calls."""
 
-    def __init__(self, topkd, port, *flags, host="127.0.0.1"):
+    def __init__(self, topkd, listen, *flags):
         super().__init__(topkd, "--metrics-listen", "127.0.0.1:0", *flags,
-                         listen=f"{host}:{port}")
+                         listen=listen)
 
     def metrics(self):
         """Returns the server's metrics as text."""
@@ -37,12 +37,13 @@ class Replica(harness.Server):
 
 
 @contextlib.contextmanager
-def fleet(topkd, *flags):
+def fleet(topkd, *flags, addresses=()):
     """Yields three replicas, which are killed at the end."""
     with contextlib.ExitStack() as stack:
         replicas = []
-        for port in harness.free_ports(3):
-            replicas.append(Replica(topkd, port, *flags))
+        for listen in addresses or [f"127.0.0.1:{port}"
+                                    for port in harness.free_ports(3)]:
+            replicas.append(Replica(topkd, listen, *flags))
             stack.callback(replicas[-1].kill)
         yield replicas
 

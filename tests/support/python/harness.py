@@ -16,6 +16,8 @@ import time
 
 import h2
 
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+
 
 def varint(value):
     out = bytearray()
@@ -34,17 +36,7 @@ def field(number, value):
 
 def request(values=(1, 9, 3, 7), k=2):
     """Returns a serialized ONNX TopKRequest for the k largest of u8 values."""
-    return _request(len(values), field(4, bytes(values)), k)
-
-
-def shared_request(name, count, k):
-    """Like request(), for values in a shared memory object."""
-    return _request(
-        count, field(5, field(1, name.encode()) + field(3, count)), k)
-
-
-def _request(count, data, k):
-    tensor = field(1, 9) + field(2, count) + data
+    tensor = field(1, 9) + field(2, len(values)) + field(4, bytes(values))
     return (field(1, tensor) + field(2, field(1, 1) + field(2, 11)) +
             field(3, field(2, field(1, k))))
 
@@ -121,6 +113,33 @@ def poll(what, function, seconds=30):
             return found
         time.sleep(0.01)
     raise AssertionError(f"gave up waiting for {what}")
+
+
+def skip_without(*paths):
+    """Reports the test as skipped, unless these files exist."""
+    for path in paths:
+        if not os.path.exists(path):
+            print(f"SKIPPED: {path} is missing; see tests/README.md")
+            sys.exit(SKIPPED)
+
+
+def make_certificate(folder):
+    """Writes a self-signed tls.crt for this machine, and its tls.key."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj",
+         "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+         f"{folder}/tls.key", "-out", f"{folder}/tls.crt"], check=True,
+        capture_output=True)
+
+
+def run(*command, **environment):
+    """Runs a command, which must succeed within 500 s. Returns its stdout."""
+    done = subprocess.run(list(map(str, command)), check=False, text=True,
+                          capture_output=True, timeout=500,
+                          env={**os.environ, **environment})
+    if done.returncode != 0:
+        raise AssertionError(f"{command}:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 @contextlib.contextmanager
@@ -230,9 +249,7 @@ class AttackedServer(Server):
 
 def grpc_minor(path):
     """Returns the minor version of the gRPC that a topkd is linked to."""
-    version = subprocess.run([path, "--version"], check=True, text=True,
-                             stdout=subprocess.PIPE).stdout
-    return int(re.search(r"gRPC 1\.(\d+)", version)[1])
+    return int(re.search(r"gRPC 1\.(\d+)", run(path, "--version"))[1])
 
 
 def free_ports(count):
@@ -327,13 +344,6 @@ class Neighbour:
                        for seconds, why in calls if why is not None]
         return (sorted(seconds for seconds, why in calls if why is None),
                 len(self.faults))
-
-
-def percentile(sorted_values, part):
-    if not sorted_values:
-        return float("nan")
-    return sorted_values[min(len(sorted_values) - 1,
-                             int(len(sorted_values) * part))]
 
 
 def run_cases(cases, *arguments):

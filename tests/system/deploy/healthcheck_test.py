@@ -31,19 +31,13 @@ def main():
     host, _, port = check.pop().rpartition(":")
     check.append(f"{host}:{here[port]}")
     with tempfile.TemporaryDirectory() as folder:
-        key, certificate = f"{folder}/key.pem", f"{folder}/certificate.pem"
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes",
-             "-subj", "/CN=localhost", "-keyout", key, "-out", certificate],
-            check=True, capture_output=True)
+        harness.make_certificate(folder)
         with harness.Server(
-                topkd, "--tls-cert", certificate, "--tls-key", key,
-                listen=listen.pop("TOPKD_LISTEN"),
+                topkd, "--tls-cert", f"{folder}/tls.crt", "--tls-key",
+                f"{folder}/tls.key", listen=listen.pop("TOPKD_LISTEN"),
                 environment={**variables, **listen,
                              "TOPKD_DRAIN_DELAY": "0"}):
-            done = subprocess.run([topk, *check], check=True, text=True,
-                                  capture_output=True)
-            assert done.stdout == "SERVING\n", done
+            assert harness.run(topk, *check) == "SERVING\n"
     assert subprocess.run([topk, *check], check=False,
                           capture_output=True).returncode != 0
     print("1 passed, 0 failed")

@@ -32,7 +32,6 @@ to twice, because a busy machine also delays calls, but not every time.
 import argparse
 import contextlib
 import http.client
-import os
 import re
 import signal
 import subprocess
@@ -63,7 +62,6 @@ UNCOUNTED_MIB = 64
 MORE_THREADS = 32
 PATIENCE = 40  # max seconds until the calls of an attack have been sent
 ATTEMPTS = 3
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 
 class WatchedServer(harness.AttackedServer):
@@ -236,10 +234,8 @@ def attack(name, target, processes, honest, quiet, options):
 
 def main():
     options = arguments()
-    if options.haproxy and not os.access(options.haproxy, os.X_OK):
-        print(f"SKIPPED: {options.haproxy} is missing; tests/run.sh installs "
-              "it")
-        sys.exit(SKIPPED)
+    if options.haproxy:
+        harness.skip_without(options.haproxy)
     topk_stubs.load_oip_stubs()  # before the attackers fork
     with harness.Server(options.server, *FLAGS) as quiet:
         failed = 0

@@ -50,7 +50,7 @@ def goaway(client):
 # Settings ---------------------------------------------------------------------
 
 
-def half_begun_connections_are_closed(path, _):
+def test_half_begun_connections_are_closed(path, _):
     with AttackedServer(path, "--handshake-timeout", "500ms") as server:
         for start in (b"", h2.PREFACE[:10], h2.PREFACE):
             with h2.Connection(server.target, hello=False) as client:
@@ -61,14 +61,14 @@ def half_begun_connections_are_closed(path, _):
             assert is_served(client)
 
 
-def idle_connections_are_closed(path, _):
+def test_idle_connections_are_closed(path, _):
     with connected(path, "--max-connection-idle", "500ms") as (_, client):
         assert is_served(client)
         assert goaway(client) is not None
         assert client.wait_closed()
 
 
-def old_connections_are_closed_with_their_calls(path, _):
+def test_old_connections_are_closed_with_their_calls(path, _):
     with connected(path, "--max-connection-age", "500ms",
                    "--max-connection-age-grace", "500ms") as (_, client):
         client.send(h2.call(1, STREAM))
@@ -78,7 +78,7 @@ def old_connections_are_closed_with_their_calls(path, _):
         assert client.wait_closed()
 
 
-def unresponsive_clients_are_closed(path, _):
+def test_unresponsive_clients_are_closed(path, _):
     with AttackedServer(path, "--keepalive-time", "1s",
                         "--keepalive-timeout", "300ms") as server:
         with h2.Connection(server.target) as lively, h2.Connection(
@@ -89,7 +89,7 @@ def unresponsive_clients_are_closed(path, _):
             assert silent.wait_closed()
 
 
-def pings_are_counted(path, _):
+def test_pings_are_counted(path, _):
     ping = h2.frame(h2.PING, 0, 0, b"12345678")
     with connected(path) as (_, client):
         client.send(ping * 6)
@@ -99,7 +99,7 @@ def pings_are_counted(path, _):
         assert is_served(client)
 
 
-def calls_of_a_connection_are_limited(path, _):
+def test_calls_of_a_connection_are_limited(path, _):
     with connected(path, "--max-concurrent-streams", "5") as (_, client):
         assert client.settings[h2.MAX_CONCURRENT_STREAMS] == 5
         for stream in range(1, 11, 2):
@@ -115,7 +115,7 @@ def calls_of_a_connection_are_limited(path, _):
             rejected[3] == h2.REFUSED_STREAM.to_bytes(4, "big"))
 
 
-def connections_are_limited(path, _):
+def test_connections_are_limited(path, _):
     with AttackedServer(path, "--max-connections", "3",
                         "--max-connections-per-client", "2") as server:
         with contextlib.ExitStack() as stack:
@@ -134,7 +134,7 @@ def connections_are_limited(path, _):
                 harness.serves(server.target, source="127.0.0.1")))
 
 
-def header_fields_are_limited(path, _):
+def test_header_fields_are_limited(path, _):
     with connected(path, "--max-metadata-bytes", "2000") as (_, client):
         assert client.settings[h2.MAX_HEADER_LIST_SIZE] == 2000
         assert is_served(client, x_small="v" * 1000)
@@ -145,14 +145,14 @@ def header_fields_are_limited(path, _):
             assert answer is None or b"grpc-status\x018" in answer[0]
 
 
-def compressed_messages_are_refused(path, _):
+def test_compressed_messages_are_refused(path, _):
     with connected(path) as (_, client):
         assert "\x0212" in harness.call(client, 1,
                                         h2.fields(grpc_encoding="gzip"))
         assert is_served(client, 3, grpc_encoding="identity")
 
 
-def memory_goes_back_after_calls_that_were_reset(path, factor):
+def test_memory_goes_back_after_calls_that_were_reset(path, factor):
     if factor > 1:
         return  # a sanitizer keeps freed memory
     wires = [b"".join(h2.call(stream, h2.fields()) + h2.rst_stream(stream)
@@ -175,7 +175,7 @@ def memory_goes_back_after_calls_that_were_reset(path, factor):
                      lambda: server.memory() - before < grown / 2)
 
 
-def arriving_messages_are_limited(path, factor):
+def test_arriving_messages_are_limited(path, factor):
     with AttackedServer(path, "--max-receive-memory", "80MiB") as server:
         grown = growth_by_upload(server, server.target, h2.fields())
         assert grown < 160 * factor, f"{grown:.0f} MiB"
@@ -197,7 +197,7 @@ def growth_by_upload(server, address, fields):
 # Listeners --------------------------------------------------------------------
 
 
-def idle_connections_do_not_lock_out_others(path, _):
+def test_idle_connections_do_not_lock_out_others(path, _):
     """150 connections, for a server with 200 file descriptors."""
     for side, own in SIDE:
         with AttackedServer(path, *LISTENERS, descriptors=200) as server:
@@ -214,7 +214,7 @@ def idle_connections_do_not_lock_out_others(path, _):
                          lambda: server.descriptors() < 30)
 
 
-def idle_connections_take_no_time(path, factor):
+def test_idle_connections_take_no_time(path, factor):
     """Connections to all listeners that send nothing after one call."""
     with AttackedServer(path, *LISTENERS) as server:
         with contextlib.ExitStack() as stack:
@@ -229,14 +229,14 @@ def idle_connections_take_no_time(path, factor):
             assert used < 0.1 * factor, f"{used:.2f} s of CPU time in 1 s"
 
 
-def messages_of_probes_are_bounded(path, factor):
+def test_messages_of_probes_are_bounded(path, factor):
     for side, fields in SIDE:
         with AttackedServer(path, *LISTENERS) as server:
             grown = growth_by_upload(server, server.addresses[side], fields)
             assert grown < 64 * factor, f"{side}: {grown:.0f} MiB"
 
 
-def calls_of_the_admin_address_take_few_threads(path, factor):
+def test_calls_of_the_admin_address_take_few_threads(path, factor):
     """208 concurrent calls, each of which would occupy a thread of gRPC's own
     handlers: idle streams, and responses that nobody reads."""
     calls = (lambda stream: h2.request(stream, GET_SERVERS, b""),
@@ -267,7 +267,7 @@ def calls_of_the_admin_address_take_few_threads(path, factor):
 # Health -----------------------------------------------------------------------
 
 
-def watches_are_limited(path, factor):
+def test_watches_are_limited(path, factor):
     """4096 in total and half of that per client address. Watches never lock out
     a probe on the health listener."""
     with AttackedServer(path, "--max-concurrent-streams", "3000",
@@ -311,7 +311,7 @@ def watches(target, source=None):
         return found is not None and found[0] == h2.DATA
 
 
-def probes_that_never_end_take_bounded_memory(path, factor):
+def test_probes_that_never_end_take_bounded_memory(path, factor):
     """24 health calls on separate connections. Each sends 60 MiB of a message
     and then waits. Probes and other calls must still succeed."""
     part = h2.message(bytes(60 * MIB), length=61 * MIB)
@@ -334,7 +334,7 @@ def probes_that_never_end_take_bounded_memory(path, factor):
                      seconds=90)
 
 
-def unread_responses_do_not_end_the_server(path, _):
+def test_unread_responses_do_not_end_the_server(path, _):
     """Sends health checks of 2 KB, which is too long, and reads nothing. The
     server cannot send the statuses before the requests time out."""
     body = h2.message(b"\x0a\xd0\x0f" + b"x" * 2000)
@@ -356,7 +356,7 @@ def unread_responses_do_not_end_the_server(path, _):
 # Drains -----------------------------------------------------------------------
 
 
-def a_drain_waits_for_no_idle_client(path, _):
+def test_a_drain_waits_for_no_idle_client(path, _):
     with AttackedServer(path, "--drain-timeout", "1s", *LISTENERS) as server, \
             contextlib.ExitStack() as stack:
         for name in ("listen", "health", "admin", "metrics"):
@@ -376,7 +376,7 @@ def a_drain_waits_for_no_idle_client(path, _):
         assert took < 30, f"{took:.1f} s"
 
 
-def a_drain_ends_for_a_client_that_reads_nothing(path, _):
+def test_a_drain_ends_for_a_client_that_reads_nothing(path, _):
     """9 MB wait for a client with large windows and a small socket buffer."""
     request = harness.request(bytes(1 << 20), 1 << 20)
     with AttackedServer(path, "--drain-timeout", "1s") as server, Client(
@@ -388,19 +388,8 @@ def a_drain_ends_for_a_client_that_reads_nothing(path, _):
         assert took < 30, f"{took:.1f} s"
 
 
-CASES = [half_begun_connections_are_closed, idle_connections_are_closed,
-         old_connections_are_closed_with_their_calls,
-         unresponsive_clients_are_closed, pings_are_counted,
-         calls_of_a_connection_are_limited, connections_are_limited,
-         header_fields_are_limited, compressed_messages_are_refused,
-         memory_goes_back_after_calls_that_were_reset,
-         arriving_messages_are_limited, idle_connections_do_not_lock_out_others,
-         idle_connections_take_no_time, messages_of_probes_are_bounded,
-         calls_of_the_admin_address_take_few_threads,
-         watches_are_limited, probes_that_never_end_take_bounded_memory,
-         unread_responses_do_not_end_the_server,
-         a_drain_waits_for_no_idle_client,
-         a_drain_ends_for_a_client_that_reads_nothing]
+CASES = [function for name, function in list(globals().items())
+         if name.startswith("test_")]
 
 
 def main():

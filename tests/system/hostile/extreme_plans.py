@@ -33,7 +33,10 @@ def header_alone(client, request):
     return client.call(STREAM, topk_requests.header(request), end=False)
 
 
-def _infer(client, request):
+def infer_or_header(client, request):
+    """Sends an ONNX request by ModelInfer or ModelStreamInfer."""
+    if not request.HasField("onnx"):
+        return header_alone(client, request)
     shape = list(request.tensor.shape)
     message = topk_requests.infer("UINT8", shape, max(shape))
     return client.call(INFER if len(shape) % 2 else STREAM_INFER,
@@ -233,9 +236,6 @@ def near_two_to_62(chance):
 def overflowing_sizes(attacker):
     """A stream header with shape [2^30 + 2] and stride 2^32 - 1, and sizes near
     2^62 in every method that takes a tensor."""
-    def infer_or_header(client, request):
-        return (_infer if request.HasField("onnx") else header_alone)(
-            client, request)
     _alternate(attacker, wide_strides(), near_two_to_62,
                (header_alone, header_alone, infer_or_header, unary, many))
 

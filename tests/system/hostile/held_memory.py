@@ -9,7 +9,6 @@ import h2
 import topk_requests
 from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
 from harness import field
-from topk_stubs import load_stubs
 
 MIB = 1 << 20
 
@@ -317,10 +316,6 @@ def endless_tiny_items(attacker):
 def claimed_shared_memory(attacker):
     """byte_size of 2^40 for objects that do not exist. The honest caller sends
     tensors of 200 KiB with a deadline of 2 s."""
-    def region(byte_size):
-        return {"name": f"/topk_nobody_{attacker.number}",
-                "byte_size": byte_size}
-
     def claim(client):
         size = attacker.random.choice(
             (1 << 40, 1 << 40, 1 << 38, (1 << 62) + 1))
@@ -328,10 +323,8 @@ def claimed_shared_memory(attacker):
             return client.call(OIP + "ModelInfer", topk_requests.infer(
                 "UINT8", [4], data=None, shared_memory_region="nobody",
                 shared_memory_byte_size=size).SerializeToString())
-        request = topk_requests.onnx("U8", [4], data=None)
-        request.tensor.shared_memory.CopyFrom(
-            load_stubs()["tensor"].SharedMemoryRegion(**region(size)))
-        return client.call(TOPK + "ComputeTopK", request.SerializeToString())
+        return client.call(TOPK + "ComputeTopK", topk_requests.in_shared_memory(
+            [4], f"/topk_nobody_{attacker.number}", size))
     attacker.keep_calling(claim, outstanding=32)
 
 
@@ -341,15 +334,13 @@ def sparse_shared_memory(attacker):
     size = 1 << 30
     name = f"/topk-{os.getpid()}-sparse"
     path = pathlib.Path("/dev/shm" + name)
-    request = topk_requests.onnx("U8", [size], data=None)
-    request.tensor.shared_memory.CopyFrom(
-        load_stubs()["tensor"].SharedMemoryRegion(name=name, byte_size=size))
+    request = topk_requests.in_shared_memory([size], name, size)
 
     def sparse(client):
         path.unlink(missing_ok=True)
         with path.open("wb") as file:
             file.truncate(size)
-        return client.call(TOPK + "ComputeTopK", request.SerializeToString())
+        return client.call(TOPK + "ComputeTopK", request)
     try:
         attacker.keep_calling(sparse, outstanding=2)
     finally:
@@ -361,7 +352,6 @@ def sparse_shared_memory(attacker):
 def vast_shared_memory(attacker):
     """Sparse objects, each of the largest size that the server maps, so that
     the process runs out of address space."""
-    request = topk_requests.onnx("U8", [1], data=None)
     paths = []
     size = 1 << 46
     try:
@@ -373,11 +363,9 @@ def vast_shared_memory(attacker):
                 with path.open("wb") as file:
                     file.truncate(size)
                 paths.append(path)
-                request.tensor.shared_memory.CopyFrom(
-                    load_stubs()["tensor"].SharedMemoryRegion(
-                        name=name, byte_size=1))
-                stream = client.call(TOPK + "ComputeTopK",
-                                     request.SerializeToString())
+                stream = client.call(
+                    TOPK + "ComputeTopK",
+                    topk_requests.in_shared_memory([1], name, 1))
                 attacker.delivered()
                 client.wait([stream], 1)
                 if client.outcomes.get(stream) == "RESOURCE_EXHAUSTED":

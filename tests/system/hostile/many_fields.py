@@ -49,9 +49,11 @@ def _with_bytes(path, numbers, value):
                   else valid) + value
 
 
-def many_dimension_messages(count):
-    """Returns messages with `count` extra dimensions of size 1 or stride 0."""
-    ones = b"\x01" * count
+@attack(processes=1, rounds=8)
+def many_dimensions(attacker):
+    """Millions of dimensions of size 1 or stride 0: 7 MiB of shape, strides or
+    sizes."""
+    ones = b"\x01" * (7 * MIB)
     shape = (1, 2)
     messages = [_with_bytes(path, numbers, ones) for path, numbers in (
         (TOPK + "ComputeTopK", shape), (TOPK + "ComputeTopKMany", shape),
@@ -60,13 +62,7 @@ def many_dimension_messages(count):
         (TOPK + "ComputeTopK", (4, 4, 2, 2)),  # the shape of OpenVINO's k
         (OIP + "ModelInfer", (5, 3)), (OIP + "ModelStreamInfer", (5, 3)))]
     path, message = messages[0]
-    return [*messages, (path, message + field(1, field(3, bytes(count))))]
-
-
-@attack(processes=1, rounds=8)
-def many_dimensions(attacker):
-    """Millions of dimensions of 1: 16 MiB of shape, strides or sizes."""
-    messages = many_dimension_messages(7 * MIB)
+    messages.append((path, message + field(1, field(3, bytes(7 * MIB)))))
     attacker.random.shuffle(messages)
     _send_all(attacker, messages)
 

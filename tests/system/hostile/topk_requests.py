@@ -34,6 +34,14 @@ def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
         onnx={"axis": axis, "k": {"value": k}}, request_id=request_id)
 
 
+def in_shared_memory(shape, name, byte_size):
+    """Returns a request for u8 elements in a shared memory object."""
+    request = onnx("U8", shape, data=None)
+    request.tensor.shared_memory.name = name
+    request.tensor.shared_memory.byte_size = byte_size
+    return request.SerializeToString()
+
+
 def openvino(data_type, shape, k=1, data=b""):
     """Returns a request for OpenVINO TopK-11."""
     return load_stubs()["topk"].TopKRequest(

@@ -6,19 +6,12 @@
 # 10 GiB of disk, 8 GiB of memory and ten minutes.
 #
 # usage: tests/system/scale/run.sh [--elements N] [--parts PART,...]
-#                                  [--rounds N] [--out FOLDER]
+#                                  [--out FOLDER]
 #
 # --elements N   the number of elements in the file (2^30)
 # --parts PART   some of small, dask, peers, ray, page (all)
-# --rounds N     how often Dask's topk and ours alternate (1)
 # --out FOLDER   for the file (build/scale_out)
 set -euo pipefail
-case "${1:-}" in
-  -h | --help)
-    sed -n '2,15s/^# \{0,1\}//p' "$0"
-    exit 0
-    ;;
-esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh

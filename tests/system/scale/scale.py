@@ -8,7 +8,6 @@ import contextlib
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -128,17 +127,15 @@ def peers(scale):
             ask(first, 1)
         for k in KS:
             x = dask_side.array(scale.file, scale.shapes["axis"])
-            took = {way: [] for way in ways}
-            for _ in range(scale.options.rounds):
-                for way, ask in ways.items():
-                    begin = time.perf_counter()
-                    ask(x, k)
-                    took[way].append(time.perf_counter() - begin)
-            ours, *theirs = [(way, statistics.median(seconds))
-                             for way, seconds in took.items()]
-            print(f"k {k:6}: ours {ours[1]:.1f} s; " + "; ".join(
-                f"Dask's {way} {seconds:.1f} s, {seconds / ours[1]:.1f} times "
-                "as long" for way, seconds in theirs), flush=True)
+            took = {}
+            for way, ask in ways.items():
+                begin = time.perf_counter()
+                ask(x, k)
+                took[way] = time.perf_counter() - begin
+            ours = took.pop("ours")
+            print(f"k {k:6}: ours {ours:.1f} s; " + "; ".join(
+                f"Dask's {way} {seconds:.1f} s, {seconds / ours:.1f} times as "
+                "long" for way, seconds in took.items()), flush=True)
 
 
 def on_ray(scale):
@@ -179,7 +176,6 @@ def main():
     parser.add_argument("topkd", type=pathlib.Path)
     parser.add_argument("--elements", type=int, default=1 << 30)
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--out", type=pathlib.Path,
                         default=ROOT / "build" / "scale_out")
     options = parser.parse_args()

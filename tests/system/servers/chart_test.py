@@ -10,6 +10,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import struct
@@ -26,7 +27,6 @@ import harness
 
 CHART = fleet.ROOT / "deploy/kubernetes/helm/topkd"
 DIGITS = fleet.ROOT / "deploy/data/digits_similarity.npy"
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 BALANCER = "127.0.0.2"
 HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
 VALUES = ("haproxy.enabled=true", "haproxy.limits.connections=2",
@@ -182,11 +182,9 @@ def deployed(topkd, program, chart):
     port, = harness.free_ports(1)
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        replicas = []
-        for host in HOSTS:
-            replicas.append(fleet.Replica(topkd, port, *chart.flags(),
-                                          host=host))
-            stack.callback(replicas[-1].kill)
+        replicas = stack.enter_context(fleet.fleet(
+            topkd, *chart.flags(),
+            addresses=[f"{host}:{port}" for host in HOSTS]))
         names = stack.enter_context(Names())
         yield replicas, names, stack.enter_context(
             front(program, chart, names, port, directory))
@@ -292,27 +290,17 @@ def keeps_limits(tools):
     print("ok    the chart keeps limits of the values and per token")
 
 
-def make_certificate(folder):
-    """Returns a Secret with new certificates of a CA, server and client."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
-         "1", "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=IP:127.0.0.1", "-keyout", f"{folder}/tls.key", "-out",
-         f"{folder}/tls.crt"], check=True, capture_output=True)
-    certificate = pathlib.Path(folder, "tls.crt").read_bytes()
-    return {"tls.crt": certificate, "ca.crt": certificate,
-            "tls.key": pathlib.Path(folder, "tls.key").read_bytes()}
-
-
 def ends_tls(program, topkd, topk, chart, directory):
     """Checks that HAProxy terminates TLS and checks client certificates."""
-    secret = make_certificate(directory)
+    harness.make_certificate(directory)
+    # One certificate is that of the CA, the server and the client.
+    shutil.copy(f"{directory}/tls.crt", f"{directory}/ca.crt")
     volume, = (volume for volume in chart.pod("topkd-haproxy")["volumes"]
                if "secret" in volume)
     folder = pathlib.Path(directory, volume["name"])
     folder.mkdir()
     for item in volume["secret"]["items"]:
-        (folder / item["path"]).write_bytes(secret[item["key"]])
+        shutil.copy(f"{directory}/{item['key']}", folder / item["path"])
     # There are no TLS flags: connections to topkd are plaintext.
     with harness.Server(topkd, *chart.flags()) as server, Names() as names:
         host, port = server.target.split(":")
@@ -337,11 +325,7 @@ def ends_tls(program, topkd, topk, chart, directory):
 def main():
     topkd, topk, program, tools = sys.argv[1:]
     tools = pathlib.Path(tools)
-    for wanted in (program, tools / "helm", tools / "venv/bin/python"):
-        if not os.access(wanted, os.X_OK):
-            print(f"SKIPPED: {wanted} is missing; tests/run.sh and "
-                  "tests/system/deploy/kubernetes.sh install it")
-            sys.exit(SKIPPED)
+    harness.skip_without(program, tools / "helm", tools / "venv/bin/python")
     keeps_limits(tools)
     with deployed(topkd, program, Chart(tools, *VALUES)) as (
             replicas, names, haproxy):

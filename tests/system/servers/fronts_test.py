@@ -8,8 +8,6 @@ usage: fronts_test.py TOPKD TOPK
 
 import contextlib
 import json
-import os
-import subprocess
 import sys
 
 import envoys
@@ -17,7 +15,6 @@ import fleet
 import h2
 import harness
 
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 # Longer than a balancer needs to notice the drain.
 DELAY = ("--drain-delay", "3s")
 
@@ -62,9 +59,7 @@ def by_clients(topkd, topk):
 
 
 def by_proxy(topkd, topk, front, program, *more):
-    if not os.access(program, os.X_OK):
-        print(f"SKIPPED: {program} is missing; tests/run.sh installs it")
-        sys.exit(SKIPPED)
+    harness.skip_without(program)
     with fleet.fleet(topkd, *DELAY) as replicas, front(
             program, *more, replicas) as target:
         envoys.await_health(topk, target)
@@ -78,10 +73,8 @@ def by_proxy(topkd, topk, front, program, *more):
               for path in ("stream", "many"))])
         if front is haproxy:
             answers_other_requests(target)
-            subprocess.run(
-                [topk, "bench", "--target", target, "--path", "stream",
-                 "--shape", "1,67108864", "--k", "5", "--requests", "1"],
-                check=True, stdout=subprocess.DEVNULL)
+            harness.run(topk, "bench", "--target", target, "--path", "stream",
+                        "--shape", "1,67108864", "--k", 5, "--requests", 1)
 
 
 def answers_other_requests(target):

@@ -23,9 +23,7 @@ import fleet
 import harness
 import page_commands
 
-
 PAGE = fleet.ROOT / "deploy/envoy/README.md"
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 SERVICE = "/topk.v1.TopKService"
 SHAPE = {"data_type": "DATA_TYPE_U8", "shape": [4]}
 REQUEST = {
@@ -171,10 +169,7 @@ def check_browser(target, chromium, bundle):
 
 def main():
     topkd, topk, program, protoset, what, *more = sys.argv[1:]
-    for path in (program, *more):
-        if not os.path.exists(path):
-            print(f"SKIPPED: {path} is missing; tests/run.sh installs it")
-            sys.exit(SKIPPED)
+    harness.skip_without(program, *more)
     with harness.Server(topkd) as server, envoys.envoy(
             program, protoset, server.target) as target:
         envoys.await_health(topk, target)

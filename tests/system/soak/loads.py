@@ -43,8 +43,8 @@ def begin(topk, target, seconds, seed, directory):
                             for flag in flags)]
         for kind, flags in BENCHES.items()}
     commands["OIP"] = [
-        sys.executable, str(HERE / "oip_caller.py"), "--target", target,
-        "--seconds", str(seconds), "--seed", str(seed)]
+        sys.executable, str(HERE / "oip_caller.py"), target, str(seconds),
+        str(seed)]
     return {kind: subprocess.Popen(command, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
             for kind, command in commands.items()}

@@ -1,10 +1,9 @@
 """Calls the Open Inference Protocol and compares every result with NumPy's.
 Retries until the time is up. Prints the counts as JSON.
 
-usage: oip_caller.py --target HOST:PORT [--seconds 60] [--seed 1]
+usage: oip_caller.py HOST:PORT SECONDS SEED
 """
 
-import argparse
 import collections
 import json
 import sys
@@ -73,18 +72,14 @@ def run(target, rpc, requests, end, seed, counts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", required=True)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    target, seconds, seed = sys.argv[1:]
     messages, rpc = topk_stubs.load_oip_stubs()
-    rng = np.random.default_rng(options.seed)
+    rng = np.random.default_rng(int(seed))
     requests = [make_request(rng, messages) for _ in range(100)]
-    end = time.monotonic() + options.seconds
+    end = time.monotonic() + float(seconds)
     counts = [collections.Counter() for _ in range(CALLERS)]
     threads = [threading.Thread(target=run, args=(
-        options.target, rpc, requests, end, i, counts[i]))
+        target, rpc, requests, end, i, counts[i]))
         for i in range(CALLERS)]
     for thread in threads:
         thread.start()

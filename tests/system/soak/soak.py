@@ -8,7 +8,6 @@ server's memory or descriptors grew beyond the limits below.
 
 import argparse
 import contextlib
-import os
 import random
 import shutil
 import sys
@@ -21,7 +20,6 @@ from chaos import Chaos
 from topology import Topology
 from watch import Watch, slope
 
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 # The fractions of the time, at the beginning and at the end, that have load but
 # no faults. The second half of CALM is the steady part.
 WARM_UP, CALM = 0.1, 0.4
@@ -119,10 +117,7 @@ def main():
     parser.add_argument("--haproxy", default=shutil.which("haproxy") or
                         "/usr/sbin/haproxy")
     options = parser.parse_args()
-    if not os.access(options.haproxy, os.X_OK):
-        print(f"{options.haproxy} is missing: skipped. tests/run.sh installs "
-              "it.")
-        sys.exit(SKIPPED)
+    harness.skip_without(options.haproxy)
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as directory, \
             contextlib.ExitStack() as stack:
