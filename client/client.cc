@@ -432,8 +432,8 @@ Status Client::Impl::ComputeMany(
     ++answered;
     done(std::move(result));
   };
-  // Reports the errors of unsent requests, up to the next request that awaits a
-  // response. Returns whether there is such a request.
+  // Finds the next request that awaits a response. Reports the errors of the
+  // unsent requests before it. Returns false if no request awaits a response.
   const auto has_next = [&] {
     while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
     return answered < next;

@@ -35,8 +35,8 @@ Send Many(const Client& client) {
   };
 }
 
-// The tensors of one caller in shared memory, one for each kind of request. The
-// responses contain the outputs.
+// One caller's input tensors in shared memory, a tensor for each kind of
+// request. Outputs are not in shared memory.
 class SharedTensors {
  public:
   explicit SharedTensors(const Client& client) : client_(client) {}

@@ -13,9 +13,9 @@ namespace topk::cli {
 
 /// Labels for the positions of a tensor, shown in tables.
 struct Labels {
-  /// One per position along the axis, or empty.
+  /// A label for each position along the axis, or empty.
   std::vector<std::string> of_index;
-  /// One per slice, or empty.
+  /// A label for each slice, or empty.
   std::vector<std::string> of_slice;
 };
 

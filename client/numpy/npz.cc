@@ -134,8 +134,8 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
     return MalformedNpy(StrCat("the archive says that it has ", stat.size,
                                " bytes; its shape and type imply ", *size));
   }
-  // Ask for one byte more than that, to reach the end or find that the member
-  // is too long.
+  // Ask for one byte more than expected, to reach the end of the member or
+  // detect that the member is too long.
   if (Status s = Inflate(member.get(), *size + 1, content); !s.ok()) return s;
   if (content.size() > *size) {
     return MalformedNpy(StrCat("it has more than the ", *size,

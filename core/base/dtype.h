@@ -52,7 +52,8 @@ struct DTypeInfo {
   int bits;
   /// Bytes per element in computations: 1, 2, 4 or 8.
   int bytes;
-  /// True if elements compare like IEEE 754 (sign and magnitude, NaN).
+  /// True if elements are ordered as in IEEE 754: by sign and magnitude, with
+  /// NaNs.
   bool is_float;
   /// Integers: XOR mask for sorting as unsigned. Floats: the sign bit.
   uint64_t sign;

@@ -40,11 +40,11 @@ inline void WidenRace() {
 }
 
 /// Wraps a function that an uninstrumented library copies and calls on its own
-/// threads. Everything that the creator did before happens before each call.
+/// threads. Each call sees all earlier writes of the creator.
 template <class Fn>
 class HandedOver {
  public:
-  /// If `joined` is not null, each call happens before
+  /// If `joined` is not null, the effects of each call are visible after
   /// AnnotateHappensAfter(joined).
   explicit HandedOver(Fn fn, const void* joined = nullptr)
       : fn_(std::move(fn)), joined_(joined) {

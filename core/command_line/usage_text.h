@@ -1,4 +1,4 @@
-// The error messages of the command lines of topkd and topk.
+// Formats command-line errors of topkd and topk.
 #pragma once
 
 #include <cstdint>

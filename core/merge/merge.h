@@ -36,8 +36,8 @@ struct Partial {
   int64_t index_offset = 0;
 };
 
-/// The result of a merge. It can be merged again, as a partial with
-/// index_offset 0 and otherwise the attributes of the inputs.
+/// The result of a merge. To merge the result again, pass it as a partial with
+/// index_offset 0 and the other attributes of the inputs.
 struct Merged {
   std::vector<int64_t> shape;
   std::string values;

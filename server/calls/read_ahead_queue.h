@@ -121,8 +121,8 @@ class ReadAheadQueue {
     return Took(true);
   }
 
-  /// Stops reading and taking messages. Returns the messages that still wait.
-  /// There may be millions.
+  /// Stops reading and taking messages. Returns the waiting messages. Freeing
+  /// them can be slow, because there may be millions.
   std::deque<Message> Stop() {
     const MutexLock lock(mutex_);
     stopped_ = true;

@@ -35,8 +35,8 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
-// Returns a pointer that keeps `owner` alive. If much memory is borrowed, it
-// releases `owner` in the background, because a poller may drop the last slice.
+// Returns a pointer that keeps `owner` alive. Pollers may release the pointer,
+// so the pointer frees large memory in the background.
 std::shared_ptr<const void> FreedLater(
     std::vector<std::span<const std::byte>> borrowed,
     const std::shared_ptr<const void>& owner) {

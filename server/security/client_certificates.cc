@@ -32,8 +32,9 @@ Status NotValid(const std::string& why) {
           StrCat("the client's certificate is not valid: ", why)};
 }
 
-// Ignores errors about the revocation of trust anchors: no list needs to cover
-// the authorities in the file. To revoke an authority, remove it from the file.
+// Ignores errors about the revocation of trust anchors: revocation lists need
+// not cover the authorities in the file. To revoke an authority, remove it from
+// the file.
 int IgnoreAnchorRevocationErrors(int ok, X509_STORE_CTX* context) {
   if (ok == 1) return 1;
   const int anchor = sk_X509_num(X509_STORE_CTX_get0_chain(context)) - 1;

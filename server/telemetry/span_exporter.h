@@ -31,8 +31,8 @@ struct Span {
   using Clock = RequestStats::Clock;
 
   TraceContext trace;
-  /// True for the span of a call, whose parent is the client's span. False for
-  /// the span of one request in a stream.
+  /// True if the span covers a whole call, so that its parent is the client's
+  /// span. False if the span covers one request in a stream.
   bool of_call = true;
   std::string name;
   Clock::time_point start{};

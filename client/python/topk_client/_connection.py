@@ -34,9 +34,9 @@ Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
 
 _SERVICE = "topk.v1.TopKService"
-# A connection that accepts no bytes for this time is closed. gRPC sets this
-# kernel timeout only together with keepalive pings, which servers reject if
-# they are less than 5 minutes apart.
+# The connection is closed if the server acknowledges no bytes for this long.
+# gRPC sets this kernel timeout only if keepalive pings are enabled. Servers
+# reject pings that are less than 5 minutes apart.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
 # Seconds before the first retry, and the maximum for later retries. The first
@@ -56,7 +56,7 @@ _MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
 # The numbers are not round, so that gRPC's error for such a response differs
 # from a server's error for a request above its limit.
 _RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
-# Used instead of no deadline. gRPC can represent this timeout.
+# The timeout of calls without a timeout: one year, which gRPC can represent.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
 # A client keeps its last large message of up to this size until it has encoded

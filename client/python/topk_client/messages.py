@@ -377,7 +377,7 @@ class Call:
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
         self.max_message_bytes = head.max_message_bytes + len(self._id)
         # The request without the tensor's elements, and the encoded fields
-        # before the elements. Most requests can use those of the head.
+        # before the elements. Most requests share them with the head.
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)

@@ -41,7 +41,8 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // Allows for a last doubling of the window, and for a growing vector.
+    // The factors of 2 allow for the last doubling of the window, and for a
+    // vector that is copied when it grows.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,

@@ -93,7 +93,7 @@ int64_t BlockFor(int64_t tile, int64_t bytes) {
                   kBlockElements - kLine / bytes);
 }
 
-// Sets the tile and the block of a schedule that copies.
+// Sets the tile and block sizes of a schedule that copies rows into blocks.
 void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const bool rows = plan.inner == 1;
   const int64_t n = DistinctElements(plan);

@@ -45,7 +45,7 @@ class ColumnRunner {
     Key keys[State::kBlock];
   };
 
-  // A candidate of a column that was cut into pieces or folded.
+  // An element that was selected from a part of a column.
   struct Part {
     Key key;
     int64_t index;

@@ -66,8 +66,8 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
          (type.packed() ? 15 : 0);
 }
 
-// Returns the fixed time per slice, in nanoseconds. Short rows of equal
-// elements take the path for long rows, but rows of one element never do.
+// Returns the fixed time per slice, in nanoseconds: an upper bound for short
+// rows of equal elements, which take the slower path for long rows.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));

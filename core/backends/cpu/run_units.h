@@ -1,4 +1,4 @@
-// Runs units of a schedule with the runner of its algorithm.
+// Runs the units of a schedule with the selected algorithm.
 #pragma once
 
 #include "core/backends/cpu/columns.h"

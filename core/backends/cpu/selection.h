@@ -77,8 +77,8 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
     for (; value > 0 && counted() < wanted; --value) wanted -= counted();
     prefix = static_cast<Key>(prefix | static_cast<Key>(Key(value) << shift));
     decided = static_cast<Key>(decided | static_cast<Key>(Key(mask) << shift));
-    // Exactly `wanted` keys have this prefix, so k keys reach the prefix
-    // itself.
+    // All keys with this prefix are among the k largest. The lower digits
+    // would not exclude any of them.
     if (counted() == wanted && prefix != 0) break;
   }
   return prefix;

@@ -62,7 +62,8 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
   // A sort needs its input, its output and a copy of the input for CUB, plus 20
   // % for CUB's histograms.
   const double sorted = 3.2 * (positions + (carries ? k : 0)) * inner * item;
-  // The carried, kept and arranged items.
+  // Three buffers of k items per slice: the items carried from earlier chunks,
+  // the selected items, and the items in output order.
   const double kept = 3 * k * batches * inner * item;
   const double outputs = 2 * k * batches * inner * (element + 8);
   return static_cast<int64_t>(std::min(chunks + sorted + kept + outputs, kMax));

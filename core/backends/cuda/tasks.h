@@ -66,10 +66,11 @@ struct ItemArrays {
   void* bits = nullptr;
 };
 
-/// Return the size of an item's order, and the size of an item, in bytes.
+/// Returns the size in bytes of an item's sort key, which includes the index.
 constexpr int64_t OrderBytes(int element_bytes) {
   return element_bytes <= 4 ? 8 : 16;
 }
+/// Returns the size of an item in bytes.
 constexpr int64_t ItemBytes(int element_bytes) {
   return OrderBytes(element_bytes) * 3 / 2;
 }

@@ -73,9 +73,9 @@ HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
 
 /// The number of vectors in a strip.
 inline constexpr int64_t kStrip = 32;
-/// The prefetch distance: in axis positions, or in bytes if one strip covers
-/// all columns.
+/// The prefetch distance in axis positions.
 inline constexpr int64_t kRowsAhead = 2;
+/// The prefetch distance in bytes, used if one strip covers all columns.
 inline constexpr int64_t kBytesAhead = 8192;
 
 /// Like FeedColumns(), for at most a strip: the columns begin .. end - 1.
