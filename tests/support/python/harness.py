@@ -119,7 +119,8 @@ def skip_without(*paths):
     """Reports the test as skipped, unless these files exist."""
     for path in paths:
         if not os.path.exists(path):
-            print(f"SKIPPED: {path} is missing; see tests/README.md")
+            print(f"SKIPPED: {path} is missing; tests/run.sh or "
+                  "tests/system/deploy/kubernetes.sh installs it")
             sys.exit(SKIPPED)
 
 
