@@ -1,6 +1,6 @@
 """Measures two builds alternately. See compare.sh, which makes the builds.
 
-usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS]
+usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS] [--threads N]
 """
 
 import argparse
@@ -29,11 +29,11 @@ SERVICE = {
 }
 
 
-def kernels(binaries):
+def kernels(binaries, threads):
     """Returns the runs per second of each workload."""
     out = subprocess.run(
-        [binaries / "topk_bench", "--threads=1", "--benchmark_min_time=0.1",
-         "--benchmark_format=json"],
+        [binaries / "topk_bench", f"--threads={threads}",
+         "--benchmark_min_time=0.1", "--benchmark_format=json"],
         stdout=subprocess.PIPE, check=True).stdout
     return {row["name"].split("/")[0]: 1e6 / row["min_us"]
             for row in json.loads(out)["benchmarks"]}
@@ -76,13 +76,14 @@ def main():
     parser.add_argument("new", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", choices=("kernels", "service"))
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     sides = (options.base, options.new)
     rows = {}
     if options.only != "service":
         for number in range(options.rounds):
             print(f"kernels, round {number + 1}", file=sys.stderr)
-            base, new = map(kernels, sides)
+            base, new = (kernels(side, options.threads) for side in sides)
             for name in base.keys() & new.keys():
                 rows.setdefault(name, []).append((base[name], new[name]))
         rows = dict(sorted(rows.items()))

@@ -3,11 +3,12 @@
 # alternately. Prints the median ratio of new to base for each row, and its
 # spread. Exits with 1 if a row is slower by more than 5 % beyond its spread.
 #
-# usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS]
+# usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS] [--threads N]
 #
 # BASE         a commit, for example HEAD~3 or v0.1.0
 # --rounds N   pairs of measurements for each row (7)
 # --only ROWS  kernels, or service
+# --threads N  threads of the kernels (1)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh
