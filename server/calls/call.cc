@@ -98,7 +98,8 @@ void Call::Finish(const grpc::ByteBuffer& last) {
   SendTraceParent();
   RecordEnd({});
   count_->Sent();
-  stream_.WriteAndFinish(last, {}, grpc::Status::OK, FinishedTag());
+  stream_.WriteAndFinish(last, {}, grpc::Status::OK,
+                         finished_tag_.For(shared_from_this()));
   WidenRace();
 }
 
@@ -132,14 +133,12 @@ void Call::SendStatus(const Status& status) {
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);
   }
-  stream_.Finish(ToGrpcStatus(status), FinishedTag());
+  if (!has_written_) {
+    is_refused_ = true;
+    loop_.CountRefused();
+  }
+  stream_.Finish(ToGrpcStatus(status), finished_tag_.For(shared_from_this()));
   WidenRace();
-}
-
-void* Call::FinishedTag() {
-  has_finished_ = true;
-  loop_.CountFinished();
-  return finished_tag_.For(shared_from_this());
 }
 
 void Call::RecordEnd(const Status& status) {

@@ -53,7 +53,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   Call(EventLoop& loop, CallRouter& router)
       : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
   ~Call() {
-    if (has_finished_) loop_.CountDestroyed();
+    if (is_refused_) loop_.CountDestroyed();
   }
 
   /// Requests the next incoming call from gRPC. When the call arrives, lets the
@@ -102,8 +102,6 @@ class Call final : public std::enable_shared_from_this<Call> {
   void End();
   void SendTraceParent();
   void SendStatus(const Status& status);
-  // Returns the tag of the last operation.
-  void* FinishedTag();
   void RecordEnd(const Status& status);
   void RecordLater();
 
@@ -119,7 +117,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   std::unique_ptr<CallHandler> handler_;
   // Used only by the sending thread.
   bool has_written_ = false;
-  bool has_finished_ = false;
+  bool is_refused_ = false;   // a status without a message was sent
   std::string trace_parent_;  // empty once sent
   // gRPC may report the end of a call before its arrival, on another poller.
   // The first of these two events sets the flag. The second calls End().

@@ -130,10 +130,10 @@ void EventLoop::PollConnections() {
 void EventLoop::Poll() {
   // After this many events, start a turn and take the oldest event.
   constexpr uint32_t kTurn = 256;
-  // If this many finished calls wait for their last events, take the oldest
+  // If this many refused calls wait for their last events, take the oldest
   // event each time. Otherwise a flood of calls that are refused on arrival
   // would overtake all other events forever.
-  constexpr int64_t kMaxFinished = 512;
+  constexpr int64_t kMaxRefused = 512;
   CompletionTag* event = nullptr;
   bool ok = false;
   bool starts_turn = false;
@@ -151,7 +151,7 @@ void EventLoop::Poll() {
     // event to this thread. This saves a wakeup, but the event overtakes all
     // events in the queue. The marker must not overtake events.
     starts_turn = starts_turn || is_behind_ || events % kTurn == 0;
-    const bool is_flooded = finished_ >= kMaxFinished;
+    const bool is_flooded = refused_ >= kMaxRefused;
     const bool overtakes =
         event != nullptr && event->MayOvertake() && !is_flooded;
     if (is_flooded || (starts_turn && !overtakes) || event == &marker_) {

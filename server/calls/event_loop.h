@@ -102,10 +102,10 @@ class EventLoop {
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
-  /// Must be called once for each call that sends its status, and once when
-  /// such a call is destroyed.
-  void CountFinished() { ++finished_; }
-  void CountDestroyed() { --finished_; }
+  /// Must be called once for each call that ends with a status and without a
+  /// message, and once when such a call is destroyed.
+  void CountRefused() { ++refused_; }
+  void CountDestroyed() { --refused_; }
 
   /// Blocks until all events now in the queue, and the arrivals of all calls
   /// that gRPC has received, are handled. Returns false if this takes longer
@@ -152,9 +152,8 @@ class EventLoop {
   // calls that have arrived.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
-  // The number of calls that have sent their status and wait for their last
-  // events.
-  std::atomic<int64_t> finished_ = 0;
+  // The number of refused calls that wait for their last events.
+  std::atomic<int64_t> refused_ = 0;
   Marker marker_{*this};
   Mutex mutex_;
   std::condition_variable_any turn_ended_;

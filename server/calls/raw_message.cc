@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,7 +30,7 @@ constexpr int64_t kMaxPollerSlices = 4096;
 // memory.
 constexpr int64_t kMaxPollerMemory = int64_t{96} << 10;
 // A worker charges memory in steps of about this many bytes.
-constexpr int64_t kChargeStep = int64_t{64} << 10;
+constexpr int kChargeStep = 64 << 10;
 // Upper bound on the memory of a growing array, in multiples of its content:
 // its capacity doubles, an arena keeps the outgrown arrays, and typed contents
 // are copied once more.
@@ -238,9 +239,9 @@ class Scanner {
     int size = 0;
     if (!input_.ReadVarintSizeAsInt(&size)) return false;
     const int size_bytes = input_.CurrentPosition() - begin;
-    if (size_bytes > kMaxVarint32 || size > input_.BytesUntilLimit()) {
-      return false;
-    }
+    // -1 at the top level of a message of INT_MAX bytes.
+    const int left = input_.BytesUntilLimit();
+    if (size_bytes > kMaxVarint32 || (left >= 0 && size > left)) return false;
     switch (field.kind) {
       case FieldKind::kMessage:
         return ScanMessage(field, tag, size, size_bytes);
@@ -348,12 +349,13 @@ class Scanner {
 
   // Consumes `size` bytes. Calls sink(part) for each contiguous part.
   template <class Sink>
-  bool Take(int size, const Sink& sink) {
+  bool Take(int size, const Sink& sink,
+            int max_part = std::numeric_limits<int>::max()) {
     while (size > 0) {
       const void* data = nullptr;
       int part = 0;
       if (!input_.GetDirectBufferPointer(&data, &part)) return false;
-      part = std::min(part, size);
+      part = std::min({part, size, max_part});
       sink(std::span(static_cast<const std::byte*>(data),
                      static_cast<size_t>(part)));
       size -= part;
@@ -365,10 +367,13 @@ class Scanner {
   // Like Take(), but also keeps the bytes.
   template <class Sink>
   bool Keep(int size, const Sink& sink) {
-    return Take(size, [&](std::span<const std::byte> part) {
-      sink(part);
-      kept_.append(reinterpret_cast<const char*>(part.data()), part.size());
-    });
+    return Take(
+        size,
+        [&](std::span<const std::byte> part) {
+          sink(part);
+          kept_.append(reinterpret_cast<const char*>(part.data()), part.size());
+        },
+        kChargeStep);
   }
   bool Keep(int size) {
     return Keep(size, [](std::span<const std::byte>) {});

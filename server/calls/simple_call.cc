@@ -16,7 +16,10 @@ class SimpleCall final : public ServiceCall {
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     if (!ok) return call_.FinishAndRecordLater(MissingMessage());
-    if (const Status s = CheckCredentials(); !s.ok()) return Refuse(s);
+    if (const Status s = CheckCredentials(); !s.ok()) {
+      message.Clear();
+      return Refuse(s);
+    }
     message_.Swap(&message);
     const auto bytes = static_cast<int64_t>(message_.Length());
     if (Status s = service_.admission().AdmitRequest(

@@ -19,7 +19,10 @@ class UnaryCall final : public ServiceCall {
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     if (!ok) return call_.FinishAndRecordLater(MissingMessage());
-    if (const Status s = CheckCredentials(); !s.ok()) return Refuse(s);
+    if (const Status s = CheckCredentials(); !s.ok()) {
+      message.Clear();
+      return Refuse(s);
+    }
     const Status status = request_.Admit(
         message, info().arrived, RequestStats::Clock::now(),
         /*waits=*/service_.work().IsBusy() || call_.loop().IsBehind());
