@@ -14,7 +14,7 @@ namespace {
 Status CheckTensor(const v1::Tensor& tensor, const std::string& field) {
   if (FindDType(tensor.data_type()) == nullptr) {
     return InvalidArgument("OUTPUT_MISSING", field,
-                           "there is no such output; both are needed");
+                           "the output is missing; a merge needs values and indices");
   }
   if (tensor.has_shared_memory()) {
     return InvalidArgument("OUTPUT_IN_SHARED_MEMORY", field,

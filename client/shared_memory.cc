@@ -20,7 +20,7 @@ std::string UniqueName() {
 
 Status CannotCreate(const std::string& name, size_t bytes, int error) {
   const std::string message =
-      StrCat("cannot make ", Quote(name), ", shared memory of ", bytes,
+      StrCat("cannot create shared memory ", Quote(name), " of ", bytes,
              " bytes: ", ErrnoText(error));
   if (error == EINVAL || error == EEXIST || error == ENAMETOOLONG ||
       error == EACCES) {

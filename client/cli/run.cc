@@ -88,7 +88,7 @@ Result<std::vector<std::string>> ReadLabels(const std::string& path,
   if (tensor.shape_size() != 1 || tensor.shape(0) != count) {
     return InvalidArgument(
         "LABELS", "labels",
-        StrCat("its labels must be one for each of ", count));
+        StrCat("the file must contain ", count, " labels in one dimension"));
   }
   return AllElements(tensor);
 }

@@ -30,7 +30,7 @@ Status WriteFiles(const std::string& out, const v1::TopKResponse& response) {
   std::filesystem::create_directories(out, error);
   if (error) {
     return {Code::kNotFound, "FILE", "out",
-            StrCat("cannot make ", out, ": ", error.message())};
+            StrCat("cannot create the folder ", out, ": ", error.message())};
   }
   Status status =
       WriteFile(StrCat(out, "/", kValuesFile), BytesOf(response.values()));

@@ -26,7 +26,7 @@ class HeaderReader {
     while (!Take('}')) {
       std::string key;
       if (!TakeString(key) || !Take(':')) {
-        return MalformedNpy("the header has no key where one must be");
+        return MalformedNpy("a key or its colon is missing in the header");
       }
       bool* seen = key == "descr"           ? &has_descr
                    : key == "fortran_order" ? &has_order
@@ -47,7 +47,7 @@ class HeaderReader {
             key == "descr" ? " is not a plain element type" : " is wrong"));
       }
       if (!Take(',') && !Peek('}')) {
-        return MalformedNpy("the header has no comma where one must be");
+        return MalformedNpy("a comma is missing in the header");
       }
     }
     SkipSpace();

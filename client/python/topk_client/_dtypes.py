@@ -127,8 +127,8 @@ def pack(array: Array, name: str) -> Array:
     Raises TypeError if its dtype is larger than a byte, and ValueError if an
     element is out of range."""
     if array.dtype.itemsize != 1:
-        raise TypeError(f"elements of {name} come in one byte each, not in "
-                        f"{array.dtype}")
+        raise TypeError(f"an array of {name} must have one byte per element, "
+                        f"but its dtype is {array.dtype}")
     width = WIDTHS[name]
     codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if array.dtype.kind in "ui":  # int8 and uint8 can hold larger numbers
