@@ -13,8 +13,9 @@ namespace {
 
 Status CheckTensor(const v1::Tensor& tensor, const std::string& field) {
   if (FindDType(tensor.data_type()) == nullptr) {
-    return InvalidArgument("OUTPUT_MISSING", field,
-                           "the output is missing; a merge needs values and indices");
+    return InvalidArgument(
+        "OUTPUT_MISSING", field,
+        "the output is missing; a merge needs values and indices");
   }
   if (tensor.has_shared_memory()) {
     return InvalidArgument("OUTPUT_IN_SHARED_MEMORY", field,
