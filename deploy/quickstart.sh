@@ -31,13 +31,16 @@ step "starting the server on a free port of this machine"
 build/release/bin/topkd --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
   --ready-file "$work/ready.json" --log-level warn &
 server=$!
-until [ -e "$work/ready.json" ]; do
-  kill -0 "$server" 2>/dev/null || {
-    step "the server did not start"
-    exit 1
-  }
+for _ in $(seq 300); do
+  if [ -e "$work/ready.json" ] || ! kill -0 "$server" 2>/dev/null; then
+    break
+  fi
   sleep 0.1
 done
+if [ ! -e "$work/ready.json" ]; then
+  step "the server did not start within 30 s"
+  exit 1
+fi
 target=$(sed -n 's/.*"listen":\["\([^"]*\)".*/\1/p' "$work/ready.json")
 
 step "topk run: each query's digit, the digits of its 5 nearest neighbours," \

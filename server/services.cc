@@ -25,12 +25,13 @@ int64_t Or(int64_t set, double fraction, int64_t of) {
 }
 
 AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
+  const int64_t memory = MemoryLimit();
   AdmissionLimits limits;
   limits.bytes =
-      Or(config.max_inflight_bytes, Services::kInflightMemory, MemoryLimit());
+      Or(config.max_inflight_bytes, Services::kInflightMemory, memory);
   limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
   limits.calls = config.max_inflight_calls > 0 ? config.max_inflight_calls
-                                               : DefaultMaxCalls(MemoryLimit());
+                                               : DefaultMaxCalls(memory);
   limits.client_calls = config.max_client_inflight_calls > 0
                             ? config.max_client_inflight_calls
                             : limits.calls - limits.calls / 2;
