@@ -329,8 +329,9 @@ def test_probes_that_never_end_take_bounded_memory(path, factor):
         grown = server.peak() - before
         # Less than half of what the clients sent.
         assert grown < 700 * factor, f"{grown:.0f} MiB"
+        # The server trims its memory when it has grown by 64 MiB.
         harness.poll("the memory to return",
-                     lambda: server.memory() - before < 64 * factor,
+                     lambda: server.memory() - before < 96 * factor,
                      seconds=90)
 
 
