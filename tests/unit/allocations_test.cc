@@ -1,7 +1,8 @@
-// The number of allocations does not depend on the number of rows. A separate
-// program, because it counts every operator new.
+// Counts allocations. A separate program, because it counts every operator new.
 #include <gtest/gtest.h>
 
+#include "core/base/text.h"
+#include "server/admission/in_flight_limiter.h"
 #include "tests/support/backends.h"
 #include "tests/support/compute.h"
 #include "tests/unit/counted_memory.h"
@@ -49,6 +50,16 @@ TEST(Allocations, DoNotGrowWithTheRows) {
       }
     }
   }
+}
+
+TEST(InFlightLimiter, ForgetsRejectedClients) {
+  InFlightLimiter limiter({.calls = 0, .client_calls = 1});
+  InFlightLimiter::Reservation reservation;
+  const int64_t before = live_bytes;
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_FALSE(limiter.Admit(StrCat("client ", i), reservation).ok());
+  }
+  EXPECT_LT(live_bytes - before, 1000);
 }
 
 }  // namespace
