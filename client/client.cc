@@ -42,7 +42,7 @@ constexpr size_t kStreamedBytes = size_t{512} << 10;
 // 1 MiB messages had the highest throughput in measurements.
 constexpr size_t kChunkBytes = size_t{1} << 20;
 // Requests up to this size are sent without querying the server's message
-// limit, because no useful limit is lower.
+// limit, because a server with a lower limit would be of little use.
 constexpr size_t kLargeBytes = size_t{48} << 10;
 // The lowest message limit that a server may have.
 constexpr int64_t kMinLimit = 1024;
@@ -148,7 +148,7 @@ struct Client::Impl {
     if (bytes <= kLargeBytes) return kMaxMessageBytes;
     const Result<v1::Capabilities> capabilities = AskCapabilities(call);
     if (!capabilities.ok()) {
-      // Ignore the error: the caller's call succeeds or reports its own error.
+      // Ignore the error: the call itself will succeed or report its own error.
       if (capabilities.status().code == Code::kUnimplemented) {
         limit = kMaxMessageBytes;
       }
@@ -250,8 +250,8 @@ struct Client::Impl {
       Status status = make();
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
-      // gRPC reconnects only while a caller waits for a connection. The rest of
-      // the pause ignores changes to the system time.
+      // First wait for a connection: gRPC reconnects only while a caller waits.
+      // Then sleep until `wake`, regardless of changes to the system time.
       const auto wake =
           std::chrono::steady_clock::now() + (*then - system_clock::now());
       WaitForConnected(*then, call.options.stop);

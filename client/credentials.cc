@@ -43,8 +43,8 @@ bool UsesTls(const ClientOptions& options) {
 bool IsLocalTarget(const std::string& target) {
   if (IsUnixAddress(target)) return true;
   std::string_view rest = target;
-  // scheme:[//authority/]addresses. A target with an authority, which resolves
-  // the addresses, is not local.
+  // The form of a target is [scheme:[//authority/]]addresses. If an authority
+  // resolves the addresses, the target is not local.
   for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
     if (rest.starts_with(scheme)) {
       rest.remove_prefix(scheme.size());

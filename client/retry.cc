@@ -8,13 +8,13 @@
 namespace topk {
 namespace {
 
-// The longest pause before a retry. Three pauses exceed 1 s, after which gRPC
-// reconnects to a lost server.
+// The longest pause before a retry. The first three pauses add up to more than
+// 1 s, after which gRPC reconnects to a lost server.
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
 // Retries are safe because TopK is idempotent. If a server dies after a proxy
-// has forwarded part of its response, the proxy has no status to send, and gRPC
-// reports CANCELLED or INTERNAL. The same errors from topkd have a reason.
+// has forwarded part of its response, the proxy sends no status, and gRPC
+// reports CANCELLED or INTERNAL. topkd always sends a reason with these codes.
 bool IsRetried(const Status& status, bool begun) {
   if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {

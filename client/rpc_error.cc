@@ -101,8 +101,8 @@ Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   if (!has_delay || pushback == kDoNotRetry) status.retry_after = pushback;
   if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
       grpc.error_details().empty()) {
-    // topkd always sends details with an error. Without them, a proxy ended the
-    // call because its server died during the response.
+    // topkd always sends details with an error. If they are missing, a proxy
+    // ended the call because its server died during the response.
     status.code = Code::kUnavailable;
     status.reason = kBrokeOff;
     status.message = StrCat("the answer broke off: ", grpc.error_message());

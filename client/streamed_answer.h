@@ -15,8 +15,8 @@ class StreamedAnswer {
   explicit StreamedAnswer(const ExpectedAnswer& expected)
       : expected_(expected) {}
 
-  /// Adds the next message. Returns BAD_ANSWER if the message is out of order
-  /// or empty, or exceeds the rest of its output.
+  /// Adds the next message. Returns BAD_ANSWER if the message is empty or out
+  /// of order, or makes an output too long.
   Status Add(v1::TopKResponseChunk& chunk);
 
   /// Discards all messages. Returns whether any had been added.

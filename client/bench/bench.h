@@ -14,10 +14,10 @@ namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The kind of request. With a mix, the defaults for keys that its lines
-  /// omit.
+  /// The kind of request to send. If there is a mix, the defaults for keys that
+  /// are missing in its lines.
   RequestSpec kind;
-  /// A file; "" = no mix.
+  /// The file with the mix; "" = no mix.
   std::string mix;
   std::string path{BenchPaths().front().name};
   LoadProfile profile;

@@ -7,8 +7,8 @@
 namespace topk::cli {
 namespace {
 
-// Returns the width of the step that contains `value`: values below 128 have a
-// step each, and each higher power of two has 64 steps.
+// Returns the width of the histogram step that contains `value`. The width is 1
+// below 128. Above, each range from a power of two to the next has 64 steps.
 int64_t WidthAt(int64_t value) {
   constexpr int kBits = 7;
   const auto bits =

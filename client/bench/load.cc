@@ -84,7 +84,7 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
       stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
-      // UNAVAILABLE errors from topkd have a reason. Without a reason, the
+      // topkd always sends a reason with UNAVAILABLE. If there is none, the
       // connection failed.
       if (error->code == Code::kUnavailable && error->reason.empty()) {
         ++(IsConnectFailure(*error) ? stats.not_connected : stats.lost);

@@ -74,9 +74,9 @@ struct LoadStats {
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
-  /// The time from the end of the warm-up to the last response. For an open
-  /// loop with a time limit, at least the time until this limit or until the
-  /// load was stopped.
+  /// The time from the end of the warm-up to the last response. An open loop
+  /// with a time limit is also timed after the last response, until the limit
+  /// or until the load was stopped.
   double seconds = 0;
   /// Open loop only. `missed` is the number of requests that were due but not
   /// sent when the load ended. `lag` is the delay of the last request sent, in
@@ -91,8 +91,8 @@ struct LoadResult {
   std::string wrong;
 };
 
-/// Makes calls on one thread per caller until the profile's requests or seconds
-/// are reached. REQUIRES: at least one kind and one caller.
+/// Makes calls on one thread per caller until the number of requests or seconds
+/// in the profile is reached. REQUIRES: at least one kind and one caller.
 LoadResult RunLoad(const LoadOptions& options,
                    const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers,

@@ -182,7 +182,7 @@ const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Returns a flag's type, and its source: an environment variable or the flag.
+// Returns a flag's type, and the environment variable or flag that set it.
 UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
                    char** argv) {
   const CLI::Option* option = FindOption(app, name);

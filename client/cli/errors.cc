@@ -47,9 +47,8 @@ constexpr Row kUnreachable[] = {
      {},
      "the socket does not exist: start a server with topkd --listen "
      "unix:PATH"},
-    // gRPC 1.83 changed the first text to the second.
     {"DNS resolution failed", {}, kUnresolved},
-    {"address lookup failed", {}, kUnresolved},
+    {"address lookup failed", {}, kUnresolved},  // since gRPC 1.83
     {"Failed parsing HTTP/2",
      {},
      "the port does not serve gRPC: use the port of topkd's --listen, not that "

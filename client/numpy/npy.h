@@ -28,9 +28,9 @@ struct NpyArray {
   std::shared_ptr<const void> owner;
 };
 
-/// Returns whether NumPy has a name for a type. Other types are stored as in
-/// ml_dtypes: bf16 as V2, u2 or i2, and types of at most one byte as V1, u1 or
-/// i1, with each element in the lowest bits of a byte.
+/// Returns whether NumPy has a name for a type. As in ml_dtypes, bf16 is stored
+/// as NumPy's type V2, u2 or i2, and other types without a name are stored as
+/// V1, u1 or i1, with each element in the lowest bits of a byte.
 bool HasNpyName(const DTypeInfo& type);
 
 /// Returns the size of a file in bytes, as implied by its header, shape and

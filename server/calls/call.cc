@@ -146,7 +146,7 @@ void Call::RecordEnd(const Status& status) {
   handler_->RecordEnd(status);
 }
 
-// Called by both FinishAndRecordLater() and End(). The second call records.
+// Records the status once FinishAndRecordLater() and End() have both called it.
 void Call::RecordLater() {
   WidenRace();
   if (!has_finished_or_ended_.exchange(true)) return;

@@ -71,9 +71,9 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends a call whose stream has stopped for an unknown cause: the client
-  /// finished sending, the call was cancelled, or its deadline passed. Once the
-  /// cause is known, records `status`, CANCELLED or DEADLINE_EXCEEDED.
+  /// Ends a call whose stream has stopped, and records the final status later,
+  /// when the cause is known: CANCELLED if the call was cancelled,
+  /// DEADLINE_EXCEEDED if its deadline passed, otherwise `status`.
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }

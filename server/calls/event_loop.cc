@@ -81,8 +81,8 @@ void EventLoop::Marker::OnComplete(bool) {
 
 bool EventLoop::AwaitCall() {
   // A new Call object starts to wait only when the arrival of an earlier call
-  // is handled. While the loop is behind, this takes long, so keep more objects
-  // waiting.
+  // is handled. While the loop is behind, arrivals are handled late, so keep
+  // more objects waiting.
   constexpr int kWhenBehind = 512;
   if (awaited_ - arrived_ >= (is_behind_ ? kWhenBehind : pollers_)) {
     return false;
@@ -92,9 +92,9 @@ bool EventLoop::AwaitCall() {
 }
 
 void EventLoop::EndTurn() {
-  // If no Call object waits for a call, the call stays in gRPC, where no limit
-  // counts it. This can happen once all objects that waited when the turn began
-  // are used. Let such calls arrive before reading more from the connections.
+  // If every Call object that was waiting when the turn began has been used,
+  // more calls may be queued inside gRPC, where they count against no limit.
+  // Let them arrive before reading more from the connections.
   const int64_t awaited = marker_.awaited();  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return marker_.Enqueue();
   PollConnections();
@@ -128,11 +128,11 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // After this many events, start a turn and take the oldest event.
+  // After this many events, enqueue the marker and take the oldest event.
   constexpr uint32_t kTurn = 256;
-  // If this many refused calls wait for their last events, take the oldest
-  // event each time. Otherwise a flood of calls that are refused on arrival
-  // would overtake all other events forever.
+  // While at least this many refused calls wait for their last events, always
+  // take the oldest event. Otherwise, a flood of calls that are refused on
+  // arrival would overtake all other events forever.
   constexpr int64_t kMaxRefused = 512;
   CompletionTag* event = nullptr;
   bool ok = false;

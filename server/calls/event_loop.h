@@ -102,8 +102,8 @@ class EventLoop {
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
-  /// Must be called once for each call that ends with a status and without a
-  /// message, and once when such a call is destroyed.
+  /// CountRefused() must be called for each call that ends with a status and
+  /// without a message, and CountDestroyed() when that call is destroyed.
   void CountRefused() { ++refused_; }
   void CountDestroyed() { --refused_; }
 

@@ -21,8 +21,8 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // Memory of an item, excluding its message. Charged because a connection may
 // have 256 streams with 64 empty messages each.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// Up to this many bytes in flight, single-slice messages are not compacted: at
-// most 1024 of them can wait, and each keeps only one receive block.
+// While at most this many bytes are in flight, single-slice messages are not
+// compacted. At most 1024 can wait then, and each keeps only one receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -100,8 +100,8 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next messages of the group. Computes the first ones on this
-  // poller if they are small, otherwise leaves the rest to a worker.
+  // Answers the next messages of the group. If the first of them are small,
+  // computes those on this poller. Otherwise, a worker computes all of them.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
@@ -236,8 +236,7 @@ class GroupCall final : public ServiceCall {
 
   const MakeCodec make_codec_;
   ReadAheadQueue<Item> queue_;
-  // Used only by the consumer. `queue_`, Enqueue() and writes pass this role
-  // from thread to thread.
+  // Used only by the answering sequence, which has one consumer at a time.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

@@ -31,9 +31,9 @@ constexpr int64_t kMaxPollerSlices = 4096;
 constexpr int64_t kMaxPollerMemory = int64_t{96} << 10;
 // A worker charges memory in steps of about this many bytes.
 constexpr int kChargeStep = 64 << 10;
-// Upper bound on the memory of a growing array, in multiples of its content:
-// its capacity doubles, an arena keeps the outgrown arrays, and typed contents
-// are copied once more.
+// Upper bound on the memory of a growing array, as a multiple of its content: 2
+// for the capacity, which doubles, 2 for outgrown arrays, which an arena keeps,
+// and 1 because typed contents are copied once more.
 constexpr int64_t kArrayGrowth = 5;
 
 enum class FieldKind : uint8_t {
@@ -51,9 +51,9 @@ struct Field {
   WireFormatLite::WireType wire_type = {};
   bool repeated = false;
   bool typed = false;  // packed elements count against kMaxTypedBytes
-  // Upper bound on the memory of one occurrence, or of one element of a
-  // repeated number field. Excludes the characters of a text field and the
-  // fields of a message.
+  // Upper bound on the memory of each occurrence of the field, or of each
+  // element if the field is a repeated number. Excludes the characters of a
+  // text field and the fields of a message.
   int64_t memory = 0;
   std::unique_ptr<Fields> fields = nullptr;  // set if kMessage
 };
@@ -173,9 +173,9 @@ Status TooManyNumbers() {
 }
 
 // Reads a message in one pass over its slices. Copies the known fields and runs
-// the generated parser on the copy, because it handles singular fields and
-// oneof members that occur more than once. Copies a singular field with tensor
-// data as an empty field.
+// the generated parser on the copy. The parser handles singular fields and
+// oneof members that occur more than once. A singular field with tensor data is
+// copied as an empty field, so that the parser sets the field.
 class Scanner {
  public:
   // `data` receives the tensor data: the last occurrence of a singular field,
@@ -239,7 +239,7 @@ class Scanner {
     int size = 0;
     if (!input_.ReadVarintSizeAsInt(&size)) return false;
     const int size_bytes = input_.CurrentPosition() - begin;
-    // -1 at the top level of a message of INT_MAX bytes.
+    // BytesUntilLimit() is -1 at the top level of a message of INT_MAX bytes.
     const int left = input_.BytesUntilLimit();
     if (size_bytes > kMaxVarint32 || (left >= 0 && size > left)) return false;
     switch (field.kind) {

@@ -68,8 +68,8 @@ void ServiceCall::OnChange() {
   if (status.ok()) return;
   Interrupt(status);
   // Interrupt() cannot end a stream whose client does not read the responses.
-  // So cancel a revoked stream when the check fails for the second time. A
-  // drain waits for its timeout instead.
+  // So if the caller is still not admitted at the next check, cancel the call.
+  // Do not cancel during a drain, which has its own timeout.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }

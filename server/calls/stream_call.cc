@@ -157,8 +157,8 @@ class StreamCall final : public ServiceCall {
   // the rest to a worker.
   void Proceed(Reader reader) {
     // A poller computes small messages itself, because they are in its core's
-    // cache. With workers alone, 256 MiB took 1.5 times as long. A worker lets
-    // other work run after kTurnNanoseconds.
+    // cache. With workers alone, a stream of 256 MiB took 1.5 times as long. A
+    // worker lets other work run after kTurnNanoseconds.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()
@@ -183,7 +183,7 @@ class StreamCall final : public ServiceCall {
   }
 
   // Sets `item_` to the next message, or `end_` to true after the last message.
-  // Keeps an item that a poller left to this worker. Returns false if this
+  // Does not replace an item that is not processed yet. Returns false if this
   // thread is no longer the consumer: too few messages or bytes have arrived,
   // or the stream was interrupted and this function has called Fail().
   bool NextItem() {
@@ -370,13 +370,12 @@ class StreamCall final : public ServiceCall {
 
   HeldBytes held_;
   ReadAheadQueue<Item> queue_;
-  // Used only by the reading thread. Reads and alarms pass this role on.
+  // Used only by the reading sequence, with at most one read or alarm pending.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
   std::atomic<bool> delayed_ = false;  // the alarm is set; read by Interrupt()
-  // Used only by the consumer, then by the sending thread. `queue_`, Enqueue()
-  // and writes pass this role from thread to thread.
+  // Used only by the computing sequence, which has one consumer at a time.
   std::optional<Item> item_;        // input of the next step
   bool end_ = false;                // all messages were taken
   int64_t received_ = 0;            // bytes

@@ -19,8 +19,8 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a member. Its use_count() is 0 if all other members have been
-  /// destroyed.
+  /// Returns a member, or an empty pointer if all members have been destroyed.
+  /// Check for this with use_count() == 0, because every member is null.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call once.

@@ -231,8 +231,8 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // Fair queueing: before this client's work is done, every other client gets
-  // at most the same amount of work done.
+  // The work that runs until this client's pending work is done. With fair
+  // queueing, no other client adds more to this sum than this client.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

@@ -139,9 +139,9 @@ class WorkQueue {
   // The last time that RunNext() started, or was enqueued while no other
   // RunNext() call was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
-  // Virtual clocks that advance only while jobs run. share_ is the elapsed time
-  // divided by the number of running jobs. thread_time_ is the elapsed time
-  // divided by the number of running jobs per thread, but by at least 1.
+  // Virtual clocks that advance only while jobs run: share_ by the elapsed time
+  // divided by the number of running jobs, thread_time_ by the elapsed time
+  // multiplied by min(1, threads / running jobs).
   double share_ TOPK_GUARDED_BY(mutex_) = 0;
   double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
   Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};

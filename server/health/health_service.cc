@@ -22,9 +22,9 @@ using grpc::health::v1::HealthCheckResponse;
 // Addresses in an IPv6 network with this prefix length count as one client.
 constexpr int kIpv6Prefix = 64;
 
-// A request must arrive within kPatience while at most kMaxPatient calls wait,
-// otherwise within kImpatience. This bounds the memory of the waiting calls.
-// Clients normally send the request with the call.
+// How long a call waits for its request: kPatience if at most kMaxPatient calls
+// are waiting, otherwise kImpatience. This bounds the memory of the waiting
+// calls. Clients normally send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kImpatience{250};

@@ -77,8 +77,8 @@ StepStatus InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
   return ParseInfer(raw_, *model_, regions_, to);
 }
 
-// Serializes the response field by field. Building the message first took as
-// long as computing a small request.
+// Serializes the response field by field, because building a ModelInferResponse
+// took as long as computing a small request.
 grpc::ByteBuffer InferCodec::Write(std::shared_ptr<v1::TopKResponse> response) {
   std::string own;
   own.reserve(256);

@@ -47,8 +47,8 @@ Status Regions::Register(
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
   if (!opened.ok()) {
-    // Open() reports fields of a region that is called `key`. Report the fields
-    // of this request instead.
+    // Convert the fields that Open() reports, e.g. key.offset, to the fields of
+    // this request.
     Status status = opened.status();
     constexpr std::string_view kPrefix = "key.";
     if (status.field == "key.name") status.field = "key";

@@ -209,7 +209,7 @@ class _PemFiles:
         """Reads the files again. Returns whether they have changed. Raises
         ValueError if they are invalid."""
         self._next = time.monotonic() + _RELOAD_SECONDS
-        # A pipe can be read only once.
+        # Reload only regular files, because a pipe can be read only once.
         opener = _open_regular if self.contents else None
         contents = tuple(_read(name, path, opener)
                          for name, path in self._paths)
@@ -293,8 +293,8 @@ class _TokenFile:
 def is_retried(error: TopKError) -> bool:
     """Returns whether another attempt may succeed, after the error's delay."""
     # If a server dies after a proxy has forwarded part of its response, the
-    # proxy ends the stream without a status, which gRPC reports as CANCELLED or
-    # INTERNAL. The same errors from topkd have a reason.
+    # proxy sends no status, and gRPC reports CANCELLED or INTERNAL without a
+    # reason. topkd always sends a reason with these codes.
     return error._may_retry and (
         error.code is grpc.StatusCode.UNAVAILABLE
         or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -495,8 +495,8 @@ class Connection:
         self._connect = connect
         self._lock = threading.Lock()
         self._closed = False
-        # The channel for each limit in _RECEIVED_LIMITS, and for health checks
-        # under 0.
+        # The channel for each limit in _RECEIVED_LIMITS. Key 0 has the channel
+        # for health checks.
         self._routes: Dict[int, Route] = {}
         # All channels, including those with old certificates that calls in
         # flight still use.

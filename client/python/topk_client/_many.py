@@ -88,8 +88,8 @@ class PendingCalls(_Pending):
     def _wait(self, unsent: Deque[Call]) -> bool:
         """If the stream has no unsent call, takes the next request. Returns
         whether the stream has an unsent call now."""
-        # Check before locking: the thread that holds the lock may be in the
-        # caller's iterator, which may wait for the answer to an unsent call.
+        # Check before locking, because the caller's iterator runs with the lock
+        # held, and may block until an unsent call is sent and answered.
         if not unsent:
             with self._taking:
                 try:

@@ -199,8 +199,8 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
     status.code = code.value[0]
     status.message = (details or "").replace(_UNHEALTHY, _DRAINING)
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
-        # The server always sends details. Without them, a proxy ended the call
-        # because its server died during the response.
+        # The server always sends details. If they are missing, a proxy ended
+        # the call because its server died during the response.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
                          f"the answer broke off: {details}", reason=BROKE_OFF)
     error = from_status(status)

@@ -31,12 +31,12 @@ from topk_client.errors import TopKError, bad_answer, from_status
 from topk_client.shared_memory import Region
 from topk_client.specs import Operator, Spec, integer
 
-# Larger tensors are streamed; for smaller ones a single message is faster. The
-# C++ client has a lower limit, as it passes no chunks to another gRPC thread.
+# Larger tensors are streamed. Smaller tensors are faster in a single message.
+# grpcio hands chunks to another thread, so the C++ client has a lower limit.
 _STREAMED_BYTES = 8 << 20
 # Chunks of 1 to 4 MiB are equally fast.
 _CHUNK_BYTES = 2 << 20
-# Upper bound on the bytes around the data in a message.
+# Upper bound on the bytes that a message adds to its data.
 _DATA_FIELDS = 32
 # Tensors up to this size are sent without asking for the server's limit.
 _LARGE_BYTES = 48 << 10
@@ -44,7 +44,7 @@ _LARGE_BYTES = 48 << 10
 _HEAVY_BYTES = 1 << 20
 # The longest input that DirectML allows: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
-# Upper bound on the bytes around the outputs' data in a response.
+# Upper bound on the bytes that a response adds to the data of its outputs.
 _AROUND_DATA = 16 << 10
 # The encoded tag of TopKResult.response.
 _RESPONSE_TAG = topk_pb2.TopKResult.RESPONSE_FIELD_NUMBER << 3 | 2
@@ -377,7 +377,7 @@ class Call:
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
         self.max_message_bytes = head.max_message_bytes + len(self._id)
         # The request without the tensor's elements, and the encoded fields
-        # before the elements. Most requests share them with the head.
+        # before the elements. Most requests reuse those of `head`.
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
@@ -601,8 +601,8 @@ class StreamedAnswer:
         return self._header is not None
 
     def add(self, chunk: topk_pb2.TopKResponseChunk) -> None:
-        """Adds the next message. Raises TopKError BAD_ANSWER if it is out of
-        order, or exceeds the size of an output."""
+        """Adds the next message. Raises TopKError BAD_ANSWER if the message is
+        empty or out of order, or makes an output too long."""
         kind: Any = chunk.WhichOneof("content")
         if (kind == "header") != (self._header is None):
             raise bad_answer("a chunk arrived before the header, or a second "

@@ -68,7 +68,7 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
         grid = grid.reshape((-1,) + (1,) * (rank - 1))
     else:
         rank = grid.ndim
-    # A plain list may hold arrays of any rank, cut along `axis`.
+    # The shards in a flat list are cut along `axis` and may have any rank.
     a_list = rank == 1 and not is_dataset
     question = _shards.Question.of(
         k, axis, None if a_list else rank, largest, order, data_type, servers,
