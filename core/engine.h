@@ -109,7 +109,7 @@ class Engine {
 class TensorStream {
  public:
   /// Starts a stream that Engine::PrepareStream() prepared. `engine` and
-  /// `cancellation` (null = never cancelled) must outlive the stream. After a
+  /// `cancellation`, which may be null, must outlive the stream. After a
   /// cancellation, this function, Feed() and Finish() return CANCELLED.
   static Result<TensorStream> Start(const Engine& engine,
                                     PreparedRequest request,

@@ -62,7 +62,7 @@ class Fold {
   virtual ~Fold() = default;
 
   /// Processes the next bytes of the tensor's data. A chunk may end within an
-  /// element. Ignores padding.
+  /// element. Ignores padding after the last element.
   void Feed(std::span<const std::byte> chunk) {
     chunk = chunk.first(std::min(chunk.size(), missing_));
     missing_ -= chunk.size();

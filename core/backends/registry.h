@@ -16,7 +16,7 @@ namespace topk {
 /// best set that the machine supports.
 inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 
-/// The choice of the backend with the lowest time estimate for each plan.
+/// Chooses the backend with the lowest time estimate for each plan.
 inline constexpr char kAutoBackend[] = "auto";
 
 /// Returns the names of all backends, including those that were not built in,

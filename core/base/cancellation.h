@@ -5,8 +5,8 @@
 
 namespace topk {
 
-/// A thread-safe flag that cancels a computation. Cancellation is permanent, so
-/// a cancelled computation may skip any work: its final check sees the flag.
+/// A thread-safe flag that cancels a computation. It is never reset, so the
+/// computation may skip any work: the caller checks the flag afterwards.
 class Cancellation {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }

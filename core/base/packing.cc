@@ -3,7 +3,7 @@
 // its own byte. Packing does the same steps in reverse.
 //
 // Eight elements of any width take a dozen ordinary instructions and no table,
-// even if elements straddle bytes. This is faster than memory.
+// even if elements straddle bytes. Reading them from memory takes longer.
 #include "core/base/packing.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// The properties of a flag that error messages name.
+/// The properties of a flag that UsageText() needs.
 struct UsageFlag {
   /// CLI11's name for the type of the value, e.g. "INT"; "" for a switch.
   std::string type;

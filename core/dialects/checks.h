@@ -15,7 +15,7 @@ namespace topk {
 
 /// Returns `data_type` as a DType if `allowed` contains it. Otherwise, returns
 /// INVALID_ARGUMENT for the field `field`. The message lists the types that
-/// `owner` allows, and ends with `remedy` if the type is not allowed.
+/// `owner` allows and, unless `data_type` is unspecified, ends with `remedy`.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::string_view remedy = "");

@@ -32,7 +32,7 @@ Status UnknownDialect(int number) {
 }
 
 // If the version is not published, the error suggests the newest version before
-// it, or else the newest of all. For ONNX, it is the opset of the last change.
+// it, or else the newest of all. An ONNX version is an opset that changed TopK.
 Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
                                            int32_t number) {
   const OperatorVersion* use = &dialect.versions.back();

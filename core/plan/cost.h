@@ -19,7 +19,7 @@ struct Cost {
   /// Total CPU time of all threads. Includes zero fill, unpacking, elements
   /// that a stride of 0 repeats, and the fixed cost per slice. On an idle
   /// machine, the bound is at most kCostFactor times the actual time plus
-  /// kCostFloor. Types of 8 bits and less may finish even earlier.
+  /// kCostFloor, except for types of 8 bits and less, which may finish early.
   Size nanoseconds;
 };
 

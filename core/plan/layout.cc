@@ -20,8 +20,8 @@ Status Overflow(std::string_view field) {
                          "the tensor's size exceeds 2^63 - 1 bytes");
 }
 
-// A dimension of a strided tensor. Along it, two coordinates differ by a step
-// of -most .. most. The step changes the position by step * stride.
+// A dimension of a strided tensor. In it, the coordinates of two elements
+// differ by a step of -most .. most, which moves the position by step * stride.
 struct Term {
   int64_t stride;  // > 0
   int64_t most;    // > 0
@@ -32,7 +32,7 @@ struct Term {
 // This is a bounded linear Diophantine equation, as in NumPy's
 // solve_may_share_memory. The depth-first search starts with the greatest
 // stride. A branch is pruned if the smaller strides cannot make the sum 0,
-// given the greatest sum that they reach and their greatest common divisor.
+// given their greatest possible sum and their greatest common divisor.
 class Collisions {
  public:
   // REQUIRES: at least two terms, in ascending order of stride. The sum of
@@ -63,9 +63,9 @@ class Collisions {
   };
 
   // Returns whether the steps of the first `count` terms can be chosen so that
-  // `place` plus their sum is 0. `trivial` means that all steps so far are 0.
-  // Then some remaining step must not be 0, and by symmetry no negative step
-  // needs to be tried for this term.
+  // `place` plus their sum is 0. If all steps so far are 0 (`trivial`), at
+  // least one remaining step must be nonzero, and only steps >= 0 are tried for
+  // this term, because negating all steps of a solution gives another solution.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -100,8 +100,8 @@ class Collisions {
   }
 
   // Returns whether a * x + b * y = wanted has a solution, where a, b and
-  // `wanted` are divided by the gcd of a and b. Every b-th integer x has an
-  // integer y. The range of y bounds x to an interval.
+  // `wanted` are divided by the gcd of a and b. The values of x for which y is
+  // an integer are b apart. The range of y limits x to an interval.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;

@@ -21,7 +21,7 @@
 
 namespace topk::cpu {
 
-/// Reads slices for selections. Not thread-safe.
+/// Feeds adjacent slices to their selections. Not thread-safe.
 template <class Key, bool kFloat>
 class BlockFeed {
  public:
@@ -83,7 +83,7 @@ class BlockFeed {
   // With fewer columns, most bits of a mask word would be unused.
   static constexpr int64_t kMinColumns = 32;
 
-  // Sets bounds_ and returns true if the columns can be compared in place.
+  // Sets bounds_ for FeedInPlace(). Returns false if columns must be copied.
   bool LoadBounds(int64_t width, const Selection<Key>* selections,
                   int64_t step) {
     const Plan& plan = run_.plan;

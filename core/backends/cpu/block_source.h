@@ -109,7 +109,7 @@ class BlockSource {
     }
   }
 
-  // Copies `columns` adjacent slices to the rows from number `row` on.
+  // Copies `columns` adjacent slices to rows, starting at row number `row`.
   void CopyRun(int64_t at, int64_t columns, int64_t length, int64_t row) {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
     const auto copy = [&](int64_t begin, int64_t end) {

@@ -25,9 +25,10 @@ inline int64_t RowsPerBlock(int64_t columns) {
   return std::max(kBlockElements / columns, kMinRows);
 }
 
-/// Calls fn(b, e) for consecutive ranges of at most `block`, until all of
-/// [begin, end) is done or the computation is cancelled. Does not check for
-/// cancellation before the first range. Returns whether all ranges were done.
+/// Calls fn(b, e) for consecutive parts of [begin, end), of at most `block`
+/// items each, until all are done or the computation is cancelled. Does not
+/// check for cancellation before the first part. Returns whether all parts were
+/// done.
 template <class Fn>
 bool ForEachBlock(int64_t begin, int64_t end, int64_t block,
                   const Cancellation* cancellation, const Fn& fn) {

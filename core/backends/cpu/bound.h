@@ -1,12 +1,12 @@
-// Estimates a bound that at least k elements of a row reach. With a good bound,
+// Estimates a lower bound on the k-th greatest key of a row. With a good bound,
 // the scan of the row finds only a few more than k elements.
 //
 // Algorithm: computes the maxima of groups of elements (simd/bound-inl.h), in a
-// whole row of medium length or in a sample of a long row. In a whole row, at
-// least k elements reach the k-th greatest maximum. In a sample of 1/f of the
-// row, the bound is the maximum with a rank somewhat above k / f, which k
-// elements of the row very likely reach. The caller counts these elements, and
-// retries with a lower bound if there are fewer than k.
+// whole row of medium length or in a sample of a long row. In a whole row, the
+// k-th greatest maximum is a lower bound. In a sample of 1/f of the row, the
+// maximum with a rank somewhat above k / f is very likely a lower bound. The
+// caller counts the elements that are not below this maximum, and retries with
+// a lesser maximum if there are fewer than k.
 //
 // Why: without an estimate, a selection gets its first bound late, the bound is
 // poor, and in an ascending row it never helps. A sample of the whole row does
@@ -28,7 +28,7 @@
 
 namespace topk::cpu {
 
-/// The bounds of one row, or of one chunk of a stream.
+/// Estimates bounds for a row, or for a part of a row that arrives in chunks.
 template <class Key, bool kFloat>
 class Bounds {
  public:
@@ -41,8 +41,8 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // The factors of 2 allow for the last doubling of the window, and for a
-    // vector that is copied when it grows.
+    // The first factor of 2 is for the last doubling of the window. The second
+    // is for the old memory of a vector that grows.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
@@ -65,8 +65,8 @@ class Bounds {
       rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
     }
     rank_ = static_cast<int64_t>(std::ceil(rank));
-    // Each chunk has its own groups. Otherwise, the best chunk of a sorted row
-    // would provide all maxima.
+    // Each chunk has its own groups. If all chunks shared groups, the maxima of
+    // a sorted row would all come from its best chunk.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     if (whole) window *= 4;  // independent accumulators
@@ -108,8 +108,8 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of at most this many elements are used whole, because half of such a
-  /// row would not fill a vector for each chunk.
+  /// Rows of at most this many elements are not sampled, because half of such a
+  /// row would be less than one vector per chunk.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   /// In longer rows, the sample is 1 / kFraction of the row, but at least kMin

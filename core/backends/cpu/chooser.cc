@@ -17,14 +17,14 @@ constexpr int64_t kMinTile = 256;
 // The limits on the width of a copied tile. Wider tiles were not faster.
 constexpr int64_t kMinCopied = 16;
 constexpr int64_t kMaxCopied = 128;
-// The maximum number of slices in other tiles: rows, sub-byte columns, and
+// The maximum number of slices in a tile of rows, of sub-byte columns, or of
 // columns that are read in several blocks.
 constexpr int64_t kMaxTile = 1024;
 // The memory budget, in bytes, of a tile of slices that are sorted whole.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
-// The L1 budget, in bytes, of a block of a slice that is copied alone.
+// The L1 budget, in bytes, of a block if slices are copied one at a time.
 constexpr int64_t kRowBytes = int64_t{1} << 14;
-// The approximate number of columns to which narrow tensors are folded.
+// Rows of a narrow tensor are joined into rows of about this many columns.
 constexpr int64_t kFoldWidth = 64;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -33,7 +33,7 @@ int64_t AxisStride(const Plan& plan) {
   return plan.input.strides[static_cast<size_t>(plan.axis)];
 }
 
-// Returns the approximate time per slice, as measured on the slower machine.
+// Returns the approximate time per slice on the slowest machine measured.
 double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
   const auto n = static_cast<double>(DistinctElements(plan));
   const auto k = static_cast<double>(plan.k);
@@ -67,8 +67,8 @@ Algorithm AlgorithmFor(const Plan& plan) {
       return Algorithm::kColumns;
     }
   }
-  // The short-rows kernel handles only a few equal elements, and sub-byte types
-  // have few distinct values.
+  // The short-rows kernel cannot handle many equal elements, so do not use it
+  // if a sub-byte row has more than kEqual elements per distinct value.
   constexpr int64_t kEqual = 16;
   const DTypeInfo& type = InfoOf(plan.dtype);
   const bool repeats = type.packed() && plan.n > kEqual << type.bits;
@@ -268,8 +268,8 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The memory, in bytes, that a stream may always use. The limit is lower for
-  // a single slice, because collecting it gains little.
+  // The memory, in bytes, that a stream may always use. The limit is lower if
+  // slices arrive one by one, because collecting their elements gains little.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
   if (plan.slices() == 0) return plan.n;
@@ -295,7 +295,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // A fold that a poller thread may feed must not enter an arena.
+    // A poller thread must not block. A fold that it may feed uses one thread.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
     // Slices with different outer indices arrive one after another.

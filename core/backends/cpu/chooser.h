@@ -77,8 +77,8 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
-/// Returns the smallest k for which slices are copied to rows even if kColumns
-/// supports them, because too many elements would enter the state of a column.
+/// Returns the smallest k for which copying slices to rows is faster than
+/// kColumns, because too many elements would enter the state of a column.
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to

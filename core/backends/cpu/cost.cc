@@ -66,8 +66,8 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
          (type.packed() ? 15 : 0);
 }
 
-// Returns the fixed time per slice, in nanoseconds: an upper bound for short
-// rows of equal elements, which take the slower path for long rows.
+// Returns an upper bound on the fixed time per slice, in nanoseconds. The worst
+// case is a short row of equal elements, which takes the path for long rows.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
@@ -99,7 +99,7 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
 Cost FoldCost(const Plan& plan, int threads, double task) {
   Cost cost = CostOfOutputs(plan);
   cost.working_bytes = FoldBytes(plan, threads, task);
-  // Add the zero fill of the new memory for the selections of all columns.
+  // Add the time to zero the memory for the selections of all columns.
   constexpr int64_t kCandidateBytes = 24;
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
@@ -114,7 +114,7 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
-  // A chunk may complete the buffered rows, and with them all columns.
+  // In the worst case, the chunk completes the buffered rows and all columns.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

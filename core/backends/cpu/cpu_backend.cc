@@ -1,8 +1,8 @@
 // The CPU backend: chooses the algorithm for a plan, and whether to run it on
 // the calling thread or in parallel on oneTBB's threads.
 //
-// Results do not depend on how the work is split, because the order is total
-// (selection.h).
+// Results do not depend on how the work is split, because ties are resolved by
+// index (selection.h).
 //
 // Tests: conformance/, unit/long_slices_test.cc.
 #include "core/backends/cpu/cpu_backend.h"

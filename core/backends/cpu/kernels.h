@@ -35,9 +35,8 @@ struct ShortRows {
 inline constexpr int64_t kVectorBytes = 64;
 
 /// The state of adjacent columns: the k best keys of each column so far, best
-/// first, and their indices. The data of a block of columns is stored together.
-/// The limits of all columns follow the blocks. Only the kernel reads the
-/// limits.
+/// first, and their indices. They are stored in blocks of columns, followed by
+/// the limit of each column, which only the kernel uses (simd/columns-inl.h).
 template <class Key>
 struct ColumnState {
   /// The number of columns in a block.
@@ -70,7 +69,7 @@ struct ColumnState {
   }
 };
 
-/// The number of positions that Scan may write after those that it found.
+/// Scan may write up to this many unspecified positions after its results.
 inline constexpr int64_t kScanSlack = 128;
 /// The maximum k and n for SelectShortRows.
 inline constexpr int64_t kShortK = 16;
@@ -91,16 +90,16 @@ struct Kernels {
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
-  /// Distributes the elements to groups and updates the greatest key of each
-  /// group. At least r elements reach BoundFrom() of the r-th greatest maximum,
-  /// if that maximum is the key of a number. NaNs are not counted. Ignores a
-  /// remainder that does not fill a vector. REQUIRES: `groups` fills whole
-  /// vectors of kVectorBytes.
+  /// Divides the elements into groups, and raises `maxima` to the greatest key
+  /// of each group. If m is the r-th greatest of the maxima, at least r
+  /// elements have keys >= BoundFrom(m), unless m is below the keys of all
+  /// numbers. Ignores a remainder that does not fill a vector. REQUIRES:
+  /// `groups` fills whole vectors of kVectorBytes.
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);
 
-  /// Returns a key that exactly k of the keys reach or, if ties prevent that,
-  /// the k-th greatest key. REQUIRES: 1 <= k <= count.
+  /// Returns a threshold t such that exactly k of the keys are >= t. If ties
+  /// prevent this, returns the k-th greatest key. REQUIRES: 1 <= k <= count.
   Key (*kth)(const Key* keys, int64_t count, int64_t k);
 
   /// Writes the positions, in order, of the elements whose keys exceed their
@@ -121,8 +120,8 @@ struct Kernels {
 
   /// Updates the state with `count` axis positions, which are `pitch` elements
   /// apart and have `state.columns` elements each. Their indices are first,
-  /// first + 1, ... REQUIRES: the indices below k come first, because they fill
-  /// the state. Null for keys of 8 and 16 bits.
+  /// first + 1, ... REQUIRES: the indices 0 .. k - 1 come first, because they
+  /// initialize the state. Null for keys of 8 and 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);

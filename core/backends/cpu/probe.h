@@ -49,7 +49,7 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
       if (bound == static_cast<Key>(sign - 1)) --bound;  // -0 passes like +0
       return {bound >= sign ? sign : kOnes, bound, nan};
     }
-    // For SMALLEST, the elements below the complement pass.
+    // For SMALLEST, keys are complemented: elements below ~bound pass.
     Key below = std::clamp(static_cast<Key>(~bound), lowest,
                            static_cast<Key>(highest + 1));
     if (below == sign) --below;  // -0 fails like +0
@@ -58,8 +58,8 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   }
 }
 
-/// Converts a maximum of Kernels::raise_maxima to a bound. All elements whose
-/// maxima are at least `maximum` reach this bound.
+/// Converts a maximum of Kernels::raise_maxima to a bound: the keys of all
+/// elements that raise_maxima ranks at `maximum` or higher are >= this bound.
 template <class Key, bool kFloat>
 Key BoundFrom(const SortKeyEncoder<Key, kFloat>& encoder, Key maximum) {
   // For SMALLEST, raise_maxima ranks -0 before +0, although they are equal.

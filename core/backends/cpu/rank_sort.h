@@ -64,7 +64,7 @@ std::span<const Ranked<Key>> SortByRank(
     std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
     const Cancellation* cancellation = nullptr) {
   const auto count = static_cast<int64_t>(items.size());
-  // Sort by key - lowest, with digits that are as even as possible.
+  // Sort by key - lowest, and divide its bits evenly among the digits.
   Key lowest = items[0].key;
   Key highest = items[0].key;
   const auto widen = [&](int64_t begin, int64_t end) {
@@ -86,8 +86,8 @@ std::span<const Ranked<Key>> SortByRank(
   const int digit = passes > 0 ? (bits + passes - 1) / passes : 1;
   const size_t buckets = size_t{1} << digit;
   const auto mask = static_cast<Key>(buckets - 1);
-  // Each pass moves items between pieces. Several pieces can therefore count
-  // only for the next pass, but one piece can count for all passes at once.
+  // With one piece, count the digits for all passes at once. With several
+  // pieces, count before each pass, because a pass moves items between pieces.
   const auto sets = static_cast<size_t>(pieces > 1 ? pieces : passes);
   std::array<uint32_t, sizeof(Key) << kFewBits> few;  // avoids an allocation
   std::vector<uint32_t> many;

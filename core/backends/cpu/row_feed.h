@@ -61,7 +61,7 @@ struct Stretch {
   }
 };
 
-/// A bound from the previous row, because consecutive rows are often similar.
+/// A bound from the previous row. Consecutive rows are often similar.
 template <class Key>
 struct Hint {
   std::optional<Key> bound;
@@ -76,8 +76,8 @@ class RowFeed {
  public:
   using Selections = std::span<Selection<Key>>;
 
-  /// `kernels` and `encoder` must outlive this object. Up to `patience`
-  /// reselections per row are attributed to chance.
+  /// `kernels` and `encoder` must outlive this object. After `patience`
+  /// reselections, the rest of a piece is sampled for a better bound.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           int64_t patience = 8)
@@ -172,8 +172,8 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Reads with the bounds of a sample until k elements exceed one of them, or
-  // else without a bound. Returns the bound that held, if any.
+  // Reads the row with ever lower bounds from a sample until k elements exceed
+  // the bound, or else without a bound. Returns the bound that held, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -210,7 +210,7 @@ class RowFeed {
       held.exceeding += selection.Exceeding(bound);
     }
     // This many reselections imply that k elements exceeded the bound. If fewer
-    // do now, the elements have changed, and retrying might never end.
+    // exceed it now, the elements changed, and retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;
@@ -221,10 +221,11 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads once, even if too many elements exceed the bound. A piece that runs
-  // out of patience is probably ascending, so the rest of the piece gets a
-  // better bound from a sample. A single piece overwrites `bounds` with the
-  // sample, because the bound of the whole row has already held.
+  // Reads the row once, even if too many elements exceed the bound. A piece
+  // that reselects `patience` times is probably ascending, so the rest of the
+  // piece gets a better bound from a new sample. A single piece replaces the
+  // sample in `bounds`, which is not needed again: Try() accepts a bound after
+  // so many reselections.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
@@ -241,10 +242,10 @@ class RowFeed {
   }
 
   // Returns the hint for the next row: the bound that held, or nullopt if too
-  // many elements exceeded it. If more elements exceeded it than necessary, the
-  // hint is raised to the bound that k elements plus a few standard deviations
-  // exceeded. The hint is not raised otherwise, because similar rows would keep
-  // raising it until it fails.
+  // many elements exceeded it. If far more than k elements exceeded it, returns
+  // a higher bound instead, exceeded by k elements plus a margin of a few
+  // standard deviations. Small raises are avoided, because similar rows would
+  // keep raising the hint until it fails.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

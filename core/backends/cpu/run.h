@@ -41,7 +41,7 @@ struct Run {
   const SortKeyEncoder<Key, kFloat>& encoder;
   const std::byte* tensor;
   const Outputs& outputs;
-  const Cancellation* cancellation;  ///< null = never
+  const Cancellation* cancellation;  ///< may be null
   int64_t first = 0;  ///< the number of the first element of `tensor`
 
   /// Returns the address of the element with this number.

@@ -39,10 +39,10 @@ namespace topk::cpu {
 /// radix select.
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
-/// Returns a key that exactly k of the keys reach, or else the k-th greatest
-/// key. `kernel` is Kernels::kth, which may return a different key of this
-/// kind. Returns 0 only if the k-th greatest key is 0. Returns an arbitrary key
-/// if cancelled.
+/// Returns a threshold t such that exactly k of the keys are >= t or, if ties
+/// prevent this, the k-th greatest key. `kernel` is Kernels::kth, which may
+/// return a different threshold. Returns 0 only if the k-th greatest key is 0.
+/// Returns an arbitrary key if cancelled.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -93,9 +93,9 @@ class Selection {
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
   /// Creates an empty selection. The buffer holds at most min(n, k + slack)
-  /// candidates of 17 to 24 bytes each. A larger `slack` >= k takes more memory
-  /// but reselects less often. After a cancellation (null = never), the
-  /// candidates may not be the best. All other guarantees hold.
+  /// candidates. A larger `slack` >= k takes more memory but reselects less
+  /// often. After a cancellation, the candidates may not be the best. All other
+  /// guarantees hold.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
@@ -107,8 +107,8 @@ class Selection {
   /// Returns an upper bound on the memory of a selection, in bytes.
   static Size Bytes(int64_t k, int64_t slack, int64_t n) {
     const Size room = std::min(Size(k) + slack, Size(n));
-    // Small vectors double their size, and use both allocations while they
-    // copy.
+    // Small vectors double their size. While a vector grows, its old and its
+    // new memory exist together.
     return sizeof(Selection) + (room + std::min(2 * room, Size(kMuch)) + 16) *
                                    (sizeof(Key) + sizeof(Element));
   }
@@ -117,7 +117,7 @@ class Selection {
   const Cancellation* cancellation() const { return cancellation_; }
 
   /// Offers an element with its bits, because several bit patterns may share a
-  /// key (-0 and +0, NaNs). REQUIRES: indices ascend, including merged ones.
+  /// key (-0 and +0, NaNs). REQUIRES: `index` exceeds those of all candidates.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);

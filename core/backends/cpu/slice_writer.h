@@ -24,8 +24,8 @@ class SliceWriter {
  public:
   /// All arguments must outlive this object. Sorts a slice in `pieces` parallel
   /// pieces. If there are several, the caller must be in an arena of the
-  /// backend, which limits the number of threads. After a cancellation (null =
-  /// never), slices are written in part or not at all.
+  /// backend, which limits the number of threads. `cancellation` may be null.
+  /// After a cancellation, slices are written in part or not at all.
   template <bool kFloat>
   SliceWriter(const Plan& plan, const Outputs& outputs,
               const Kernels<Key, kFloat>& kernels, int64_t pieces,

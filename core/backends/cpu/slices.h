@@ -80,8 +80,8 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Returns whether a tile's outputs are computed as rows and then copied to
-  // their places. The short-rows kernel writes only rows. It is also faster to
-  // write several whole columns together.
+  // their places. The short-rows kernel can write only rows. If a tile has
+  // whole columns, writing their outputs together is faster.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;
@@ -195,8 +195,8 @@ class SliceRunner {
     return std::span(selections_).first(size);
   }
 
-  // Merges the selections of slice `number` of the tile, and writes the result
-  // as slice `slice`.
+  // Merges the selections of a slice, which are group `number` of selections_,
+  // and writes the result as slice `slice`.
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)

@@ -45,8 +45,8 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
   }
 }
 
-/// Returns the plan of a tensor whose elements were unpacked to bytes. The
-/// encoder must still be that of `plan`.
+/// Returns the plan of a tensor whose elements were unpacked to bytes. Its type
+/// is kU8, but the elements still need the encoder of `plan`.
 inline Plan UnpackedPlan(const Plan& plan) {
   Plan unpacked = plan;
   unpacked.dtype = DType::kU8;

@@ -1,9 +1,9 @@
 // Chooses a device for each plan, and declines plans that no device can run.
 //
-// Results equal those of the CPU backend, because the order of an item is
-// unique in its slice (items.h).
+// Results equal those of the CPU backend, because no two items of a slice have
+// the same sort key (items.h).
 //
-// Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
+// Tests: unit/cuda_*_test.cc and, on a device, those with the CTest label gpu.
 #include "core/backends/cuda/cuda_backend.h"
 
 #include <algorithm>

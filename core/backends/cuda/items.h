@@ -1,5 +1,5 @@
-// An item represents an element. Its order is a number that is unique in its
-// slice. Every correct selection by order therefore returns the same items,
+// An item represents an element. Its order is its sort key, which is unique in
+// its slice. Every correct selection by order therefore returns the same items,
 // regardless of the number of threads and the treatment of equal keys.
 //
 // Limited to C++17, because it is compiled for host and device.
@@ -55,8 +55,8 @@ struct ItemTypes {
   static constexpr int kHalf = static_cast<int>(8 * sizeof(Bits));
   static_assert(sizeof(Order) == 2 * sizeof(Bits));
 
-  /// Returns the order of an element: the key above the inverted index. Of two
-  /// equal keys, the key with the lower index has the greater order.
+  /// Returns the order of an element: the key in the upper half, the inverted
+  /// index in the lower half. Equal keys rank by ascending index.
   TOPK_HOST_DEVICE static Order OrderOf(const KeyRule& rule, Bits bits,
                                         int64_t index) {
     const Bits key = KeyOf<Bits>(rule, bits);
@@ -64,7 +64,7 @@ struct ItemTypes {
            static_cast<Order>(static_cast<Bits>(~static_cast<Bits>(index)));
   }
 
-  /// Returns an order by index alone. The lowest index has the greatest order.
+  /// Returns an order that ranks items by index alone, the lowest index first.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
   /// Returns the index that `order` contains. If `arrangement` is kByIndex,

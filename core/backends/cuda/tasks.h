@@ -57,10 +57,10 @@ Method ChooseSort(int64_t slices, int64_t count);
 std::string_view NameOf(Method method);
 
 /// Items of some slices on the device, with the shape [slices, count]. An item
-/// consists of an order and the bits of its element. Orders are unique in a
-/// slice, and items with greater orders rank first (items.h). Elements of up to
-/// 4 bytes have 8-byte orders and 4-byte bits. Wider elements have 16-byte
-/// orders and 8-byte bits.
+/// consists of its sort key (its order, see items.h) and the bits of its
+/// element. Items with greater orders rank first, and no two items of a slice
+/// have the same order. Elements of up to 4 bytes have 8-byte orders and 4-byte
+/// bits. Wider elements have 16-byte orders and 8-byte bits.
 struct ItemArrays {
   void* orders = nullptr;
   void* bits = nullptr;

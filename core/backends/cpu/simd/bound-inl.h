@@ -1,16 +1,16 @@
-// Finds bounds that at least k elements reach, without sorting.
+// Finds lower bounds on the k-th greatest key without sorting.
 //
-// RaiseMaxima distributes elements to groups and keeps the greatest key of each
-// group. Why: the r greatest maxima are r different elements, so at least r
-// elements reach the r-th greatest maximum. This bound is cheap to find, and
-// the distribution costs one instruction more than computing the keys.
-// RaiseMaxima is applied to whole rows of medium length, and to samples of long
-// rows.
+// RaiseMaxima divides the elements into groups and keeps the greatest key of
+// each group. Why: the r greatest maxima are the keys of r different elements,
+// so the r-th greatest maximum is a lower bound on the r-th greatest key. This
+// bound is cheap: updating the maxima takes one instruction more than computing
+// the keys. RaiseMaxima is applied to whole rows of medium length, and to
+// samples of long rows.
 //
-// Kth halves the range of keys until exactly k keys reach its middle. Why: a
-// vectorized pass over n keys takes n / 16 comparisons, and random keys are
-// separated after about log2(n) passes. No input needs more passes than a key
-// has bits, so there is no bad order and no bad pivot.
+// Kth halves the range of keys until exactly k keys are at or above its middle.
+// Why: a vectorized pass over n keys takes n / 16 comparisons, and random keys
+// are separated after about log2(n) passes. No input needs more passes than a
+// key has bits, so there is no bad order and no bad pivot.
 //
 // Tests: unit/kernels_test.cc.
 #if defined(TOPK_SIMD_BOUND) == defined(HWY_TARGET_TOGGLE)
@@ -74,8 +74,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const int64_t whole = count - count % kLanes;
-  // The remainder, padded with zeros. Zeros never reach the middle, which is at
-  // least 1.
+  // The remainder, padded with zeros, which are below `middle`.
   alignas(kVectorBytes) Key rest[kLanes] = {};
   Key low = keys[0];
   Key high = keys[0];
@@ -100,7 +99,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
     high = std::max(high, high_lanes[i]);
   }
   const auto rests = hn::Load(d, rest);
-  while (low < high) {  // at least k keys reach low, fewer reach high + 1
+  while (low < high) {  // at least k keys are >= low, fewer are > high
     const Key range = static_cast<Key>(high - low);
     const Key middle = static_cast<Key>(low + range / 2 + range % 2);
     const auto below = hn::Set(d, static_cast<Key>(middle - 1));

@@ -1,12 +1,12 @@
 // Selects along an axis that is not the last, for a small k. Each lane of a
 // vector processes one column.
 //
-// Algorithm: the state has k levels, best first. A level has a key and an index
-// for every column. The elements of an axis position are compared with the
-// limits, one vector of columns at a time. A limit is the number that the key
-// of the last level encodes. If any element of a vector is better, the whole
-// vector is inserted: in each column, a level keeps its element, takes the new
-// element, or takes the element of the level above.
+// Algorithm: the state has k levels. Level j has the j-th best key of every
+// column so far, and the index of that key. The elements of an axis position
+// are compared with the limits, one vector of columns at a time. A limit is the
+// number that the key of the last level encodes. If any element of a vector is
+// better, the whole vector is inserted: in each column, a level keeps its
+// element, takes the new element, or takes the element of the level above.
 //
 // Why: loads are contiguous even in narrow tensors. A vector without better
 // elements costs one comparison, and most vectors have none if n is large
@@ -42,9 +42,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Inserts a vector of keys into the `levels` best levels of their columns, and
-/// drops the last level. `keys` and `indices` point to the first level. Returns
-/// the keys of the new last level.
+/// Inserts a vector of keys into the first `levels` levels, so that each column
+/// keeps its best keys. `keys` and `indices` point to the first level. Returns
+/// the new keys of the last level.
 template <class Key, class V>
 HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   const Tag<Key> d;

@@ -44,7 +44,7 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   };
   int64_t i = 0;
   int64_t found = 0;
-  // Scans whole words of elements up to `end`. Returns whether there was room.
+  // Scans whole words up to `end`. Returns false if `positions` is full.
   const auto look = [&](int64_t end) HWY_ATTR {
     for (; i + kWord <= end; i += kWord) {
       if (found + kScanSlack > room) return false;

@@ -3,9 +3,9 @@
 // Algorithm: the row is divided into at least 2k groups, and the greatest key
 // of each group is computed in registers. The k-th greatest of these maxima is
 // a lower bound for the k best elements. A second pass over the row, now in L1,
-// finds the elements that reach the bound: k and a few more. These are sorted
-// by counting or, for keys of 32 bits in vectors of 16 lanes, by a network
-// (sort_few-inl.h).
+// finds the elements that are not below the bound: k and a few more. These are
+// sorted by counting or, for keys of 32 bits in vectors of 16 lanes, by a
+// network (sort_few-inl.h).
 //
 // Why: no branch depends on the data except for rows with many equal elements,
 // no element moves twice, and rows do not wait for each other. Three changes
@@ -13,8 +13,8 @@
 // prefetching the next rows, and sorting the candidates of two rows together.
 //
 // When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads from
-// L1 and about 100 ns per row, or 60 ns with the network. If more than kMax
-// elements reach the bound, the row takes the path for long rows.
+// L1 and about 100 ns per row, or 60 ns with the network. If the second pass
+// finds more than kMax elements, the row takes the path for long rows.
 //
 // Tests: unit/kernels_test.cc, conformance/.
 #if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
@@ -69,7 +69,7 @@ class ShortRowSelector {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   /// The maximum number of candidates of a row.
   static constexpr int64_t kMax = 32;
-  /// The maximum number of groups: two per selected element, in whole vectors.
+  /// The maximum number of groups: two per selected element, or one per lane.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
   /// Whether the network sorts the candidates.
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
@@ -89,8 +89,8 @@ class ShortRowSelector {
     alignas(kVectorBytes) Key limits[kLanes];
   };
 
-  // Not a member, because its references would keep the encoder out of
-  // registers.
+  // Creates a network for each use. As a member, the network would hold
+  // references that keep the encoder out of registers.
   RowNetwork<Key, kFloat> network() const {
     return {encoder_, vector_encoder_, rows_};
   }
@@ -146,7 +146,7 @@ class ShortRowSelector {
     return found;
   }
 
-  /// For each row, finds a bound that at least k of its elements reach.
+  /// Finds a lower bound on the k-th greatest key of each row.
   void FindBounds(const std::byte* elements, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     if constexpr (kNetwork) {
@@ -165,7 +165,7 @@ class ShortRowSelector {
     }
   }
 
-  /// Returns a bound that at least k elements reach.
+  /// Returns a lower bound on the k-th greatest key of a row.
   Key Bound(const std::byte* elements) {
     const int64_t k = rows_.k;
     // Use the smallest number of vectors that has 2k groups.
@@ -209,7 +209,7 @@ class ShortRowSelector {
         return vector_encoder_.template KeysFromBelow<false>(x);
       });
     }
-    // The k-th greatest maximum is the least maximum that fewer than k exceed.
+    // Find the k-th greatest maximum: the least maximum whose rank is below k.
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
     V ranks[kVectors];
     for (int v = 0; v < kVectors; ++v) {

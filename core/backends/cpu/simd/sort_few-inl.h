@@ -104,7 +104,7 @@ class RowNetwork {
       : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
 
   /// Sets the limits of kCount rows. The limit of a row is the k-th greatest of
-  /// its group maxima, so at least k elements reach it. NaNs are not counted.
+  /// its group maxima, so at least k elements are not below it. Ignores NaNs.
   /// There are kLanes groups, or 2 * kLanes if k is more than half of kLanes.
   template <int64_t kCount, class Slots>
   void FindLimits(const std::byte* elements, Slots* slots) const {
@@ -150,7 +150,7 @@ class RowNetwork {
     }
   }
 
-  /// Returns a mask of the elements, out of 64, that reach the limits of a row.
+  /// Returns a mask of the elements, out of 64, that are not below the limits.
   HWY_INLINE uint64_t Word(const std::byte* elements,
                            const Key* row_limits) const {
     const D d;

@@ -101,9 +101,9 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
-  /// Returns approximate keys, which are cheaper. They do not exceed the true
-  /// keys, except for -0 with SMALLEST, which is greater by one (see
-  /// BoundFrom()). NaNs with the sign bit set are below all numbers.
+  /// Returns approximate keys, which are cheaper to compute. They do not exceed
+  /// the true keys, except that for SMALLEST, the key of -0 is too high by one
+  /// (see BoundFrom()). NaNs with the sign bit set are below all numbers.
   template <bool kLargest>
   HWY_INLINE V KeysFromBelow(V bits) const {
     if constexpr (!kFloat) {
@@ -131,9 +131,9 @@ class VectorEncoder {
     }
   }
 
-  /// Returns a mask of the elements that may exceed the keys of the limits: all
-  /// that do, and all NaNs. Takes two instructions. Computing a key takes nine.
-  /// REQUIRES: floats have 32 or 64 bits.
+  /// Returns a mask of the elements whose keys exceed the keys given to
+  /// Limit(), and of all NaNs. Takes two instructions. Computing a key takes
+  /// nine. REQUIRES: floats have 32 or 64 bits.
   HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
     if constexpr (kFloat) {
       // Not Gt(): a comparison with a NaN is false.

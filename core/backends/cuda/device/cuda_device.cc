@@ -5,7 +5,7 @@
 // two events, so that a stream waits for the other only if both use that
 // memory.
 //
-// Tests: the label gpu.
+// Tests: those with the CTest label gpu.
 #include "core/backends/cuda/device/cuda_device.h"
 
 #include <cuda_runtime_api.h>

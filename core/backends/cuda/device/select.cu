@@ -1,7 +1,7 @@
-// Selects and sorts items (items.h) with CUB's algorithms. Orders are unique in
-// a slice, so CUB's undefined treatment of equal keys does not matter.
+// Selects and sorts items (items.h) with CUB. The sort keys in a slice are
+// unique, so CUB's undefined treatment of equal keys does not matter.
 //
-// Tests: unit/cuda_*_test.cc on the host, the label gpu on a device.
+// Tests: unit/cuda_*_test.cc and, on a device, those with the CTest label gpu.
 #include <cub/device/device_batched_topk.cuh>
 #include <cub/device/device_for.cuh>
 #include <cub/device/device_radix_sort.cuh>
@@ -226,9 +226,9 @@ class Selector {
     });
   }
 
-  // CUB is faster with 32-bit lengths. These suffice: ChooseMethod() chooses a
-  // sort if k is more than a quarter of the slice, so `length` is at most about
-  // one chunk.
+  // CUB is faster with 32-bit lengths. These suffice: `length` is at most a
+  // chunk plus k carried items, and ChooseMethod() returns kTopK only if k is
+  // at most a quarter of `length`.
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
         ::cuda::stream_ref{place_.stream},
