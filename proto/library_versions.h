@@ -1,5 +1,5 @@
-// Differences between the supported versions of gRPC (1.51 and later) and
-// protobuf (3.21 and later). Only server/grpc_workarounds/ has others.
+// Hides the differences between versions of gRPC (1.51 and later) and protobuf
+// (3.21 and later). Only server/grpc_workarounds/ has other version checks.
 #pragma once
 
 #include <google/protobuf/arena.h>
@@ -63,7 +63,7 @@ void UseCertificates(
 }
 
 /// Returns TLS options for a server whose certificate comes from `provider`. If
-/// `roots` is true, so do the authorities for client certificates.
+/// `roots` is true, `provider` also supplies the client CA certificates.
 template <class Options = grpc::experimental::TlsServerCredentialsOptions>
 Options MakeServerTlsOptions(
     const std::shared_ptr<grpc::experimental::CertificateProviderInterface>&

@@ -102,7 +102,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   log->info("max file descriptors: {}", descriptors);
   (void)sd_notify(0, "READY=1");
   int received = WaitFor(signals);
-  // Other servers reload their configuration on SIGHUP, so do not exit.
+  // Do not exit on SIGHUP: operators may send it to reload the configuration.
   for (; received == SIGHUP; received = WaitFor(signals)) {
     log->info(
         "Hangup: ignored; certificate and token files are reloaded when they "
@@ -146,7 +146,7 @@ int Check(const CommandLine& line) {
   return 0;
 }
 
-// Runs `topkd hash-token`: prints the token file line of a token on stdin.
+// Runs `topkd hash-token`: reads a token and prints a line for the token file.
 int PrintTokenLine(const std::string& name) {
   const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
   const Result<std::string> line = HashTokenLine(name, token);

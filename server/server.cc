@@ -195,7 +195,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   grpc::channelz::experimental::InitChannelzService();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  // gRPC's own handlers use separate polling threads. One is enough.
+  // gRPC's built-in services have their own polling threads. One is enough.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
@@ -272,8 +272,8 @@ void Server::Drain(std::chrono::milliseconds delay,
                                std::min(deadline, Clock::now() + kMaxLate));
   }
 
-  // Step 3. All calls must have ended before gRPC begins to shut down, because
-  // gRPC may keep a call that arrives during the shutdown until the deadline.
+  // Step 3. Wait for all calls to end before gRPC begins to shut down: a call
+  // that arrives during the shutdown may stay open until the deadline.
   services.admission().Close();
   do {
     calls.streams().Notify();

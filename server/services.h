@@ -29,9 +29,9 @@ namespace topk {
 class Services {
  public:
   /// Fractions of the memory for requests in flight and for gRPC's receive
-  /// buffers. The buffers have more, because they also hold messages that are
-  /// not admitted yet, and gRPC ends calls without a message if the buffers run
-  /// out. Some bytes count against both. The rest is for the process itself.
+  /// buffers. The buffers get more, because they also hold messages that are
+  /// not admitted yet, and gRPC resets calls without an error message if they
+  /// run out. Some bytes count for both. The rest is for the process itself.
   static constexpr double kInflightMemory = 0.25;
   static constexpr double kReceiveMemory = 0.6;
 

@@ -41,11 +41,11 @@ class AdmissionController {
   Status AdmitCall(const grpc::ServerContext& context, AdmittedCall& admitted);
 
   /// Admits a request whose message has `bytes` bytes. Counts the message
-  /// against the caller's rate limit, then adds `bytes` + `own_bytes` to
-  /// `charge`. Returns RESOURCE_EXHAUSTED with reason RATE_LIMITED if the rate
-  /// limit is exceeded. For other errors, see InFlightLimiter::Charge::Add().
-  /// If the bytes do not fit, the message still counts against the rate limit,
-  /// because it was received anyway.
+  /// against the caller's rate limit, then adds `bytes` and the request's other
+  /// memory, `own_bytes`, to `charge`. Returns RESOURCE_EXHAUSTED with reason
+  /// RATE_LIMITED if the rate limit is exceeded. For other errors, see
+  /// InFlightLimiter::Charge::Add(). If the bytes do not fit, the message still
+  /// counts against the rate limit, because it was received anyway.
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 

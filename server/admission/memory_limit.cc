@@ -11,8 +11,8 @@
 namespace topk {
 namespace {
 
-// Returns the minimum of `limit` and the limits in `file` of each cgroup folder
-// of `controller`. If there is no limit, the file has a word such as "max".
+// Returns the lowest of `limit` and the limits that the cgroups of `controller`
+// set in `file`. A file without a limit contains a word such as "max".
 int64_t MinLimit(int64_t limit, const std::string& controller,
                  const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {

@@ -312,9 +312,8 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Sets the options not set by a flag from their environment variables, or else
-// from the config file. (With its own support for variables, CLI11 2.4 ignores
-// invalid values.)
+// Sets each option without a flag from its environment variable, or else from
+// the config file. CLI11 2.4 can read variables too, but ignores invalid ones.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {

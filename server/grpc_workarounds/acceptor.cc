@@ -34,13 +34,13 @@ constexpr int kMaxOpenedLater = 8;
 // How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
-// The longest that Stop() accepts connections that are already waiting.
+// How long Stop() may continue to accept connections that are already waiting.
 constexpr std::chrono::milliseconds kMaxStopTime{500};
 constexpr std::string_view kUnix = "unix:";
 
-// Returns the lowest descriptor that connections must not use. The kernel
-// always hands out the lowest free descriptor, so a connection gets this one
-// only if all lower ones are in use.
+// Returns the first descriptor of the range that connections must not use. The
+// kernel always hands out the lowest free descriptor, so a connection gets one
+// in this range only if all lower descriptors are in use.
 int FirstReserved() {
   const auto max =
       static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
@@ -142,8 +142,8 @@ void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  // After any other error, the socket may be in use: its backlog may be full,
-  // or it may not be a stream socket.
+  // If connect() fails with an error other than ECONNREFUSED, the socket may be
+  // in use: its backlog may be full, or it may not be a stream socket.
   if (fd >= 0 && connect(fd, address.get(), address.size) != 0 &&
       errno == ECONNREFUSED) {
     unlink(path.c_str());
@@ -236,7 +236,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
         const int failure = errno;
         error_ = std::strerror(failure);
         // This machine lacks the address, e.g. because IPv6 is disabled. The
-        // name's other addresses suffice.
+        // other addresses of the host name suffice.
         if (fd < 0 && (failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL)) {
           continue;
         }

@@ -57,10 +57,10 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  /// Listens on host:port or unix:path. Port 0 picks a free port. Both 0.0.0.0
-  /// and [::] stand for all IPv4 and IPv6 addresses. `mode` is the file mode of
-  /// a Unix socket. Connections are not accepted before Start(). Returns false
-  /// if the address cannot be bound; error() then returns the reason.
+  /// Listens on host:port or unix:path. Port 0 picks a free port. 0.0.0.0 and
+  /// [::] each mean all IPv4 and IPv6 addresses. `mode` is the file mode of a
+  /// Unix socket. Connections are not accepted before Start(). Returns false if
+  /// the address cannot be bound; error() then returns the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
   /// Like Listen() above, for the server that `builder` builds.
@@ -97,8 +97,8 @@ class Acceptor {
  private:
   class Socket;
 
-  // Accepts at most `max` connections, and rejects others meanwhile. Returns
-  // the number accepted, or nullopt if out of resources.
+  // Accepts connections until `max` are admitted, none is waiting, or too many
+  // were rejected. Returns the number admitted, or nullopt if out of resources.
   std::optional<int> Accept(const Socket& socket, int max);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);

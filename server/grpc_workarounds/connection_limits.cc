@@ -63,7 +63,7 @@ bool ConnectionReplacement::Admit(int fd) {
     sweep_at_ = 2 * open_.size() + 64;
   }
   if (max_ > 0) {
-    // Allow max_ disconnected connections, because gRPC closes them soon.
+    // Allow max_ more connections that are disconnected: gRPC closes them soon.
     if (open_.size() >= 2 * max_) return false;
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);

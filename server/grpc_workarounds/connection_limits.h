@@ -22,8 +22,8 @@ rlim_t DescriptorLimit();
 /// connections open therefore cannot lock out others. Not thread-safe.
 class ConnectionReplacement {
  public:
-  /// Returns the limit for side listeners: 64, or a sixteenth of the file
-  /// descriptor limit if that is lower.
+  /// Returns the limit for the health and admin listeners: 64, or a sixteenth
+  /// of the file descriptor limit if that is lower.
   static size_t Default();
 
   /// 0 = no limit.

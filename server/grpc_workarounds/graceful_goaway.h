@@ -16,16 +16,16 @@ namespace topk {
 
 /// Sends a graceful GOAWAY on all open connections. The server still serves
 /// calls that clients send before they receive it; clients send later calls to
-/// other servers. Returns false if this gRPC does not export the function.
+/// other servers. Returns false if gRPC exports no function for this purpose.
 inline bool SendGoaways(grpc::Server& server) {
   // A grpc_server is a pointer to grpc_core::Server.
   using Function = void (*)(grpc_server*);
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
-  // gRPC's internal functions crash outside an ExecCtx, which no public header
-  // declares. A byte buffer creates an ExecCtx to release its slices, so call
-  // the function from the release callback of a slice.
+  // gRPC's internal functions crash if the thread has no ExecCtx, a class that
+  // no public header declares. A byte buffer creates an ExecCtx to release its
+  // slices, so call `function` from the release callback of a slice.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

@@ -4,7 +4,7 @@
 // Versions: measured with 1.83.
 // Test: tests/quality/grpc_current.sh --only bench, with and without
 // GRPC_EXPERIMENTS=event_engine_listener.
-// Delete when both take the same time, or gRPC lacks the experiment.
+// Delete when both runs take the same time, or gRPC removes the experiment.
 #pragma once
 
 #include <cstdlib>

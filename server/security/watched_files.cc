@@ -42,7 +42,8 @@ Status WatchedFiles::Read(Snapshot& snapshot) const {
 }
 
 // Returns numbers that change whenever a file changes. Returns an empty vector
-// if a file is missing, or so new that a write could keep its timestamps.
+// if a file is missing, or was changed so recently that another change might
+// leave its timestamps the same.
 std::vector<int64_t> WatchedFiles::Stamps() const {
   constexpr std::time_t kMaxTimestampUnit = 2;  // seconds, on FAT
   std::vector<int64_t> stamps;

@@ -30,7 +30,7 @@ class BusGuard {
   BusGuard(const BusGuard&) = delete;
   BusGuard& operator=(const BusGuard&) = delete;
 
-  /// Returns whether this range is guarded. False if kMax others already were.
+  /// Returns false if kMax other ranges were already guarded at construction.
   bool guards() const { return slot_ < kMax; }
 
   /// Returns whether an access found a missing page. From that page on, the

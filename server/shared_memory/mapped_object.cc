@@ -63,7 +63,7 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
   if (fd < 0) return CannotOpen(name, field, errno);
   struct stat info {};
   const int failed = fstat(fd, &info);
-  // The last owner may be a poller, which must not unmap gigabytes.
+  // The last owner may be a poller, so unmap large objects on another thread.
   std::shared_ptr<MappedObject> object(
       new MappedObject(fd, info, access), [](MappedObject* unowned) {
         std::unique_ptr<MappedObject> owned(unowned);

@@ -62,7 +62,7 @@ class MappedObject {
   /// range.
   bool Read(int64_t offset, std::span<std::byte> to) const;
 
-  /// Returns whether the first `bytes` bytes have existed since Map().
+  /// Returns false if the object has shrunk below `bytes` bytes since Map().
   bool StillHas(int64_t bytes) const;
 
  private:

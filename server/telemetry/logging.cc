@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Prefix of a message that is a JSON object with fields for the line. Clients
-// cannot choose the first byte of any other message.
+// Marks a message that is a JSON object with fields for the line. Clients
+// cannot forge it, because no other message begins with text from a client.
 constexpr char kFieldsMark = '\x1e';
 
 // Writes a line of text or a JSON object. Messages cannot forge lines, because

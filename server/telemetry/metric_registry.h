@@ -43,8 +43,8 @@ class MetricRegistry final : public prometheus::Collectable {
   }
 
   /// Computes the value of a series. Called at each scrape on a thread of the
-  /// HTTP server. Everything that the function refers to must outlive this
-  /// server. A counter's value must never decrease.
+  /// HTTP server, so everything that the function refers to must outlive the
+  /// HTTP server. A counter's value must never decrease.
   using Value = std::function<double()>;
   void AddGauge(const std::string& name, const std::string& help, Value value,
                 const prometheus::Labels& labels = {}) {

@@ -16,9 +16,9 @@ namespace topk {
 namespace {
 
 // Each civetweb thread serves one connection at a time. An idle connection
-// occupies a thread until the timeout, so a scrape waits up to one second for
-// every kHttpThreads idle connections ahead of it. At most kHttpThreads +
-// kQueue connections have file descriptors; kBacklog more wait in the kernel.
+// occupies a thread until the timeout, so a scrape behind n idle connections
+// waits up to n / kHttpThreads seconds. At most kHttpThreads + kQueue
+// connections have file descriptors; kBacklog more wait in the kernel.
 constexpr int kHttpThreads = 32;
 constexpr int kQueue = 32;
 constexpr int kBacklog = 64;

@@ -220,9 +220,9 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
 
 // Waits for the call to end, and cancels it if time runs out at exit. While the
 // server runs, its pollers drive the call, and this thread only checks for
-// completion. A thread that blocks in gRPC would take a fifth of all events
-// from the pollers (measured with gRPC 1.51) and wake a poller for each. At
-// exit, there are no pollers, so this thread blocks in gRPC.
+// completion. If this thread blocked in gRPC, it would receive a fifth of the
+// pollers' events (measured with gRPC 1.51) and have to wake a poller for each
+// event. At exit, there are no pollers, so this thread blocks in gRPC.
 void SpanExporter::Await(grpc::ClientContext& context,
                          const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kNoPause{0};

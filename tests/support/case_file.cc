@@ -106,7 +106,7 @@ class Reader {
       if (width < 64) bits &= (uint64_t{1} << width) - 1;
       if (IsNumber(type, bits, value)) return bits;
     }
-    // The type must represent the number exactly.
+    // A type this wide is an integer type, which cannot represent the number.
     if (width > 16) Fail("not a value of the type: " + text);
     return SearchedBits(type, value, text);
   }
@@ -176,7 +176,7 @@ class Reader {
     return value;
   }
 
-  // Searches the bits of a float of at most 16 bits. NaN becomes a quiet NaN.
+  // Tries all bits of a float of at most 16 bits. Returns a quiet NaN for NaN.
   uint64_t SearchedBits(int type, long double value,
                         const std::string& text) const {
     const size_t width = ElementBits(type);

@@ -32,7 +32,7 @@ struct Case {
   /// File and line, for error messages.
   std::string where;
   v1::TopKRequest request;
-  /// The expected data. Not set for `oracle` and for errors.
+  /// The expected data. Not set if the line expects `oracle` or an error.
   std::optional<std::string> values;
   std::optional<std::string> indices;
   /// The expected error; "" if none.

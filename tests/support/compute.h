@@ -37,7 +37,7 @@ Status FeedInPieces(const std::string& data, const NextPiece& next,
   return {};
 }
 
-/// Like FeedInPieces(), for a fold.
+/// Like FeedInPieces(), but feeds the pieces to `fold`.
 inline void FoldInPieces(const std::string& data, const NextPiece& next,
                          Fold& fold) {
   (void)FeedInPieces(data, next, [&](std::span<const std::byte> piece) {

@@ -1,4 +1,4 @@
-// Random requests that cover the whole contract.
+// Generates random requests that cover the whole API.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,7 @@ class HostDevice final : public cuda::Device {
   std::atomic<int64_t> reserved_ = 0;
 };
 
-// The memories that a task has declared it uses.
+// The memory that a call of Lane::Select() declares.
 class Uses {
  public:
   explicit Uses(std::initializer_list<Memory*> uses) : uses_(uses) {}

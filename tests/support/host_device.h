@@ -19,8 +19,8 @@ struct HostDeviceOptions {
 };
 
 /// Returns a simulated device. Aborts if a task accesses memory that it did not
-/// declare, if memory outlives its lane, or if a lane uses more memory than it
-/// reserved. Returns elements in an unusual order if the order is unspecified.
+/// declare, if memory outlives the Lane that allocated it, or if a Lane exceeds
+/// its reservation. Chooses an unusual order where the order is unspecified.
 std::unique_ptr<cuda::Device> MakeHostDevice(
     const HostDeviceOptions& options = {});
 

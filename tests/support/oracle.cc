@@ -17,7 +17,7 @@ static_assert(std::numeric_limits<long double>::digits >= 64,
 constexpr int kInvalid = 3;
 constexpr int kExhausted = 8;
 constexpr int kUnimplemented = 12;
-// 2^63 - 1. Products up to 2^64 are exact, so comparisons with this are too.
+// 2^63 - 1. A long double is exact up to 2^64, so products compare correctly.
 constexpr long double kMaxSize = 9223372036854775807.0L;
 // DirectML's limit.
 constexpr long double kMaxBufferElements = 4294967295.0L;
@@ -694,7 +694,7 @@ constexpr long double kNf4[] = {-1.0L,
                                 0.7229568362236023L,
                                 1.0L};
 
-// Calls `fn` with the number, byte and position in the byte of each bit.
+// Calls `fn(b, byte, bit)`: bit b of element i is bit `bit` of byte `byte`.
 template <class Fn>
 void ForEachBit(int data_type, size_t i, Fn fn) {
   const size_t width = ElementBits(data_type);

@@ -314,7 +314,7 @@ def unknown_methods(attacker):
             attacker.count(client, streams)
 
 
-# The poller of the second listener also reads the first one's connections.
+# The health listener's poller also reads connections of the main listener.
 @attack(rounds=20000, seconds=4, processes=4, longest=0.5,
         flags=("--health-listen=127.0.0.1:0",))
 def calls_refused_on_arrival(attacker):

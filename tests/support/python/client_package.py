@@ -22,7 +22,7 @@ PACKAGE = topk_stubs.ROOT / "client" / "python"
 
 
 def _make(folder):
-    # An editable install has stubs of its own in the source folder.
+    # Skip stubs that an editable install has put in the source folder.
     shutil.copytree(PACKAGE / "topk_client", folder / "topk_client",
                     ignore=shutil.ignore_patterns("_stubs"))
     make = runpy.run_path(str(PACKAGE / "make_stubs.py"))["make_stubs"]

@@ -81,7 +81,7 @@ def order(array, name, axis, k, largest, by_index):
     index = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
     if x.dtype.kind == "f":
         nan = np.isnan(x)
-        # -x of a zero is a zero, and NumPy's sort treats -0 and +0 as equal.
+        # -x may change a zero's sign, but NumPy's sort treats -0 and +0 alike.
         value = np.where(nan, 0, -x if largest else x)
         keys = (index, value, ~nan if largest else nan)
     else:
