@@ -22,7 +22,7 @@ Status BadAnswer(std::string_view field, std::string_view message);
 /// has accepted it. Does not check whether the right elements were selected.
 class ExpectedAnswer {
  public:
-  /// The tensor of `request` does not need a data source.
+  /// Ignores the data of the tensor, which may be missing.
   explicit ExpectedAnswer(const v1::TopKRequest& request);
 
   /// Returns OK, or BAD_ANSWER with the response's field, its value and the

@@ -41,7 +41,7 @@ class Histogram {
   std::vector<Step> Steps() const;
 
  private:
-  // The number of values in each non-empty step, by the step's lowest value.
+  // Maps the lowest value of each non-empty step to its number of values.
   std::map<int64_t, int64_t> counts_;
   int64_t count_ = 0;
   int64_t max_ = 0;

@@ -46,7 +46,8 @@ void SetK(const v1::KInput& k, Outline& outline);
 /// Returns INVALID_ARGUMENT for a missing K.
 Status MissingK(std::string_view field, std::string_view owner);
 
-/// Returns INVALID_ARGUMENT for an attribute that version `since` added.
+/// Returns INVALID_ARGUMENT for an attribute that was added in version `since`
+/// and that the older `version` does not have.
 Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
                        const OperatorVersion& version, int since);
 

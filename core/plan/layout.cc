@@ -99,9 +99,10 @@ class Collisions {
            terms_[0].stride / divisor <= terms_[1].most;
   }
 
-  // Returns whether a * x + b * y = wanted has a solution, where a, b and
-  // `wanted` are divided by the gcd of a and b. The values of x for which y is
-  // an integer are b apart. The range of y limits x to an interval.
+  // Returns whether a * x + b * y = wanted has a solution in the ranges of x
+  // and y. `divisor` is the gcd of the strides, and `wanted` is already divided
+  // by it. The range of y limits x to [low, high]. y is an integer for every
+  // b-th x.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;

@@ -91,8 +91,8 @@ struct Limits {
 
 /// The layout that a request specifies for an output.
 struct OutputRequest {
-  /// The field that error messages name, e.g. "directml.output_value". This is
-  /// the input's shape if the request has no description of the output.
+  /// The name of the field to report in errors, e.g. "directml.output_value".
+  /// If the request does not describe the output, the shape of the input.
   std::string field = "tensor.shape";
   /// In elements. Empty means contiguous.
   std::vector<int64_t> strides;

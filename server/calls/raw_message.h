@@ -60,8 +60,8 @@ inline bool NeedsWorker(const StepStatus& step) { return !step.has_value(); }
 /// low because two bytes on the wire can need a hundred bytes of memory once
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
-/// Maximum size of a message that a poller reads, without its tensor data.
-/// Larger messages need a worker.
+/// The largest message that a poller parses, not counting tensor data. Larger
+/// messages are left to a worker.
 inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.

@@ -10,8 +10,8 @@
 
 namespace topk {
 
-/// The response for one shard, or a merged response, with the parameters of the
-/// request that a response does not contain.
+/// The response for one shard, or a merged response. Also has the parameters of
+/// the request, because a response does not contain them.
 struct PartialAnswer {
   /// Must have both outputs, packed. For a shard that is shorter than k, send a
   /// request with the shard's length as k.

@@ -32,7 +32,7 @@
 
 namespace topk::cpu {
 
-/// Cuts the data of a tensor into whole units. Chunks may end within a unit.
+/// Splits data that arrives in chunks of any size into units of equal size.
 class UnitCutter {
  public:
   /// REQUIRES: 1 <= unit <= 8.

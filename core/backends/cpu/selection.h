@@ -166,7 +166,7 @@ class Selection {
     bounded_ = false;
   }
 
-  /// The bound that the keys of new candidates must exceed if bounded().
+  /// If bounded(), keys of new candidates must be greater than bound().
   bool bounded() const { return bounded_; }
   Key bound() const { return bound_; }
 
@@ -209,7 +209,8 @@ class Selection {
     bounded_ = proven_.bounded;
     bound_ = proven_.bound;
   }
-  /// Returns a bound that `rank` candidates exceed, or fewer in case of ties.
+  /// Returns a bound that is exceeded by `rank` candidates, or by more if keys
+  /// are equal.
   /// REQUIRES: 1 <= rank <= size(); no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(

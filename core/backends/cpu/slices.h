@@ -79,9 +79,10 @@ class SliceRunner {
 
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
-  // Returns whether a tile's outputs are computed as rows and then copied to
-  // their places. The short-rows kernel can write only rows. If a tile has
-  // whole columns, writing their outputs together is faster.
+  // Returns whether the outputs of a tile are first written to a buffer as
+  // rows. Outputs that are not rows need this for the short-rows kernel, which
+  // can write only rows, and for whole columns, because copying the outputs of
+  // a tile together is faster.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;

@@ -44,8 +44,8 @@ class ShortRowSelector {
       : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
   /// Selects from `count` <= kRows rows. Stops at a row that needs the path for
-  /// long rows. Returns the number of rows done. Each step is done for all rows
-  /// before the next step, because the steps of one row depend on each other.
+  /// long rows. Returns the number of rows done. Performs each step on all rows
+  /// before the next step, so that the CPU overlaps the rows' computations.
   int64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;

@@ -92,7 +92,8 @@ class VectorEncoder {
     }
   }
 
-  /// Returns a mask of the keys that several bit patterns share.
+  /// Returns a mask of the keys that encode more than one bit pattern: those of
+  /// zeros and of NaNs.
   HWY_INLINE hn::Mask<D> Shared(V keys) const {
     const D d;
     if constexpr (!kFloat) return hn::FirstN(d, 0);
