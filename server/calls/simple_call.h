@@ -21,8 +21,8 @@ using SimpleAnswer =
                          const Caller& caller)>;
 
 /// Adds a method whose messages hold no tensors. `nanoseconds` is the CPU time
-/// of `answer`. A poller calls `answer` if `nanoseconds` is 0 and the message is
-/// small, otherwise a worker does. The service must outlive the router.
+/// of `answer`. A poller calls `answer` if `nanoseconds` is 0 and the message
+/// is small, otherwise a worker does. The service must outlive the router.
 void AddSimpleMethod(CallRouter& router, TopKService& service,
                      const std::string& path, SimpleAnswer answer,
                      int64_t nanoseconds);
