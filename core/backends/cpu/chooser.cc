@@ -327,7 +327,7 @@ int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
 }
 
 std::string_view NameOf(const Schedule& schedule) {
-  constexpr std::array<std::array<std::string_view, 4>, 5> kNames = {{
+  static constexpr std::array<std::array<std::string_view, 4>, 5> kNames = {{
       {"nothing"},
       {"short-rows", "", "short-rows-copied"},
       {"scan", "scan-split", "scan-copied", "scan-copied-split"},

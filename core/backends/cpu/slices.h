@@ -68,7 +68,7 @@ class SliceRunner {
       }
     }
     constexpr int64_t kLarge = int64_t{16} << 20;  // 2 ms
-    if (SelectionBytes(plan_, schedule_) >= kLarge) {
+    if (!selections_.empty() && SelectionBytes(plan_, schedule_) >= kLarge) {
       DeferFree(
           std::make_unique<decltype(selections_)>(std::move(selections_)));
     }
