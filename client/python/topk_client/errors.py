@@ -17,43 +17,34 @@ _DRAINING = "the server is draining: its health check reports NOT_SERVING"
 # Longer delays are a server's mistake or an attack, so they are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-_OTHER_NAME = ("the server's certificate has another name: pass "
-               "tls_server_name")
-_UNRESOLVED = ("the host name of the target cannot be resolved; the target is "
-               "HOST:PORT")
 # A server with too many connections also closes new ones before the handshake.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
-_USE_TLS = ("the server may require TLS (pass tls=True or tls_ca)" +
-            _OR_TOO_MANY)
-_USE_CERTIFICATE = ("the server may require a client certificate (pass "
-                    "tls_cert and tls_key)" + _OR_TOO_MANY)
-_NO_TLS = "the server does not use TLS: leave out the tls arguments"
-_PASS_AUTHORITY = (
-    "pass the authority that signed the server's certificate: tls_ca")
 # gRPC reports the cause of a failed connection as text only. Each entry has a
-# part of that text, whether the client uses TLS (None = either), and a hint.
+# pattern of that text, whether the client uses TLS (None = either), and a hint.
+# OpenSSL and BoringSSL word the same errors differently.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),
     ("No such file or directory", None,
      "the socket does not exist: start a server with topkd --listen unix:PATH"),
-    ("DNS resolution failed", None, _UNRESOLVED),
-    ("address lookup failed", None, _UNRESOLVED),  # since gRPC 1.83
+    # The second text is that of gRPC 1.83 and later.
+    ("DNS resolution failed|address lookup failed", None,
+     "the host name of the target cannot be resolved; the target is HOST:PORT"),
     ("Failed parsing HTTP/2", None,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"),
-    # OpenSSL and BoringSSL word these errors differently.
-    ("wrong version number", True, _NO_TLS),
-    ("WRONG_VERSION_NUMBER", True, _NO_TLS),
-    ("certificate verify failed", True, _PASS_AUTHORITY),
-    ("CERTIFICATE_VERIFY_FAILED", True, _PASS_AUTHORITY),
-    ("Hostname Verification Check failed", True, _OTHER_NAME),
-    ("is not in peer certificate", True, _OTHER_NAME),
-    ("Socket closed", True, _USE_CERTIFICATE),
-    ("Socket closed", False, _USE_TLS),
-    ("Connection reset", True, _USE_CERTIFICATE),
-    ("Connection reset", False, _USE_TLS),
+    ("wrong version number|WRONG_VERSION_NUMBER", True,
+     "the server does not use TLS: leave out the tls arguments"),
+    ("certificate verify failed|CERTIFICATE_VERIFY_FAILED", True,
+     "pass the authority that signed the server's certificate: tls_ca"),
+    ("Hostname Verification Check failed|is not in peer certificate", True,
+     "the server's certificate has another name: pass tls_server_name"),
+    ("Socket closed|Connection reset", True,
+     "the server may require a client certificate (pass tls_cert and tls_key)" +
+     _OR_TOO_MANY),
+    ("Socket closed|Connection reset", False,
+     "the server may require TLS (pass tls=True or tls_ca)" + _OR_TOO_MANY),
 ]
 
 
@@ -108,8 +99,8 @@ def add_hint(error: TopKError, *, tls: bool, has_token: bool) -> TopKError:
     """Sets the error's hint and returns the error. `tls` and `has_token` tell
     whether the client uses TLS and a token."""
     if error.code is grpc.StatusCode.UNAVAILABLE:
-        error.hint = next((hint for text, over_tls, hint in _HINTS
-                           if text in error.message
+        error.hint = next((hint for pattern, over_tls, hint in _HINTS
+                           if re.search(pattern, error.message)
                            and over_tls in (None, tls)), "")
     elif error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
         error.hint = "check the target, or pass a longer timeout"
