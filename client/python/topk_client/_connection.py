@@ -23,7 +23,7 @@ import grpc
 
 from topk_client._dtypes import Array
 from topk_client._stubs import health_pb2, topk_pb2
-from topk_client.errors import TopKError, add_hint, from_rpc, from_trailers
+from topk_client.errors import TopKError, add_hint, from_rpc
 from topk_client.messages import (Answer, ArrayLike, Call, Request,
                                   StreamedAnswer, parse)
 from topk_client.specs import OpenVINO
@@ -356,16 +356,8 @@ class Route:
         self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
 
     def error(self, rpc: Any) -> TopKError:
-        return self._with_hint(from_rpc(rpc, self.max_message_bytes))
-
-    def error_of_status(self, code: grpc.StatusCode, details: Optional[str],
-                        trailers: Any) -> TopKError:
-        """Converts the code, details and trailers of a call."""
-        return self._with_hint(from_trailers(code, details, trailers,
-                                             self.max_message_bytes))
-
-    def _with_hint(self, error: TopKError) -> TopKError:
-        return add_hint(error, tls=self._tls, has_token=self._has_token)
+        return add_hint(from_rpc(rpc, self.max_message_bytes), tls=self._tls,
+                        has_token=self._has_token)
 
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,

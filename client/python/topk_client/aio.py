@@ -43,13 +43,14 @@ class _End:
 
     def __init__(self, call: Any, route: Route) -> None:
         self._route = route
-        self._status: Any = None
+        self._status: Optional[grpc.aio.AioRpcError] = None
         call.add_done_callback(self._note)
 
     def _note(self, call: Any) -> None:
-        async def read() -> Any:
-            return (await call.code(), await call.details(),
-                    await call.trailing_metadata())
+        async def read() -> grpc.aio.AioRpcError:
+            return grpc.aio.AioRpcError(
+                await call.code(), grpc.aio.Metadata(),
+                await call.trailing_metadata(), await call.details(), "")
 
         # The status has arrived, so read() does not suspend. Read it now,
         # before gRPC can replace it.
@@ -65,11 +66,9 @@ class _End:
     def error(self, rpc: Exception) -> Optional[TopKError]:
         """Converts an error of gRPC. Returns None if the server had already
         ended the stream with OK."""
-        if self._status is None:
-            return self._route.error(rpc)
-        if self._status[0] == grpc.StatusCode.OK:
+        if self._status and self._status.code() == grpc.StatusCode.OK:
             return None
-        return self._route.error_of_status(*self._status)
+        return self._route.error(self._status or rpc)
 
 
 class Client(Connection):

@@ -7,9 +7,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-# The reason of the error for an incomplete answer. Never set by a server.
-BROKE_OFF = "ANSWER_BROKE_OFF"
-CODES = {code.value[0]: code for code in grpc.StatusCode}
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 # gRPC's text for a server whose health check reports NOT_SERVING, and the text
 # that replaces it.
 _UNHEALTHY = "backend unhealthy"
@@ -149,7 +147,7 @@ def _add_detail(error: TopKError, detail: Any) -> None:
 
 def from_status(status: status_pb2.Status) -> TopKError:
     """Converts a google.rpc.Status. Ignores corrupt details."""
-    error = TopKError(CODES.get(status.code, grpc.StatusCode.UNKNOWN),
+    error = TopKError(_CODES.get(status.code, grpc.StatusCode.UNKNOWN),
                       status.message)
     for detail in status.details:
         try:
@@ -170,17 +168,21 @@ def _add_pushback(error: TopKError, milliseconds: str) -> None:
                                 _MAX_RETRY_DELAY_SECONDS) or None
 
 
-def from_trailers(code: grpc.StatusCode, details: Optional[str],
-                  trailers: Any, max_message_bytes: int) -> TopKError:
-    """Converts the status of a call: its code, its message, and the details in
-    its trailing metadata. `max_message_bytes` is the channel's limit for
-    received messages."""
+def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
+    """Converts an exception of gRPC: grpc.RpcError, grpc.aio.AioRpcError, or
+    the KeyError that grpc.aio raises for an undefined status code.
+    `max_message_bytes` is the channel's limit for received messages."""
+    if isinstance(rpc, KeyError):
+        return TopKError(grpc.StatusCode.UNKNOWN,
+                         f"the server ended the call with status {rpc}, which "
+                         "there is not")
+    code, details = rpc.code(), rpc.details()
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and (
             details or "").endswith(f" vs. {max_message_bytes})"):
         return bad_answer("a message longer than any response to the request: "
                           f"{details}")
     status = status_pb2.Status()
-    metadata = {key: value for key, value in trailers or ()}
+    metadata = {key: value for key, value in rpc.trailing_metadata() or ()}
     encoded = metadata.get("grpc-status-details-bin")
     try:
         status.ParseFromString(encoded or b"")
@@ -193,19 +195,9 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
         # The server always sends details. Without them, a proxy ended the call
         # because its server died during the response.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
-                         f"the answer broke off: {details}", reason=BROKE_OFF)
+                         f"the answer broke off: {details}",
+                         reason="ANSWER_BROKE_OFF")  # no server sends it
     error = from_status(status)
     if "grpc-retry-pushback-ms" in metadata:
         _add_pushback(error, str(metadata["grpc-retry-pushback-ms"]))
     return error
-
-
-def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
-    """Converts an exception of gRPC: grpc.RpcError, grpc.aio.AioRpcError, or
-    the KeyError that grpc.aio raises for an undefined status code."""
-    if isinstance(rpc, KeyError):
-        return TopKError(grpc.StatusCode.UNKNOWN,
-                         f"the server ended the call with status {rpc}, which "
-                         "there is not")
-    return from_trailers(rpc.code(), rpc.details(), rpc.trailing_metadata(),
-                         max_message_bytes)
