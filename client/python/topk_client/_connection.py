@@ -48,14 +48,14 @@ _LONGEST_PAUSE = 2.0
 _RECONNECT_MILLISECONDS = 10_000
 # The range of a server's message size limit, in bytes. Protobuf does not
 # support larger messages.
-_MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
+_MIN_LIMIT, _MAX_LIMIT = 1024, 2**31 - 1
 # gRPC limits received messages per channel, not per call, and allocates a
 # message before the client sees any of it. So each call uses the channel with
 # the smallest of these limits, in bytes, that allows its largest possible
 # response. gRPC rejects a larger response as soon as it has read the length.
 # The numbers are not round, so that gRPC's error for such a response differs
 # from a server's error for a request above its limit.
-_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
+_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [_MAX_LIMIT]
 # The timeout of calls without a timeout: one year, which gRPC can represent.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
@@ -608,9 +608,7 @@ class Connection:
                        timeout: Optional[float], metadata: Metadata) -> Answer:
         attempts = self._attempts(timeout, metadata)
         call = Call(request)
-        if self._must_ask(call, attempts):
-            await self._ask_limit(attempts)
-        limit = self._limit or MAX_LIMIT
+        limit = await self._limit_for(attempts, call)
         streamed = call.is_streamed(stream, limit)
         make: Any = call.chunks if streamed else call.message
         while True:
@@ -630,23 +628,19 @@ class Connection:
                 pause = attempts.pause_after(error)
             await self._sleep(pause)
 
-    def _must_ask(self, call: Call, attempts: Attempts) -> bool:
-        """Returns whether to query the server's message size limit first."""
-        return (self._limit is None and call.is_large()
-                and not attempts.asked)
-
-    async def _ask_limit(self, attempts: Attempts) -> None:
-        attempts.asked = True
-        try:
-            self._learn_limit(await self._capabilities(
-                Attempts(self._max_attempts, attempts.seconds(),
-                         attempts.metadata)))
-        except TopKError as error:
-            # Ignored: the call itself will succeed, or report its own error.
-            if error.code == grpc.StatusCode.UNIMPLEMENTED:
-                self._limit = MAX_LIMIT
-
-    def _learn_limit(self, capabilities: topk_pb2.Capabilities) -> None:
-        """Stores the server's message size limit for all calls."""
-        told = capabilities.limits.max_message_bytes or MAX_LIMIT
-        self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)
+    async def _limit_for(self, attempts: Attempts, call: Call) -> int:
+        """Returns the server's message size limit in bytes. Queries it before
+        the first large message, and stores it for all calls."""
+        if self._limit is None and call.is_large() and not attempts.asked:
+            attempts.asked = True
+            try:
+                capabilities = await self._capabilities(
+                    Attempts(self._max_attempts, attempts.seconds(),
+                             attempts.metadata))
+                told = capabilities.limits.max_message_bytes or _MAX_LIMIT
+                self._limit = min(max(told, _MIN_LIMIT), _MAX_LIMIT)
+            except TopKError as error:
+                # Ignored: the call itself will succeed, or report its error.
+                if error.code == grpc.StatusCode.UNIMPLEMENTED:
+                    self._limit = _MAX_LIMIT
+        return self._limit or _MAX_LIMIT

@@ -1,19 +1,20 @@
 """The asyncio client: topk_client.Client with awaitable calls."""
 
 import asyncio
+import functools
 from typing import (Any, AsyncGenerator, AsyncIterable, Awaitable, Iterable,
                     Iterator, Optional, Tuple, TypeVar, Union)
 
 import grpc
 import grpc.aio
 
-from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     Route, pair_of, topk_request)
+from topk_client._connection import (Attempts, Connection, Metadata, Route,
+                                     pair_of, topk_request)
 from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls, in_thread
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (Answer, ArrayLike, Call, Request,
+from topk_client.messages import (Answer, ArrayLike, Request,
                                   StreamedAnswer, parse)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
@@ -138,12 +139,7 @@ class Client(Connection):
         asynchronous iterable."""
         attempts = self._attempts(timeout, metadata)
         pending = AsyncPendingCalls(_each(requests))
-
-        async def limit_for(call: Call) -> int:
-            if self._must_ask(call, attempts):
-                await self._ask_limit(attempts)
-            return self._limit or MAX_LIMIT
-
+        limit_for = functools.partial(self._limit_for, attempts)
         try:
             while unsent := await pending.begin():
                 route = self._route(unsent[0].max_message_bytes)
