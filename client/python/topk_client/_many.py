@@ -15,12 +15,6 @@ from topk_client._connection import Route
 from topk_client.errors import TopKError, bad_answer
 from topk_client.messages import Answer, Call
 
-async def in_thread(function: Any, argument: Any) -> Any:
-    """Calls function(argument) on another thread, so that a large copy does not
-    block the event loop."""
-    return await asyncio.get_running_loop().run_in_executor(
-        None, function, argument)
-
 
 class _Pending:
     """Calls without a response, in order. Thread-safe: gRPC reads requests on a
@@ -162,7 +156,8 @@ class AsyncPendingCalls(_Pending):
             call = unsent[0]
             try:
                 limit = await limit_for(call)
-                message = ((await in_thread(call.message, limit))
+                # A large copy must not block the event loop.
+                message = ((await asyncio.to_thread(call.message, limit))
                            if call.is_heavy() else call.message(limit))
             except Exception as mistake:
                 self._mistake = mistake

@@ -11,7 +11,7 @@ import grpc.aio
 from topk_client._connection import (Attempts, Connection, Metadata, Route,
                                      pair_of, topk_request)
 from topk_client._dtypes import Array
-from topk_client._many import AsyncPendingCalls, in_thread
+from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
 from topk_client.messages import (Answer, ArrayLike, Request,
@@ -192,7 +192,8 @@ class Client(Connection):
         await self._checked(asyncio.sleep(seconds))
 
     async def _prepare(self, function: Any, argument: Any) -> Any:
-        return await self._checked(in_thread(function, argument))
+        return await self._checked(
+            asyncio.to_thread(function, argument))
 
     async def _unary(self, route: Route, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:
