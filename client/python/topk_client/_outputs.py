@@ -1,8 +1,7 @@
 """The outputs that a request implies. An answer is checked against them."""
 
-import functools
 import math
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 from topk_client import _dtypes
 from topk_client._dtypes import Array, DType
@@ -11,18 +10,8 @@ from topk_client.specs import Spec, TensorDesc
 
 
 _FEW_INDICES = 64
-
-
-def _listed(numbers: Sequence[int]) -> List[int]:
-    """Returns the first sizes for an error message: a server may send any
-    number."""
-    return list(numbers[:64])
-
-
-@functools.lru_cache(maxsize=None)
-def _index_type(name: str) -> Tuple[int, DType]:
-    number = _dtypes.number_of(name)
-    return number, _dtypes.numpy_of(number)
+# Error messages have at most this many sizes: a server may send any number.
+_SHOWN_SIZES = 64
 
 
 class Output(NamedTuple):
@@ -65,8 +54,8 @@ class Output(NamedTuple):
             return
         for name, sent, expected in (
                 ("data_type", tensor.data_type, self.data_type),
-                ("shape", _listed(tensor.shape), list(self.shape)),
-                ("strides", _listed(tensor.strides), list(self.strides)),
+                ("shape", tensor.shape[:_SHOWN_SIZES], list(self.shape)),
+                ("strides", tensor.strides[:_SHOWN_SIZES], list(self.strides)),
                 (place, nbytes, self.nbytes)):
             if sent != expected:
                 what = "bytes" if name == place else name
@@ -100,7 +89,8 @@ class Outputs(NamedTuple):
         if not 1 <= k <= n:
             raise ValueError(f"k {k} is outside 1 .. {n}")
         sizes[spec.axis] = k
-        number, index_type = _index_type(spec._index_type)
+        number = _dtypes.number_of(spec._index_type)
+        index_type = _dtypes.numpy_of(number)
         of_values, of_indices = spec._output_descs
         return cls(
             Output.of(data_type, bits, sizes, of_values),
