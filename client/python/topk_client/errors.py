@@ -163,8 +163,7 @@ def _add_pushback(error: TopKError, milliseconds: str) -> None:
     if not re.fullmatch(r"[0-9]+", milliseconds):
         error._may_retry = False
     elif error.retry_delay is None:
-        digits = milliseconds.lstrip("0")[:20]
-        error.retry_delay = min(int(digits or 0) / 1e3,
+        error.retry_delay = min(float(milliseconds) / 1e3,
                                 _MAX_RETRY_DELAY_SECONDS) or None
 
 
