@@ -149,18 +149,17 @@ class Client(Connection):
                 end = _End(results, route)
                 begun = False
                 error: Optional[TopKError] = None
-                before = _cancellations()
+                responses = results.__aiter__()
                 try:
-                    async for result in results:
+                    while True:
+                        result = await self._checked(responses.__anext__())
                         begun = True
                         yield pending.answer(result)
-                        before = _cancellations()
+                except StopAsyncIteration:
+                    pass
                 except (grpc.RpcError, KeyError) as rpc:
                     pending.check_requests()
                     error = end.error(rpc)
-                except asyncio.CancelledError:
-                    self._check_cancelled(before)
-                    raise
                 finally:
                     results.cancel()
                 if error is None:
@@ -228,12 +227,6 @@ class Client(Connection):
         try:
             return await awaitable
         except asyncio.CancelledError:
-            self._check_cancelled(before)
+            if _cancellations() == before:  # not by the task's owner
+                self._check_not_closed()
             raise
-
-    def _check_cancelled(self, before: int) -> None:
-        """Raises TopKError if close(), and not the task's owner, has cancelled
-        a call. `before` is how often the task had been cancelled before the
-        call."""
-        if _cancellations() == before:
-            self._check_not_closed()
