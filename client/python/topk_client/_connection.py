@@ -386,25 +386,19 @@ class Connection:
       _sleep: sleeps for a number of seconds.
       _prepare: calls function(argument), which may copy a large tensor, and
         returns the result.
+      _open: calls make(*arguments), which opens a channel, and adds the
+        interceptors.
+      _unary: makes a unary call and returns the response.
+      _stream: makes a StreamTopK call and adds the responses to the answer.
     """
 
     _grpc: Any
     _sleep: Callable[[float], Awaitable[None]]
     _prepare: Callable[[Any, Any], Awaitable[Any]]
-
-    def _open(self, make: Any, *arguments: Any) -> Any:
-        """Calls `make`, which opens a channel, and adds the interceptors."""
-        raise NotImplementedError
-
-    async def _unary(self, route: Route, method: Any, message: bytes,
-                     attempts: Attempts) -> bytes:
-        """Makes a unary call and returns the response."""
-        raise NotImplementedError
-
-    async def _stream(self, route: Route, chunks: Iterator[bytes],
-                      answer: StreamedAnswer, attempts: Attempts) -> None:
-        """Makes a StreamTopK call and adds the responses to `answer`."""
-        raise NotImplementedError
+    _open: Callable[..., Any]
+    _unary: Callable[[Route, Any, bytes, Attempts], Awaitable[bytes]]
+    _stream: Callable[[Route, Iterator[bytes], StreamedAnswer, Attempts],
+                      Awaitable[None]]
 
     def __init__(
             self, target: str = "localhost:50051", *,
