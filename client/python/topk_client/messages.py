@@ -590,10 +590,6 @@ class StreamedAnswer:
         self._call = call
         self._header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
-        # The size of each output in bytes. 0 if the service must reject the
-        # request.
-        self._sizes = {name: getattr(call.outputs, name).nbytes
-                       if call.outputs else 0 for name in self._data}
 
     @property
     def begun(self) -> bool:
@@ -613,12 +609,10 @@ class StreamedAnswer:
             self._append("indices", chunk.header.indices.data)
         elif kind is None:
             raise bad_answer("an empty message")
+        elif not getattr(chunk, kind):
+            raise bad_answer("a chunk has no bytes", f"response.{kind}.data")
         else:
-            data = getattr(chunk, kind)
-            if not data:
-                raise bad_answer("a chunk has no bytes",
-                                 f"response.{kind}.data")
-            self._append(kind, data)
+            self._append(kind, getattr(chunk, kind))
 
     def answer(self) -> Answer:
         """Returns the complete answer. Raises TopKError BAD_ANSWER if it is
@@ -629,8 +623,10 @@ class StreamedAnswer:
                                  self._data["indices"])
 
     def _append(self, name: str, data: bytes) -> None:
-        size = len(self._data[name]) + len(data)
-        if size > self._sizes[name]:
-            raise bad_answer(f"{size} bytes or more, expected "
-                             f"{self._sizes[name]}", f"response.{name}.data")
+        size, outputs = len(self._data[name]) + len(data), self._call.outputs
+        # No bytes are expected if the service must reject the request.
+        expected = getattr(outputs, name).nbytes if outputs else 0
+        if size > expected:
+            raise bad_answer(f"{size} bytes or more, expected {expected}",
+                             f"response.{name}.data")
         self._data[name] += data
