@@ -33,16 +33,12 @@ class Question:
     """The request for the whole axis, sent to all workers.
 
     Attributes:
-      axis: -r .. r-1.
       servers: Client targets. Any server may answer any shard.
       shared_memory: whether workers pass shards to servers in shared memory.
       client_options: other arguments of Client.
     """
 
-    k: int
-    axis: int
-    largest: bool
-    order: str
+    spec: OpenVINO
     data_type: Optional[str]
     servers: Tuple[str, ...]
     shared_memory: bool
@@ -64,13 +60,14 @@ class Question:
         servers = (servers,) if isinstance(servers, str) else tuple(servers)
         if not servers:
             raise ValueError("there are no servers")
-        return cls(int(k), int(axis), bool(largest), order, data_type,
-                   servers, shared_memory, tuple(sorted(
-                       client_options.items())))
+        return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
+                            order, "i64", stable=True),
+                   data_type, servers, shared_memory,
+                   tuple(sorted(client_options.items())))
 
     def partial(self, values: Array, indices: Array) -> Partial:
-        return Partial(values, indices, self.k, self.axis, self.largest,
-                       self.order, self.data_type)
+        return Partial(values, indices, self.spec._k, self.spec.axis,
+                       self.spec._largest, self.spec._order, self.data_type)
 
 
 # Each process starts with a random server, so that the load is spread evenly.
@@ -177,13 +174,12 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     axis. Tries the next server if one is unreachable or overloaded. The timeout
     bounds all attempts together. Raises TopKError if no server answers or can
     answer before the timeout."""
-    size = shard.shape[question.axis]
+    size = shard.shape[question.spec.axis]
     if not size:
         return question.partial(np.array(shard),
                                 np.zeros(shard.shape, np.int64))
-    spec = OpenVINO(min(question.k, size), question.axis,
-                    "max" if question.largest else "min", question.order,
-                    "i64", stable=True)
+    spec = dataclasses.replace(question.spec,
+                               k=min(question.spec._k, size))
     tensor: Union[Array, Region] = shard
     name = question.data_type or _dtypes.short_name_of(shard.dtype)
     if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:

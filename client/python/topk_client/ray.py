@@ -99,7 +99,7 @@ def _rank(shard: Array) -> int:
 @ray.remote(name="topk_shard")
 def _shard(shard: Array, question: _shards.Question) -> _Part:
     return (_shards.answer(shard, 0, question),
-            shard.shape[question.axis])
+            shard.shape[question.spec.axis])
 
 
 @ray.remote(name="topk_merge")
