@@ -183,17 +183,6 @@ def _read(argument: str, path: Optional[Path],
         raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
 
 
-def _check_certificates(argument: str, path: Path, content: bytes) -> None:
-    """Raises ValueError if a file has no valid certificate in PEM form."""
-    try:
-        # Text between the certificates may have any encoding.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
-            cadata=content.decode("ascii", "ignore") or "-")
-    except ssl.SSLError as error:
-        raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, "
-                         "or a damaged one") from error
-
-
 class _PemFiles:
     """The files of a client's TLS arguments, and their last valid contents. The
     constructor raises ValueError if a file is invalid."""
@@ -215,12 +204,25 @@ class _PemFiles:
                          for name, path in self._paths)
         if contents == self.contents:
             return False
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         for (name, path), content in zip(self._paths, contents):
-            if path is not None and content is not None and name != "tls_key":
-                _check_certificates(name, path, content)
+            if content is None or name == "tls_key":
+                continue
+            try:
+                # Text between the certificates may have any encoding.
+                context.load_verify_locations(
+                    cadata=content.decode("ascii", "ignore") or "-")
+            except ssl.SSLError as error:
+                raise ValueError(f"{name}: {path!s}: no certificate in PEM "
+                                 "form, or a damaged one") from error
         _, (_, key), (_, certificate) = self._paths
         if key is not None and certificate is not None:
-            _check_key(key, certificate)
+            try:
+                context.load_cert_chain(
+                    certificate, key, password="")  # suppresses the prompt
+            except (OSError, ValueError) as error:
+                raise ValueError(f"tls_key: {key!s}: not the key of tls_cert, "
+                                 "in PEM form without a passphrase") from error
         self.contents = contents
         return True
 
@@ -231,17 +233,6 @@ class _PemFiles:
             return time.monotonic() >= self._next and self.reload()
         except ValueError:
             return False
-
-
-def _check_key(key: Path, certificate: Path) -> None:
-    """Raises ValueError unless the key belongs to the certificate."""
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
-            certificate, key, password="")  # suppresses the password prompt
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"tls_key: {key!s}: not the key of tls_cert, in PEM form without a "
-            "passphrase") from error
 
 
 def _check_token(token: str) -> str:
