@@ -67,7 +67,7 @@ class Question:
 
     def partial(self, values: Array, indices: Array) -> Partial:
         return Partial(values, indices, self.spec._k, self.spec.axis,
-                       self.spec._largest, self.spec._order, self.data_type)
+                       *self.spec._selection, self.data_type)
 
 
 # Each process starts with a random server, so that the load is spread evenly.

@@ -75,7 +75,7 @@ class Partial:
         if answer.values is None or answer.indices is None:
             raise ValueError("a partial needs both values and indices")
         return cls(answer.values, answer.indices, spec._k if k is None else k,
-                   spec.axis, spec._largest, spec._order, data_type)
+                   spec.axis, *spec._selection, data_type)
 
 
 def merge(partials: Iterable[Partial],

@@ -116,7 +116,7 @@ class Operator(_Attributes):
     Attributes:
       _dialect: the name of the dialect's field in TopKRequest.
       _index_type: the type of the indices, named as in Request.data_type.
-      _largest, _order: see merge.Partial.
+      _selection: `largest` and `order` of merge.Partial.
       _output_descs: descriptions of the values and the indices.
       _takes_strides: whether the tensor may have strides.
       _input_bytes: the length of the tensor's data; 0 = no padding after the
@@ -133,12 +133,8 @@ class Operator(_Attributes):
         return "i64"
 
     @property
-    def _largest(self) -> bool:
+    def _selection(self) -> Tuple[bool, str]:
         raise NotImplementedError
-
-    @property
-    def _order(self) -> str:
-        return "value"
 
     @property
     def _output_descs(self) -> "Tuple[Optional[TensorDesc], ...]":
@@ -181,8 +177,8 @@ class Onnx(Operator):
     _dialect = "onnx"
 
     @property
-    def _largest(self) -> bool:
-        return bool(self.largest)
+    def _selection(self) -> Tuple[bool, str]:
+        return bool(self.largest), "value"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,12 +209,8 @@ class OpenVINO(Operator):
         return self.index_element_type
 
     @property
-    def _largest(self) -> bool:
-        return self.mode == "max"
-
-    @property
-    def _order(self) -> str:
-        return "index" if self.sort == "index" else "value"
+    def _selection(self) -> Tuple[bool, str]:
+        return self.mode == "max", "index" if self.sort == "index" else "value"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,8 +268,8 @@ class DirectML(Operator):
         return (desc.data_type if desc else None) or "u32"
 
     @property
-    def _largest(self) -> bool:
-        return self.axis_direction != "increasing"
+    def _selection(self) -> Tuple[bool, str]:
+        return self.axis_direction != "increasing", "value"
 
     @property
     def _output_descs(self) -> Tuple[Optional[TensorDesc], ...]:
