@@ -122,11 +122,6 @@ def bad_answer(message: str, field: str = "") -> TopKError:
                      reason="BAD_ANSWER", field=field)
 
 
-def _seconds(retry: error_details_pb2.RetryInfo) -> float:
-    return min(_MAX_RETRY_DELAY_SECONDS, max(0.0, float(
-        retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9)))
-
-
 def _add_detail(error: TopKError, detail: Any) -> None:
     """Adds the content of one google.rpc detail to the error. Raises
     DecodeError if the detail is corrupt."""
@@ -142,7 +137,9 @@ def _add_detail(error: TopKError, detail: Any) -> None:
     elif detail.Unpack(quota) and quota.violations:
         error.field = quota.violations[0].subject
     elif detail.Unpack(retry):
-        error.retry_delay = _seconds(retry)
+        delay = retry.retry_delay
+        error.retry_delay = min(_MAX_RETRY_DELAY_SECONDS, max(
+            0.0, delay.seconds + delay.nanos / 1e9))
 
 
 def from_status(status: status_pb2.Status) -> TopKError:
