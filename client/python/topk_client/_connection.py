@@ -255,30 +255,15 @@ def _open_regular(path: str, flags: int) -> int:
     return descriptor
 
 
-class _TokenFile:
-    """A token file that is read again for each call. The constructor raises
-    ValueError if the file has no valid token. If the file becomes invalid
-    later, the last valid token stays in use."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = _checked_path("token_file", path)
-        self._token = self._read()
-
-    def token(self) -> str:
-        try:
-            self._token = self._read()
-        except ValueError:
-            pass
-        return self._token
-
-    def _read(self) -> str:
-        try:
-            with open(self._path, "rb", opener=_open_regular) as file:
-                content = file.read(_MAX_TOKEN_FILE)
-            return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"token_file: {self._path}: {error}") from error
+def _read_token(path: Path) -> str:
+    """Reads a token file. Raises ValueError if it has no valid token."""
+    name = _checked_path("token_file", path)
+    try:
+        with open(name, "rb", opener=_open_regular) as file:
+            content = file.read(_MAX_TOKEN_FILE)
+        return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"token_file: {name}: {error}") from error
 
 
 def is_retried(error: TopKError) -> bool:
@@ -430,8 +415,9 @@ class Connection:
         self._max_attempts = max_attempts
         self._interceptors = interceptors
         self._token = token if token is None else _check_token(token)
-        self._token_file = (None if token_file is None
-                            else _TokenFile(token_file))
+        self._token_file = token_file
+        if token_file is not None:
+            self._token = _read_token(token_file)
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
             ("grpc.max_send_message_length", -1),
@@ -563,11 +549,14 @@ class Connection:
         if seconds == 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
                             "the timeout expired before the request was sent")
-        token = (self._token_file.token() if self._token_file is not None
-                 else self._token)
+        if self._token_file is not None:
+            try:
+                self._token = _read_token(self._token_file)
+            except ValueError:
+                pass  # the last valid token stays in use
         metadata = attempts.metadata
-        if token is not None:
-            metadata = [*metadata, ("authorization", f"Bearer {token}")]
+        if self._token is not None:
+            metadata = [*metadata, ("authorization", f"Bearer {self._token}")]
         return {"timeout": seconds, "metadata": metadata}
 
     async def _capabilities(self, attempts: Attempts
