@@ -317,11 +317,11 @@ class Route:
     """A channel and its methods. The methods take and return bytes, so that
     this package, not gRPC, reports malformed responses."""
 
-    def __init__(self, channel: Any, max_message_bytes: int, *, tls: bool,
-                 has_token: bool) -> None:
+    def __init__(self, channel: Any, max_message_bytes: int,
+                 **hints: bool) -> None:
+        """`hints` are the arguments of add_hint()."""
         self.channel = channel
-        self._tls = tls
-        self._has_token = has_token
+        self._hints = hints
         self.max_message_bytes = max_message_bytes
         self.compute_topk = channel.unary_unary(f"/{_SERVICE}/ComputeTopK")
         self.stream_topk = channel.stream_stream(f"/{_SERVICE}/StreamTopK")
@@ -332,8 +332,7 @@ class Route:
         self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
 
     def error(self, rpc: Any) -> TopKError:
-        return add_hint(from_rpc(rpc, self.max_message_bytes), tls=self._tls,
-                        has_token=self._has_token)
+        return add_hint(from_rpc(rpc, self.max_message_bytes), **self._hints)
 
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
