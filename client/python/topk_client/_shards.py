@@ -96,10 +96,10 @@ class _Buffer:
         self.alive.add(self)
 
     def _is_made(self, nbytes: int) -> bool:
-        self._memory = SharedMemory(
+        self.memory = SharedMemory(
             nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
         try:
-            file = os.open(FOLDER + self._memory.name, os.O_RDONLY)
+            file = os.open(FOLDER + self.memory.name, os.O_RDONLY)
         except FileNotFoundError:
             return False
         self._unlock = weakref.finalize(self, os.close, file)
@@ -110,17 +110,8 @@ class _Buffer:
             return False
 
     def close(self) -> None:
-        self._memory.close()
+        self.memory.close()
         self._unlock()
-
-    @property
-    def nbytes(self) -> int:
-        return len(self._memory.buffer)
-
-    def copy_of(self, shard: Array) -> Region:
-        copy = self._memory.array(shard.shape, shard.dtype)
-        copy[...] = shard
-        return self._memory.region(copy)
 
 
 def _leave_to_parent() -> None:
@@ -161,12 +152,15 @@ def _in_shared_memory(shard: Array) -> Region:
     """Copies the shard to the thread's shared memory. The memory is kept for
     the next shard, since fresh pages cost as much as the copy."""
     buffer = getattr(_of_thread, "buffer", None)
-    if buffer is None or buffer.nbytes < shard.nbytes:
+    if buffer is None or len(buffer.memory.buffer) < shard.nbytes:
         if buffer is not None:
             buffer.close()
         remove_abandoned()
         buffer = _of_thread.buffer = _Buffer(shard.nbytes)
-    return buffer.copy_of(shard)
+    memory: SharedMemory = buffer.memory
+    copy = memory.array(shard.shape, shard.dtype)
+    copy[...] = shard
+    return memory.region(copy)
 
 
 def answer(shard: Array, begin: int, question: Question) -> Partial:
