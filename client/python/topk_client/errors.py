@@ -154,16 +154,6 @@ def from_status(status: status_pb2.Status) -> TopKError:
     return error
 
 
-def _add_pushback(error: TopKError, milliseconds: str) -> None:
-    """Applies the grpc-retry-pushback-ms trailer as gRPC's own retries do. Any
-    value other than a number of milliseconds >= 0 forbids a retry."""
-    if not re.fullmatch(r"[0-9]+", milliseconds):
-        error._may_retry = False
-    elif error.retry_delay is None:
-        error.retry_delay = min(float(milliseconds) / 1e3,
-                                _MAX_RETRY_DELAY_SECONDS) or None
-
-
 def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
     """Converts an exception of gRPC: grpc.RpcError, grpc.aio.AioRpcError, or
     the KeyError that grpc.aio raises for an undefined status code.
@@ -194,6 +184,12 @@ def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
                          f"the answer broke off: {details}",
                          reason="ANSWER_BROKE_OFF")  # no server sends it
     error = from_status(status)
-    if "grpc-retry-pushback-ms" in metadata:
-        _add_pushback(error, str(metadata["grpc-retry-pushback-ms"]))
+    # As in gRPC's own retries, any value other than a number of milliseconds
+    # >= 0 forbids a retry.
+    pushback = metadata.get("grpc-retry-pushback-ms")
+    if pushback is not None and not re.fullmatch(r"[0-9]+", str(pushback)):
+        error._may_retry = False
+    elif pushback is not None and error.retry_delay is None:
+        error.retry_delay = min(float(pushback) / 1e3,
+                                _MAX_RETRY_DELAY_SECONDS) or None
     return error
