@@ -24,8 +24,8 @@ import grpc
 from topk_client._dtypes import Array
 from topk_client._stubs import health_pb2, topk_pb2
 from topk_client.errors import TopKError, add_hint, from_rpc
-from topk_client.messages import (Answer, ArrayLike, Call, Request,
-                                  StreamedAnswer, parse)
+from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, Answer, ArrayLike,
+                                  Call, Request, StreamedAnswer, parse)
 from topk_client.specs import OpenVINO
 
 Path = Union[str, "os.PathLike[str]"]
@@ -588,12 +588,12 @@ class Connection:
             try:
                 route = self._route(call.max_message_bytes)
                 message = (await self._prepare(make, limit)
-                           if call.is_heavy() else make(limit))
+                           if call.nbytes > HEAVY_BYTES else make(limit))
                 if streamed:
                     answer = StreamedAnswer(call)
                     await self._stream(route, message, answer, attempts)
                     return answer.answer()
-                if call.is_large() and len(message) <= _KEPT_BYTES:
+                if call.nbytes > LARGE_BYTES and len(message) <= _KEPT_BYTES:
                     self._last_message = message
                 return call.read(await self._unary(
                     route, route.compute_topk, message, attempts))
@@ -604,7 +604,8 @@ class Connection:
     async def _limit_for(self, attempts: Attempts, call: Call) -> int:
         """Returns the server's message size limit in bytes. Queries it before
         the first large message, and stores it for all calls."""
-        if self._limit is None and call.is_large() and not attempts.asked:
+        if (self._limit is None and call.nbytes > LARGE_BYTES
+                and not attempts.asked):
             attempts.asked = True
             try:
                 capabilities = await self._capabilities(

@@ -13,7 +13,7 @@ from typing import Any, AsyncIterator, Deque, Iterator, Optional, Union
 
 from topk_client._connection import Route
 from topk_client.errors import TopKError, bad_answer
-from topk_client.messages import Answer, Call
+from topk_client.messages import HEAVY_BYTES, Answer, Call
 
 
 class _Pending:
@@ -157,8 +157,9 @@ class AsyncPendingCalls(_Pending):
             try:
                 limit = await limit_for(call)
                 # A large copy must not block the event loop.
-                message = ((await asyncio.to_thread(call.message, limit))
-                           if call.is_heavy() else call.message(limit))
+                message = (await asyncio.to_thread(call.message, limit)
+                           if call.nbytes > HEAVY_BYTES
+                           else call.message(limit))
             except Exception as mistake:
                 self._mistake = mistake
                 return

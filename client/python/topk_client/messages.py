@@ -39,9 +39,9 @@ _CHUNK_BYTES = 2 << 20
 # Upper bound on the bytes around the data in a message.
 _DATA_FIELDS = 32
 # Tensors up to this size are sent without asking for the server's limit.
-_LARGE_BYTES = 48 << 10
-# Copying more than this may take a millisecond or longer.
-_HEAVY_BYTES = 1 << 20
+LARGE_BYTES = 48 << 10
+# Encoding a message with more than this may take a millisecond or longer.
+HEAVY_BYTES = 1 << 20
 # The longest input that DirectML allows: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
 # Upper bound on the bytes around the outputs' data in a response.
@@ -396,16 +396,6 @@ class Call:
                 _name(out.memory, np.asarray(out.array, order="C"), 0, named)
         self._before = topk_pb2.TopKRequest(
             output=header.output).SerializeToString() + self._before
-
-    def is_large(self) -> bool:
-        """Returns whether the message may exceed a server's message size
-        limit."""
-        return self.nbytes > _LARGE_BYTES
-
-    def is_heavy(self) -> bool:
-        """Returns whether encoding the messages may take a millisecond or
-        more."""
-        return self.nbytes > _HEAVY_BYTES
 
     def _contiguous(self) -> Array:
         return np.asarray(self._array, self._dtype, order="C")
