@@ -3,6 +3,8 @@
 import math
 from typing import Any, List, NamedTuple, Optional, Sequence
 
+import numpy as np
+
 from topk_client import _dtypes
 from topk_client._dtypes import Array, DType
 from topk_client.errors import bad_answer
@@ -87,7 +89,7 @@ class Outputs(NamedTuple):
             raise ValueError(f"k {k} is outside 1 .. {n}")
         sizes[spec.axis] = k
         number = _dtypes.number_of(spec._index_type)
-        index_type = _dtypes.numpy_of(number)
+        index_type = np.dtype(_dtypes.NUMPY_NAMES[_dtypes.name_of(number)])
         of_values, of_indices = spec._output_descs
         return cls(
             Output.of(data_type, bits, sizes, of_values),
