@@ -122,33 +122,28 @@ def bad_answer(message: str, field: str = "") -> TopKError:
                      reason="BAD_ANSWER", field=field)
 
 
-def _add_detail(error: TopKError, detail: Any) -> None:
-    """Adds the content of one google.rpc detail to the error. Raises
-    DecodeError if the detail is corrupt."""
-    info = error_details_pb2.ErrorInfo()
-    bad = error_details_pb2.BadRequest()
-    quota = error_details_pb2.QuotaFailure()
-    retry = error_details_pb2.RetryInfo()
-    if detail.Unpack(info):
-        error.reason = info.reason
-        error.field = info.metadata.get("field", error.field)
-    elif detail.Unpack(bad) and bad.field_violations:
-        error.field = bad.field_violations[0].field
-    elif detail.Unpack(quota) and quota.violations:
-        error.field = quota.violations[0].subject
-    elif detail.Unpack(retry):
-        delay = retry.retry_delay
-        error.retry_delay = min(_MAX_RETRY_DELAY_SECONDS, max(
-            0.0, delay.seconds + delay.nanos / 1e9))
-
-
 def from_status(status: status_pb2.Status) -> TopKError:
     """Converts a google.rpc.Status. Ignores corrupt details."""
     error = TopKError(_CODES.get(status.code, grpc.StatusCode.UNKNOWN),
                       status.message)
-    for detail in status.details:
+    info = error_details_pb2.ErrorInfo()
+    bad = error_details_pb2.BadRequest()
+    quota = error_details_pb2.QuotaFailure()
+    retry = error_details_pb2.RetryInfo()
+    details: Any = status.details
+    for detail in details:
         try:
-            _add_detail(error, detail)
+            if detail.Unpack(info):
+                error.reason = info.reason
+                error.field = info.metadata.get("field", error.field)
+            elif detail.Unpack(bad) and bad.field_violations:
+                error.field = bad.field_violations[0].field
+            elif detail.Unpack(quota) and quota.violations:
+                error.field = quota.violations[0].subject
+            elif detail.Unpack(retry):
+                delay = retry.retry_delay
+                error.retry_delay = min(_MAX_RETRY_DELAY_SECONDS, max(
+                    0.0, delay.seconds + delay.nanos / 1e9))
         except DecodeError:
             pass
     return error
