@@ -99,48 +99,39 @@ _SERVICE_CONFIG = json.dumps({
 
 
 def _grpc_target(target: str) -> str:
-    """Adds the scheme that gRPC needs for a list of addresses: ipv6 if they are
-    in brackets, otherwise ipv4."""
-    if "," in target and "/" not in target and not target.startswith("ipv"):
-        return ("ipv6:" if target.startswith("[") else "ipv4:") + target
-    return target
-
-
-def _check_target(target: str) -> None:
-    """Raises ValueError if a port of the target is invalid: gRPC would take it
-    modulo 65536, and read 0x50 as 0. Targets such as unix: and xds: have no
-    ports. Raises TypeError if the target is not a str."""
+    """Returns the target with the scheme that gRPC needs for a list of
+    addresses: ipv6 if they are in brackets, otherwise ipv4. Raises TypeError if
+    the target is not a str, and ValueError if an address or a port is invalid:
+    gRPC would take a port modulo 65536, and read 0x50 as 0. Targets such as
+    unix: and xds: have no ports."""
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(("unix:", "unix-abstract:", "vsock:", "xds:",
                           "google-c2p:")):
-        return
-    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target)
+        return target
+    full = target
+    if "," in target and "/" not in target and not target.startswith("ipv"):
+        full = ("ipv6:" if target.startswith("[") else "ipv4:") + target
+    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", full)
+    hosts: List[str] = []
     for address in addresses.split(","):
         found = re.fullmatch(
-            r"(?:\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})", address)
-        if found is None or not 1 <= int(found[1]) <= 65535:
+            r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})", address)
+        if found is None or not 1 <= int(found[2]) <= 65535:
             raise ValueError(f"target: {target[:64]!r} is not host:port with a "
                              "port of 1 .. 65535")
-    if "," in addresses or target.startswith(("ipv4:", "ipv6:")):
-        _check_family(target, addresses.split(","))
-
-
-def _check_family(target: str, addresses: List[str]) -> None:
-    ipv6 = addresses[0].startswith("[")
-    family = ipaddress.IPv6Address if ipv6 else ipaddress.IPv4Address
-    try:
-        if target.startswith("ipv4:" if ipv6 else "ipv6:"):
-            raise ValueError
-        for address in addresses:
-            host = address.rpartition(":")[0]
-            if host.startswith("[") != ipv6:
-                raise ValueError
-            family(host.strip("[]").partition("%")[0])
-    except ValueError:
-        raise ValueError(
-            f"target: {target[:64]!r} is not a list of IPv4 addresses, or of "
-            "IPv6 addresses in brackets, with ports") from None
+        hosts.append(found[1])
+    if len(hosts) > 1 or full.startswith(("ipv4:", "ipv6:")):
+        ipv6 = full.startswith("ipv6:")
+        family = ipaddress.IPv6Address if ipv6 else ipaddress.IPv4Address
+        try:
+            for host in hosts:
+                family((host[1:-1] if ipv6 else host).partition("%")[0])
+        except ValueError:
+            raise ValueError(
+                f"target: {target[:64]!r} is not a list of IPv4 addresses, or "
+                "of IPv6 addresses in brackets, with ports") from None
+    return full
 
 
 def _is_loopback(address: str) -> bool:
@@ -391,7 +382,7 @@ class Connection:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key need each other")
-        _check_target(target)
+        grpc_target = _grpc_target(target)
         for name, text in (("user_agent", user_agent), ("token", token),
                            ("tls_server_name", tls_server_name)):
             if not isinstance(text, (str, type(None))):
@@ -440,7 +431,7 @@ class Connection:
             # is_serving() must also reach servers that are NOT_SERVING.
             health = [] if limit else [("grpc.inhibit_health_checking", 1)]
             limit = limit or _RECEIVED_LIMITS[0]
-            arguments = (_grpc_target(target), [
+            arguments = (grpc_target, [
                 *options, *health, ("grpc.max_receive_message_length", limit)])
             channel = (
                 self._open(self._grpc.insecure_channel, *arguments)
