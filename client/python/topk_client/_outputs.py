@@ -90,10 +90,10 @@ class Outputs(NamedTuple):
         sizes[spec.axis] = k
         number = _dtypes.number_of(spec._index_type)
         index_type = np.dtype(_dtypes.NUMPY_NAMES[_dtypes.name_of(number)])
-        of_values, of_indices = spec._output_descs
         return cls(
-            Output.of(data_type, bits, sizes, of_values),
-            Output.of(number, 8 * index_type.itemsize, sizes, of_indices),
+            Output.of(data_type, bits, sizes, spec.output_value),
+            Output.of(number, 8 * index_type.itemsize, sizes,
+                      spec.output_index),
             index_type, index_offset, index_offset + n)
 
     def check_range(self, indices: Array) -> None:

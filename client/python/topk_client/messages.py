@@ -273,8 +273,9 @@ class _Head(NamedTuple):
                              + ", ".join(_SELECTIONS))
         header.output.selection = _SELECTIONS[output]
         nbytes = -(-size * bits // 8)
-        padding = max(0, spec._input_bytes - nbytes)
-        if spec._input_bytes > _MAX_INPUT_BYTES:  # the server rejects it
+        padded = spec.input_total_tensor_size_bytes
+        padding = max(0, padded - nbytes)
+        if padded > _MAX_INPUT_BYTES:  # the server rejects it
             padding = 0
         nbytes += padding
         before = header.SerializeToString()

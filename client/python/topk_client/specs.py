@@ -113,16 +113,19 @@ class Operator(_Attributes):
       _dialect: the name of the dialect's field in TopKRequest.
       _index_type: the type of the indices, named as in Request.data_type.
       _selection: `largest` and `order` of merge.Partial.
-      _output_descs: descriptions of the values and the indices.
       _takes_strides: whether the tensor may have strides.
-      _input_bytes: the length of the tensor's data; 0 = no padding after the
-        elements.
+
+    The other attributes are those of the operators. The defaults here are for
+    operators without the attribute.
     """
 
     _dialect: str
     _takes_strides = False
     k: Any
     version: int
+    output_value: "Optional[TensorDesc]" = None
+    output_index: "Optional[TensorDesc]" = None
+    input_total_tensor_size_bytes: int = 0
 
     @property
     def _index_type(self) -> str:
@@ -131,14 +134,6 @@ class Operator(_Attributes):
     @property
     def _selection(self) -> Tuple[bool, str]:
         raise NotImplementedError
-
-    @property
-    def _output_descs(self) -> "Tuple[Optional[TensorDesc], ...]":
-        return None, None
-
-    @property
-    def _input_bytes(self) -> int:
-        return 0
 
     @property
     def _k(self) -> int:
@@ -266,15 +261,6 @@ class DirectML(Operator):
     @property
     def _selection(self) -> Tuple[bool, str]:
         return self.axis_direction != "increasing", "value"
-
-    @property
-    def _output_descs(self) -> Tuple[Optional[TensorDesc], ...]:
-        return self.output_value, self.output_index
-
-    @property
-    def _input_bytes(self) -> int:
-        return integer("input_total_tensor_size_bytes",
-                       self.input_total_tensor_size_bytes)
 
 
 Spec = Union[Onnx, OpenVINO, DirectML]
