@@ -23,9 +23,9 @@ import grpc
 
 from topk_client._dtypes import Array
 from topk_client._stubs import health_pb2, topk_pb2
-from topk_client.errors import TopKError, add_hint, from_rpc, from_trailers
-from topk_client.messages import (Answer, ArrayLike, Call, Request,
-                                  StreamedAnswer, parse)
+from topk_client.errors import TopKError, add_hint, from_rpc
+from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, Answer, ArrayLike,
+                                  Call, Request, StreamedAnswer, parse)
 from topk_client.specs import OpenVINO
 
 Path = Union[str, "os.PathLike[str]"]
@@ -48,14 +48,14 @@ _LONGEST_PAUSE = 2.0
 _RECONNECT_MILLISECONDS = 10_000
 # The range of a server's message size limit, in bytes. Protobuf does not
 # support larger messages.
-_MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
+_MIN_LIMIT, _MAX_LIMIT = 1024, 2**31 - 1
 # gRPC limits received messages per channel, not per call, and allocates a
 # message before the client sees any of it. So each call uses the channel with
 # the smallest of these limits, in bytes, that allows its largest possible
 # response. gRPC rejects a larger response as soon as it has read the length.
 # The numbers are not round, so that gRPC's error for such a response differs
 # from a server's error for a request above its limit.
-_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
+_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [_MAX_LIMIT]
 # The timeout of calls without a timeout: one year, which gRPC can represent.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
@@ -99,48 +99,39 @@ _SERVICE_CONFIG = json.dumps({
 
 
 def _grpc_target(target: str) -> str:
-    """Adds the scheme that gRPC needs for a list of addresses: ipv6 if they are
-    in brackets, otherwise ipv4."""
-    if "," in target and "/" not in target and not target.startswith("ipv"):
-        return ("ipv6:" if target.startswith("[") else "ipv4:") + target
-    return target
-
-
-def _check_target(target: str) -> None:
-    """Raises ValueError if a port of the target is invalid: gRPC would take it
-    modulo 65536, and read 0x50 as 0. Targets such as unix: and xds: have no
-    ports. Raises TypeError if the target is not a str."""
+    """Returns the target with the scheme that gRPC needs for a list of
+    addresses: ipv6 if they are in brackets, otherwise ipv4. Raises TypeError if
+    the target is not a str, and ValueError if an address or a port is invalid:
+    gRPC would take a port modulo 65536, and read 0x50 as 0. Targets such as
+    unix: and xds: have no ports."""
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(("unix:", "unix-abstract:", "vsock:", "xds:",
                           "google-c2p:")):
-        return
-    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target)
+        return target
+    full = target
+    if "," in target and "/" not in target and not target.startswith("ipv"):
+        full = ("ipv6:" if target.startswith("[") else "ipv4:") + target
+    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", full)
+    hosts: List[str] = []
     for address in addresses.split(","):
         found = re.fullmatch(
-            r"(?:\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})", address)
-        if found is None or not 1 <= int(found[1]) <= 65535:
+            r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})", address)
+        if found is None or not 1 <= int(found[2]) <= 65535:
             raise ValueError(f"target: {target[:64]!r} is not host:port with a "
                              "port of 1 .. 65535")
-    if "," in addresses or target.startswith(("ipv4:", "ipv6:")):
-        _check_family(target, addresses.split(","))
-
-
-def _check_family(target: str, addresses: List[str]) -> None:
-    ipv6 = addresses[0].startswith("[")
-    family = ipaddress.IPv6Address if ipv6 else ipaddress.IPv4Address
-    try:
-        if target.startswith("ipv4:" if ipv6 else "ipv6:"):
-            raise ValueError
-        for address in addresses:
-            host = address.rpartition(":")[0]
-            if host.startswith("[") != ipv6:
-                raise ValueError
-            family(host.strip("[]").partition("%")[0])
-    except ValueError:
-        raise ValueError(
-            f"target: {target[:64]!r} is not a list of IPv4 addresses, or of "
-            "IPv6 addresses in brackets, with ports") from None
+        hosts.append(found[1])
+    if len(hosts) > 1 or full.startswith(("ipv4:", "ipv6:")):
+        ipv6 = full.startswith("ipv6:")
+        family = ipaddress.IPv6Address if ipv6 else ipaddress.IPv4Address
+        try:
+            for host in hosts:
+                family((host[1:-1] if ipv6 else host).partition("%")[0])
+        except ValueError:
+            raise ValueError(
+                f"target: {target[:64]!r} is not a list of IPv4 addresses, or "
+                "of IPv6 addresses in brackets, with ports") from None
+    return full
 
 
 def _is_loopback(address: str) -> bool:
@@ -183,17 +174,6 @@ def _read(argument: str, path: Optional[Path],
         raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
 
 
-def _check_certificates(argument: str, path: Path, content: bytes) -> None:
-    """Raises ValueError if a file has no valid certificate in PEM form."""
-    try:
-        # Text between the certificates may have any encoding.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
-            cadata=content.decode("ascii", "ignore") or "-")
-    except ssl.SSLError as error:
-        raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, "
-                         "or a damaged one") from error
-
-
 class _PemFiles:
     """The files of a client's TLS arguments, and their last valid contents. The
     constructor raises ValueError if a file is invalid."""
@@ -215,12 +195,25 @@ class _PemFiles:
                          for name, path in self._paths)
         if contents == self.contents:
             return False
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         for (name, path), content in zip(self._paths, contents):
-            if path is not None and content is not None and name != "tls_key":
-                _check_certificates(name, path, content)
+            if content is None or name == "tls_key":
+                continue
+            try:
+                # Text between the certificates may have any encoding.
+                context.load_verify_locations(
+                    cadata=content.decode("ascii", "ignore") or "-")
+            except ssl.SSLError as error:
+                raise ValueError(f"{name}: {path!s}: no certificate in PEM "
+                                 "form, or a damaged one") from error
         _, (_, key), (_, certificate) = self._paths
         if key is not None and certificate is not None:
-            _check_key(key, certificate)
+            try:
+                context.load_cert_chain(
+                    certificate, key, password="")  # suppresses the prompt
+            except (OSError, ValueError) as error:
+                raise ValueError(f"tls_key: {key!s}: not the key of tls_cert, "
+                                 "in PEM form without a passphrase") from error
         self.contents = contents
         return True
 
@@ -231,17 +224,6 @@ class _PemFiles:
             return time.monotonic() >= self._next and self.reload()
         except ValueError:
             return False
-
-
-def _check_key(key: Path, certificate: Path) -> None:
-    """Raises ValueError unless the key belongs to the certificate."""
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
-            certificate, key, password="")  # suppresses the password prompt
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"tls_key: {key!s}: not the key of tls_cert, in PEM form without a "
-            "passphrase") from error
 
 
 def _check_token(token: str) -> str:
@@ -264,30 +246,15 @@ def _open_regular(path: str, flags: int) -> int:
     return descriptor
 
 
-class _TokenFile:
-    """A token file that is read again for each call. The constructor raises
-    ValueError if the file has no valid token. If the file becomes invalid
-    later, the last valid token stays in use."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = _checked_path("token_file", path)
-        self._token = self._read()
-
-    def token(self) -> str:
-        try:
-            self._token = self._read()
-        except ValueError:
-            pass
-        return self._token
-
-    def _read(self) -> str:
-        try:
-            with open(self._path, "rb", opener=_open_regular) as file:
-                content = file.read(_MAX_TOKEN_FILE)
-            return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"token_file: {self._path}: {error}") from error
+def _read_token(path: Path) -> str:
+    """Reads a token file. Raises ValueError if it has no valid token."""
+    name = _checked_path("token_file", path)
+    try:
+        with open(name, "rb", opener=_open_regular) as file:
+            content = file.read(_MAX_TOKEN_FILE)
+        return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"token_file: {name}: {error}") from error
 
 
 def is_retried(error: TopKError) -> bool:
@@ -341,11 +308,11 @@ class Route:
     """A channel and its methods. The methods take and return bytes, so that
     this package, not gRPC, reports malformed responses."""
 
-    def __init__(self, channel: Any, max_message_bytes: int, *, tls: bool,
-                 has_token: bool) -> None:
+    def __init__(self, channel: Any, max_message_bytes: int,
+                 **hints: bool) -> None:
+        """`hints` are the arguments of add_hint()."""
         self.channel = channel
-        self._tls = tls
-        self._has_token = has_token
+        self._hints = hints
         self.max_message_bytes = max_message_bytes
         self.compute_topk = channel.unary_unary(f"/{_SERVICE}/ComputeTopK")
         self.stream_topk = channel.stream_stream(f"/{_SERVICE}/StreamTopK")
@@ -356,16 +323,7 @@ class Route:
         self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
 
     def error(self, rpc: Any) -> TopKError:
-        return self._with_hint(from_rpc(rpc, self.max_message_bytes))
-
-    def error_of_status(self, code: grpc.StatusCode, details: Optional[str],
-                        trailers: Any) -> TopKError:
-        """Converts the code, details and trailers of a call."""
-        return self._with_hint(from_trailers(code, details, trailers,
-                                             self.max_message_bytes))
-
-    def _with_hint(self, error: TopKError) -> TopKError:
-        return add_hint(error, tls=self._tls, has_token=self._has_token)
+        return add_hint(from_rpc(rpc, self.max_message_bytes), **self._hints)
 
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
@@ -394,25 +352,19 @@ class Connection:
       _sleep: sleeps for a number of seconds.
       _prepare: calls function(argument), which may copy a large tensor, and
         returns the result.
+      _open: calls make(*arguments), which opens a channel, and adds the
+        interceptors.
+      _unary: makes a unary call and returns the response.
+      _stream: makes a StreamTopK call and adds the responses to the answer.
     """
 
     _grpc: Any
     _sleep: Callable[[float], Awaitable[None]]
     _prepare: Callable[[Any, Any], Awaitable[Any]]
-
-    def _open(self, make: Any, *arguments: Any) -> Any:
-        """Calls `make`, which opens a channel, and adds the interceptors."""
-        raise NotImplementedError
-
-    async def _unary(self, route: Route, method: Any, message: bytes,
-                     attempts: Attempts) -> bytes:
-        """Makes a unary call and returns the response."""
-        raise NotImplementedError
-
-    async def _stream(self, route: Route, chunks: Iterator[bytes],
-                      answer: StreamedAnswer, attempts: Attempts) -> None:
-        """Makes a StreamTopK call and adds the responses to `answer`."""
-        raise NotImplementedError
+    _open: Callable[..., Any]
+    _unary: Callable[[Route, Any, bytes, Attempts], Awaitable[bytes]]
+    _stream: Callable[[Route, Iterator[bytes], StreamedAnswer, Attempts],
+                      Awaitable[None]]
 
     def __init__(
             self, target: str = "localhost:50051", *,
@@ -430,7 +382,7 @@ class Connection:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key need each other")
-        _check_target(target)
+        grpc_target = _grpc_target(target)
         for name, text in (("user_agent", user_agent), ("token", token),
                            ("tls_server_name", tls_server_name)):
             if not isinstance(text, (str, type(None))):
@@ -453,8 +405,9 @@ class Connection:
         self._max_attempts = max_attempts
         self._interceptors = interceptors
         self._token = token if token is None else _check_token(token)
-        self._token_file = (None if token_file is None
-                            else _TokenFile(token_file))
+        self._token_file = token_file
+        if token_file is not None:
+            self._token = _read_token(token_file)
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
             ("grpc.max_send_message_length", -1),
@@ -478,7 +431,7 @@ class Connection:
             # is_serving() must also reach servers that are NOT_SERVING.
             health = [] if limit else [("grpc.inhibit_health_checking", 1)]
             limit = limit or _RECEIVED_LIMITS[0]
-            arguments = (_grpc_target(target), [
+            arguments = (grpc_target, [
                 *options, *health, ("grpc.max_receive_message_length", limit)])
             channel = (
                 self._open(self._grpc.insecure_channel, *arguments)
@@ -586,11 +539,14 @@ class Connection:
         if seconds == 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
                             "the timeout expired before the request was sent")
-        token = (self._token_file.token() if self._token_file is not None
-                 else self._token)
+        if self._token_file is not None:
+            try:
+                self._token = _read_token(self._token_file)
+            except ValueError:
+                pass  # the last valid token stays in use
         metadata = attempts.metadata
-        if token is not None:
-            metadata = [*metadata, ("authorization", f"Bearer {token}")]
+        if self._token is not None:
+            metadata = [*metadata, ("authorization", f"Bearer {self._token}")]
         return {"timeout": seconds, "metadata": metadata}
 
     async def _capabilities(self, attempts: Attempts
@@ -616,21 +572,19 @@ class Connection:
                        timeout: Optional[float], metadata: Metadata) -> Answer:
         attempts = self._attempts(timeout, metadata)
         call = Call(request)
-        if self._must_ask(call, attempts):
-            await self._ask_limit(attempts)
-        limit = self._limit or MAX_LIMIT
+        limit = await self._limit_for(attempts, call)
         streamed = call.is_streamed(stream, limit)
         make: Any = call.chunks if streamed else call.message
         while True:
             try:
                 route = self._route(call.max_message_bytes)
                 message = (await self._prepare(make, limit)
-                           if call.is_heavy() else make(limit))
+                           if call.nbytes > HEAVY_BYTES else make(limit))
                 if streamed:
                     answer = StreamedAnswer(call)
                     await self._stream(route, message, answer, attempts)
                     return answer.answer()
-                if call.is_large() and len(message) <= _KEPT_BYTES:
+                if call.nbytes > LARGE_BYTES and len(message) <= _KEPT_BYTES:
                     self._last_message = message
                 return call.read(await self._unary(
                     route, route.compute_topk, message, attempts))
@@ -638,23 +592,20 @@ class Connection:
                 pause = attempts.pause_after(error)
             await self._sleep(pause)
 
-    def _must_ask(self, call: Call, attempts: Attempts) -> bool:
-        """Returns whether to query the server's message size limit first."""
-        return (self._limit is None and call.is_large()
-                and not attempts.asked)
-
-    async def _ask_limit(self, attempts: Attempts) -> None:
-        attempts.asked = True
-        try:
-            self._learn_limit(await self._capabilities(
-                Attempts(self._max_attempts, attempts.seconds(),
-                         attempts.metadata)))
-        except TopKError as error:
-            # Ignored: the call itself will succeed, or report its own error.
-            if error.code == grpc.StatusCode.UNIMPLEMENTED:
-                self._limit = MAX_LIMIT
-
-    def _learn_limit(self, capabilities: topk_pb2.Capabilities) -> None:
-        """Stores the server's message size limit for all calls."""
-        told = capabilities.limits.max_message_bytes or MAX_LIMIT
-        self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)
+    async def _limit_for(self, attempts: Attempts, call: Call) -> int:
+        """Returns the server's message size limit in bytes. Queries it before
+        the first large message, and stores it for all calls."""
+        if (self._limit is None and call.nbytes > LARGE_BYTES
+                and not attempts.asked):
+            attempts.asked = True
+            try:
+                capabilities = await self._capabilities(
+                    Attempts(self._max_attempts, attempts.seconds(),
+                             attempts.metadata))
+                told = capabilities.limits.max_message_bytes or _MAX_LIMIT
+                self._limit = min(max(told, _MIN_LIMIT), _MAX_LIMIT)
+            except TopKError as error:
+                # Ignored: the call itself will succeed, or report its error.
+                if error.code == grpc.StatusCode.UNIMPLEMENTED:
+                    self._limit = _MAX_LIMIT
+        return self._limit or _MAX_LIMIT

@@ -84,12 +84,6 @@ def kind_of(dtype: DType, name: Optional[str] = None
     return number, 8 * dtype.itemsize, None, wire
 
 
-def numpy_of(number: int) -> DType:
-    """Returns NumPy's type for a DataType. Raises KeyError or TypeError if
-    NumPy has no such type."""
-    return np.dtype(NUMPY_NAMES[name_of(number)])
-
-
 def _little_endian(dtype: DType) -> DType:
     if dtype.isnative and sys.byteorder == "little":
         return dtype

@@ -13,13 +13,7 @@ from typing import Any, AsyncIterator, Deque, Iterator, Optional, Union
 
 from topk_client._connection import Route
 from topk_client.errors import TopKError, bad_answer
-from topk_client.messages import Answer, Call
-
-async def in_thread(function: Any, argument: Any) -> Any:
-    """Calls function(argument) on another thread, so that a large copy does not
-    block the event loop."""
-    return await asyncio.get_running_loop().run_in_executor(
-        None, function, argument)
+from topk_client.messages import HEAVY_BYTES, Answer, Call
 
 
 class _Pending:
@@ -162,8 +156,10 @@ class AsyncPendingCalls(_Pending):
             call = unsent[0]
             try:
                 limit = await limit_for(call)
-                message = ((await in_thread(call.message, limit))
-                           if call.is_heavy() else call.message(limit))
+                # A large copy must not block the event loop.
+                message = (await asyncio.to_thread(call.message, limit)
+                           if call.nbytes > HEAVY_BYTES
+                           else call.message(limit))
             except Exception as mistake:
                 self._mistake = mistake
                 return

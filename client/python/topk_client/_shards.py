@@ -33,16 +33,12 @@ class Question:
     """The request for the whole axis, sent to all workers.
 
     Attributes:
-      axis: -r .. r-1.
       servers: Client targets. Any server may answer any shard.
       shared_memory: whether workers pass shards to servers in shared memory.
       client_options: other arguments of Client.
     """
 
-    k: int
-    axis: int
-    largest: bool
-    order: str
+    spec: OpenVINO
     data_type: Optional[str]
     servers: Tuple[str, ...]
     shared_memory: bool
@@ -64,13 +60,14 @@ class Question:
         servers = (servers,) if isinstance(servers, str) else tuple(servers)
         if not servers:
             raise ValueError("there are no servers")
-        return cls(int(k), int(axis), bool(largest), order, data_type,
-                   servers, shared_memory, tuple(sorted(
-                       client_options.items())))
+        return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
+                            order, "i64", stable=True),
+                   data_type, servers, shared_memory,
+                   tuple(sorted(client_options.items())))
 
     def partial(self, values: Array, indices: Array) -> Partial:
-        return Partial(values, indices, self.k, self.axis, self.largest,
-                       self.order, self.data_type)
+        return Partial(values, indices, self.spec._k, self.spec.axis,
+                       *self.spec._selection, self.data_type)
 
 
 # Each process starts with a random server, so that the load is spread evenly.
@@ -99,10 +96,10 @@ class _Buffer:
         self.alive.add(self)
 
     def _is_made(self, nbytes: int) -> bool:
-        self._memory = SharedMemory(
+        self.memory = SharedMemory(
             nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
         try:
-            file = os.open(FOLDER + self._memory.name, os.O_RDONLY)
+            file = os.open(FOLDER + self.memory.name, os.O_RDONLY)
         except FileNotFoundError:
             return False
         self._unlock = weakref.finalize(self, os.close, file)
@@ -113,17 +110,8 @@ class _Buffer:
             return False
 
     def close(self) -> None:
-        self._memory.close()
+        self.memory.close()
         self._unlock()
-
-    @property
-    def nbytes(self) -> int:
-        return len(self._memory.buffer)
-
-    def copy_of(self, shard: Array) -> Region:
-        copy = self._memory.array(shard.shape, shard.dtype)
-        copy[...] = shard
-        return self._memory.region(copy)
 
 
 def _leave_to_parent() -> None:
@@ -164,12 +152,15 @@ def _in_shared_memory(shard: Array) -> Region:
     """Copies the shard to the thread's shared memory. The memory is kept for
     the next shard, since fresh pages cost as much as the copy."""
     buffer = getattr(_of_thread, "buffer", None)
-    if buffer is None or buffer.nbytes < shard.nbytes:
+    if buffer is None or len(buffer.memory.buffer) < shard.nbytes:
         if buffer is not None:
             buffer.close()
         remove_abandoned()
         buffer = _of_thread.buffer = _Buffer(shard.nbytes)
-    return buffer.copy_of(shard)
+    memory: SharedMemory = buffer.memory
+    copy = memory.array(shard.shape, shard.dtype)
+    copy[...] = shard
+    return memory.region(copy)
 
 
 def answer(shard: Array, begin: int, question: Question) -> Partial:
@@ -177,13 +168,12 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     axis. Tries the next server if one is unreachable or overloaded. The timeout
     bounds all attempts together. Raises TopKError if no server answers or can
     answer before the timeout."""
-    size = shard.shape[question.axis]
+    size = shard.shape[question.spec.axis]
     if not size:
         return question.partial(np.array(shard),
                                 np.zeros(shard.shape, np.int64))
-    spec = OpenVINO(min(question.k, size), question.axis,
-                    "max" if question.largest else "min", question.order,
-                    "i64", stable=True)
+    spec = dataclasses.replace(question.spec,
+                               k=min(question.spec._k, size))
     tensor: Union[Array, Region] = shard
     name = question.data_type or _dtypes.short_name_of(shard.dtype)
     if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:

@@ -1,19 +1,20 @@
 """The asyncio client: topk_client.Client with awaitable calls."""
 
 import asyncio
+import functools
 from typing import (Any, AsyncGenerator, AsyncIterable, Awaitable, Iterable,
                     Iterator, Optional, Tuple, TypeVar, Union)
 
 import grpc
 import grpc.aio
 
-from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     Route, pair_of, topk_request)
+from topk_client._connection import (Attempts, Connection, Metadata, Route,
+                                     pair_of, topk_request)
 from topk_client._dtypes import Array
-from topk_client._many import AsyncPendingCalls, in_thread
+from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (Answer, ArrayLike, Call, Request,
+from topk_client.messages import (Answer, ArrayLike, Request,
                                   StreamedAnswer, parse)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
@@ -43,13 +44,14 @@ class _End:
 
     def __init__(self, call: Any, route: Route) -> None:
         self._route = route
-        self._status: Any = None
+        self._status: Optional[grpc.aio.AioRpcError] = None
         call.add_done_callback(self._note)
 
     def _note(self, call: Any) -> None:
-        async def read() -> Any:
-            return (await call.code(), await call.details(),
-                    await call.trailing_metadata())
+        async def read() -> grpc.aio.AioRpcError:
+            return grpc.aio.AioRpcError(
+                await call.code(), grpc.aio.Metadata(),
+                await call.trailing_metadata(), await call.details(), "")
 
         # The status has arrived, so read() does not suspend. Read it now,
         # before gRPC can replace it.
@@ -65,11 +67,9 @@ class _End:
     def error(self, rpc: Exception) -> Optional[TopKError]:
         """Converts an error of gRPC. Returns None if the server had already
         ended the stream with OK."""
-        if self._status is None:
-            return self._route.error(rpc)
-        if self._status[0] == grpc.StatusCode.OK:
+        if self._status and self._status.code() == grpc.StatusCode.OK:
             return None
-        return self._route.error_of_status(*self._status)
+        return self._route.error(self._status or rpc)
 
 
 class Client(Connection):
@@ -139,12 +139,7 @@ class Client(Connection):
         asynchronous iterable."""
         attempts = self._attempts(timeout, metadata)
         pending = AsyncPendingCalls(_each(requests))
-
-        async def limit_for(call: Call) -> int:
-            if self._must_ask(call, attempts):
-                await self._ask_limit(attempts)
-            return self._limit or MAX_LIMIT
-
+        limit_for = functools.partial(self._limit_for, attempts)
         try:
             while unsent := await pending.begin():
                 route = self._route(unsent[0].max_message_bytes)
@@ -154,18 +149,17 @@ class Client(Connection):
                 end = _End(results, route)
                 begun = False
                 error: Optional[TopKError] = None
-                before = _cancellations()
+                responses = results.__aiter__()
                 try:
-                    async for result in results:
+                    while True:
+                        result = await self._checked(responses.__anext__())
                         begun = True
                         yield pending.answer(result)
-                        before = _cancellations()
+                except StopAsyncIteration:
+                    pass
                 except (grpc.RpcError, KeyError) as rpc:
                     pending.check_requests()
                     error = end.error(rpc)
-                except asyncio.CancelledError:
-                    self._check_cancelled(before)
-                    raise
                 finally:
                     results.cancel()
                 if error is None:
@@ -197,7 +191,8 @@ class Client(Connection):
         await self._checked(asyncio.sleep(seconds))
 
     async def _prepare(self, function: Any, argument: Any) -> Any:
-        return await self._checked(in_thread(function, argument))
+        return await self._checked(
+            asyncio.to_thread(function, argument))
 
     async def _unary(self, route: Route, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:
@@ -232,12 +227,6 @@ class Client(Connection):
         try:
             return await awaitable
         except asyncio.CancelledError:
-            self._check_cancelled(before)
+            if _cancellations() == before:  # not by the task's owner
+                self._check_not_closed()
             raise
-
-    def _check_cancelled(self, before: int) -> None:
-        """Raises TopKError if close(), and not the task's owner, has cancelled
-        a call. `before` is how often the task had been cancelled before the
-        call."""
-        if _cancellations() == before:
-            self._check_not_closed()

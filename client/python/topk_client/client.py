@@ -6,8 +6,8 @@ from typing import (Any, Coroutine, Iterable, Iterator, Optional, Tuple,
 
 import grpc
 
-from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     Route, pair_of, topk_request)
+from topk_client._connection import (Attempts, Connection, Metadata, Route,
+                                     pair_of, topk_request)
 from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
@@ -143,9 +143,7 @@ class Client(Connection):
         pending = PendingCalls(iter(requests))
 
         def limit_for(call: Call) -> int:
-            if self._must_ask(call, attempts):
-                self._run(self._ask_limit(attempts))
-            return self._limit or MAX_LIMIT
+            return self._run(self._limit_for(attempts, call))
 
         while unsent := pending.begin():
             route = self._route(unsent[0].max_message_bytes)

@@ -7,9 +7,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-# The reason of the error for an incomplete answer. Never set by a server.
-BROKE_OFF = "ANSWER_BROKE_OFF"
-CODES = {code.value[0]: code for code in grpc.StatusCode}
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 # gRPC's text for a server whose health check reports NOT_SERVING, and the text
 # that replaces it.
 _UNHEALTHY = "backend unhealthy"
@@ -17,43 +15,34 @@ _DRAINING = "the server is draining: its health check reports NOT_SERVING"
 # Longer delays are a server's mistake or an attack, so they are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-_OTHER_NAME = ("the server's certificate has another name: pass "
-               "tls_server_name")
-_UNRESOLVED = ("the host name of the target cannot be resolved; the target is "
-               "HOST:PORT")
 # A server with too many connections also closes new ones before the handshake.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
-_USE_TLS = ("the server may require TLS (pass tls=True or tls_ca)" +
-            _OR_TOO_MANY)
-_USE_CERTIFICATE = ("the server may require a client certificate (pass "
-                    "tls_cert and tls_key)" + _OR_TOO_MANY)
-_NO_TLS = "the server does not use TLS: leave out the tls arguments"
-_PASS_AUTHORITY = (
-    "pass the authority that signed the server's certificate: tls_ca")
 # gRPC reports the cause of a failed connection as text only. Each entry has a
-# part of that text, whether the client uses TLS (None = either), and a hint.
+# pattern of that text, whether the client uses TLS (None = either), and a hint.
+# OpenSSL and BoringSSL word the same errors differently.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),
     ("No such file or directory", None,
      "the socket does not exist: start a server with topkd --listen unix:PATH"),
-    ("DNS resolution failed", None, _UNRESOLVED),
-    ("address lookup failed", None, _UNRESOLVED),  # since gRPC 1.83
+    # The second text is that of gRPC 1.83 and later.
+    ("DNS resolution failed|address lookup failed", None,
+     "the host name of the target cannot be resolved; the target is HOST:PORT"),
     ("Failed parsing HTTP/2", None,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"),
-    # OpenSSL and BoringSSL word these errors differently.
-    ("wrong version number", True, _NO_TLS),
-    ("WRONG_VERSION_NUMBER", True, _NO_TLS),
-    ("certificate verify failed", True, _PASS_AUTHORITY),
-    ("CERTIFICATE_VERIFY_FAILED", True, _PASS_AUTHORITY),
-    ("Hostname Verification Check failed", True, _OTHER_NAME),
-    ("is not in peer certificate", True, _OTHER_NAME),
-    ("Socket closed", True, _USE_CERTIFICATE),
-    ("Socket closed", False, _USE_TLS),
-    ("Connection reset", True, _USE_CERTIFICATE),
-    ("Connection reset", False, _USE_TLS),
+    ("wrong version number|WRONG_VERSION_NUMBER", True,
+     "the server does not use TLS: leave out the tls arguments"),
+    ("certificate verify failed|CERTIFICATE_VERIFY_FAILED", True,
+     "pass the authority that signed the server's certificate: tls_ca"),
+    ("Hostname Verification Check failed|is not in peer certificate", True,
+     "the server's certificate has another name: pass tls_server_name"),
+    ("Socket closed|Connection reset", True,
+     "the server may require a client certificate (pass tls_cert and tls_key)" +
+     _OR_TOO_MANY),
+    ("Socket closed|Connection reset", False,
+     "the server may require TLS (pass tls=True or tls_ca)" + _OR_TOO_MANY),
 ]
 
 
@@ -108,8 +97,8 @@ def add_hint(error: TopKError, *, tls: bool, has_token: bool) -> TopKError:
     """Sets the error's hint and returns the error. `tls` and `has_token` tell
     whether the client uses TLS and a token."""
     if error.code is grpc.StatusCode.UNAVAILABLE:
-        error.hint = next((hint for text, over_tls, hint in _HINTS
-                           if text in error.message
+        error.hint = next((hint for pattern, over_tls, hint in _HINTS
+                           if re.search(pattern, error.message)
                            and over_tls in (None, tls)), "")
     elif error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
         error.hint = "check the target, or pass a longer timeout"
@@ -133,63 +122,48 @@ def bad_answer(message: str, field: str = "") -> TopKError:
                      reason="BAD_ANSWER", field=field)
 
 
-def _seconds(retry: error_details_pb2.RetryInfo) -> float:
-    return min(_MAX_RETRY_DELAY_SECONDS, max(0.0, float(
-        retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9)))
-
-
-def _add_detail(error: TopKError, detail: Any) -> None:
-    """Adds the content of one google.rpc detail to the error. Raises
-    DecodeError if the detail is corrupt."""
+def from_status(status: status_pb2.Status) -> TopKError:
+    """Converts a google.rpc.Status. Ignores corrupt details."""
+    error = TopKError(_CODES.get(status.code, grpc.StatusCode.UNKNOWN),
+                      status.message)
     info = error_details_pb2.ErrorInfo()
     bad = error_details_pb2.BadRequest()
     quota = error_details_pb2.QuotaFailure()
     retry = error_details_pb2.RetryInfo()
-    if detail.Unpack(info):
-        error.reason = info.reason
-        error.field = info.metadata.get("field", error.field)
-    elif detail.Unpack(bad) and bad.field_violations:
-        error.field = bad.field_violations[0].field
-    elif detail.Unpack(quota) and quota.violations:
-        error.field = quota.violations[0].subject
-    elif detail.Unpack(retry):
-        error.retry_delay = _seconds(retry)
-
-
-def from_status(status: status_pb2.Status) -> TopKError:
-    """Converts a google.rpc.Status. Ignores corrupt details."""
-    error = TopKError(CODES.get(status.code, grpc.StatusCode.UNKNOWN),
-                      status.message)
-    for detail in status.details:
+    details: Any = status.details
+    for detail in details:
         try:
-            _add_detail(error, detail)
+            if detail.Unpack(info):
+                error.reason = info.reason
+                error.field = info.metadata.get("field", error.field)
+            elif detail.Unpack(bad) and bad.field_violations:
+                error.field = bad.field_violations[0].field
+            elif detail.Unpack(quota) and quota.violations:
+                error.field = quota.violations[0].subject
+            elif detail.Unpack(retry):
+                delay = retry.retry_delay
+                error.retry_delay = min(_MAX_RETRY_DELAY_SECONDS, max(
+                    0.0, delay.seconds + delay.nanos / 1e9))
         except DecodeError:
             pass
     return error
 
 
-def _add_pushback(error: TopKError, milliseconds: str) -> None:
-    """Applies the grpc-retry-pushback-ms trailer as gRPC's own retries do. Any
-    value other than a number of milliseconds >= 0 forbids a retry."""
-    if not re.fullmatch(r"[0-9]+", milliseconds):
-        error._may_retry = False
-    elif error.retry_delay is None:
-        digits = milliseconds.lstrip("0")[:20]
-        error.retry_delay = min(int(digits or 0) / 1e3,
-                                _MAX_RETRY_DELAY_SECONDS) or None
-
-
-def from_trailers(code: grpc.StatusCode, details: Optional[str],
-                  trailers: Any, max_message_bytes: int) -> TopKError:
-    """Converts the status of a call: its code, its message, and the details in
-    its trailing metadata. `max_message_bytes` is the channel's limit for
-    received messages."""
+def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
+    """Converts an exception of gRPC: grpc.RpcError, grpc.aio.AioRpcError, or
+    the KeyError that grpc.aio raises for an undefined status code.
+    `max_message_bytes` is the channel's limit for received messages."""
+    if isinstance(rpc, KeyError):
+        return TopKError(grpc.StatusCode.UNKNOWN,
+                         f"the server ended the call with status {rpc}, which "
+                         "there is not")
+    code, details = rpc.code(), rpc.details()
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and (
             details or "").endswith(f" vs. {max_message_bytes})"):
         return bad_answer("a message longer than any response to the request: "
                           f"{details}")
     status = status_pb2.Status()
-    metadata = {key: value for key, value in trailers or ()}
+    metadata = {key: value for key, value in rpc.trailing_metadata() or ()}
     encoded = metadata.get("grpc-status-details-bin")
     try:
         status.ParseFromString(encoded or b"")
@@ -202,19 +176,15 @@ def from_trailers(code: grpc.StatusCode, details: Optional[str],
         # The server always sends details. If they are missing, a proxy ended
         # the call because its server died during the response.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
-                         f"the answer broke off: {details}", reason=BROKE_OFF)
+                         f"the answer broke off: {details}",
+                         reason="ANSWER_BROKE_OFF")  # no server sends it
     error = from_status(status)
-    if "grpc-retry-pushback-ms" in metadata:
-        _add_pushback(error, str(metadata["grpc-retry-pushback-ms"]))
+    # As in gRPC's own retries, any value other than a number of milliseconds
+    # >= 0 forbids a retry.
+    pushback = metadata.get("grpc-retry-pushback-ms")
+    if pushback is not None and not re.fullmatch(r"[0-9]+", str(pushback)):
+        error._may_retry = False
+    elif pushback is not None and error.retry_delay is None:
+        error.retry_delay = min(float(pushback) / 1e3,
+                                _MAX_RETRY_DELAY_SECONDS) or None
     return error
-
-
-def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
-    """Converts an exception of gRPC: grpc.RpcError, grpc.aio.AioRpcError, or
-    the KeyError that grpc.aio raises for an undefined status code."""
-    if isinstance(rpc, KeyError):
-        return TopKError(grpc.StatusCode.UNKNOWN,
-                         f"the server ended the call with status {rpc}, which "
-                         "there is not")
-    return from_trailers(rpc.code(), rpc.details(), rpc.trailing_metadata(),
-                         max_message_bytes)

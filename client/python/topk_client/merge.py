@@ -75,7 +75,7 @@ class Partial:
         if answer.values is None or answer.indices is None:
             raise ValueError("a partial needs both values and indices")
         return cls(answer.values, answer.indices, spec._k if k is None else k,
-                   spec.axis, spec._largest, spec._order, data_type)
+                   spec.axis, *spec._selection, data_type)
 
 
 def merge(partials: Iterable[Partial],
@@ -125,7 +125,12 @@ def merge(partials: Iterable[Partial],
     chosen = np.lexsort((indices, keys), axis=-1)[..., :first.k]
     chosen_indices = np.take_along_axis(indices, chosen, -1)
     ascending = np.argsort(chosen_indices, axis=-1)
-    _check_distinct(np.take_along_axis(chosen_indices, ascending, -1))
+    ordered = np.take_along_axis(chosen_indices, ascending, -1)
+    twice = ordered[..., 1:] == ordered[..., :-1]
+    if twice.any():
+        raise ValueError(f"index {ordered[..., 1:][twice][0]} was chosen from "
+                         "two partials: their shards overlap, or lack their "
+                         "offsets")
     if first.order == "index":
         chosen = np.take_along_axis(chosen, ascending, -1)
 
@@ -148,14 +153,6 @@ def _check_order(parts: Sequence[Partial], keys: Array,
         if not after[..., begin:max(end - 1, begin)].all():
             raise ValueError(f"the values of partial {number} are not in order")
         begin = end
-
-
-def _check_distinct(ascending: Array) -> None:
-    twice = ascending[..., 1:] == ascending[..., :-1]
-    if twice.any():
-        raise ValueError(f"index {ascending[..., 1:][twice][0]} was chosen "
-                         "from two partials: their shards overlap, or lack "
-                         "their offsets")
 
 
 def _check_alike(first: Partial, other: Partial, number: int) -> None:

@@ -39,9 +39,9 @@ _CHUNK_BYTES = 2 << 20
 # Upper bound on the bytes that a message adds to its data.
 _DATA_FIELDS = 32
 # Tensors up to this size are sent without asking for the server's limit.
-_LARGE_BYTES = 48 << 10
-# Copying more than this may take a millisecond or longer.
-_HEAVY_BYTES = 1 << 20
+LARGE_BYTES = 48 << 10
+# Encoding a message with more than this may take a millisecond or longer.
+HEAVY_BYTES = 1 << 20
 # The longest input that DirectML allows: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
 # Upper bound on the bytes that a response adds to the data of its outputs.
@@ -273,8 +273,9 @@ class _Head(NamedTuple):
                              + ", ".join(_SELECTIONS))
         header.output.selection = _SELECTIONS[output]
         nbytes = -(-size * bits // 8)
-        padding = max(0, spec._input_bytes - nbytes)
-        if spec._input_bytes > _MAX_INPUT_BYTES:  # the server rejects it
+        padded = spec.input_total_tensor_size_bytes
+        padding = max(0, padded - nbytes)
+        if padded > _MAX_INPUT_BYTES:  # the server rejects it
             padding = 0
         nbytes += padding
         before = header.SerializeToString()
@@ -396,16 +397,6 @@ class Call:
                 _name(out.memory, np.asarray(out.array, order="C"), 0, named)
         self._before = topk_pb2.TopKRequest(
             output=header.output).SerializeToString() + self._before
-
-    def is_large(self) -> bool:
-        """Returns whether the message may exceed a server's message size
-        limit."""
-        return self.nbytes > _LARGE_BYTES
-
-    def is_heavy(self) -> bool:
-        """Returns whether encoding the messages may take a millisecond or
-        more."""
-        return self.nbytes > _HEAVY_BYTES
 
     def _contiguous(self) -> Array:
         return np.asarray(self._array, self._dtype, order="C")
@@ -590,10 +581,6 @@ class StreamedAnswer:
         self._call = call
         self._header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
-        # The size of each output in bytes. 0 if the service must reject the
-        # request.
-        self._sizes = {name: getattr(call.outputs, name).nbytes
-                       if call.outputs else 0 for name in self._data}
 
     @property
     def begun(self) -> bool:
@@ -613,12 +600,10 @@ class StreamedAnswer:
             self._append("indices", chunk.header.indices.data)
         elif kind is None:
             raise bad_answer("an empty message")
+        elif not getattr(chunk, kind):
+            raise bad_answer("a chunk has no bytes", f"response.{kind}.data")
         else:
-            data = getattr(chunk, kind)
-            if not data:
-                raise bad_answer("a chunk has no bytes",
-                                 f"response.{kind}.data")
-            self._append(kind, data)
+            self._append(kind, getattr(chunk, kind))
 
     def answer(self) -> Answer:
         """Returns the complete answer. Raises TopKError BAD_ANSWER if it is
@@ -629,8 +614,10 @@ class StreamedAnswer:
                                  self._data["indices"])
 
     def _append(self, name: str, data: bytes) -> None:
-        size = len(self._data[name]) + len(data)
-        if size > self._sizes[name]:
-            raise bad_answer(f"{size} bytes or more, expected "
-                             f"{self._sizes[name]}", f"response.{name}.data")
+        size, outputs = len(self._data[name]) + len(data), self._call.outputs
+        # No bytes are expected if the service must reject the request.
+        expected = getattr(outputs, name).nbytes if outputs else 0
+        if size > expected:
+            raise bad_answer(f"{size} bytes or more, expected {expected}",
+                             f"response.{name}.data")
         self._data[name] += data

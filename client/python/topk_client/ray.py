@@ -57,23 +57,19 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
     if split_every < 2:
         raise ValueError(f"split_every = {split_every} is less than 2")
     is_dataset = hasattr(shards, "to_numpy_refs")
-    if is_dataset:
-        grid = np.array(shards.to_numpy_refs(column=column), object)
-    else:
-        grid = np.array(shards, object)
+    grid = np.array(shards.to_numpy_refs(column=column) if is_dataset
+                    else shards, object)
     if not grid.size:
         raise ValueError("there are no shards")
     if is_dataset:
         rank = ray.get(_rank.remote(grid[0]))
         grid = grid.reshape((-1,) + (1,) * (rank - 1))
-    else:
-        rank = grid.ndim
     # The shards in a flat list are cut along `axis` and may have any rank.
-    a_list = rank == 1 and not is_dataset
+    a_list = grid.ndim == 1 and not is_dataset
     question = _shards.Question.of(
-        k, axis, None if a_list else rank, largest, order, data_type, servers,
-        shared_memory, client_options)
-    along = 0 if a_list else axis % rank
+        k, axis, None if a_list else grid.ndim, largest, order, data_type,
+        servers, shared_memory, client_options)
+    along = 0 if a_list else axis % grid.ndim
     lanes = np.moveaxis(grid, along, -1)
     values = np.empty((*lanes.shape[:-1], 1), object)
     indices = np.empty(values.shape, object)
@@ -99,7 +95,7 @@ def _rank(shard: Array) -> int:
 @ray.remote(name="topk_shard")
 def _shard(shard: Array, question: _shards.Question) -> _Part:
     return (_shards.answer(shard, 0, question),
-            shard.shape[question.axis])
+            shard.shape[question.spec.axis])
 
 
 @ray.remote(name="topk_merge")

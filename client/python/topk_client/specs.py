@@ -55,15 +55,6 @@ def _converted(name: str, kind: Any, value: Any) -> Any:
     raise TypeError(f"{name} is {value!r}, not {expected}")
 
 
-def _set_k(k_input: Any, k: K) -> None:
-    if not isinstance(k, np.ndarray):
-        k_input.value = k
-        return
-    k_input.tensor.data_type = _dtypes.kind_of(k.dtype)[0]
-    k_input.tensor.shape.extend(k.shape)
-    k_input.tensor.data = _dtypes.little_endian(k).tobytes()
-
-
 def _enum_number(field: Any, name: str) -> int:
     """Returns the number of an enum value by its short name, e.g. that of
     AXIS_DIRECTION_INCREASING for "increasing"."""
@@ -99,8 +90,13 @@ class _Attributes:
         message.SetInParent()
         for field in message.DESCRIPTOR.fields:
             name, value = field.name, getattr(self, field.name)
-            if field.message_type is tensor_pb2.KInput.DESCRIPTOR:
-                _set_k(getattr(message, name), value)
+            k = value  # isinstance does not narrow this variable's type
+            if isinstance(value, np.ndarray):
+                getattr(message, name).tensor.MergeFrom(tensor_pb2.Tensor(
+                    data_type=_dtypes.kind_of(k.dtype)[0], shape=k.shape,
+                    data=_dtypes.little_endian(k).tobytes()))
+            elif field.message_type is tensor_pb2.KInput.DESCRIPTOR:
+                getattr(message, name).value = value
             elif isinstance(value, _Attributes):
                 value._fill(getattr(message, name))
             elif isinstance(defaults[name], tuple):
@@ -116,37 +112,28 @@ class Operator(_Attributes):
     Attributes:
       _dialect: the name of the dialect's field in TopKRequest.
       _index_type: the type of the indices, named as in Request.data_type.
-      _largest, _order: see merge.Partial.
-      _output_descs: descriptions of the values and the indices.
+      _selection: `largest` and `order` of merge.Partial.
       _takes_strides: whether the tensor may have strides.
-      _input_bytes: the length of the tensor's data; 0 = no padding after the
-        elements.
+
+    The other attributes are those of the operators. The defaults here are for
+    operators without the attribute.
     """
 
     _dialect: str
     _takes_strides = False
     k: Any
     version: int
+    output_value: "Optional[TensorDesc]" = None
+    output_index: "Optional[TensorDesc]" = None
+    input_total_tensor_size_bytes: int = 0
 
     @property
     def _index_type(self) -> str:
         return "i64"
 
     @property
-    def _largest(self) -> bool:
+    def _selection(self) -> Tuple[bool, str]:
         raise NotImplementedError
-
-    @property
-    def _order(self) -> str:
-        return "value"
-
-    @property
-    def _output_descs(self) -> "Tuple[Optional[TensorDesc], ...]":
-        return None, None
-
-    @property
-    def _input_bytes(self) -> int:
-        return 0
 
     @property
     def _k(self) -> int:
@@ -181,8 +168,8 @@ class Onnx(Operator):
     _dialect = "onnx"
 
     @property
-    def _largest(self) -> bool:
-        return bool(self.largest)
+    def _selection(self) -> Tuple[bool, str]:
+        return bool(self.largest), "value"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,12 +200,8 @@ class OpenVINO(Operator):
         return self.index_element_type
 
     @property
-    def _largest(self) -> bool:
-        return self.mode == "max"
-
-    @property
-    def _order(self) -> str:
-        return "index" if self.sort == "index" else "value"
+    def _selection(self) -> Tuple[bool, str]:
+        return self.mode == "max", "index" if self.sort == "index" else "value"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,17 +259,8 @@ class DirectML(Operator):
         return (desc.data_type if desc else None) or "u32"
 
     @property
-    def _largest(self) -> bool:
-        return self.axis_direction != "increasing"
-
-    @property
-    def _output_descs(self) -> Tuple[Optional[TensorDesc], ...]:
-        return self.output_value, self.output_index
-
-    @property
-    def _input_bytes(self) -> int:
-        return integer("input_total_tensor_size_bytes",
-                       self.input_total_tensor_size_bytes)
+    def _selection(self) -> Tuple[bool, str]:
+        return self.axis_direction != "increasing", "value"
 
 
 Spec = Union[Onnx, OpenVINO, DirectML]

@@ -41,7 +41,8 @@ class OfBoth(both_clients.ServerTest):
         return caught.exception
 
     def assert_right(self, answer, x, spec, axis=-1):
-        values, indices = oracle(x, "", axis % x.ndim, spec.k, spec._largest)
+        values, indices = oracle(x, "", axis % x.ndim, spec.k,
+                                 spec._selection[0])
         self.assertEqual(answer.values.tobytes(), values.tobytes())
         np.testing.assert_array_equal(answer.indices, indices)
 

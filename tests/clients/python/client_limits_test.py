@@ -102,12 +102,16 @@ class Limits(unittest.TestCase):
     def test_invalid_limits_of_a_server(self):
         """Messages are still sent to a server that reports an invalid limit."""
         for told in (-1 << 63, -1, 0, 1, (1 << 63) - 1):
-            client = topk_client.Client("127.0.0.1:1")
-            client._learn_limit(topk_pb2.Capabilities(
-                limits=topk_pb2.Limits(max_message_bytes=told)))
-            self.assertGreaterEqual(client._limit, 1024)
-            self.assertLess(client._limit, 1 << 31)
-            client.close()
+            async def capabilities(_, told=told):
+                return topk_pb2.Capabilities(
+                    limits=topk_pb2.Limits(max_message_bytes=told))
+
+            with topk_client.Client("127.0.0.1:1", max_attempts=1) as client:
+                client._capabilities = capabilities
+                with self.assertRaises(topk_client.TopKError):
+                    self.ask(client, 1 << 20)
+                self.assertGreaterEqual(client._limit, 1024)
+                self.assertLess(client._limit, 1 << 31)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,12 @@ class Shared(both_clients.ServerTest):
         for name in ("topk", "/topk/x", "/"):
             with self.assertRaises((ValueError, OSError)):
                 SharedMemory(1, name)
+        for make, argument, rule in (
+                (SharedMemory, -1, "nbytes is -1, which is less than 1"),
+                (SharedMemory, 2**63, r"nbytes is \d+, which exceeds 64 bits"),
+                (SharedMemory.attach, None, "name is None, not a str")):
+            with self.assertRaisesRegex((TypeError, ValueError), rule):
+                make(argument)
         forgotten = SharedMemory(1)
         path = "/dev/shm" + forgotten.name
         del forgotten

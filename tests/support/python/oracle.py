@@ -230,7 +230,8 @@ def random_case(rng, name: Optional[str] = None, plain=False) -> Any:
         layout = _LAYOUTS[int(rng.integers(len(_LAYOUTS)))]
         bits, tensor = layout(bits), layout(tensor)
     spec, axis, k = _random_spec(rng, operator, shape, plain)
-    indices = order(bits, name, axis, k, spec._largest, spec._order == "index")
+    largest, by = spec._selection
+    indices = order(bits, name, axis, k, largest, by == "index")
     values = np.take_along_axis(tensor, indices, axis)
     options = {}
     if not plain:
