@@ -97,7 +97,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
             "reflection. Channelz shows all connections and calls. An empty "
             "value disables it");
   table.Row("ready-file", config.ready_file,
-            "File for the bound addresses as JSON, written once the server "
+            "File to which the server writes its addresses as JSON once it "
             "accepts calls. Removed at exit, unless a second signal ends the "
             "server");
 }
@@ -143,8 +143,8 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "ignores an invalid one");
   table.Row("client-ipv6-prefix", config.client_ipv6_prefix, Whole(1, 128),
             "Number of leading bits of an IPv6 address that identify a client "
-            "without token and certificate. A host commonly owns a whole /64 "
-            "network");
+            "that has neither a token nor a certificate. A host commonly owns "
+            "a whole /64 network");
   table.Row("client-requests-per-second", config.client_requests_per_second,
             Rate(),
             "Max rate of requests per client; 0 for no limit. Bursts last one "
@@ -199,12 +199,12 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
             "Max number of elements of a tensor");
   table.Row("max-selected-elements", config.max_selected_elements,
             Whole(1, config.max_selected_elements),
-            "Max number of selected elements of a request, k per slice");
+            "Max number of elements that a request selects: k in each slice");
   table.Row("max-rank", config.max_rank, Whole(1, 4096),
             "Max number of dimensions of a tensor");
   table.Row("max-output-bytes", config.max_output_bytes,
             Bytes(1, config.max_output_bytes),
-            "Max size of values and indices of a response together");
+            "Max combined size of the values and indices of a response");
   table.Heading("Limits of all requests together");
   table.Row("max-inflight-bytes", config.max_inflight_bytes, Bytes(0, kMax),
             "Max memory of all requests in flight; 0 uses a quarter of the "
@@ -224,8 +224,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
             "--max-inflight-calls");
   table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
             "Max memory that gRPC uses for messages that are arriving or "
-            "queued; 0 uses 60 % of the memory. Beyond the limit, gRPC closes "
-            "calls without a status");
+            "queued; 0 uses 60 % of the memory of the machine or the cgroup. "
+            "Beyond the limit, gRPC closes calls without a status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
@@ -268,10 +268,10 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
             "A proxy counts as one address");
   table.Row("max-concurrent-streams", options.max_concurrent_streams,
             Whole(1, 1 << 20), "Max number of calls in flight per connection");
-  table.Row("max-metadata-bytes", options.max_metadata_bytes,
-            Whole(1024, 1 << 20),
-            "Max size of a call's metadata in bytes, with 32 bytes of overhead "
-            "per field");
+  table.Row(
+      "max-metadata-bytes", options.max_metadata_bytes, Whole(1024, 1 << 20),
+      "Max size of a call's metadata in bytes. Each field counts 32 bytes "
+      "more than its length");
 }
 
 void AddDrain(ConfigTable& table, ServerConfig& config) {
@@ -280,10 +280,11 @@ void AddDrain(ConfigTable& table, ServerConfig& config) {
             "Time after SIGTERM during which the server still accepts calls "
             "but reports NOT_SERVING, so that load balancers stop sending "
             "traffic");
-  table.Row("drain-timeout", config.drain_timeout_seconds, Seconds(0, 86400),
-            "Max time for calls in flight to finish after the delay. Keep the "
-            "sum of both below the grace period of the process manager (30 s "
-            "in Kubernetes)");
+  table.Row(
+      "drain-timeout", config.drain_timeout_seconds, Seconds(0, 86400),
+      "Max time for calls in flight to finish after --drain-delay. Keep "
+      "the sum of both below the grace period of the process manager (30 s "
+      "in Kubernetes)");
 }
 
 void AddLogging(ConfigTable& table, ServerConfig& config) {
