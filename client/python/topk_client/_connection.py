@@ -48,14 +48,14 @@ _LONGEST_PAUSE = 2.0
 _RECONNECT_MILLISECONDS = 10_000
 # The range of a server's message size limit, in bytes. Protobuf does not
 # support larger messages.
-_MIN_LIMIT, _MAX_LIMIT = 1024, 2**31 - 1
+_MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
 # gRPC limits received messages per channel, not per call, and allocates a
 # message before the client sees any of it. So each call uses the channel with
 # the smallest of these limits, in bytes, that allows its largest possible
 # response. gRPC rejects a larger response as soon as it has read the length.
 # The numbers are not round, so that gRPC's error for such a response differs
 # from a server's error for a request above its limit.
-_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [_MAX_LIMIT]
+_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
 # The timeout of calls without a timeout: one year, which gRPC can represent.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
@@ -602,10 +602,10 @@ class Connection:
                 capabilities = await self._capabilities(
                     Attempts(self._max_attempts, attempts.seconds(),
                              attempts.metadata))
-                told = capabilities.limits.max_message_bytes or _MAX_LIMIT
-                self._limit = min(max(told, _MIN_LIMIT), _MAX_LIMIT)
+                told = capabilities.limits.max_message_bytes or MAX_LIMIT
+                self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)
             except TopKError as error:
                 # Ignored: the call itself will succeed, or report its error.
                 if error.code == grpc.StatusCode.UNIMPLEMENTED:
-                    self._limit = _MAX_LIMIT
-        return self._limit or _MAX_LIMIT
+                    self._limit = MAX_LIMIT
+        return self._limit or MAX_LIMIT

@@ -6,14 +6,14 @@ from typing import (Any, Coroutine, Iterable, Iterator, Optional, Tuple,
 
 import grpc
 
-from topk_client._connection import (Attempts, Connection, Metadata, Route,
-                                     pair_of, topk_request)
+from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
+                                     Route, pair_of, topk_request)
 from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (Answer, ArrayLike, Call, Request,
-                                  StreamedAnswer, parse)
+from topk_client.messages import (LARGE_BYTES, Answer, ArrayLike, Call,
+                                  Request, StreamedAnswer, parse)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -143,7 +143,9 @@ class Client(Connection):
         pending = PendingCalls(iter(requests))
 
         def limit_for(call: Call) -> int:
-            return self._run(self._limit_for(attempts, call))
+            if call.nbytes > LARGE_BYTES:
+                return self._run(self._limit_for(attempts, call))
+            return self._limit or MAX_LIMIT  # without the cost of a coroutine
 
         while unsent := pending.begin():
             route = self._route(unsent[0].max_message_bytes)
