@@ -24,7 +24,7 @@ using Answers = std::vector<Result<v1::TopKResponse>>;
 /// caller has its own Send.
 using Send = std::function<Answers(const RequestTemplate& kind)>;
 
-/// The clock of a load. Thread-safe.
+/// Measures the time of a load test. Thread-safe.
 class LoadClock {
  public:
   virtual ~LoadClock() = default;

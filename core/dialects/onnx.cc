@@ -21,8 +21,8 @@ constexpr std::span<const DType> kTypes11 = kTypes24.first(11);
 constexpr std::span<const DType> kTypes1 = kTypes24.first(3);
 // From "Type Constraints", I: "constrain index tensor to int64".
 constexpr std::array<DType, 1> kIndexTypes = {DType::kI64};
-// From "Inputs": K is a tensor(int64), "a 1-D tensor containing a single
-// positive value".
+// K is a tensor(int64). The section "Inputs" of the specification says: "a 1-D
+// tensor containing a single positive value".
 constexpr KRule kKRule = {kIndexTypes, 1};
 
 constexpr std::array<OperatorVersion, 4> kVersions = {{

@@ -69,9 +69,9 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
   return {};
 }
 
-// Reads "index_element_type": "Range of values: "i64" or "i32". Default:
-// "i32"". TopK-1's page does not list the attribute, and its indices are i32.
-// topkd rejects the attribute there, although OpenVINO's opset 1 accepts it.
+// Reads index_element_type, which is "i64" or "i32" (the default). The page of
+// TopK-1 does not list the attribute, so its indices are i32. topkd rejects the
+// attribute for TopK-1, although OpenVINO's opset 1 accepts it.
 Status ReadIndexType(const v1::OpenVinoTopK& openvino,
                      const OperatorVersion& version, PlanRequest& plan) {
   plan.index_type = DType::kI32;

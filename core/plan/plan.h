@@ -92,7 +92,7 @@ struct Limits {
 /// The layout that a request specifies for an output.
 struct OutputRequest {
   /// The name of the field to report in errors, e.g. "directml.output_value".
-  /// If the request does not describe the output, the shape of the input.
+  /// The shape of the input if the request does not describe the output.
   std::string field = "tensor.shape";
   /// In elements. Empty means contiguous.
   std::vector<int64_t> strides;

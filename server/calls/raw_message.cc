@@ -175,7 +175,7 @@ Status TooManyNumbers() {
 // Reads a message in one pass over its slices. Copies the known fields and runs
 // the generated parser on the copy. The parser handles singular fields and
 // oneof members that occur more than once. A singular field with tensor data is
-// copied as an empty field, so that the parser sets the field.
+// copied without the data, so that the parser still marks the field as present.
 class Scanner {
  public:
   // `data` receives the tensor data: the last occurrence of a singular field,

@@ -67,9 +67,9 @@ void ServiceCall::OnChange() {
   const Status status = service_.admission().CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // Interrupt() cannot end a stream whose client does not read the responses.
-  // So if the caller is still not admitted at the next check, cancel the call.
-  // Do not cancel during a drain, which has its own timeout.
+  // If the client does not read its responses, Interrupt() cannot end the
+  // stream. So cancel the call if the caller is still not admitted at the next
+  // check. Do not cancel during a drain, which has its own timeout.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }

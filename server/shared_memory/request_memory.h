@@ -32,9 +32,9 @@ class RequestMemory {
   /// the caller is local (see Caller), and the errors of SharedObjects::Open().
   Status OpenTensor(const v1::TopKRequest& request, bool is_local);
 
-  /// Opens the regions of the outputs and removes them from the request.
-  /// Returns the errors of OpenTensor(), and INVALID_ARGUMENT for an output
-  /// that is not selected.
+  /// Opens the regions of the outputs and removes the regions from the request.
+  /// Returns the errors of OpenTensor(), and INVALID_ARGUMENT for the region of
+  /// an output that the request does not select.
   Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
   /// Returns the size of the tensor, or nullopt if it is not in shared memory.

@@ -108,8 +108,8 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of at most this many elements are not sampled, because half of such a
-  /// row would be less than one vector per chunk.
+  /// Rows of at most this many elements are not sampled. A sample of half of
+  /// such a row would have less than one vector per chunk.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   /// In longer rows, the sample is 1 / kFraction of the row, but at least kMin

@@ -18,8 +18,9 @@ template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// Floats: the bits of -infinity, which only NaNs with the sign bit set
-  /// exceed. Integers: all ones, which nothing exceeds.
+  /// Elements whose bits, as an unsigned integer, are greater than this value
+  /// are NaNs with the sign bit set. For floats, the bits of -infinity. For
+  /// integers, all ones, which nothing exceeds.
   Key nan;
 };
 

@@ -241,11 +241,11 @@ class RowFeed {
     });
   }
 
-  // Returns the hint for the next row: the bound that held, or nullopt if too
-  // many elements exceeded it. If far more than k elements exceeded it, returns
-  // a higher bound instead, exceeded by k elements plus a margin of a few
-  // standard deviations. Small raises are avoided, because similar rows would
-  // keep raising the hint until it fails.
+  // Returns the hint for the next row: nullopt if too many elements exceeded
+  // the bound for it to be useful, otherwise the bound that held. A bound that
+  // far more than k elements exceeded is raised, so that k elements plus a few
+  // standard deviations exceed it. Bounds are not raised by small steps,
+  // because similar rows would raise the hint until it fails.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

@@ -92,8 +92,8 @@ class VectorEncoder {
     }
   }
 
-  /// Returns a mask of the keys that encode more than one bit pattern: those of
-  /// zeros and of NaNs.
+  /// Returns a mask of the keys that several bit patterns map to: the keys of
+  /// zeros and NaNs.
   HWY_INLINE hn::Mask<D> Shared(V keys) const {
     const D d;
     if constexpr (!kFloat) return hn::FirstN(d, 0);
@@ -156,8 +156,8 @@ class VectorEncoder {
   }
 
  private:
-  // Returns values that sort like the keys, if floats are compared as numbers
-  // and integers as unsigned integers.
+  // Returns values in the order of the keys: compare floats as numbers, and
+  // integers as unsigned integers.
   HWY_INLINE V Mirrored(V bits) const {
     return hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_);
   }
