@@ -600,10 +600,12 @@ class StreamedAnswer:
             self._append("indices", chunk.header.indices.data)
         elif kind is None:
             raise bad_answer("an empty message")
-        elif not getattr(chunk, kind):
-            raise bad_answer("a chunk has no bytes", f"response.{kind}.data")
         else:
-            self._append(kind, getattr(chunk, kind))
+            data = getattr(chunk, kind)  # copies the bytes
+            if not data:
+                raise bad_answer("a chunk has no bytes",
+                                 f"response.{kind}.data")
+            self._append(kind, data)
 
     def answer(self) -> Answer:
         """Returns the complete answer. Raises TopKError BAD_ANSWER if it is
