@@ -20,16 +20,16 @@ constexpr int kPingMilliseconds = 600'000;
 // minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
-// Sets no retry policy, because Attempts (retry.h) decides about retries. gRPC
+// Sets no retry policy, because Attempts (retry.h) decides when to retry. gRPC
 // would wait for a retry delay even beyond the deadline, and then lose the
-// status. Also, if a connection breaks while a message of a stream is in
-// flight, gRPC 1.51 may skip a message when it resends the stream.
+// server's status. Also, if a connection breaks while a message of a stream is
+// in flight, gRPC 1.51 may skip a message when it resends the stream.
 constexpr char kServiceConfig[] =
     R"({"loadBalancingConfig": [{"round_robin": {}}],)"
     R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";
 
-// Adds the scheme that gRPC needs for a list of addresses: ipv6 if they are in
-// brackets, otherwise ipv4.
+// Adds the scheme that gRPC needs for a list of addresses: ipv6 if the first
+// address is in brackets, otherwise ipv4.
 std::string Target(const std::string& target) {
   const bool list = target.find(',') != std::string::npos &&
                     target.find('/') == std::string::npos &&

@@ -14,11 +14,11 @@
 namespace topk {
 namespace {
 
-// The least traffic or growth that triggers a trim. After less, a trim would
-// only empty the allocators' caches.
+// The least traffic or growth, in bytes, that triggers a trim. A trim after
+// less than that would only empty the allocators' caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Minimum seconds between two trims because of growth. Longer under traffic,
-// because allocations block while a trim runs.
+// Minimum seconds between two trims that growth triggers, without and with
+// traffic. Under traffic, trims are rarer, because they block allocations.
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 

@@ -42,7 +42,7 @@ constexpr std::chrono::milliseconds kInterruptInterval{200};
 // watchers of the health service to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
 
-// Moves a started part to `to`, or returns the error that prevented its start.
+// Moves the value of `started` to `to`, or returns the error in `started`.
 template <class Part>
 Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   if (!started.ok()) return started.status();
@@ -280,8 +280,8 @@ void Server::Drain(std::chrono::milliseconds delay,
     calls.WaitUntilNone(std::min(deadline, Clock::now() + kInterruptInterval));
   } while (calls.count() > 0 && Clock::now() < deadline);
 
-  // Step 4. gRPC alone would wait for health watches and for idle connections,
-  // whose clients may take 10 s to notice.
+  // Step 4. Shutdown() alone would wait for health watches and for idle
+  // connections, whose clients may take 10 s to notice the shutdown.
   const auto left = std::max<Clock::duration>(deadline - Clock::now(), {});
   const std::future<void> done = std::async(
       std::launch::async, [&grpc, end = std::chrono::system_clock::now() +

@@ -24,14 +24,15 @@
 
 namespace topk {
 
-/// The services of the main server, which serve once a gRPC server is started
-/// with router(). Thread-safe.
+/// The services of the main server. They receive calls once a gRPC server is
+/// started with router(). Thread-safe.
 class Services {
  public:
-  /// Fractions of the memory for requests in flight and for gRPC's receive
-  /// buffers. The buffers get more, because they also hold messages that are
-  /// not admitted yet, and gRPC resets calls without an error message if they
-  /// run out. Some bytes count for both. The rest is for the process itself.
+  /// The fractions of the memory that requests in flight and gRPC's receive
+  /// buffers may use. The buffers get more, because they also hold messages
+  /// that are not admitted yet, and gRPC resets calls without an error message
+  /// if the buffers are full. Some bytes count towards both fractions. The
+  /// remaining memory is for the process itself.
   static constexpr double kInflightMemory = 0.25;
   static constexpr double kReceiveMemory = 0.6;
 
@@ -55,7 +56,6 @@ class Services {
   HealthState& health_state() { return health_state_; }
   OpenCalls& open_calls() { return topk_.open_calls(); }
 
-  /// The calls in flight, and the calls and tensor bytes so far.
   Activity activity() {
     return {topk_.open_calls().count(), topk_.open_calls().arrived(),
             topk_.bytes()};

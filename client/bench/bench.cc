@@ -25,8 +25,8 @@
 namespace topk::cli {
 namespace {
 
-// Whether SIGINT or SIGTERM has arrived. Global, because a signal handler has
-// no other state.
+// Whether SIGINT or SIGTERM has arrived. It is global so that a signal
+// handler can set it.
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -150,7 +150,7 @@ ExitCode Bench(const BenchFlags& flags) {
               << " differs from the result computed locally\n";
     return kWrongAnswer;
   }
-  // Without any response, there is only the error to report.
+  // Without a counted response, there are no statistics to print.
   const bool answered =
       std::any_of(result.stats.begin(), result.stats.end(),
                   [](const LoadStats& stats) { return stats.answered > 0; });

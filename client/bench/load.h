@@ -53,7 +53,7 @@ struct LoadOptions {
 
 /// The results of one kind of request, excluding the warm-up.
 struct LoadStats {
-  /// Latencies, in nanoseconds, of calls whose requests all succeeded. Measured
+  /// Latencies, in nanoseconds, of calls whose requests all succeeded: the time
   /// from when a call was due (in a closed loop: sent) to its last response.
   Histogram latency;
   int64_t answered = 0;
@@ -75,8 +75,8 @@ struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
   /// The time from the end of the warm-up to the last response. An open loop
-  /// with a time limit is also timed after the last response, until the limit
-  /// or until the load was stopped.
+  /// with a time limit is timed at least until it reaches the limit or is
+  /// stopped.
   double seconds = 0;
   /// Open loop only. `missed` is the number of requests that were due but not
   /// sent when the load ended. `lag` is the delay of the last request sent, in

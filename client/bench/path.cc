@@ -35,7 +35,7 @@ Send Many(const Client& client) {
   };
 }
 
-// One caller's input tensors in shared memory, a tensor for each kind of
+// Holds one caller's input tensors in shared memory, one for each kind of
 // request. Outputs are not in shared memory.
 class SharedTensors {
  public:

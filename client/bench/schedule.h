@@ -62,7 +62,7 @@ class Schedule {
   bool stopped() const;
 
   /// The number of calls that were due but never sent. With Poisson arrivals,
-  /// the expected number.
+  /// this is the expected number.
   int64_t missed() const;
 
  private:

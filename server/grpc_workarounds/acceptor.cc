@@ -341,7 +341,7 @@ std::optional<int> Acceptor::Accept(const Socket& socket, int max) {
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
-  // Small, because a connection may bring hundreds of calls.
+  // Accept only a few, because one connection may bring hundreds of calls.
   constexpr int kMaxAtOnce = 2;
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
   for (const Socket& socket : sockets_) {

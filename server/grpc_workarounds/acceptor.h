@@ -81,8 +81,8 @@ class Acceptor {
   bool CanAccept() const;
 
   /// Starts the accept thread. Call after the server has started. The thread
-  /// calls `pace` after every few connections. `pace` may block, so that the
-  /// server serves these connections before it gets more.
+  /// calls `pace` after every few connections. `pace` may block to let the
+  /// server serve these connections before the thread accepts more.
   void Start(std::function<void()> pace = {});
 
   /// Accepts the connections already waiting, for at most 0.5 s, then closes

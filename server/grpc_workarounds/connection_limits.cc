@@ -19,7 +19,8 @@ ino_t InodeOf(int fd) {
 }
 
 // Disconnects a socket, unless its descriptor has been reused for another file.
-// Uses a duplicate, which no other thread can close after the check.
+// Uses a duplicate of the descriptor, because another thread could close `fd`
+// after the check.
 void Disconnect(int fd, ino_t inode) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;
@@ -33,7 +34,8 @@ std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
   return is_ip ? NetworkOf(AddressOf(peer), ipv6_prefix) : "";
 }
 
-// Returns true and updates `last` if a new sweep is due.
+// Returns true and sets `last` to the current time if kInterval has passed
+// since `last`, the time of the last sweep for closed connections.
 bool MaySweep(std::chrono::steady_clock::time_point& last) {
   constexpr std::chrono::milliseconds kInterval{100};
   const auto now = std::chrono::steady_clock::now();
@@ -63,7 +65,7 @@ bool ConnectionReplacement::Admit(int fd) {
     sweep_at_ = 2 * open_.size() + 64;
   }
   if (max_ > 0) {
-    // Allow max_ more connections that are disconnected: gRPC closes them soon.
+    // Allow max_ more connections that are disconnected but not closed yet.
     if (open_.size() >= 2 * max_) return false;
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);
@@ -103,7 +105,7 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
 }
 
 std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // A sweep makes one system call per connection, so this many take 50 us.
+  // A sweep of this many connections takes 50 us: one system call for each.
   constexpr size_t kCheapSweep = 64;
   if (max_ == 0 && max_per_client_ == 0) return "";
   Forget(fd);  // a closed connection, if its descriptor was reused

@@ -15,8 +15,9 @@
 namespace topk {
 
 /// Sends a graceful GOAWAY on all open connections. The server still serves
-/// calls that clients send before they receive it; clients send later calls to
-/// other servers. Returns false if gRPC exports no function for this purpose.
+/// calls that a client sends before it receives the GOAWAY. The client sends
+/// later calls to other servers. Returns false if gRPC exports no function for
+/// this purpose.
 inline bool SendGoaways(grpc::Server& server) {
   // A grpc_server is a pointer to grpc_core::Server.
   using Function = void (*)(grpc_server*);

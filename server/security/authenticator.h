@@ -37,9 +37,9 @@ struct SecurityConfig {
 
 /// The caller of an RPC.
 struct Caller {
-  /// The name of the token's owner. Without a token, a name from the
+  /// The name of the token's owner. If there is no token, a name from the
   /// certificate: an allowed name, else the first name, else the common name.
-  /// Without a certificate, the IP address or "unix".
+  /// If there is no such name either, the IP address or "unix".
   std::string name;
   /// Identifies the caller for limits: "token:NAME", "cert:NAME",
   /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network share a key.

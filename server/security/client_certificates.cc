@@ -148,7 +148,7 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // `until` is past if the list of an authority outside the chain has expired.
+  // If an authority outside the chain has an expired list, `until` is past.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

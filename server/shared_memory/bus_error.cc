@@ -65,8 +65,8 @@ void Forward(int number, siginfo_t* info, void* context) {
     previous_action.sa_sigaction(number, info, context);
   } else if (previous_action.sa_handler == SIG_DFL ||
              previous_action.sa_handler == SIG_IGN) {
-    // Ignore a signal sent by a process, but not a fault: the instruction would
-    // fault again.
+    // Ignore a signal that a process sent. Do not ignore a fault, because the
+    // faulting instruction would fault again.
     if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
     std::signal(SIGBUS, SIG_DFL);
     std::raise(SIGBUS);  // delivered when this handler returns
@@ -108,7 +108,7 @@ BusGuard::BusGuard(std::span<const std::byte> memory, bool writable)
   if (page_bytes == 0) InstallHandler();  // once per process
   while (slot_ < kMax && slots[slot_].end.load() != 0) ++slot_;
   if (slot_ == kMax) return;
-  // A mapping includes the whole last page.
+  // Guard the whole last page, because the mapping includes it.
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t end =
       (begin + memory.size() + page_bytes - 1) & ~(page_bytes - 1);

@@ -54,8 +54,8 @@ class MappedObject {
 
   /// Returns whether parts of the object have never been written and have no
   /// memory. If this process reads such a part through the mapping, the system
-  /// allocates memory for it and charges this process. Best effort: other
-  /// processes can remove memory later.
+  /// allocates memory for it and charges this process. The result may be out of
+  /// date, because other processes can remove memory at any time.
   bool IsSparse() const;
   /// Reads `to.size()` bytes at `offset` without using the mapping, so that
   /// parts that were never written take no memory. Returns false if out of

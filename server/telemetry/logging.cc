@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Marks a message that is a JSON object with fields for the line. Clients
-// cannot forge it, because no other message begins with text from a client.
+// Begins each message that is a JSON object with the line's fields. Clients
+// cannot forge such a message, because no other message begins with their text.
 constexpr char kFieldsMark = '\x1e';
 
 // Writes a line of text or a JSON object. Messages cannot forge lines, because
@@ -131,7 +131,7 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   // Never destroyed; see Writer().
   static auto& target = *new std::shared_ptr<spdlog::logger>();
   target = std::move(log);
-  // Limited, because anyone who can connect can make gRPC log errors.
+  // Limit the errors, because anyone who can connect can make gRPC log them.
   static LineLimiter limiter(100);
   SetLibraryLogHandler([](LibrarySeverity severity, std::string_view library,
                           std::string_view text) {

@@ -71,7 +71,8 @@ void ApplySideConnectionOptions(grpc::ServerBuilder& builder) {
   ApplyConnectionOptions(SideConnectionOptions(), builder);
   grpc::ResourceQuota quota;
   quota.Resize(size_t{32} << 20);
-  // gRPC's own handlers occupy a thread until the client has the response.
+  // Limit the threads, because each call of gRPC's built-in services occupies
+  // one until the client has the response.
   quota.SetMaxThreads(8);
   builder.SetResourceQuota(quota);
 }
