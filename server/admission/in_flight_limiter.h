@@ -85,7 +85,7 @@ class InFlightLimiter {
   RetryDelayEstimator calls_delay_ TOPK_GUARDED_BY(mutex_);
 };
 
-/// Counts a call as in flight until destroyed.
+/// Counts an admitted call as in flight until this object is destroyed.
 class InFlightLimiter::Reservation {
  public:
   Reservation() = default;

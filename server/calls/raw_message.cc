@@ -207,8 +207,8 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // The generated parser's limits on the bytes of a tag or size, and on the
-  // nesting depth of messages and groups.
+  // The generated parser limits a tag or size to kMaxVarint32 bytes, and nests
+  // messages and groups at most kMaxDepth deep.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
@@ -239,7 +239,8 @@ class Scanner {
     int size = 0;
     if (!input_.ReadVarintSizeAsInt(&size)) return false;
     const int size_bytes = input_.CurrentPosition() - begin;
-    // BytesUntilLimit() is -1 at the top level of a message of INT_MAX bytes.
+    // BytesUntilLimit() is -1 at the top level if the message has INT_MAX
+    // bytes.
     const int left = input_.BytesUntilLimit();
     if (size_bytes > kMaxVarint32 || (left >= 0 && size > left)) return false;
     switch (field.kind) {
@@ -301,8 +302,8 @@ class Scanner {
     if (++depth_ > kMaxDepth || !Scan(*field.fields)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // At most `size` bytes were kept. Encode their number in `size_bytes`
-    // bytes.
+    // Scan() kept at most `size` bytes. Encode the number of kept bytes as a
+    // varint of `size_bytes` bytes.
     size_t kept = kept_.size() - begin;
     for (int i = size_bytes; i > 0; --i, kept >>= 7) {
       kept_[begin - static_cast<size_t>(i)] =
@@ -395,13 +396,13 @@ class Scanner {
     return false;
   }
 
-  // Returns the memory that is not charged yet. kept_ may use twice its size,
-  // and its outgrown buffers may use as much again.
+  // Returns the memory that is not charged yet. The capacity of kept_ may be
+  // twice its size, and its earlier buffers may use as much again.
   int64_t Uncharged() const {
     return memory_ + 4 * static_cast<int64_t>(kept_.size()) - charged_;
   }
 
-  // A poller may give up, so it does not charge until the end.
+  // A poller may leave the message to a worker, so it charges only at the end.
   bool ChargeStep() {
     return poller_ || Uncharged() <= kChargeStep || Charge();
   }
@@ -498,7 +499,7 @@ int64_t CountSlices(grpc::ByteBuffer& bytes) {
 }
 
 int64_t SliceMemory(grpc::ByteBuffer& bytes) {
-  // Memory per slice: gRPC's slice object, and our entries in growing vectors.
+  // The size of gRPC's slice object plus our entries in growing vectors.
   constexpr int64_t kSliceMemory = 128;
   return CountSlices(bytes) * kSliceMemory;
 }

@@ -45,7 +45,7 @@ class ReadAheadQueue {
   }
 
   /// Adds a message. Moves from `message` unless the stream has ended. If
-  /// `pause` is true, no read starts until the waiting messages are taken. The
+  /// `pause` is true, no read starts until the next Take() or TakeOne(). The
   /// caller must start the stream's first read itself.
   Next Receive(Message& message, bool pause = false) {
     const MutexLock lock(mutex_);
@@ -67,8 +67,8 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error. Take() still returns the waiting messages.
-  /// No-op if the stream has ended. If `unless_within` > 0, also a no-op if
-  /// there is a consumer or a message arrived within that time.
+  /// No-op if the stream has ended or, with `unless_within` > 0, if there is a
+  /// consumer or the last message arrived less than `unless_within` ago.
   Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
     const MutexLock lock(mutex_);
     if (unless_within.count() > 0 &&

@@ -129,7 +129,7 @@ void TensorRequest::Record(const CallInfo& call, const Status& status) {
 }
 
 void TensorRequest::KeepIdOnly() {
-  // `reject` makes Codec::Read() fail if it needs more than kUnchargedBytes.
+  // Codec::Read() fails with `reject` if it needs more than kUnchargedBytes.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
   (void)CatchBadAlloc(
       [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });

@@ -52,8 +52,8 @@ class TensorRequest {
   /// the cost cannot be charged.
   StepStatus Prepare(Reader reader);
 
-  /// Returns the estimated CPU time of the next step in nanoseconds: Run() if
-  /// the request is prepared, otherwise Prepare() of a typical request.
+  /// Returns the estimated CPU time in nanoseconds, of Run() if the request is
+  /// prepared, otherwise of Prepare() for a typical request.
   Size nanoseconds();
   /// Returns whether the time and output of Run() are small enough for a
   /// poller.

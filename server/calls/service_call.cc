@@ -67,9 +67,9 @@ void ServiceCall::OnChange() {
   const Status status = service_.admission().CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // If the client does not read its responses, Interrupt() cannot end the
-  // stream. So cancel the call if the caller is still not admitted at the next
-  // check. Do not cancel during a drain, which has its own timeout.
+  // Interrupt() cannot end the stream if the client does not read its
+  // responses, so cancel the call at the second check that rejects the caller.
+  // Do not cancel during a drain, which has its own timeout.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }
@@ -78,7 +78,7 @@ Status ServiceCall::CheckCredentials() const {
   constexpr std::chrono::seconds kLate{1};
   if (std::chrono::steady_clock::now() - info_.arrived < kLate) return {};
   const Status status = service_.admission().CheckAdmitted(call_.context());
-  // A call that arrived before a drain may finish.
+  // The server is draining, but a call that arrived earlier may finish.
   return status.code == Code::kUnavailable ? Status() : status;
 }
 

@@ -25,9 +25,9 @@ class ServiceCall : public CallHandler, private Listener {
   ~ServiceCall() override;
 
  protected:
-  /// Ends a stream that would no longer be admitted. While the server drains,
-  /// `status` is UNAVAILABLE, and work that has begun may finish. May be called
-  /// repeatedly, from any thread.
+  /// Ends a stream that would be rejected if it arrived now. `status` is the
+  /// reason. UNAVAILABLE means that the server drains and that work that has
+  /// begun may finish. May be called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordRequest(const Status& status) override;
 
@@ -43,9 +43,9 @@ class ServiceCall : public CallHandler, private Listener {
     service_.work().Enqueue(admitted_.caller.key, nanoseconds,
                             [this, self = call_.shared_from_this(), work] {
                               work();
-                              // The cost of a stream's later steps is not known
-                              // in advance, so exclude streams from the speed
-                              // estimate.
+                              // For streams, `nanoseconds` covers only the next
+                              // of several steps, so exclude them from the
+                              // speed estimate.
                               return kind_ != Kind::kStream &&
                                      call_.CheckAlive().ok();
                             });
@@ -68,7 +68,7 @@ class ServiceCall : public CallHandler, private Listener {
   void ContinueTrace();
 
   const Kind kind_;
-  // Set when the call arrives, before another thread uses these members.
+  // These members are set when the call arrives, before other threads use them.
   std::optional<Listeners::Entry> stream_;
   CallInfo info_;
   AdmittedCall admitted_;

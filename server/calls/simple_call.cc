@@ -46,8 +46,8 @@ class SimpleCall final : public ServiceCall {
         [&] { return answer_(message_, response, admitted().caller); });
     message_.Clear();
     charge_.Shrink(0);
-    // Small responses are not charged, so that an admitted health check is
-    // always answered.
+    // Small responses are not charged, so that a health check is never refused
+    // after it was admitted.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
     if (status.ok() && bytes > kAlwaysSent) {

@@ -121,8 +121,8 @@ class StreamCall final : public ServiceCall {
     if (next.consume) Proceed(Reader::kPoller);
   }
 
-  // Admits the request when its header arrives. Later messages count against
-  // the rate limit, which delays the next read.
+  // Admits the request when its header arrives. Charges later messages and
+  // counts them against the rate limit, which may delay the next read.
   Status Admit(Item& item) {
     const int64_t slices = SliceMemory(*item.message);
     if (!std::exchange(has_header_, true)) {
@@ -130,7 +130,7 @@ class StreamCall final : public ServiceCall {
                                                charge_);
     }
     service_.admission().DebitUnchecked(admitted(), item.bytes);
-    // Memory of the item itself: many small items may wait.
+    // Many small items may wait, so charge the memory of the item too.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
     return held_.Hold(item.held_bytes);
@@ -207,8 +207,8 @@ class StreamCall final : public ServiceCall {
     if (prepared_) return kMessage + ZeroFillNanoseconds(tensor_bytes_);
     if (!tensor_) return kMessage;
     if (item_) return kMessage + tensor_->FeedNanoseconds(item_->bytes);
-    // The last term is for copying the response into shared memory or a
-    // message.
+    // The last term is the time to copy the response into shared memory or into
+    // a message.
     return kMessage + tensor_->FinishNanoseconds() +
            CopyNanoseconds(header_.has_output()
                                ? output_bytes_
@@ -253,7 +253,7 @@ class StreamCall final : public ServiceCall {
     output_bytes_ = cost.output_bytes;
     tensor_bytes_ = cost.output_bytes + cost.working_bytes;
     {
-      // Checks that the memory is available. Start() charges it.
+      // Fail early if the memory is not available. Start() charges it.
       InFlightLimiter::Charge available(admitted().reservation);
       if (Status s = available.Add(tensor_bytes_); !s.ok()) return s;
     }
@@ -272,7 +272,7 @@ class StreamCall final : public ServiceCall {
                                     input_bytes_.value(), " bytes of data"));
     }
     if (Status s = charge_.Add(tensor_bytes_); !s.ok()) return s;
-    // Covers the messages read ahead and the messages being computed.
+    // kAhead is enough for the messages read ahead and those being computed.
     constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
     const Size ahead = std::min(
         {input_bytes_, Size(kAhead), Size(received_) * kChargedPerByte});
@@ -347,8 +347,8 @@ class StreamCall final : public ServiceCall {
     }
   }
 
-  // Ends the stream with an error. If all messages were taken, the cause may be
-  // that the client disconnected, which is known only when the call ends.
+  // Ends the stream with an error. If `end_` is true, records the status when
+  // the call ends, because only then is a disconnect of the client known.
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;
@@ -370,7 +370,7 @@ class StreamCall final : public ServiceCall {
 
   HeldBytes held_;
   ReadAheadQueue<Item> queue_;
-  // Used only by the reading sequence, with at most one read or alarm pending.
+  // Used only by the reading sequence, which has one read or alarm at a time.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;

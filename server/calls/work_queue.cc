@@ -69,7 +69,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  // A spare thread may take the job of a client whose turn has not come.
+  // A spare thread may take a job out of turn. That must not advance turn_.
   if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
   ForgetIdleClients();
   if (client.queued.empty()) turns_.erase(turn);
@@ -82,8 +82,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Forgets idle clients whose turn has come. If this happened earlier, a client
-// could gain an earlier turn by going idle and coming back.
+// Forgets idle clients whose next turn is not after turn_. If forgotten
+// earlier, a client could get an earlier turn by going idle and coming back.
 void WorkQueue::ForgetIdleClients() {
   while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
@@ -153,7 +153,7 @@ void WorkQueue::RunNext() noexcept {
   if (job != nullptr) Run(std::move(job));
 }
 
-// Takes the next job of a client that runs less than its share of threads.
+// Takes the next job of a client that uses less than its share of the threads.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // There may be no clients if a spare thread has taken the work.
   const auto clients =
@@ -221,8 +221,8 @@ void WorkQueue::WakeSpare() {
   try {
     spares_.emplace_back([this] { RunOverdue(); });
   } catch (const std::system_error&) {
-    // Could not create a thread. The other spare threads watch again when they
-    // finish their work.
+    // The thread could not be created. The other spare threads watch again when
+    // they finish their work.
   }
 }
 
@@ -231,8 +231,8 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // The work that runs until this client's pending work is done. With fair
-  // queueing, no other client adds more to this sum than this client.
+  // The total work that will run before this client's pending work is done.
+  // With fair queueing, each other client adds at most as much as this client.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

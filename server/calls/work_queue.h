@@ -56,8 +56,8 @@ class WorkQueue {
   /// Blocks until all enqueued work has run.
   ~WorkQueue();
 
-  /// Returns whether to include the work in the speed estimate. Return false if
-  /// the work did not run to its full cost, e.g. because it was cancelled.
+  /// Returns whether the speed estimate may include the work: false if the work
+  /// did not match its cost, e.g. because it was cancelled.
   using Work = std::function<bool()>;
 
   /// Enqueues `work` for a client. `nanoseconds` is its estimated CPU time. If
@@ -136,12 +136,12 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // The last time that RunNext() started, or was enqueued while no other
-  // RunNext() call was pending.
+  // The later of two times: when RunNext() last started, and when it was last
+  // enqueued while no other RunNext() call was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
-  // Virtual clocks that advance only while jobs run: share_ by the elapsed time
-  // divided by the number of running jobs, thread_time_ by the elapsed time
-  // multiplied by min(1, threads / running jobs).
+  // Virtual clocks that advance only while jobs run. share_ advances by
+  // elapsed time / running jobs, and thread_time_ advances by
+  // elapsed time * min(1, threads / running jobs).
   double share_ TOPK_GUARDED_BY(mutex_) = 0;
   double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
   Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
@@ -159,8 +159,8 @@ class WorkQueue {
   bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
-  /// Allows `threads` + 1 threads, because oneTBB counts the calling thread as
-  /// a worker, but our calling threads only poll.
+  /// Limits oneTBB to `threads` + 1 threads. The limit includes the calling
+  /// thread, but our calling threads only poll.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
   WaitGroup enqueued_;

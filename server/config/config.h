@@ -33,7 +33,7 @@ struct ServerConfig {
   std::string shared_memory_prefix = "/topk";
   int64_t max_message_bytes = int64_t{64} << 20;
   int64_t max_elements = int64_t{1} << 34;
-  /// max_selected_elements and max_output_bytes default to their maximum.
+  /// max_selected_elements and max_output_bytes default to their upper limits.
   int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
   int64_t max_rank = 64;
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);

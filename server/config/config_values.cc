@@ -165,7 +165,7 @@ CLI::Validator Rate() {
 
 CLI::Validator Seconds(double least, double most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    // Shorter durations could round down to zero, which may mean "no limit".
+    // Shorter durations could be rounded to zero, which may mean "no limit".
     constexpr double kShortest = 1e-6;
     const size_t digits = text.find_last_of("0123456789.") + 1;
     const std::string_view unit = std::string_view(text).substr(digits);

@@ -44,7 +44,7 @@ CLI::Validator Rate();
 /// as a number, rounded up to an integer.
 CLI::Validator Bytes(int64_t least, int64_t most);
 
-/// An integer. Rewrites it as CheckWhole() does.
+/// An integer. Rewrites it in canonical form; see CheckWhole().
 CLI::Validator Whole(int64_t least, int64_t most);
 
 }  // namespace topk

@@ -23,8 +23,8 @@ using grpc::health::v1::HealthCheckResponse;
 constexpr int kIpv6Prefix = 64;
 
 // How long a call waits for its request: kPatience if at most kMaxPatient calls
-// are waiting, otherwise kImpatience. This bounds the memory of the waiting
-// calls. Clients normally send the request with the call.
+// are waiting, otherwise kImpatience. The shorter time bounds the memory of the
+// waiting calls. Clients normally send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kImpatience{250};

@@ -43,8 +43,8 @@ class HealthState {
 };
 
 /// Serves the health state. Replaces gRPC's own health service, which starts
-/// the callback API's threads. These threads also poll, so half of all calls
-/// would move to another thread, which costs 20 us (gRPC 1.51). Thread-safe.
+/// the callback API's threads. Those threads poll too, so half of all calls
+/// would move to another thread at a cost of 20 us (gRPC 1.51). Thread-safe.
 /// Create one per grpc::Server.
 class HealthService {
  public:
@@ -52,9 +52,9 @@ class HealthService {
   static constexpr size_t kMaxMessageBytes = 1024;
   static constexpr char kName[] = "grpc.health.v1.Health";
 
-  /// At most `max_calls` calls are open at a time, including watches, and each
-  /// client address may use half of them. Clients that check health keep one
-  /// watch per connection. The state must outlive the service.
+  /// At most `max_calls` calls are open at a time, and each client address may
+  /// use half of them. Watches count as calls: a client that checks health
+  /// keeps one watch open per connection. The state must outlive the service.
   HealthService(HealthState& state, int64_t max_calls)
       : state_(state),
         limiter_({.calls = max_calls, .client_calls = max_calls / 2}) {}

@@ -34,8 +34,8 @@ class InferCodec final : public Codec {
   StepStatus Read(grpc::ByteBuffer& message, Reader reader,
                   const ChargeParsed& charge,
                   RawMessage<v1::TopKRequest>& to) override;
-  /// Writes an element of raw_output_contents for each output. The element is
-  /// empty if the output is in shared memory. Clients rely on this.
+  /// Writes one element of raw_output_contents per output, as clients expect.
+  /// The element is empty if the output is in shared memory.
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
   grpc::ByteBuffer WriteError(const Status& status,
                               const v1::TopKRequest& request) override;

@@ -162,7 +162,7 @@ Status SetParameters(
 Result<int64_t> ReadInteger(const std::string& name,
                             const InferParameter& value) {
   if (value.has_int64_param()) return value.int64_param();
-  // Accept a bool: in Python, True is an int.
+  // Accept a bool, because True is also an int in Python.
   if (value.has_bool_param()) return int64_t{value.bool_param()};
   if (value.has_uint64_param() &&
       std::in_range<int64_t>(value.uint64_param())) {
