@@ -17,8 +17,8 @@ namespace topk {
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
 /// Allocates zeroed output tensors in `response`, and returns them for writing.
-/// `response` must not be moved before they are written. If `cancellation` is
-/// cancelled, the outputs may be too short and must not be used.
+/// `response` must not be moved before the tensors are written. After a
+/// cancellation, the outputs may be too short and must not be used.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
 

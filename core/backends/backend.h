@@ -30,7 +30,7 @@ struct Outputs {
   std::span<std::byte> indices;
 };
 
-/// The backend, kernel and instruction set that ran. The strings are static.
+/// Describes what computed a result. The strings are static.
 struct Execution {
   std::string_view backend;
   std::string_view kernel;
@@ -45,7 +45,7 @@ struct Execution {
 struct DeviceState {
   /// E.g. "NVIDIA H100 80GB HBM3".
   std::string name;
-  /// The device memory in use by this process, and its limit, in bytes.
+  /// The device memory in use by this process and the limit on it, in bytes.
   int64_t memory_bytes = 0;
   int64_t memory_limit = 0;
   /// Whether the device is unusable until the process restarts.
@@ -73,8 +73,8 @@ class Fold {
   /// fed.
   virtual Execution Finish() = 0;
 
-  /// Returns whether the fold may be destroyed after its backend, on any
-  /// thread.
+  /// Returns whether the backend may be destroyed before the fold. Such a fold
+  /// may be destroyed on any thread.
   virtual bool OutlivesBackend() const { return true; }
 
  private:

@@ -12,10 +12,12 @@ namespace topk::cpu {
 /// L1, so checking for cancellation costs little. It takes 1 ms if each element
 /// is read from memory with small pages.
 inline constexpr int64_t kBlockElements = int64_t{1} << 13;
-/// The block size of a kernel that processes all data, in bytes. Takes 50 us.
+/// The block size, in bytes, of a kernel that processes all data. A block takes
+/// 50 us.
 inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
-/// The block size of a kernel that mostly reads memory, in bytes. Takes 0.3 ms.
-/// Blocks are large, because the hardware prefetcher restarts at each block.
+/// The block size, in bytes, of a kernel that mostly reads memory. A block
+/// takes 0.3 ms. Blocks are large, because the hardware prefetcher restarts at
+/// each block.
 inline constexpr int64_t kScanBytes = int64_t{1} << 22;
 
 /// Returns the number of rows to transpose per block. A row has `columns`

@@ -42,7 +42,7 @@ class Bounds {
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
     // The first factor of 2 is for the last doubling of the window. The second
-    // is for the old memory of a vector that grows.
+    // is for both the old and the new memory of a growing vector.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
@@ -65,8 +65,8 @@ class Bounds {
       rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
     }
     rank_ = static_cast<int64_t>(std::ceil(rank));
-    // Each chunk has its own groups. If all chunks shared groups, the maxima of
-    // a sorted row would all come from its best chunk.
+    // Use separate groups for each chunk. If all chunks shared their groups,
+    // the maxima of a sorted row would all come from one chunk.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     if (whole) window *= 4;  // independent accumulators
@@ -78,9 +78,9 @@ class Bounds {
       kernels_.raise_maxima(encoder_, elements, count, maxima_.data(), window);
       return;
     }
-    // Spread the chunks over the row, one per section. The offset in the
-    // section is pseudo-random (a linear congruential generator), so that the
-    // chunks do not resonate with a pattern in the row.
+    // Take one chunk from each section of the row. Its offset in the section is
+    // pseudo-random (a linear congruential generator), because chunks at equal
+    // distances could all read the same part of a repeating pattern.
     const int64_t chunk = sampled / chunks;
     uint64_t random = 0x853C49E6748FEA9B;
     for (int64_t c = 0; c < chunks; ++c) {

@@ -12,7 +12,7 @@ namespace {
 
 // The L2 budget, in bytes, of a copied tile or of the state of a column tile.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
-// The minimum width of a column tile. Narrower tiles read too little per page.
+// The minimum width of a column tile. Narrower tiles use too little of a page.
 constexpr int64_t kMinTile = 256;
 // The limits on the width of a copied tile. Wider tiles were not faster.
 constexpr int64_t kMinCopied = 16;
@@ -60,7 +60,7 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // The first k elements of each folded column always enter its state.
+    // Each of a slice's `factor` parts inserts at least its first k elements.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
@@ -199,7 +199,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const int64_t n = DistinctElements(plan);
   schedule.block = n;
-  // Narrows tiles so that every thread gets one, but not below `least` slices.
+  // Narrows tiles to get one per thread, but not to fewer than `least` slices.
   const auto divide = [&](int64_t least) {
     const int64_t groups = plan.inner > 1 ? plan.outer : 1;
     const int64_t group = plan.slices() / groups;
@@ -268,7 +268,7 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The memory, in bytes, that a stream may always use. The limit is lower if
+  // The memory, in bytes, that a fold may always use. kSmallSlice applies if
   // slices arrive one by one, because collecting their elements gains little.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
@@ -295,7 +295,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // A poller thread must not block. A fold that it may feed uses one thread.
+    // A poller thread must not block, so folds that it may feed use one thread.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
     // Slices with different outer indices arrive one after another.

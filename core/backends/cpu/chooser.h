@@ -78,7 +78,7 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
 /// Returns the smallest k for which copying slices to rows is faster than
-/// kColumns, because too many elements would enter the state of a column.
+/// kColumns. For a large k, too many elements enter the state of a column.
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to
@@ -88,7 +88,7 @@ inline constexpr double kTaskNanoseconds = 10000;
 /// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
 /// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
 /// thread. A smaller `task` lowers this limit in proportion. The result depends
-/// only on the arguments, with constants measured by tests/bench.
+/// only on the arguments and on constants measured by tests/bench.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Returns a schedule like Choose(), for a given algorithm. REQUIRES: CanRun().
@@ -105,8 +105,8 @@ int64_t SlackFor(int64_t k, bool many);
 int64_t FoldRows(const Plan& plan);
 
 /// Returns the schedule for the FoldRows() positions that a fold collects. If
-/// these are all n positions, they are run like a whole tensor. Otherwise they
-/// are scanned, some positions at a time.
+/// these are all n positions, they are processed like a whole tensor. Otherwise
+/// they are scanned, because more positions follow.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

@@ -22,7 +22,7 @@ class ColumnRunner {
   static Size Bytes(const Plan& plan, const Schedule& schedule) {
     const int64_t columns = schedule.tile * schedule.row_factor;
     const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
-    // While a vector grows, its old and its new memory exist together.
+    // The factor of 2 is for both the old and new memory of a growing vector.
     const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Part);
     return schedule.pieces * (state + parts) +
            Size(schedule.tile) * sizeof(Place);

@@ -114,7 +114,8 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
-  // In the worst case, the chunk completes the buffered rows and all columns.
+  // In the worst case, the fold also processes all collected elements, and
+  // finishes the slices of one more outer index.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

@@ -71,7 +71,7 @@ template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
   /// `plan` and `cancellation` must outlive this object. `resources` must
-  /// outlive all calls.
+  /// outlive all calls except the destructor.
   ElementFold(const Plan& plan, const Outputs& outputs,
               const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
               const Cancellation* cancellation)

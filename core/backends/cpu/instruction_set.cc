@@ -9,7 +9,7 @@
 namespace topk::cpu {
 
 std::vector<InstructionSet> SupportedInstructionSets() {
-  // The last set is the compiler's baseline, which the program needs anyway.
+  // The last set is the compiler's baseline. The whole program requires it.
   const int64_t baseline = CompiledInstructionSets().back().target;
   const int64_t supported = hwy::SupportedTargets() | baseline;
   std::vector<InstructionSet> sets;

@@ -121,7 +121,7 @@ struct Kernels {
   /// Updates the state with `count` axis positions, which are `pitch` elements
   /// apart and have `state.columns` elements each. Their indices are first,
   /// first + 1, ... REQUIRES: the indices 0 .. k - 1 come first, because they
-  /// initialize the state. Null for keys of 8 and 16 bits.
+  /// initialize the state. This pointer is null for keys of 8 and 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);

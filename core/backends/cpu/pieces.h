@@ -1,8 +1,8 @@
 // Runs work in parallel on oneTBB's threads.
 //
-// A thread that waits for others runs only tasks of the same loop (isolate).
+// A thread that waits for other threads runs only tasks of its own loop.
 // Otherwise its request, even if cancelled, might have to wait for a task of
-// another request, and the memory of both would stay in use.
+// another request, and the memory of both requests would stay in use.
 #pragma once
 
 #include <absl/functional/function_ref.h>

@@ -18,9 +18,9 @@ template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// Elements whose bits, as an unsigned integer, are greater than this value
-  /// are NaNs with the sign bit set. For floats, the bits of -infinity. For
-  /// integers, all ones, which nothing exceeds.
+  /// For floats, the bits of -infinity. Elements with greater bits, as an
+  /// unsigned integer, are NaNs with the sign bit set. For integers, all ones,
+  /// so that no element is greater.
   Key nan;
 };
 

@@ -65,8 +65,8 @@ struct Stretch {
 template <class Key>
 struct Hint {
   std::optional<Key> bound;
-  /// The number of rows that do not try the hint. A failed hint costs a read of
-  /// the row, so rows that are not similar must not try a hint each time.
+  /// The number of rows before the hint is tried again. A failed hint costs a
+  /// read of the row, so rows that are not similar must not try it each time.
   int wait = 0;
 };
 
@@ -93,10 +93,10 @@ class RowFeed {
     return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
-  /// Offers a row, or a long part of a row, with a bound from a sample. Cuts
-  /// the row into one piece per selection, and feeds the pieces in parallel.
-  /// `hint` is the hint from the previous row, and is updated for the next row.
-  /// It may be null.
+  /// Offers a row, or a long part of a row. Cuts it into one piece per
+  /// selection, and feeds the pieces in parallel with a bound from `hint` or
+  /// from a sample. `hint` comes from the previous row, and is updated for the
+  /// next row. It may be null.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     std::optional<Held> held;
@@ -172,8 +172,8 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Reads the row with ever lower bounds from a sample until k elements exceed
-  // the bound, or else without a bound. Returns the bound that held, if any.
+  // Reads the row with lower and lower bounds from a sample until one holds, or
+  // without a bound if none holds. Returns the bound that held, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -223,9 +223,9 @@ class RowFeed {
 
   // Reads the row once, even if too many elements exceed the bound. A piece
   // that reselects `patience` times is probably ascending, so the rest of the
-  // piece gets a better bound from a new sample. A single piece replaces the
-  // sample in `bounds`, which is not needed again: Try() accepts a bound after
-  // so many reselections.
+  // piece gets a better bound from a new sample. A single piece puts this
+  // sample into `bounds`. The old sample is not needed again, because Try()
+  // accepts a bound after so many reselections.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());

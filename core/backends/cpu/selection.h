@@ -107,8 +107,8 @@ class Selection {
   /// Returns an upper bound on the memory of a selection, in bytes.
   static Size Bytes(int64_t k, int64_t slack, int64_t n) {
     const Size room = std::min(Size(k) + slack, Size(n));
-    // Small vectors double their size. While a vector grows, its old and its
-    // new memory exist together.
+    // A small vector grows by doubling. While it grows, its old and its new
+    // memory exist together.
     return sizeof(Selection) + (room + std::min(2 * room, Size(kMuch)) + 16) *
                                    (sizeof(Key) + sizeof(Element));
   }
@@ -261,7 +261,7 @@ class Selection {
     size_t kept = 0;
     Key least = static_cast<Key>(~Key{0});
     const auto keep_best = [&](int64_t begin, int64_t end) {
-      // Local copies: stores may alias members.
+      // Use local copies, because the stores below may alias members.
       Key* const keys = keys_.data();
       Element* const elements = elements_.data();
       size_t to = kept;

@@ -23,9 +23,9 @@ template <class Key>
 class SliceWriter {
  public:
   /// All arguments must outlive this object. Sorts a slice in `pieces` parallel
-  /// pieces. If there are several, the caller must be in an arena of the
-  /// backend, which limits the number of threads. `cancellation` may be null.
-  /// After a cancellation, slices are written in part or not at all.
+  /// pieces. If `pieces` > 1, the caller must be in an arena of the backend,
+  /// which limits the number of threads. `cancellation` may be null. After a
+  /// cancellation, slices are written in part or not at all.
   template <bool kFloat>
   SliceWriter(const Plan& plan, const Outputs& outputs,
               const Kernels<Key, kFloat>& kernels, int64_t pieces,
@@ -87,8 +87,8 @@ class SliceWriter {
  private:
   // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
   // `key_at` returns the key in a slot. `store_slot` stores the element in a
-  // slot. `store_item` does the same for an item, whose key is known. All are
-  // passed by value, because stores may alias what a reference refers to.
+  // slot. `store_item` does the same for an item, whose key is known. All three
+  // are passed by value, because stores may alias referenced objects.
   template <class KeyAt, class StoreSlot, class StoreItem>
   void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
                    StoreSlot store_slot, StoreItem store_item) {
@@ -157,7 +157,7 @@ class SliceWriter {
   template <class Index, class Each>
   void StoreAs(int64_t slice, const Each& each) const {
     ForEachBlockOf(plan_.k, [&](int64_t begin, int64_t end) {
-      // Local copies: byte stores may alias members.
+      // Use local copies, because byte stores may alias members.
       const auto store_rank = each;
       std::byte* const values =
           plan_.wants_values ? outputs_.values.data() : nullptr;

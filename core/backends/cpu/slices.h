@@ -80,9 +80,9 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Returns whether the outputs of a tile are first written to a buffer as
-  // rows. Outputs that are not rows need this for the short-rows kernel, which
-  // can write only rows, and for whole columns, because copying the outputs of
-  // a tile together is faster.
+  // rows. If the outputs are not rows, the short-rows kernel needs this,
+  // because it can write only rows. For slices that are copied whole, it is
+  // faster, because the outputs of a tile are then copied together.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;
@@ -196,8 +196,8 @@ class SliceRunner {
     return std::span(selections_).first(size);
   }
 
-  // Merges the selections of a slice, which are group `number` of selections_,
-  // and writes the result as slice `slice`.
+  // Merges the selections of a slice and writes the result as slice `slice`.
+  // The selections start at selections_[number * schedule_.pieces].
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)

@@ -36,9 +36,9 @@ struct Tile {
 /// plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
 
-/// Cuts the positions [begin, end), out of all outer * n positions, into tiles:
-/// at most the rest of one batch, some whole batches, and the beginning of
-/// another batch.
+/// Cuts the positions [begin, end), out of all outer * n positions, into at
+/// most three tiles: the rest of one batch, some whole batches, and the
+/// beginning of another batch.
 std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 
 /// Returns the method that most tiles use. REQUIRES: plan.input.bytes > 0.

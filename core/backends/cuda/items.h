@@ -21,9 +21,9 @@ namespace topk::cuda {
 __extension__ using Order128 = unsigned __int128;
 
 /// Returns the key of an element. Elements with greater keys rank first. Narrow
-/// elements are first shifted to the top bits, where they sort like a wide
-/// type, so two kernels serve all types. Key is uint32_t for elements of up to
-/// 4 bytes, and uint64_t for wider elements.
+/// elements are first shifted to the top bits of Key, which does not change
+/// their order, so two kernels serve all types. Key is uint32_t for elements of
+/// up to 4 bytes, and uint64_t for wider elements.
 template <class Key>
 constexpr Key KeyOf(const KeyRule& rule, Key bits) {
   const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;

@@ -10,7 +10,7 @@ namespace topk::cuda {
 
 /// The element type and the direction, which determine the keys.
 struct KeyRule {
-  /// The type's sign and infinity, shifted to the top bits of the key.
+  /// DTypeInfo's sign and infinity, shifted to the top bits of the key.
   uint64_t sign = 0;
   uint64_t infinity = 0;
   /// The size of an element, in bytes: 1, 2, 4 or 8.

@@ -78,7 +78,7 @@ inline constexpr int64_t kRowsAhead = 2;
 /// The prefetch distance in bytes, used if one strip covers all columns.
 inline constexpr int64_t kBytesAhead = 8192;
 
-/// Like FeedColumns(), for at most a strip: the columns begin .. end - 1.
+/// Implements FeedColumns() for the columns begin .. end - 1, at most a strip.
 template <class Key, bool kFloat>
 HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
                           const ColumnState<Key>& state,
@@ -145,8 +145,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
           lanes,
           vector_encoder.Exceed(bits, hn::Load(d, state.limits + whole)));
       if (filling || !hn::AllFalse(d, exceed)) {
-        // Zero the lanes beyond `end`, which may be columns of a wider row.
-        // Zero keys are not inserted, because they exceed no key.
+        // Zero the lanes beyond `end`, which may hold elements of other
+        // columns. Zero keys are not inserted, because they exceed no key.
         insert(hn::IfThenElseZero(lanes, vector_encoder.Keys(bits)), whole);
       }
     }

@@ -89,14 +89,14 @@ class ShortRowSelector {
     alignas(kVectorBytes) Key limits[kLanes];
   };
 
-  // Creates a network for each use. As a member, the network would hold
-  // references that keep the encoder out of registers.
+  // Creates a network for each use. If the network were a member, its
+  // references would keep the encoder out of registers.
   RowNetwork<Key, kFloat> network() const {
     return {encoder_, vector_encoder_, rows_};
   }
 
-  /// Returns whether the network can sort the candidates: they must fit one
-  /// vector.
+  /// Returns whether the network can sort the candidates, which must fit into
+  /// one vector.
   bool AreFew(const Slots& slots) const {
     return kNetwork && slots.found <= kLanes && !rows_.by_index;
   }

@@ -156,7 +156,7 @@ class RowNetwork {
     const D d;
     const auto limits =
         hn::Load(Numbers(), reinterpret_cast<const Number*>(row_limits));
-    // Not Ge(), which would exclude NaNs: comparisons with a NaN are false.
+    // Invert Lt() instead of using Ge(), which is false for NaNs.
     return ~WordBits(Numbers(), [&](int64_t i) HWY_ATTR {
       const V x = LoadElements(d, elements + i * sizeof(Key));
       return hn::Lt(encoder_.Numbers(x), limits);

@@ -137,7 +137,7 @@ class VectorEncoder {
   /// nine. REQUIRES: floats have 32 or 64 bits.
   HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
     if constexpr (kFloat) {
-      // Not Gt(): a comparison with a NaN is false.
+      // Invert Le() instead of using Gt(), which is false for NaNs.
       return hn::Not(hn::RebindMask(
           D(), hn::Le(Numbers(bits), hn::BitCast(Tag<Number>(), limits))));
     } else {
@@ -156,8 +156,8 @@ class VectorEncoder {
   }
 
  private:
-  // Returns values in the order of the keys: compare floats as numbers, and
-  // integers as unsigned integers.
+  // Returns values that sort like the keys if floats are compared as numbers,
+  // and integers as unsigned integers.
   HWY_INLINE V Mirrored(V bits) const {
     return hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_);
   }
@@ -234,7 +234,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
   const auto count = static_cast<int64_t>(hwy::PopCount(bits));
   if (count <= kFew) {  // the common case, without a branch on the count
     for (int64_t i = 0; i < kFew; ++i, bits &= bits - 1) {
-      // Set the highest bit, because the function is undefined for 0.
+      // Set the highest bit, because counting the low zeros of 0 is undefined.
       positions[i] =
           first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
                       bits | (uint64_t{1} << 63)));

@@ -137,8 +137,8 @@ class CudaMemory final : public Memory {
     return error == cudaSuccess ? cuda::Create(computed_) : error;
   }
 
-  // Before...() makes a stream wait for the other stream's work on this memory.
-  // After...() marks the end of the stream's own work on this memory.
+  // Before...() makes a stream wait until the other stream has finished using
+  // this memory. After...() marks the end of the stream's own use of it.
   cudaError_t BeforeCopy() const {
     return cudaStreamWaitEvent(parts_.copying.get(), computed_.get(), 0);
   }

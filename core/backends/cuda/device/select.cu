@@ -99,7 +99,7 @@ struct EachSlice {
   }
 };
 
-// Maps a slice to the address or position where it begins in [slices, count].
+// Maps a slice to its first address or position in an array [slices, count].
 template <class Begin>
 struct SliceBegin {
   Begin first;
