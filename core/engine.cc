@@ -33,7 +33,7 @@ Cost MaxCost(const Cost& a, const Cost& b) {
           std::max(a.nanoseconds, b.nanoseconds)};
 }
 
-// A fold allocates a selection for each column when the header arrives. Limit
+// A stream allocates a selection for each column when its header arrives. Limit
 // the columns, so that a small header cannot cost more memory than a response.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
@@ -230,8 +230,8 @@ TensorStream::TensorStream(std::unique_ptr<State> state)
 TensorStream::TensorStream(TensorStream&&) noexcept = default;
 
 TensorStream::~TensorStream() {
-  // Free large memory in the background, because it takes long. Free device
-  // memory now, because it must not outlive its device.
+  // Free large memory in the background, because freeing it is slow. Free
+  // device memory now, because it must not outlive its device.
   if (state_ == nullptr) return;
   const Cost& cost = state_->request.cost;
   if (cost.output_bytes + cost.working_bytes >= kLargeBytes &&
@@ -272,8 +272,8 @@ Size TensorStream::FinishNanoseconds() const {
   const Plan& plan = *request.plan;
   // A strided tensor is computed only when all of its data has arrived.
   if (!plan.input.packed) return request.cost.nanoseconds;
-  // A fold on the CPU writes each slice when its last element arrives, but
-  // packs sub-byte values only at the end, at up to 1 ns each.
+  // A fold on the CPU writes each slice when its last element arrives. Only
+  // values smaller than a byte are packed at the end, in up to 1 ns each.
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
   return request.prepared->FeedNanoseconds(0) +
          Size(packs ? plan.selected() : 0);
@@ -303,7 +303,7 @@ Result<v1::TopKResponse> TensorStream::Finish() {
   const Execution execution = state.fold->Finish();
   state.computing += std::chrono::steady_clock::now() - start;
   if (IsCancelled(state.cancellation)) return Cancelled();
-  // No fallback, because earlier chunks are no longer available.
+  // The CPU cannot take over, because earlier chunks are no longer available.
   if (!execution.status.ok()) return execution.status;
   SetExecution(execution, state.computing, state.response);
   return std::move(state.response);

@@ -51,7 +51,7 @@ struct Row {
   const char* name;
   /// Returns OK, or the reason why this process cannot use the backend.
   Status (*check)();
-  /// Returns null if there is no device after all. REQUIRES: check() is OK.
+  /// Returns null if no device can be opened. REQUIRES: check() is OK.
   std::unique_ptr<Backend> (*make)(int threads, const BackendOptions& options);
 };
 constexpr Row kRows[] = {

@@ -16,14 +16,14 @@ namespace topk {
 /// best set that the machine supports.
 inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 
-/// Chooses the backend with the lowest time estimate for each plan.
+/// The choice to run each plan on the backend with the lowest time estimate.
 inline constexpr char kAutoBackend[] = "auto";
 
 /// Returns the names of all backends, including those that were not built in,
 /// in the order in which they are tried. The last backend accepts every plan.
 std::vector<std::string> BackendNames();
 
-/// The operator's options for backends.
+/// Options for CheckEnvironment() and MakeBackends().
 struct BackendOptions {
   /// kAutoBackend, or the name of a backend. A named backend runs every plan
   /// that it supports. The last backend runs the rest.

@@ -5,8 +5,8 @@
 
 namespace topk {
 
-/// A thread-safe flag that cancels a computation. It is never reset, so the
-/// computation may skip any work: the caller checks the flag afterwards.
+/// A thread-safe flag that cancels a computation. It is never reset. The caller
+/// checks it after the computation, so a cancelled computation may skip work.
 class Cancellation {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }

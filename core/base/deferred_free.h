@@ -12,12 +12,12 @@ namespace topk {
 inline constexpr size_t kLargeBytes = size_t{32} << 20;
 
 /// Returns the pages of `memory` to the OS, which discards their content. Works
-/// in small steps, because no thread can allocate during a step.
+/// in small steps, because each step blocks the allocations of all threads.
 void DropPages(void* memory, size_t bytes) noexcept;
 
-/// Enqueues `memory` for the background thread, which drops its first `bytes`
-/// with DropPages() and calls `free`. If enqueuing fails, calls `free` on this
-/// thread. Memory that is still enqueued at process exit is freed then.
+/// Enqueues `memory` for the background thread, which drops the first `bytes`
+/// bytes with DropPages() and calls `free`. If enqueuing fails, calls `free` on
+/// this thread. Memory that is still enqueued at process exit is freed then.
 void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept;
 
 /// Deletes an object on the background thread, possibly at process exit.

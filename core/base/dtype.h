@@ -55,7 +55,7 @@ struct DTypeInfo {
   /// True if elements are ordered as in IEEE 754: by sign and magnitude, with
   /// NaNs.
   bool is_float;
-  /// Integers: XOR mask for sorting as unsigned. Floats: the sign bit.
+  /// Floats: the sign bit. Integers: the bits to flip to sort them as unsigned.
   uint64_t sign;
   /// Floats: the bits of the largest magnitude that is not NaN. This is
   /// infinity if the type has an infinity.
@@ -88,7 +88,7 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kU4, "u4", 4, 1, false, 0, 0},
     {DType::kU6, "u6", 6, 1, false, 0, 0},
     {DType::kI4, "i4", 4, 1, false, 0x80, 0},
-    // The sixteen values increase with their codes.
+    // The sixteen codes are in ascending order of their values.
     {DType::kNF4, "nf4", 4, 1, false, 0, 0},
     // No infinity, no NaN.
     {DType::kF4E2M1, "f4e2m1", 4, 1, true, 0x80, 0x70, 1},

@@ -40,7 +40,7 @@ inline void WidenRace() {
 }
 
 /// Wraps a function that an uninstrumented library copies and calls on its own
-/// threads. Each call sees all earlier writes of the creator.
+/// threads. Each call sees the writes that preceded the construction.
 template <class Fn>
 class HandedOver {
  public:

@@ -2,8 +2,8 @@
 // middle, then the halves, then the quarters, so that each element ends up in
 // its own byte. Packing does the same steps in reverse.
 //
-// Eight elements of any width take a dozen ordinary instructions and no table,
-// even if elements straddle bytes. Reading them from memory takes longer.
+// This takes a dozen ordinary instructions and no table at any width, even if
+// elements straddle bytes. Reading the elements from memory takes longer.
 #include "core/base/packing.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct Packing {
     return x << kShift;
   }
 
-  // Loads a group word by word. Assembling the group in memory would stall.
+  // Assembles a group in a register. Assembling it in memory would stall.
   static uint64_t Load(const std::byte* group) {
     using Low =
         std::conditional_t<(kBits >= 4), uint32_t,

@@ -90,7 +90,7 @@ int AvailableProcessors() {
   if (sched_getaffinity(0, sizeof(mask), &mask) == 0) {
     count = CPU_COUNT(&mask);
   } else {
-    // The kernel may support more processors than fit into a cpu_set_t.
+    // A cpu_set_t may be too small for the processors that the kernel supports.
     count = static_cast<int>(std::thread::hardware_concurrency());
   }
   const int quota = QuotaOfThisProcess();

@@ -20,9 +20,9 @@ Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::string_view remedy = "");
 
-/// Returns the element type of the request's tensor. Returns INVALID_ARGUMENT
-/// if `version` does not allow the type, and suggests one of `versions` that
-/// does. Also rejects strides, which only DirectML allows.
+/// Returns the element type of the request's tensor. If `version` does not
+/// allow the type, returns INVALID_ARGUMENT and suggests one of `versions` that
+/// allows it. Also rejects strides, which only DirectML allows.
 Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions);

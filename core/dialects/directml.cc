@@ -51,8 +51,8 @@ std::string LevelName(v1::FeatureLevel level) {
                                                 : v1::FeatureLevel_Name(level);
 }
 
-// Returns the newest row at or below the requested feature level. About TOP_K1:
-// "This operator was introduced in DML_FEATURE_LEVEL_2_1".
+// Returns the newest row at or below the requested feature level. TOP_K1 "was
+// introduced in DML_FEATURE_LEVEL_2_1".
 Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
                                   const OperatorVersion& version) {
   const v1::FeatureLevel level = directml.feature_level();
@@ -197,10 +197,10 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   plan.strides.assign(request.tensor().strides().begin(),
                       request.tensor().strides().end());
   // Buffers are padded to a multiple of 4 bytes. The client may omit the
-  // padding if it does not set the total size.
+  // padding if the request does not set the total size.
   plan.is_buffer = true;
   plan.total_bytes = directml.input_total_tensor_size_bytes();
-  // A UINT. "Axis must be less than the DimensionCount of the InputTensor".
+  // Axis, a UINT, "must be less than the DimensionCount of the InputTensor".
   if (!directml.has_axis()) {
     return InvalidArgument(
         "ATTRIBUTE_MISSING", "directml.axis",

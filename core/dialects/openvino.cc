@@ -53,8 +53,8 @@ Status CheckValue(std::string_view attribute, const std::string& value,
 }
 
 // Checks "stable", which TopK-11 added: "only in effect when the sort attribute
-// is set to value or index". Like OpenVINO, rejects stable = true with "none".
-// Results are always stable, so the value has no other effect.
+// is set to value or index". Rejects stable = true with sort = "none", as
+// OpenVINO does. The value has no other effect, as results are always stable.
 Status CheckStable(const v1::OpenVinoTopK& openvino,
                    const OperatorVersion& version) {
   if (!openvino.has_stable()) return {};

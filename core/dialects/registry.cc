@@ -31,8 +31,8 @@ Status UnknownDialect(int number) {
                          StrCat("dialect ", number, " must be ", known));
 }
 
-// If the version is not published, the error suggests the newest version before
-// it, or else the newest of all. An ONNX version is an opset that changed TopK.
+// Returns the version, or an error that suggests the newest version before it
+// or else the newest of all. An ONNX version is an opset that changed TopK.
 Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
                                            int32_t number) {
   const OperatorVersion* use = &dialect.versions.back();

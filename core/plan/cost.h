@@ -6,8 +6,8 @@
 
 namespace topk {
 
-/// The cost of one request. Every field is an upper bound. It grows with each
-/// size of the request, and saturates instead of overflowing.
+/// The cost of one request. Every field is an upper bound that grows with each
+/// size in the request and saturates instead of overflowing.
 struct Cost {
   /// The tensor's data, excluding padding.
   Size input_bytes;
@@ -19,7 +19,7 @@ struct Cost {
   /// Total CPU time of all threads. Includes zero fill, unpacking, elements
   /// that a stride of 0 repeats, and the fixed cost per slice. On an idle
   /// machine, the bound is at most kCostFactor times the actual time plus
-  /// kCostFloor, except for types of 8 bits and less, which may finish early.
+  /// kCostFloor, except for types up to 8 bits, whose selection may end early.
   Size nanoseconds;
 };
 

@@ -20,8 +20,8 @@ Status Overflow(std::string_view field) {
                          "the tensor's size exceeds 2^63 - 1 bytes");
 }
 
-// A dimension of a strided tensor. In it, the coordinates of two elements
-// differ by a step of -most .. most, which moves the position by step * stride.
+// A dimension of a strided tensor. Two elements differ by a step of -most ..
+// most in this coordinate, which changes the position by step * stride.
 struct Term {
   int64_t stride;  // > 0
   int64_t most;    // > 0
@@ -55,17 +55,17 @@ class Collisions {
   }
 
  private:
-  // The greatest sum of a term and all smaller terms, and the greatest common
-  // divisor of their strides.
+  // For a term and all smaller terms: the greatest sum of stride * step, and
+  // the greatest common divisor of the strides.
   struct Below {
     int64_t reach;
     int64_t divisor;
   };
 
-  // Returns whether the steps of the first `count` terms can be chosen so that
-  // `place` plus their sum is 0. If all steps so far are 0 (`trivial`), at
-  // least one remaining step must be nonzero, and only steps >= 0 are tried for
-  // this term, because negating all steps of a solution gives another solution.
+  // Returns whether the first `count` terms have steps such that `place` plus
+  // the sum of stride * step is 0. If all steps so far are 0 (`trivial`), one
+  // of these must be nonzero. Then only steps >= 0 are tried for the last term,
+  // because negating all steps of a solution gives another solution.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -101,8 +101,8 @@ class Collisions {
 
   // Returns whether a * x + b * y = wanted has a solution in the ranges of x
   // and y. `divisor` is the gcd of the strides, and `wanted` is already divided
-  // by it. The range of y limits x to [low, high]. y is an integer for every
-  // b-th x.
+  // by it. The range of y limits x to [low, high]. Every b-th x makes y an
+  // integer.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;
@@ -177,8 +177,8 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
   layout.packed = strides.empty();
   if (layout.packed) {
     layout.strides.resize(shape.size());
-    // Treat sizes of 0 as 1. No element uses these strides, and CountElements()
-    // has bounded the product of the other sizes.
+    // Treat sizes of 0 as 1. The strides of an empty tensor do not matter, and
+    // CountElements() has bounded the product of the nonzero sizes.
     int64_t stride = 1;
     int64_t count = 1;
     for (size_t i = shape.size(); i-- > 0;) {

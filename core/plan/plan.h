@@ -76,14 +76,14 @@ struct Plan : Selected {
 /// The limits of a single request.
 struct Limits {
   /// The maximum number of elements in the input's shape. Includes elements
-  /// repeated by a stride of 0, because they cost time, though no bytes.
+  /// that a stride of 0 repeats: they have no bytes, but they take time.
   int64_t max_elements = int64_t{1} << 34;
   /// The maximum total size of both outputs, in bytes. A protobuf message is
   /// limited to 2 GiB.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
   /// The maximum number of elements in one output, which has k per slice. Each
-  /// selected element also costs working memory, and time for a sort that uses
-  /// 32-bit positions. REQUIRES: less than 2^32.
+  /// element also takes working memory and sorting time. REQUIRES: less than
+  /// 2^32, because the sort uses 32-bit positions.
   int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
   /// The maximum number of dimensions of the input.
   int64_t max_rank = 64;
@@ -91,8 +91,8 @@ struct Limits {
 
 /// The layout that a request specifies for an output.
 struct OutputRequest {
-  /// The name of the field to report in errors, e.g. "directml.output_value".
-  /// The shape of the input if the request does not describe the output.
+  /// The field to name in errors: the output's description, for example
+  /// "directml.output_value", or the input's shape if there is no description.
   std::string field = "tensor.shape";
   /// In elements. Empty means contiguous.
   std::vector<int64_t> strides;

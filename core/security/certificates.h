@@ -28,7 +28,7 @@ struct CertificateInfo {
 Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                                      const PemFile& key);
 
-/// Read the files into `text` and check them with CheckKeyPair() or
+/// Read each file into PemFile::text and check the text with CheckKeyPair() or
 /// ReadCertificates(). Return INVALID_ARGUMENT if only one of a pair is given.
 Status ReadKeyPair(PemFile& certificate, PemFile& key);
 Status ReadCaBundle(PemFile& bundle);

@@ -16,7 +16,7 @@ Status MissingMessage() {
 
 std::chrono::system_clock::time_point Call::Deadline() const {
   using std::chrono::system_clock;
-  // gRPC's conversion overflows beyond the year 2262.
+  // context_.deadline() overflows beyond the year 2262.
   constexpr auto kLast =
       std::chrono::floor<std::chrono::seconds>(system_clock::time_point::max());
   const gpr_timespec deadline =
@@ -87,8 +87,8 @@ void Call::OnRead(bool ok) {
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   SendTraceParent();
   count_->Sent();
-  // The first write completes only once the initial metadata is sent. The
-  // buffer hint might delay the metadata forever.
+  // The first write completes only when the initial metadata has been sent,
+  // which the buffer hint might delay forever.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
   stream_.Write(message, options, written_tag_.For(shared_from_this()));
   WidenRace();
@@ -127,9 +127,9 @@ void Call::SendStatus(const Status& status) {
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
-  // If no message was sent, send only trailers. gRPC 1.83 would drop initial
-  // metadata. gRPC 1.51 would send it as headers, and clients do not retry a
-  // call after receiving headers.
+  // If no message was sent, send `traceparent` in the trailers. gRPC 1.83 would
+  // drop initial metadata. gRPC 1.51 would send it as headers, and clients do
+  // not retry a call after receiving headers.
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);
   }
@@ -146,7 +146,8 @@ void Call::RecordEnd(const Status& status) {
   handler_->RecordEnd(status);
 }
 
-// Records the status once FinishAndRecordLater() and End() have both called it.
+// FinishAndRecordLater() and End() call this function. The second of the two
+// calls records the status.
 void Call::RecordLater() {
   WidenRace();
   if (!has_finished_or_ended_.exchange(true)) return;

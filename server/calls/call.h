@@ -71,8 +71,8 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends a call whose stream has stopped, and records the final status later,
-  /// when the cause is known: CANCELLED if the call was cancelled,
+  /// Ends the call with `status`. Records the final status later, when it is
+  /// known why the stream has stopped: CANCELLED if the call was cancelled,
   /// DEADLINE_EXCEEDED if its deadline passed, otherwise `status`.
   void FinishAndRecordLater(const Status& status);
 

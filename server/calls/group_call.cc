@@ -18,11 +18,11 @@ namespace {
 // Limits on the messages that a poller computes before it serves other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// Memory of an item, excluding its message. Charged because a connection may
-// have 256 streams with 64 empty messages each.
+// The memory charged for an item besides its message. It matters because a
+// connection may have 256 streams with 64 empty messages each.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 // While at most this many bytes are in flight, single-slice messages are not
-// compacted. At most 1024 can wait then, and each keeps only one receive block.
+// compacted. At most 1024 of them can wait, each in one gRPC receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -236,7 +236,7 @@ class GroupCall final : public ServiceCall {
 
   const MakeCodec make_codec_;
   ReadAheadQueue<Item> queue_;
-  // Used only by the answering sequence, which has one consumer at a time.
+  // The members below are used only to answer, so by one consumer at a time.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

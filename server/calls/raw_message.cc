@@ -31,9 +31,9 @@ constexpr int64_t kMaxPollerSlices = 4096;
 constexpr int64_t kMaxPollerMemory = int64_t{96} << 10;
 // A worker charges memory in steps of about this many bytes.
 constexpr int kChargeStep = 64 << 10;
-// Upper bound on the memory of a growing array, as a multiple of its content: 2
-// for the capacity, which doubles, 2 for outgrown arrays, which an arena keeps,
-// and 1 because typed contents are copied once more.
+// Upper bound on the memory of a growing array, divided by its content. The
+// capacity takes 2, because it doubles. The outgrown arrays, which an arena
+// keeps, take 2. Another copy of typed contents takes 1.
 constexpr int64_t kArrayGrowth = 5;
 
 enum class FieldKind : uint8_t {
