@@ -149,8 +149,7 @@ void EventLoop::Poll() {
     // An operation started by the handler often finishes immediately (for
     // example, reading a buffered message). DoThenAsyncNext() then returns its
     // event to this thread. This saves a wakeup, but the event overtakes all
-    // events in the queue. The marker must not overtake events, so it is
-    // enqueued only before Next().
+    // events in the queue. The marker must not overtake events.
     starts_turn = starts_turn || is_behind_ || events % kTurn == 0;
     const bool is_flooded = refused_ >= kMaxRefused;
     const bool overtakes =
