@@ -16,9 +16,9 @@ namespace topk {
 enum class ToUnhealthy { kNo, kYes };
 
 /// Returns a channel to `options.target`. The channel connects at its first
-/// call and uses round robin. Only Attempts retries calls that a server has
-/// seen. `limit` is the only limit on message sizes. Compressed messages are
-/// rejected, because a small message may expand to any size.
+/// call and uses round robin. It does not retry calls that a server has seen;
+/// see Attempts. Message sizes have no limit other than `limit`. Compressed
+/// messages are rejected, because a small message may expand to any size.
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

@@ -31,8 +31,8 @@ Status CheckOptions(const ClientOptions& options, OptionName name);
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const ClientOptions& options);
 
-/// A file with a token, which is read again because tokens issued by a cluster
-/// expire after an hour. Thread-safe.
+/// A file with a token. The file is read repeatedly, because tokens issued by a
+/// cluster expire after an hour. Thread-safe.
 class TokenFile {
  public:
   /// "" = no token.
@@ -41,8 +41,8 @@ class TokenFile {
   }
 
   /// Returns the authorization header "Bearer ...", or "" if there is no file.
-  /// Reads the file again if it was last read `max_age` ago. Keeps the last
-  /// valid token if the file becomes invalid.
+  /// Reads the file again if the last read was `max_age` or longer ago. Keeps
+  /// the last valid token if the file becomes invalid.
   std::string Header(std::chrono::seconds max_age = std::chrono::seconds(1));
 
  private:

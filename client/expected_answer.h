@@ -17,9 +17,9 @@ namespace topk {
 Status BadAnswer(std::string_view field, std::string_view message);
 
 /// What a request implies about its response: the types, shapes and sizes of
-/// the outputs, and the range of the indices. Servers may be faulty or not be
-/// topkd, so do not use numbers in a response as memory offsets before Check()
-/// has accepted it. Does not check whether the right elements were selected.
+/// the outputs, and the range of the indices. Does not check whether the right
+/// elements were selected. The server may be faulty or a different program, so
+/// call Check() before using numbers in a response as memory offsets.
 class ExpectedAnswer {
  public:
   /// Ignores the data of the tensor, which may be missing.

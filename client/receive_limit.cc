@@ -20,8 +20,9 @@ std::shared_ptr<ReceiveLimit> ReceiveLimit::Of(const std::string& target) {
 void ReceiveLimit::Add(int64_t bytes) {
   // Allowance for connection buffers and unexpected messages.
   constexpr int64_t kBaseBytes = int64_t{64} << 20;
-  // The quota per expected byte: for the message and for read-ahead, doubled
-  // because gRPC slows down calls when more than half of a quota is in use.
+  // Each expected byte counts twice, for the message and for read-ahead. The
+  // quota is twice the total, because gRPC slows down calls when more than half
+  // of a quota is in use.
   constexpr int64_t kFactor = 4;
   const std::lock_guard lock(mutex_);
   expected_ += bytes;

@@ -170,7 +170,8 @@ int AtEnd(int exit_code) {
 }
 
 // Returns the option called `name`, or null. Prefers the option of the command
-// in use, because CLI11 reads the environment variables of all commands.
+// in use. Searches the other commands too, because CLI11 also reads their
+// environment variables.
 const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   std::vector<const CLI::App*> commands = app.get_subcommands({});
   std::stable_partition(
@@ -213,7 +214,7 @@ std::string UnknownFlag(const CLI::App& app) {
 }
 
 // Returns the error text for an unknown command or flag, or "" if all are
-// known. CLI11 itself might only report that a command or flag is missing.
+// known. For an unknown word, CLI11 may only report a missing command or flag.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";

@@ -17,7 +17,7 @@ namespace {
 // the text to hints that name the command's flags.
 struct Row {
   std::string_view words;
-  // Whether the hint is for connections with or without TLS; null = for both.
+  // True if the hint is for TLS, false if it is for plaintext; null = for both.
   std::optional<bool> tls;
   std::string_view advice;
 };
@@ -25,7 +25,7 @@ constexpr std::string_view kOtherName =
     "the server's certificate has another name: --tls-server-name NAME";
 constexpr std::string_view kUnresolved =
     "the host name cannot be resolved; --target or TOPK_TARGET is HOST:PORT";
-// Servers with too many connections also close new ones before the handshake.
+// Servers with too many connections cause the same errors by closing new ones.
 constexpr std::string_view kUseTls =
     "the server may require TLS (--tls, or --tls-ca FILE), or have too many "
     "connections (topkd's --max-connections and --max-connections-per-client)";

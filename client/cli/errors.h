@@ -14,8 +14,8 @@ namespace topk::cli {
 /// or "".
 std::string Advice(const Status& status, const ClientOptions& client);
 
-/// Returns whether a call failed because there was no connection. If false, the
-/// connection broke. REQUIRES: `status` is UNAVAILABLE without a reason.
+/// Returns true if a call could not connect, or false if its connection broke.
+/// REQUIRES: `status` is UNAVAILABLE without a reason.
 bool IsConnectFailure(const Status& status);
 
 /// Prints the error of a call, or of a local computation if `client` is null.

@@ -25,13 +25,14 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // If the type has no infinity, type.infinity is the largest number, whose
+  // In a type without infinity, type.infinity is the largest number. Its
   // mantissa is not 0.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
     const uint64_t mantissa = magnitude % hidden + (exponent > 0 ? hidden : 0);
-    // 1 - bias - mantissa bits, where the bias is 2^(exponent bits - 1) - 1.
+    // The smallest positive number is 2^least, where least is 1 - bias -
+    // mantissa bits, and the bias is 2^(exponent bits - 1) - 1.
     const int least = 2 - (1 << (exponent_bits - 1)) - type.mantissa_bits;
     value = std::ldexp(static_cast<float>(mantissa),
                        std::max(exponent - 1, 0) + least);

@@ -106,7 +106,7 @@ class Reader {
       if (width < 64) bits &= (uint64_t{1} << width) - 1;
       if (IsNumber(type, bits, value)) return bits;
     }
-    // A type this wide is an integer type, which cannot represent the number.
+    // Types over 16 bits are integer types here. None can represent the number.
     if (width > 16) Fail("not a value of the type: " + text);
     return SearchedBits(type, value, text);
   }
@@ -176,7 +176,7 @@ class Reader {
     return value;
   }
 
-  // Tries all bits of a float of at most 16 bits. Returns a quiet NaN for NaN.
+  // Tries all bit patterns of a type up to 16 bits. NaN yields a quiet NaN.
   uint64_t SearchedBits(int type, long double value,
                         const std::string& text) const {
     const size_t width = ElementBits(type);

@@ -314,8 +314,8 @@ class RequestChecker {
     return product;
   }
 
-  // Checks the number of elements that a buffer spans, and its total size in
-  // bytes, where 0 means that no size is set.
+  // Checks the number of elements that a buffer spans, and the size in bytes
+  // that the request sets for the buffer (`total`; 0 = not set).
   void CheckBuffer(long double elements, size_t bits,
                    const std::string& elements_field, int64_t total,
                    const std::string& total_field) {

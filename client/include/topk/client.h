@@ -65,7 +65,7 @@ struct ClientOptions {
   /// PEM files with the certificate authorities, the client's certificate and
   /// its key. The client reloads files that change. Replace a certificate and
   /// its key together, e.g. by switching a symbolic link to their directory.
-  /// Otherwise, connections fail in between.
+  /// Otherwise, new connections fail while the two files do not match.
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};

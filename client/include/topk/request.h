@@ -70,7 +70,7 @@ struct OpenVinoAttributes {
 
 /// The attributes of DirectML TOP_K1.
 struct DirectMLAttributes {
-  /// A negative axis counts from the last.
+  /// A negative axis counts from the last dimension.
   int64_t axis = -1;
   bool largest = true;
 };

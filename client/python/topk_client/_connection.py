@@ -35,13 +35,13 @@ C = TypeVar("C", bound="Connection")
 
 _SERVICE = "topk.v1.TopKService"
 # The connection is closed if the server acknowledges no bytes for this long.
-# gRPC sets this kernel timeout only if keepalive pings are enabled. Servers
-# reject pings that are less than 5 minutes apart.
+# gRPC sets TCP_USER_TIMEOUT only if keepalive pings are enabled. The pings
+# themselves are not needed, and servers reject intervals below 5 minutes.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
-# Seconds before the first retry, and the maximum for later retries. The first
-# three pauses add up to more than 1 s, after which gRPC reconnects to a lost
-# server.
+# Seconds before the first retry, and the maximum for later retries. gRPC
+# reconnects to a lost server after 1 s, which is less than the first three
+# pauses together.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.
@@ -56,7 +56,7 @@ _MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
 # The numbers are not round, so that gRPC's error for such a response differs
 # from a server's error for a request above its limit.
 _RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
-# The timeout of calls without a timeout: one year, which gRPC can represent.
+# One year, which gRPC can represent. Replaces None and longer timeouts.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
 # A client keeps its last large message of up to this size until it has encoded
@@ -605,7 +605,7 @@ class Connection:
                 told = capabilities.limits.max_message_bytes or MAX_LIMIT
                 self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)
             except TopKError as error:
-                # Ignored: the call itself will succeed, or report its error.
+                # The call itself will succeed or report its own error.
                 if error.code == grpc.StatusCode.UNIMPLEMENTED:
                     self._limit = MAX_LIMIT
         return self._limit or MAX_LIMIT

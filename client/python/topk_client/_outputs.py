@@ -12,8 +12,8 @@ from topk_client.specs import Spec, TensorDesc
 
 
 _FEW_INDICES = 64
-# A server may send any number of sizes. Only these are compared and reported.
-# NumPy has at most 64.
+# A server may send any number of sizes. Only the first 65 are compared and
+# reported, because a NumPy array has at most 64 dimensions.
 _SIZES = 65
 
 

@@ -53,8 +53,8 @@ class _End:
                 await call.code(), grpc.aio.Metadata(),
                 await call.trailing_metadata(), await call.details(), "")
 
-        # The status has arrived, so read() does not suspend. Read it now,
-        # before gRPC can replace it.
+        # The status has arrived, so read() does not suspend. Read the status
+        # now, before gRPC can replace it.
         reading = read()
         try:
             reading.send(None)

@@ -12,10 +12,10 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 # that replaces it.
 _UNHEALTHY = "backend unhealthy"
 _DRAINING = "the server is draining: its health check reports NOT_SERVING"
-# Longer delays are a server's mistake or an attack, so they are shortened.
+# Longer delays are shortened. They come from a faulty or malicious server.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-# A server with too many connections also closes new ones before the handshake.
+# Servers with too many connections cause the same errors by closing new ones.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
 # gRPC reports the cause of a failed connection as text only. Each entry has a

@@ -32,7 +32,7 @@ from topk_client.shared_memory import Region
 from topk_client.specs import Operator, Spec, integer
 
 # Larger tensors are streamed. Smaller tensors are faster in a single message.
-# grpcio hands chunks to another thread, so the C++ client has a lower limit.
+# The C++ client's limit is lower: only grpcio hands chunks to another thread.
 _STREAMED_BYTES = 8 << 20
 # Chunks of 1 to 4 MiB are equally fast.
 _CHUNK_BYTES = 2 << 20
@@ -382,7 +382,7 @@ class Call:
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
-        # Empty if the fast path of read() cannot be used.
+        # The outputs for the fast path of read(). Empty = do not use that path.
         self._plain = () if self._packed or has_outs else head.plain
         if region is None and not has_outs:
             return

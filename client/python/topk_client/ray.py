@@ -64,7 +64,7 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
     if is_dataset:
         rank = ray.get(_rank.remote(grid[0]))
         grid = grid.reshape((-1,) + (1,) * (rank - 1))
-    # The shards in a flat list are cut along `axis` and may have any rank.
+    # A flat list holds the pieces of an array of any rank, cut along `axis`.
     a_list = grid.ndim == 1 and not is_dataset
     question = _shards.Question.of(
         k, axis, None if a_list else grid.ndim, largest, order, data_type,

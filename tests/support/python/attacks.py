@@ -28,7 +28,7 @@ CODES = dict(enumerate((
 TOPK = "/topk.v1.TopKService/"
 OIP = "/inference.GRPCInferenceService/"
 HEALTH = "/grpc.health.v1.Health/"
-# Settings of clients with windows of 2 GiB and of zero bytes.
+# Client settings: a flow-control window of 2 GiB, and one of zero bytes.
 WIDE = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
 CLOSED = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))
 
@@ -314,7 +314,8 @@ def unknown_methods(attacker):
             attacker.count(client, streams)
 
 
-# The health listener's poller also reads connections of the main listener.
+# Uses a health listener, because its poller also reads connections of the
+# main listener.
 @attack(rounds=20000, seconds=4, processes=4, longest=0.5,
         flags=("--health-listen=127.0.0.1:0",))
 def calls_refused_on_arrival(attacker):

@@ -85,7 +85,7 @@ def order(array, name, axis, k, largest, by_index):
         value = np.where(nan, 0, -x if largest else x)
         keys = (index, value, ~nan if largest else nan)
     else:
-        # ~ reverses the order of any integer type
+        # ~x reverses the order for any integer type.
         keys = (index, ~x if largest else x)
     indices = np.lexsort(keys, axis=-1)[..., :k]
     if by_index:
