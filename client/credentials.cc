@@ -114,7 +114,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
   if (!UsesTls(options)) return grpc::InsecureChannelCredentials();
   grpc::experimental::TlsChannelCredentialsOptions tls;
   if (!options.tls_ca.empty() || HasCertificate(options)) {
-    // Without tls_ca, gRPC trusts the authorities of this machine.
+    // Without tls_ca, gRPC trusts the default authorities of the system.
     UseCertificates(
         tls,
         std::make_shared<FileWatcherCertificateProvider>(

@@ -97,8 +97,8 @@ class PreparedPlan {
   /// In contrast, the costs below are upper bounds on the total CPU time.
   virtual int64_t EstimateNanoseconds() const = 0;
 
-  /// Returns the cost of Run() on one chunk or on several chunks, or of a fold
-  /// over a stream.
+  /// Returns the cost of a request whose data arrives as `arrival`: in one
+  /// chunk, in several chunks, or as a stream.
   virtual Cost CostOf(Arrival arrival) const = 0;
 
   /// Returns an upper bound on the CPU time of one Fold::Feed() of `bytes`

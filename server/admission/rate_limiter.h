@@ -66,7 +66,7 @@ class RateLimiter {
     Time filled;
   };
 
-  // Returns the caller's buckets, filled up to now.
+  // Refills the caller's buckets for the time until now, and returns them.
   Buckets& Fill(std::string_view caller) TOPK_REQUIRES(mutex_);
 
   const BucketConfig requests_;

@@ -37,10 +37,10 @@ class TensorRequest {
         charge_(admitted.reservation),
         memory_(service.shared_objects()) {}
 
-  /// Takes `message`, which arrived at `when`, and admits its bytes. The
-  /// request began at `begun`. Compacts the message if `waits` is true. Also
-  /// charges the memory of the message's slices, and `own_bytes` for the
-  /// request itself. Returns the errors of AdmissionController::AdmitRequest().
+  /// Takes over `message`, which arrived at `when`. The request began at
+  /// `begun`. Charges the bytes of the message, the memory of its slices, and
+  /// `own_bytes` for the request itself. Compacts the message if `waits` is
+  /// true. Returns the errors of AdmissionController::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);

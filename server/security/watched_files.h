@@ -16,8 +16,8 @@
 
 namespace topk {
 
-/// Checks files periodically and loads their contents when they have changed,
-/// whether by a rename, a symbolic link or a write.
+/// Checks files periodically and loads their contents when they have changed:
+/// when they were written, or replaced by a rename or a new symbolic link.
 class WatchedFiles {
  public:
   /// Applies the contents of the files. If they are invalid, returns the error

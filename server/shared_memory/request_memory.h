@@ -44,8 +44,8 @@ class RequestMemory {
   /// parts that have never been written, otherwise 0.
   int64_t copied_bytes() const { return copied_bytes_; }
 
-  /// Returns the tensor's data, valid as long as this object. Returns the
-  /// errors of SharedRegion::Copy(). REQUIRES: the tensor is in shared memory.
+  /// Returns the tensor's data, which is valid while this object exists, or an
+  /// error of SharedRegion::Copy(). REQUIRES: the tensor is in shared memory.
   Result<std::span<const std::byte>> ReadTensor(
       const Cancellation* cancellation);
 

@@ -98,9 +98,9 @@ std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 /// The value of a request's property.
 using PropertyValue = std::variant<int64_t, std::string>;
 
-/// Returns the known properties of a valid or invalid request, with their names
-/// in the log. Texts have at most kMaxText bytes and may contain any
-/// characters.
+/// Returns the known properties of a request, which may be invalid, with their
+/// names in the log. Text values have at most kMaxText bytes and may contain
+/// any characters.
 std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     const v1::TopKRequest& request, const RequestStats& stats);
 

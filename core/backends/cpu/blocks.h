@@ -8,9 +8,9 @@
 
 namespace topk::cpu {
 
-/// The block size of simple work, in elements. A block takes 4 us if it is in
-/// L1, so checking for cancellation costs little. It takes 1 ms if each element
-/// is read from memory with small pages.
+/// The block size, in elements, for simple work on each element. A block takes
+/// 4 us if it is in L1, so checking for cancellation costs little. It takes 1
+/// ms if each element is read from memory with small pages.
 inline constexpr int64_t kBlockElements = int64_t{1} << 13;
 /// The block size, in bytes, of a kernel that processes all data. A block takes
 /// 50 us.

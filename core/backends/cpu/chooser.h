@@ -78,7 +78,7 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
 /// Returns the smallest k for which copying slices to rows is faster than
-/// kColumns. For a large k, too many elements enter the state of a column.
+/// kColumns, where more elements enter the state of a column as k grows.
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to
@@ -91,7 +91,7 @@ inline constexpr double kTaskNanoseconds = 10000;
 /// only on the arguments and on constants measured by tests/bench.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
-/// Returns a schedule like Choose(), for a given algorithm. REQUIRES: CanRun().
+/// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 

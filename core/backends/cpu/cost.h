@@ -18,8 +18,8 @@ Size RunNanoseconds(const Plan& plan);
 /// Returns the cost of a fold over the whole tensor.
 Cost FoldCost(const Plan& plan, int threads, double task);
 
-/// Returns the CPU time of one Feed() of `bytes` bytes, including buffered rows
-/// and slices that these bytes may complete.
+/// Returns the CPU time of one Feed() of `bytes` bytes, including the time for
+/// buffered rows and slices that these bytes may complete.
 Size FeedNanoseconds(const Plan& plan, Size bytes);
 
 }  // namespace topk::cpu

@@ -91,9 +91,9 @@ struct Kernels {
                   int64_t count, uint32_t* positions, int64_t room);
 
   /// Divides the elements into groups, and raises `maxima` to the greatest key
-  /// of each group. If m is the r-th greatest of the maxima, at least r
-  /// elements have keys >= BoundFrom(m), unless m is below the keys of all
-  /// numbers. Ignores a remainder that does not fill a vector. REQUIRES:
+  /// of each group. If m is the r-th greatest of the maxima, and is not
+  /// below the keys of all numbers, at least r elements have keys >=
+  /// BoundFrom(m). Ignores a remainder that does not fill a vector. REQUIRES:
   /// `groups` fills whole vectors of kVectorBytes.
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);

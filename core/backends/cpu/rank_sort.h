@@ -34,7 +34,7 @@ namespace topk::cpu {
 /// A candidate during the sort.
 template <class Key>
 struct Ranked {
-  /// The complement of the key, so that ascending order is rank order.
+  /// The bitwise complement of the key: the best candidate has the lowest.
   Key key;
   /// The position of the candidate in its selection.
   uint32_t slot;

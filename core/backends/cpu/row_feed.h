@@ -165,7 +165,7 @@ class RowFeed {
   }
 
  private:
-  // A bound that at least k elements exceeded.
+  // A bound that at least k elements of a row exceeded.
   struct Held {
     Key bound;
     int64_t exceeding;

@@ -197,8 +197,8 @@ class VectorProbe {
     });
   }
 
-  /// Returns false only if no element of `kVectors` vectors passes the probe.
-  /// Compares only once, with the maximum of all vectors.
+  /// Returns true if an element of `kVectors` vectors may pass the probe. Makes
+  /// only one comparison, with the maximum of all vectors.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;

@@ -90,7 +90,7 @@ struct PartOfItem {
   }
 };
 
-// Maps a slice to an iterator over its orders or its bits.
+// Maps a slice to an iterator: over its orders if kOrder, else over its bits.
 template <class Types, bool kOrder>
 struct EachSlice {
   ItemSource<Types> source;
