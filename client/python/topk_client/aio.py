@@ -191,8 +191,7 @@ class Client(Connection):
         await self._checked(asyncio.sleep(seconds))
 
     async def _prepare(self, function: Any, argument: Any) -> Any:
-        return await self._checked(
-            asyncio.to_thread(function, argument))
+        return await self._checked(asyncio.to_thread(function, argument))
 
     async def _unary(self, route: Route, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:

@@ -55,6 +55,15 @@ def _converted(name: str, kind: Any, value: Any) -> Any:
     raise TypeError(f"{name} is {value!r}, not {expected}")
 
 
+def _set_k(k_input: Any, k: K) -> None:
+    if not isinstance(k, np.ndarray):
+        k_input.value = k
+        return
+    k_input.tensor.data_type = _dtypes.kind_of(k.dtype)[0]
+    k_input.tensor.shape.extend(k.shape)
+    k_input.tensor.data = _dtypes.little_endian(k).tobytes()
+
+
 def _enum_number(field: Any, name: str) -> int:
     """Returns the number of an enum value by its short name, e.g. that of
     AXIS_DIRECTION_INCREASING for "increasing"."""
@@ -90,13 +99,8 @@ class _Attributes:
         message.SetInParent()
         for field in message.DESCRIPTOR.fields:
             name, value = field.name, getattr(self, field.name)
-            k = value  # isinstance does not narrow this variable's type
-            if isinstance(value, np.ndarray):
-                getattr(message, name).tensor.MergeFrom(tensor_pb2.Tensor(
-                    data_type=_dtypes.kind_of(k.dtype)[0], shape=k.shape,
-                    data=_dtypes.little_endian(k).tobytes()))
-            elif field.message_type is tensor_pb2.KInput.DESCRIPTOR:
-                getattr(message, name).value = value
+            if field.message_type is tensor_pb2.KInput.DESCRIPTOR:
+                _set_k(getattr(message, name), value)
             elif isinstance(value, _Attributes):
                 value._fill(getattr(message, name))
             elif isinstance(defaults[name], tuple):
