@@ -128,8 +128,7 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // After this many events, enqueue the marker and take the oldest event, even
-  // if another event could overtake it.
+  // After this many events, enqueue the marker and take the oldest event.
   constexpr uint32_t kTurn = 256;
   // While at least this many refused calls wait for their last events, always
   // take the oldest event. Otherwise, a flood of calls that are refused on

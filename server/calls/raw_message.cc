@@ -239,8 +239,7 @@ class Scanner {
     int size = 0;
     if (!input_.ReadVarintSizeAsInt(&size)) return false;
     const int size_bytes = input_.CurrentPosition() - begin;
-    // BytesUntilLimit() is -1 at the top level if the message has INT_MAX
-    // bytes.
+    // BytesUntilLimit() is -1 at the top level of a message of INT_MAX bytes.
     const int left = input_.BytesUntilLimit();
     if (size_bytes > kMaxVarint32 || (left >= 0 && size > left)) return false;
     switch (field.kind) {

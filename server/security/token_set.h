@@ -28,9 +28,8 @@ class TokenSet {
   std::map<TokenHash, std::string> names_;
 };
 
-/// Returns the line of a tokens file for `token`, without newline. Ignores
-/// white space around the token. Returns INVALID_ARGUMENT for invalid
-/// arguments.
+/// Returns a tokens file's line for `token`, without newline. Ignores white
+/// space around the token. Returns INVALID_ARGUMENT for invalid arguments.
 Result<std::string> HashTokenLine(std::string_view name,
                                   std::string_view token);
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Signs an image and a file with a key pair, and verifies them without a
-# network. A registry on loopback has an index like BuildKit's, of an image with
-# a program and an attestation. A changed byte and the signature of another
-# image must fail.
+# network. A registry on loopback has an image index like BuildKit's. A changed
+# byte and the signature of another image must fail.
 #
 # usage: tests/system/deploy/signature.sh PROGRAM [--no-fetch]
 #        Builds cosign and crane in build/tools/signing. The first time takes
