@@ -3,8 +3,9 @@
 #
 # usage: tests/run.sh [--all]
 #
-# --all   builds the CUDA backend too, and runs the tests of a device; runs the
-#         unit, conformance and integration tests with AddressSanitizer and
+# --all   builds the CUDA backend too, and runs the tests of a device; installs
+#         the Python client for the oldest and the newest Python; runs the unit,
+#         conformance and integration tests with AddressSanitizer and
 #         UndefinedBehaviorSanitizer, and the tests of threads with
 #         ThreadSanitizer
 set -euo pipefail
@@ -14,7 +15,7 @@ case "${1:-}" in
   "") ;;
   --all) all=true ;;
   *)
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
     [ "$1" = --help ] && exit 0
     exit 2
     ;;
@@ -85,6 +86,9 @@ if $all; then
   else
     step "no compiler for CUDA: its kernels are not built"
   fi
+  step "installing the Python client for the oldest and the newest Python"
+  tests/clients/python/pip_install.sh build/dev/bin/topkd --oldest-and-newest \
+    --only aio || [ $? = 77 ]
   step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
   cmake --preset asan
   cmake --build --preset asan

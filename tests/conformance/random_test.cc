@@ -12,7 +12,7 @@ namespace {
 #ifdef TOPK_SANITIZED
 constexpr int kRequests = 2500;
 #else
-constexpr int kRequests = 20000;
+constexpr int kRequests = 8000;
 #endif
 
 TEST(Random, RequestsHaveTheOraclesResults) {
