@@ -168,7 +168,7 @@ class GroupCall final : public ServiceCall {
   }
 
   // A client that has disconnected looks like a client that has finished
-  // sending. FinishAndRecordLater() tells them apart when the call ends.
+  // sending. ~Call() tells them apart.
   void FinishStream(const Status& status) {
     auto waiting = queue_.Stop();
     if (!status.ok()) {
