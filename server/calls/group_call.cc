@@ -40,13 +40,15 @@ class GroupCall final : public ServiceCall {
  public:
   GroupCall(TopKService& service, Call& call, MakeCodec make_codec)
       : ServiceCall(service, call, Kind::kMany),
+        queue_(admitted().reservation),
         make_codec_(std::move(make_codec)) {}
 
  private:
   struct Item {
-    std::unique_ptr<TensorRequest>
-        request;        // charged until its response is sent
-    int64_t bytes = 0;  // size of the message
+    // Charged until its response is sent.
+    std::unique_ptr<TensorRequest> request;
+    int64_t bytes = 0;                        // size of the message
+    static constexpr int64_t held_bytes = 0;  // charged by `request`
     Status status;
     bool prepared = false;
     bool computed = false;  // its response or error is ready
@@ -234,8 +236,8 @@ class GroupCall final : public ServiceCall {
   // The unsent items of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
+  ReadAheadQueue<Item> queue_;  // locks itself
   const MakeCodec make_codec_;
-  ReadAheadQueue<Item> queue_;
   // The members below are used only to answer, so by one consumer at a time.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent

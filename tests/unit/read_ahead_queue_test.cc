@@ -16,9 +16,15 @@ using ::testing::ElementsAre;
 struct Message {
   int id;
   int64_t bytes;
+  int64_t held_bytes = 0;
   bool operator==(int other) const { return id == other; }
 };
-using Queue = ReadAheadQueue<Message>;
+
+// A queue whose messages are not charged.
+struct Queue : private InFlightLimiter::Reservation,
+               public ReadAheadQueue<Message> {
+  Queue() : ReadAheadQueue(static_cast<Reservation&>(*this)) {}
+};
 
 Queue::Next Receive(Queue& queue, int id, int64_t bytes, bool last = false) {
   Message message{id, bytes};
@@ -155,6 +161,33 @@ TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
   const Queue::Taken last = queue.TakeOne(taken, 0);
   EXPECT_TRUE(last.end);
   EXPECT_EQ(last.status.reason, "GONE");
+}
+
+TEST(ReadAheadQueue, ChargesMessagesUntilTheNextOneIsTaken) {
+  InFlightLimiter limiter(
+      {.bytes = 100, .client_bytes = 100, .calls = 1, .client_calls = 1});
+  InFlightLimiter::Reservation reservation;
+  ASSERT_TRUE(limiter.Admit("client", reservation).ok());
+  ReadAheadQueue<Message> queue(reservation);
+  Message messages[] = {{1, 1, 60}, {2, 1, 30}, {3, 1, 60}};
+  std::optional<Message> taken;
+  queue.Receive(messages[0]);
+  queue.TakeOne(taken, 0);
+  queue.Receive(messages[1]);
+  EXPECT_EQ(limiter.bytes(), 90);
+  queue.TakeOne(taken, 0);
+  EXPECT_EQ(limiter.bytes(), 30);
+  EXPECT_TRUE(queue.Reserve(40).ok());
+  EXPECT_EQ(limiter.bytes(), 40);
+  EXPECT_FALSE(queue.TakeOne(taken, 0).any);
+  EXPECT_EQ(limiter.bytes(), 40);
+  EXPECT_EQ(queue.Reserve(101).code, Code::kResourceExhausted);
+  EXPECT_TRUE(queue.Reserve(70).ok());
+  EXPECT_TRUE(queue.Receive(messages[2]).consume);
+  EXPECT_EQ(limiter.bytes(), 70);
+  Message too_large{4, 1, 60};
+  EXPECT_FALSE(queue.Receive(too_large).read);
+  EXPECT_EQ(queue.TakeOne(taken, 0).status.code, Code::kResourceExhausted);
 }
 
 TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
