@@ -53,24 +53,15 @@ class GroupCall final : public ServiceCall {
     bool prepared = false;
     bool computed = false;  // its response or error is ready
   };
+  using Queue = ReadAheadQueue<Item>;
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
-    ReadAheadQueue<Item>::Next next;
-    if (ok) {
-      Item item = Admitted(message);
-      // A rejected message is not charged, so pause reading until the message
-      // is taken.
-      next = queue_.Receive(item, /*pause=*/!item.status.ok());
-      // Receive() does not move `item` if the stream has ended.
-      if (item.request != nullptr) RecordUnanswered({&item, 1}, Cancelled());
-    } else {
-      next = queue_.ReceiveEnd();
-    }
+    const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
     if (next.read) call_.Read();
     if (next.consume) AnswerGroup();
   }
 
-  Item Admitted(grpc::ByteBuffer& message) {
+  Queue::Next Receive(grpc::ByteBuffer& message) {
     Item item{
         std::make_unique<TensorRequest>(service_, admitted(), make_codec_()),
         static_cast<int64_t>(message.Length()),
@@ -83,7 +74,12 @@ class GroupCall final : public ServiceCall {
         (queue_.WillWait() || call_.loop().IsBehind());
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) item.request->KeepIdOnly();
-    return item;
+    // A rejected message is not charged, so pause reading until the message is
+    // taken.
+    const auto next = queue_.Receive(item, /*pause=*/!item.status.ok());
+    // The queue does not move `item` if the stream has ended.
+    if (item.request != nullptr) RecordUnanswered(item, Cancelled());
+    return next;
   }
 
   // Ends the stream after answering the requests already received.
@@ -174,8 +170,8 @@ class GroupCall final : public ServiceCall {
   void FinishStream(const Status& status) {
     auto waiting = queue_.Stop();
     if (!status.ok()) {
-      RecordUnanswered(Rest(), status);
-      for (auto& next : waiting) RecordUnanswered({&next, 1}, status);
+      for (const Item& item : Rest()) RecordUnanswered(item, status);
+      for (const Item& item : waiting) RecordUnanswered(item, status);
     }
     call_.FinishAndRecordLater(status);
   }
@@ -223,11 +219,9 @@ class GroupCall final : public ServiceCall {
     item.request->ReleaseMessage();
   }
 
-  void RecordUnanswered(std::span<const Item> items, const Status& status) {
-    for (const Item& item : items) {
-      if (item.computed) continue;
-      item.request->Record(info(), item.status.ok() ? status : item.status);
-    }
+  void RecordUnanswered(const Item& item, const Status& status) {
+    if (item.computed) return;
+    item.request->Record(info(), item.status.ok() ? status : item.status);
   }
 
   // No-op: each request is recorded individually.
@@ -236,7 +230,7 @@ class GroupCall final : public ServiceCall {
   // The unsent items of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
-  ReadAheadQueue<Item> queue_;  // locks itself
+  Queue queue_;  // locks itself
   const MakeCodec make_codec_;
   // The members below are used only to answer, so by one consumer at a time.
   std::vector<Item> group_;
