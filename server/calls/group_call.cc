@@ -47,7 +47,7 @@ class GroupCall final : public ServiceCall {
   struct Item {
     // Charged until its response is sent.
     std::unique_ptr<TensorRequest> request;
-    int64_t bytes = 0;                        // size of the message
+    int64_t bytes = 0;                        // of the queue's limit
     static constexpr int64_t held_bytes = 0;  // charged by `request`
     Status status;
     bool prepared = false;
@@ -73,10 +73,11 @@ class GroupCall final : public ServiceCall {
          CountSlices(message) > 1) &&
         (queue_.WillWait() || call_.loop().IsBehind());
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
-    if (!item.status.ok()) item.request->KeepIdOnly();
-    // A rejected message is not charged, so pause reading until the message is
-    // taken.
-    const auto next = queue_.Receive(item, /*pause=*/!item.status.ok());
+    if (!item.status.ok()) {
+      item.request->KeepIdOnly();
+      item.bytes = kMaxReadAheadBytes;  // it is not charged, so read no further
+    }
+    const Queue::Next next = queue_.Receive(item);
     // The queue does not move `item` if the stream has ended.
     if (item.request != nullptr) RecordUnanswered(item, Cancelled());
     return next;
@@ -92,7 +93,7 @@ class GroupCall final : public ServiceCall {
     const auto taken = queue_.Take(group_);
     WidenRace();
     if (taken.read) call_.Read();
-    if (!taken.any && !taken.end) return;
+    if (!taken.consume) return;
     sent_ = 0;
     if (taken.end) return FinishStream(taken.status);
     AnswerMore();
@@ -111,7 +112,7 @@ class GroupCall final : public ServiceCall {
     Size nanoseconds;
     int64_t bytes = 0;
     for (Item& item : Rest().first(std::min(Rest().size(), kPollerItems))) {
-      bytes += item.bytes;
+      if (item.status.ok()) bytes += item.bytes;
       if (bytes > kPollerBytes) return;
       Prepare(item, Reader::kPoller);
       if (!item.prepared) return;

@@ -42,7 +42,9 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// The caller is now the consumer and must call Take() or TakeOne().
+    /// The caller is now the consumer. After Receive(), ReceiveEnd() and
+    /// Interrupt(), it must call Take() or TakeOne(). If false after those, the
+    /// caller is no longer the consumer, and another thread may be.
     bool consume = false;
   };
 
@@ -62,13 +64,11 @@ class ReadAheadQueue {
   }
 
   /// Adds a message. Moves from `message` unless the stream has ended or ends
-  /// because the message cannot be charged. If `pause` is true, no read starts
-  /// until the next Take() or TakeOne(). The caller must start the stream's
+  /// because the message cannot be charged. The caller must start the stream's
   /// first read itself.
-  Next Receive(Message& message, bool pause = false) {
+  Next Receive(Message& message) {
     const MutexLock lock(mutex_);
     reading_ = false;
-    is_paused_ |= pause;
     if (stopped_ || ended_) return {};
     held_bytes_ += message.held_bytes;
     if (Status s = ChargeHeld(); !s.ok()) return End(std::move(s));
@@ -100,16 +100,12 @@ class ReadAheadQueue {
   }
 
   /// The result of Take() and TakeOne().
-  struct Taken {
-    /// Begin the next read.
-    bool read = false;
-    /// The stream has ended and every message has been taken.
+  struct Taken : Next {
+    /// The stream has ended and every message has been taken. If false and the
+    /// caller is still the consumer, messages were taken.
     bool end = false;
-    /// The error passed to Interrupt() if it ended the stream, otherwise OK.
+    /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;
-    /// Whether messages were taken. If false and the stream has not ended, the
-    /// caller is no longer the consumer, and another thread may be.
-    bool any = false;
     /// When the queue last became non-empty.
     std::chrono::steady_clock::time_point since;
     /// The bytes received on this stream so far.
@@ -170,13 +166,11 @@ class ReadAheadQueue {
   }
   Taken Took(bool any) TOPK_REQUIRES(mutex_) {
     Taken taken;
-    is_paused_ = false;
-    taken.any = any;
     taken.since = since_;
     taken.total_bytes = total_bytes_;
     taken.end = ended_ && !any;
     if (taken.end) taken.status = status_;
-    has_consumer_ = taken.any || taken.end;
+    has_consumer_ = taken.consume = any || taken.end;
     taken.read = BeginRead();
     return taken;
   }
@@ -185,7 +179,7 @@ class ReadAheadQueue {
   bool BeginRead() TOPK_REQUIRES(mutex_) {
     const bool enough =
         waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
-    if (reading_ || ended_ || stopped_ || is_paused_ ||
+    if (reading_ || ended_ || stopped_ ||
         (enough && total_bytes_ >= least_bytes_)) {
       return false;
     }
@@ -209,7 +203,6 @@ class ReadAheadQueue {
   int64_t reserved_bytes_ TOPK_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::time_point since_ TOPK_GUARDED_BY(mutex_);
   bool reading_ TOPK_GUARDED_BY(mutex_) = true;
-  bool is_paused_ TOPK_GUARDED_BY(mutex_) = false;
   bool has_consumer_ TOPK_GUARDED_BY(mutex_) = false;
   std::chrono::steady_clock::time_point received_at_ TOPK_GUARDED_BY(mutex_);
   bool ended_ TOPK_GUARDED_BY(mutex_) = false;

@@ -129,11 +129,11 @@ class StreamCall final : public ServiceCall {
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
     WidenRace();
     if (taken.read) ReadWithinRate();
-    if (!taken.any && !taken.end) return false;
+    if (!taken.consume) return false;
     if (!taken.status.ok()) return Fail(taken.status), false;
     end_ = taken.end;
     received_ = taken.total_bytes;
-    request_.Arrive(taken.any ? taken.since : RequestStats::Clock::now());
+    request_.Arrive(end_ ? RequestStats::Clock::now() : taken.since);
     return true;
   }
 

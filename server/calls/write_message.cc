@@ -46,22 +46,16 @@ std::shared_ptr<const void> FreedLater(
   struct Lender {
     std::shared_ptr<const void> owner;
     std::vector<std::span<const std::byte>> borrowed;
+    ~Lender() {
+      if (owner.use_count() > 1) return;
+      for (const auto& memory : borrowed) {
+        DropPages(const_cast<std::byte*>(memory.data()), memory.size());
+      }
+    }
   };
   return std::shared_ptr<const void>(
-      new Lender{owner, std::move(borrowed)}, [](Lender* done) {
-        DeferFree(done, 0, [](void* p) {
-          const std::unique_ptr<Lender> lender(static_cast<Lender*>(p));
-          if (lender->owner.use_count() > 1) return;
-          for (const auto& memory : lender->borrowed) {
-            DropPages(const_cast<std::byte*>(memory.data()), memory.size());
-          }
-        });
-      });
-}
-
-// Moves the data out of a tensor and leaves the tensor's source unset.
-std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
-  return std::shared_ptr<const std::string>(tensor.release_data());
+      new Lender{owner, std::move(borrowed)},
+      [](Lender* done) { DeferFree(std::unique_ptr<Lender>(done)); });
 }
 
 // Splits `data` into pieces. Appends each to `messages` as the field `number`.
@@ -131,8 +125,13 @@ std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
   std::shared_ptr<const std::string> indices;
   if (answer.values().data().size() + answer.indices().data().size() >
       kPieceBytes) {
-    if (answer.has_values()) values = TakeData(*answer.mutable_values());
-    if (answer.has_indices()) indices = TakeData(*answer.mutable_indices());
+    // Taking the data leaves the source of the tensor unset.
+    if (answer.has_values()) {
+      values.reset(answer.mutable_values()->release_data());
+    }
+    if (answer.has_indices()) {
+      indices.reset(answer.mutable_indices()->release_data());
+    }
   }
   v1::TopKResponseChunk header;
   *header.mutable_header() = std::move(answer);

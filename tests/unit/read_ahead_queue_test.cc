@@ -26,9 +26,9 @@ struct Queue : private InFlightLimiter::Reservation,
   Queue() : ReadAheadQueue(static_cast<Reservation&>(*this)) {}
 };
 
-Queue::Next Receive(Queue& queue, int id, int64_t bytes, bool last = false) {
+Queue::Next Receive(Queue& queue, int id, int64_t bytes) {
   Message message{id, bytes};
-  return queue.Receive(message, last);
+  return queue.Receive(message);
 }
 
 TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
@@ -39,9 +39,9 @@ TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
   EXPECT_FALSE(Receive(queue, 5, 50).consume);
   std::vector<Message> taken;
   const Queue::Taken all = queue.Take(taken);
-  EXPECT_TRUE(all.any);
+  EXPECT_TRUE(all.consume);
   EXPECT_THAT(taken, ElementsAre(10, 5));
-  EXPECT_FALSE(queue.Take(taken).any);
+  EXPECT_FALSE(queue.Take(taken).consume);
   EXPECT_TRUE(Receive(queue, 1, 1).consume);
 }
 
@@ -60,10 +60,10 @@ TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   EXPECT_FALSE(Receive(small, 0, 0).read);
 }
 
-TEST(ReadAheadQueue, ReadsNothingAheadOfALastMessage) {
+TEST(ReadAheadQueue, ReadsNothingAheadOfALargeMessage) {
   Queue queue;
   EXPECT_TRUE(Receive(queue, 1, 1).read);
-  EXPECT_FALSE(Receive(queue, 2, 1, /*last=*/true).read);
+  EXPECT_FALSE(Receive(queue, 2, kMaxReadAheadBytes).read);
   std::vector<Message> taken;
   EXPECT_TRUE(queue.Take(taken).read);
   EXPECT_THAT(taken, ElementsAre(1, 2));
@@ -76,11 +76,10 @@ TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
   EXPECT_FALSE(queue.ReceiveEnd().read);
   std::vector<Message> taken;
   const Queue::Taken first = queue.Take(taken);
-  EXPECT_TRUE(first.any);
+  EXPECT_TRUE(first.consume);
   EXPECT_FALSE(first.end);
   EXPECT_FALSE(first.read);
   const Queue::Taken last = queue.Take(taken);
-  EXPECT_FALSE(last.any);
   EXPECT_TRUE(last.end);
 }
 
@@ -133,13 +132,13 @@ TEST(ReadAheadQueue, TakesOneOnceEnoughHasArrived) {
   for (size_t i = 1; i < Queue::kMaxMessages; ++i) Receive(queue, 1, 1);
   EXPECT_FALSE(Receive(queue, 2, 1).read);
   const Queue::Taken early = queue.TakeOne(taken, 100);
-  EXPECT_FALSE(early.any);
+  EXPECT_FALSE(early.consume);
   EXPECT_TRUE(early.read);
   EXPECT_TRUE(queue.WillWait());
   const Queue::Next next = Receive(queue, 3, 100);
   EXPECT_TRUE(next.consume);
   EXPECT_FALSE(next.read);
-  EXPECT_TRUE(queue.TakeOne(taken, 100).any);
+  EXPECT_TRUE(queue.TakeOne(taken, 100).consume);
   EXPECT_EQ(taken->id, 1);
 }
 
@@ -147,9 +146,9 @@ TEST(ReadAheadQueue, TakesOneOfAShortStream) {
   Queue queue;
   Receive(queue, 1, 1);
   std::optional<Message> taken;
-  EXPECT_FALSE(queue.TakeOne(taken, 100).any);
+  EXPECT_FALSE(queue.TakeOne(taken, 100).consume);
   EXPECT_TRUE(queue.ReceiveEnd().consume);
-  EXPECT_TRUE(queue.TakeOne(taken, 100).any);
+  EXPECT_TRUE(queue.TakeOne(taken, 100).consume);
   EXPECT_TRUE(queue.TakeOne(taken, 100).end);
 }
 
@@ -179,7 +178,7 @@ TEST(ReadAheadQueue, ChargesMessagesUntilTheNextOneIsTaken) {
   EXPECT_EQ(limiter.bytes(), 30);
   EXPECT_TRUE(queue.Reserve(40).ok());
   EXPECT_EQ(limiter.bytes(), 40);
-  EXPECT_FALSE(queue.TakeOne(taken, 0).any);
+  EXPECT_FALSE(queue.TakeOne(taken, 0).consume);
   EXPECT_EQ(limiter.bytes(), 40);
   EXPECT_EQ(queue.Reserve(101).code, Code::kResourceExhausted);
   EXPECT_TRUE(queue.Reserve(70).ok());
@@ -198,7 +197,7 @@ TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   EXPECT_FALSE(next.read);
   EXPECT_FALSE(next.consume);
   std::vector<Message> taken;
-  EXPECT_FALSE(queue.Take(taken).any);
+  EXPECT_FALSE(queue.Take(taken).consume);
 }
 
 }  // namespace
