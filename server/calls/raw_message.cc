@@ -188,7 +188,6 @@ class Scanner {
     if (!slices_.status().ok()) return MalformedMessage();
     if (poller_ && slices_.count() > kMaxPollerSlices) return kNeedsWorker;
     if (!Scan(fields) || (Uncharged() > kUnchargedBytes && !Charge())) {
-      if (too_long_) return kNeedsWorker;
       return failure_.has_value() ? *failure_ : MalformedMessage();
     }
     if (to.ParseFromString(kept_)) return Status();
@@ -314,9 +313,8 @@ class Scanner {
     if (field.typed) {
       exempt_ += size;
       typed_bytes_ += size;
-      if (poller_ && typed_bytes_ > kMaxPollerBytes) return TooLong();
-      if (typed_bytes_ > kMaxTypedBytes) failure_ = TooManyNumbers();
-      if (typed_bytes_ > kMaxTypedBytes) return false;
+      if (poller_ && typed_bytes_ > kMaxPollerBytes) return Fail(kNeedsWorker);
+      if (typed_bytes_ > kMaxTypedBytes) return Fail(TooManyNumbers());
     } else if (!Fits(size)) {
       return false;
     }
@@ -369,14 +367,13 @@ class Scanner {
     const int64_t parsed = int64_t{input_.CurrentPosition()} + size - exempt_;
     if (poller_) {
       return (parsed <= kMaxPollerBytes && memory_ <= kMaxPollerMemory) ||
-             TooLong();
+             Fail(kNeedsWorker);
     }
-    if (parsed > kMaxParsedBytes) failure_ = TooMuchToParse();
-    return parsed <= kMaxParsedBytes;
+    return parsed <= kMaxParsedBytes || Fail(TooMuchToParse());
   }
 
-  bool TooLong() {
-    too_long_ = true;
+  bool Fail(StepStatus failure) {
+    failure_.emplace(std::move(failure));
     return false;
   }
 
@@ -395,9 +392,7 @@ class Scanner {
     const int64_t more = Uncharged();
     charged_ += more;
     Status status = charge_(more);
-    if (status.ok()) return true;
-    failure_ = std::move(status);
-    return false;
+    return status.ok() || Fail(std::move(status));
   }
 
   SliceReader slices_;
@@ -407,8 +402,7 @@ class Scanner {
   int depth_ = 0;
   std::string kept_;  // the known fields
   const bool poller_;
-  bool too_long_ = false;          // for a poller
-  std::optional<Status> failure_;  // unset if malformed
+  std::optional<StepStatus> failure_;  // unset if malformed
   const ChargeParsed& charge_;
   int64_t memory_ = 0;  // upper bound, excluding kept_
   int64_t charged_ = 0;
