@@ -75,7 +75,6 @@ class Call final : public std::enable_shared_from_this<Call> {
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }
-  const grpc::GenericServerContext& context() const { return context_; }
   EventLoop& loop() { return loop_; }
   std::chrono::steady_clock::time_point arrived() const {
     return count_->start();
