@@ -234,6 +234,7 @@ class GroupCall final : public ServiceCall {
   Queue queue_;  // locks itself
   const MakeCodec make_codec_;
   // The members below are used only to answer, so by one consumer at a time.
+  // ForEach() lends each item to one thread.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send
