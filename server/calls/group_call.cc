@@ -169,11 +169,9 @@ class GroupCall final : public ServiceCall {
   // A client that has disconnected looks like a client that has finished
   // sending. ~Call() tells them apart.
   void FinishStream(const Status& status) {
-    auto waiting = queue_.Stop();
-    if (!status.ok()) {
-      for (const Item& item : Rest()) RecordUnanswered(item, status);
-      for (const Item& item : waiting) RecordUnanswered(item, status);
-    }
+    const auto waiting = queue_.Stop();
+    for (const Item& item : Rest()) RecordUnanswered(item, status);
+    for (const Item& item : waiting) RecordUnanswered(item, status);
     call_.FinishAndRecordLater(status);
   }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -169,7 +168,7 @@ class StreamRequest {
     return {};
   }
 
-  Status ReadData(RawMessage<v1::TopKRequestChunk>& chunk) {
+  Status ReadData(const RawMessage<v1::TopKRequestChunk>& chunk) {
     if (chunk.message.has_header()) {
       return InvalidArgument("HEADER_REPEATED", "header",
                              "only the first message may have a header");
@@ -177,9 +176,6 @@ class StreamRequest {
     if (chunk.data.empty() && !chunk.message.has_data()) {
       return InvalidArgument("DATA_MISSING", "data",
                              "every message after the header must have data");
-    }
-    if (chunk.data.empty()) {
-      chunk.data = {std::as_bytes(std::span(chunk.message.data()))};
     }
     for (const auto& slice : chunk.data) {
       stats_.tensor_bytes += static_cast<int64_t>(slice.size());

@@ -59,12 +59,11 @@ std::shared_ptr<const void> FreedLater(
 }
 
 // Splits `data` into pieces. Appends each to `messages` as the field `number`.
-void AppendPieces(int number, std::shared_ptr<const std::string> data,
+void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;
   const auto all = std::as_bytes(std::span(*data));
   const std::shared_ptr<const void> owner = FreedLater({all}, data);
-  data.reset();
   for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
     const size_t size = std::min(kPieceBytes, all.size() - begin);
     messages.push_back(
@@ -136,10 +135,8 @@ std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
   v1::TopKResponseChunk header;
   *header.mutable_header() = std::move(answer);
   std::vector<grpc::ByteBuffer> messages = {WriteMessage(std::move(header))};
-  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, std::move(values),
-               messages);
-  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, std::move(indices),
-               messages);
+  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, values, messages);
+  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, indices, messages);
   return messages;
 }
 
