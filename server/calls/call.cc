@@ -60,17 +60,11 @@ void Call::OnArrived(bool ok) {
   count_.emplace(method.series);
   handler_ = method.make_handler(*this);
   handler_->OnArrival();
-  if (has_arrived_or_ended_.exchange(true)) End();
 }
 
 void Call::OnEnded(bool) {
-  if (has_arrived_or_ended_.exchange(true)) End();
-}
-
-void Call::End() {
+  WidenRace();
   if (context_.IsCancelled()) cancellation_.Cancel();
-  handler_->OnEnd();
-  RecordLater();
 }
 
 void Call::Read() {
@@ -111,7 +105,6 @@ void Call::Finish(const Status& status) {
 void Call::FinishAndRecordLater(const Status& status) {
   late_status_ = status;
   SendStatus(status);
-  RecordLater();
 }
 
 void Call::SendTraceParent() {
@@ -142,15 +135,14 @@ void Call::SendStatus(const Status& status) {
 }
 
 void Call::RecordEnd(const Status& status) {
+  is_recorded_ = true;
   count_->Handled(static_cast<int>(status.code));
   handler_->RecordEnd(status);
 }
 
-// FinishAndRecordLater() and End() call this function. The second of the two
-// calls records the status.
-void Call::RecordLater() {
-  WidenRace();
-  if (!has_finished_or_ended_.exchange(true)) return;
+Call::~Call() {
+  if (is_refused_) loop_.CountDestroyed();
+  if (handler_ == nullptr || is_recorded_) return;
   const Status gone = CheckAlive();
   const Status& status = gone.ok() ? late_status_ : gone;
   handler_->RecordRequest(status);

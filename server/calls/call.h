@@ -5,7 +5,6 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -32,12 +31,10 @@ class CallHandler {
   /// Called when a write finishes. `ok` is false if the client has
   /// disconnected.
   virtual void OnWritten(bool ok) { (void)ok; }
-  /// Called once, after OnArrival(), when the call has ended for any reason.
-  virtual void OnEnd() {}
   /// Records the final status of the call. Called once.
   virtual void RecordEnd(const Status& status) { (void)status; }
-  /// Records the request if FinishAndRecordLater() ended the call. Called
-  /// before RecordEnd().
+  /// Records the request of a call that Finish() did not end. Called before
+  /// RecordEnd().
   virtual void RecordRequest(const Status& status) { (void)status; }
 };
 
@@ -46,15 +43,17 @@ class CallHandler {
 /// its headers have been read. The server decides when to read each message.
 ///
 /// Pending completion tags and jobs keep the call alive, so pollers may handle
-/// the tags in any order.
+/// the tags in any order. Even the end of a call may be reported before its
+/// arrival.
 class Call final : public std::enable_shared_from_this<Call> {
  public:
   /// `loop` and `router` must outlive the call.
   Call(EventLoop& loop, CallRouter& router)
       : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
-  ~Call() {
-    if (is_refused_) loop_.CountDestroyed();
-  }
+  /// Records the final status unless Finish() has recorded it: CANCELLED if the
+  /// call was cancelled, DEADLINE_EXCEEDED if its deadline passed, otherwise
+  /// the status of FinishAndRecordLater().
+  ~Call();
 
   /// Requests the next incoming call from gRPC. When the call arrives, lets the
   /// router create the next waiting Call and then creates the handler. Call
@@ -71,13 +70,11 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends the call with `status`. Records the final status later, when it is
-  /// known why the stream has stopped: CANCELLED if the call was cancelled,
-  /// DEADLINE_EXCEEDED if its deadline passed, otherwise `status`.
+  /// Ends the call with `status`. The destructor records the final status,
+  /// because only then is it known why the client has stopped sending.
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }
-  const grpc::GenericServerContext& context() const { return context_; }
   EventLoop& loop() { return loop_; }
   std::chrono::steady_clock::time_point arrived() const {
     return count_->start();
@@ -99,11 +96,9 @@ class Call final : public std::enable_shared_from_this<Call> {
   void OnWritten(bool ok) { handler_->OnWritten(ok); }
   void OnFinished(bool) {}
   void OnEnded(bool);
-  void End();
   void SendTraceParent();
   void SendStatus(const Status& status);
   void RecordEnd(const Status& status);
-  void RecordLater();
 
   EventLoop& loop_;
   const WaitGroup::Member loop_user_;
@@ -115,17 +110,12 @@ class Call final : public std::enable_shared_from_this<Call> {
   // Set when the call arrives, before another thread uses these members.
   std::optional<RpcCount> count_;
   std::unique_ptr<CallHandler> handler_;
-  // Used only by the sending thread.
+  // Used only by the sending thread, and by the destructor.
   bool has_written_ = false;
   bool is_refused_ = false;   // a status without a message was sent
+  bool is_recorded_ = false;  // the final status was recorded
+  Status late_status_;        // set by FinishAndRecordLater()
   std::string trace_parent_;  // empty once sent
-  // gRPC may report the end of a call before its arrival, on another poller.
-  // The first of these two events sets the flag. The second calls End().
-  std::atomic<bool> has_arrived_or_ended_ = false;
-  // Set by FinishAndRecordLater() or End(), whichever runs first. The other may
-  // then read `late_status_`.
-  std::atomic<bool> has_finished_or_ended_ = false;
-  Status late_status_;
   // Each tag is in use while its operation is in flight.
   OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;

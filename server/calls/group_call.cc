@@ -40,35 +40,28 @@ class GroupCall final : public ServiceCall {
  public:
   GroupCall(TopKService& service, Call& call, MakeCodec make_codec)
       : ServiceCall(service, call, Kind::kMany),
+        queue_(admitted().reservation),
         make_codec_(std::move(make_codec)) {}
 
  private:
   struct Item {
-    std::unique_ptr<TensorRequest>
-        request;        // charged until its response is sent
-    int64_t bytes = 0;  // size of the message
+    // Charged until its response is sent.
+    std::unique_ptr<TensorRequest> request;
+    int64_t bytes = 0;                        // of the queue's limit
+    static constexpr int64_t held_bytes = 0;  // charged by `request`
     Status status;
     bool prepared = false;
     bool computed = false;  // its response or error is ready
   };
+  using Queue = ReadAheadQueue<Item>;
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
-    ReadAheadQueue<Item>::Next next;
-    if (ok) {
-      Item item = Admitted(message);
-      // A rejected message is not charged, so pause reading until the message
-      // is taken.
-      next = queue_.Receive(item, /*pause=*/!item.status.ok());
-      // Receive() does not move `item` if the stream has ended.
-      if (item.request != nullptr) RecordUnanswered({&item, 1}, Cancelled());
-    } else {
-      next = queue_.ReceiveEnd();
-    }
+    const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
     if (next.read) call_.Read();
     if (next.consume) AnswerGroup();
   }
 
-  Item Admitted(grpc::ByteBuffer& message) {
+  Queue::Next Receive(grpc::ByteBuffer& message) {
     Item item{
         std::make_unique<TensorRequest>(service_, admitted(), make_codec_()),
         static_cast<int64_t>(message.Length()),
@@ -80,8 +73,14 @@ class GroupCall final : public ServiceCall {
          CountSlices(message) > 1) &&
         (queue_.WillWait() || call_.loop().IsBehind());
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
-    if (!item.status.ok()) item.request->KeepIdOnly();
-    return item;
+    if (!item.status.ok()) {
+      item.request->KeepIdOnly();
+      item.bytes = kMaxReadAheadBytes;  // it is not charged, so read no further
+    }
+    const Queue::Next next = queue_.Receive(item);
+    // The queue does not move `item` if the stream has ended.
+    if (item.request != nullptr) RecordUnanswered(item, Cancelled());
+    return next;
   }
 
   // Ends the stream after answering the requests already received.
@@ -94,7 +93,7 @@ class GroupCall final : public ServiceCall {
     const auto taken = queue_.Take(group_);
     WidenRace();
     if (taken.read) call_.Read();
-    if (!taken.any && !taken.end) return;
+    if (!taken.consume) return;
     sent_ = 0;
     if (taken.end) return FinishStream(taken.status);
     AnswerMore();
@@ -113,7 +112,7 @@ class GroupCall final : public ServiceCall {
     Size nanoseconds;
     int64_t bytes = 0;
     for (Item& item : Rest().first(std::min(Rest().size(), kPollerItems))) {
-      bytes += item.bytes;
+      if (item.status.ok()) bytes += item.bytes;
       if (bytes > kPollerBytes) return;
       Prepare(item, Reader::kPoller);
       if (!item.prepared) return;
@@ -168,13 +167,11 @@ class GroupCall final : public ServiceCall {
   }
 
   // A client that has disconnected looks like a client that has finished
-  // sending. FinishAndRecordLater() tells them apart when the call ends.
+  // sending. ~Call() tells them apart.
   void FinishStream(const Status& status) {
-    auto waiting = queue_.Stop();
-    if (!status.ok()) {
-      RecordUnanswered(Rest(), status);
-      for (auto& next : waiting) RecordUnanswered({&next, 1}, status);
-    }
+    const auto waiting = queue_.Stop();
+    for (const Item& item : Rest()) RecordUnanswered(item, status);
+    for (const Item& item : waiting) RecordUnanswered(item, status);
     call_.FinishAndRecordLater(status);
   }
 
@@ -221,11 +218,9 @@ class GroupCall final : public ServiceCall {
     item.request->ReleaseMessage();
   }
 
-  void RecordUnanswered(std::span<const Item> items, const Status& status) {
-    for (const Item& item : items) {
-      if (item.computed) continue;
-      item.request->Record(info(), item.status.ok() ? status : item.status);
-    }
+  void RecordUnanswered(const Item& item, const Status& status) {
+    if (item.computed) return;
+    item.request->Record(info(), item.status.ok() ? status : item.status);
   }
 
   // No-op: each request is recorded individually.
@@ -234,9 +229,10 @@ class GroupCall final : public ServiceCall {
   // The unsent items of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
+  Queue queue_;  // locks itself
   const MakeCodec make_codec_;
-  ReadAheadQueue<Item> queue_;
   // The members below are used only to answer, so by one consumer at a time.
+  // ForEach() lends each item to one thread.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

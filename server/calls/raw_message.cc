@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "core/wire/message_pieces.h"
 
 namespace topk {
 namespace {
@@ -74,19 +75,6 @@ struct Fields {
   int64_t memory = 0;  // of an empty message of this type
 };
 
-int64_t SizeOfNumber(const FieldDescriptor& field) {
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return 1;
-    case FieldDescriptor::CPPTYPE_INT64:
-    case FieldDescriptor::CPPTYPE_UINT64:
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return 8;
-    default:
-      return 4;
-  }
-}
-
 Field Describe(const FieldDescriptor& from) {
   constexpr int64_t kElement = kArrayGrowth * sizeof(void*) + 8;
   Field field;
@@ -103,8 +91,12 @@ Field Describe(const FieldDescriptor& from) {
     field.kind = FieldKind::kText;
     field.memory += kString;
   } else {
+    const auto number = from.cpp_type();
+    const bool has_8_bytes = number == FieldDescriptor::CPPTYPE_INT64 ||
+                             number == FieldDescriptor::CPPTYPE_UINT64 ||
+                             number == FieldDescriptor::CPPTYPE_DOUBLE;
     field.kind = FieldKind::kNumber;
-    field.memory = field.repeated ? kArrayGrowth * SizeOfNumber(from) : 0;
+    field.memory = field.repeated ? kArrayGrowth * (has_8_bytes ? 8 : 4) : 0;
     field.typed =
         from.containing_type() == inference::InferTensorContents::descriptor();
   }
@@ -196,7 +188,6 @@ class Scanner {
     if (!slices_.status().ok()) return MalformedMessage();
     if (poller_ && slices_.count() > kMaxPollerSlices) return kNeedsWorker;
     if (!Scan(fields) || (Uncharged() > kUnchargedBytes && !Charge())) {
-      if (too_long_) return kNeedsWorker;
       return failure_.has_value() ? *failure_ : MalformedMessage();
     }
     if (to.ParseFromString(kept_)) return Status();
@@ -270,31 +261,24 @@ class Scanner {
 
   bool KeepNumber(const Field& field, uint32_t tag) {
     memory_ += field.memory;
-    KeepVarint(tag);
+    AppendVarint(tag, kept_);
     if (field.wire_type == WireFormatLite::WIRETYPE_FIXED64) return Keep(8);
     if (field.wire_type == WireFormatLite::WIRETYPE_FIXED32) return Keep(4);
     uint64_t value = 0;
     if (!input_.ReadVarint64(&value)) return false;
-    KeepVarint(value);
+    AppendVarint(value, kept_);
     return true;
   }
 
-  void KeepVarint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) {
-      kept_.push_back(static_cast<char>(value | 0x80));
-    }
-    kept_.push_back(static_cast<char>(value));
-  }
-
   void KeepTagAndSize(uint32_t tag, int size) {
-    KeepVarint(tag);
-    KeepVarint(static_cast<uint64_t>(size));
+    AppendVarint(tag, kept_);
+    AppendVarint(static_cast<uint64_t>(size), kept_);
   }
 
   // `size_bytes` is the length of `size` as a varint.
   bool ScanMessage(const Field& field, uint32_t tag, int size, int size_bytes) {
     memory_ += field.memory;
-    KeepVarint(tag);
+    AppendVarint(tag, kept_);
     kept_.append(static_cast<size_t>(size_bytes), '\0');
     const size_t begin = kept_.size();
     const auto outer = input_.PushLimit(size);
@@ -329,9 +313,8 @@ class Scanner {
     if (field.typed) {
       exempt_ += size;
       typed_bytes_ += size;
-      if (poller_ && typed_bytes_ > kMaxPollerBytes) return TooLong();
-      if (typed_bytes_ > kMaxTypedBytes) failure_ = TooManyNumbers();
-      if (typed_bytes_ > kMaxTypedBytes) return false;
+      if (poller_ && typed_bytes_ > kMaxPollerBytes) return Fail(kNeedsWorker);
+      if (typed_bytes_ > kMaxTypedBytes) return Fail(TooManyNumbers());
     } else if (!Fits(size)) {
       return false;
     }
@@ -384,14 +367,13 @@ class Scanner {
     const int64_t parsed = int64_t{input_.CurrentPosition()} + size - exempt_;
     if (poller_) {
       return (parsed <= kMaxPollerBytes && memory_ <= kMaxPollerMemory) ||
-             TooLong();
+             Fail(kNeedsWorker);
     }
-    if (parsed > kMaxParsedBytes) failure_ = TooMuchToParse();
-    return parsed <= kMaxParsedBytes;
+    return parsed <= kMaxParsedBytes || Fail(TooMuchToParse());
   }
 
-  bool TooLong() {
-    too_long_ = true;
+  bool Fail(StepStatus failure) {
+    failure_.emplace(std::move(failure));
     return false;
   }
 
@@ -410,9 +392,7 @@ class Scanner {
     const int64_t more = Uncharged();
     charged_ += more;
     Status status = charge_(more);
-    if (status.ok()) return true;
-    failure_ = std::move(status);
-    return false;
+    return status.ok() || Fail(std::move(status));
   }
 
   SliceReader slices_;
@@ -422,8 +402,7 @@ class Scanner {
   int depth_ = 0;
   std::string kept_;  // the known fields
   const bool poller_;
-  bool too_long_ = false;          // for a poller
-  std::optional<Status> failure_;  // unset if malformed
+  std::optional<StepStatus> failure_;  // unset if malformed
   const ChargeParsed& charge_;
   int64_t memory_ = 0;  // upper bound, excluding kept_
   int64_t charged_ = 0;

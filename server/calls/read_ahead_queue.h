@@ -1,6 +1,7 @@
 // Buffers the messages of a stream until they are processed.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -9,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/checked.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "server/admission/in_flight_limiter.h"
 
 namespace topk {
 
@@ -22,7 +25,8 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 /// that are read ahead. The consumer is a thread that takes messages: the
 /// poller that received a message, or a worker. Thread-safe.
 ///
-/// Message::bytes is the size of a message.
+/// Message::bytes is the size of a message. Message::held_bytes are charged
+/// from Receive() until the next TakeOne() after the message was taken.
 template <class Message>
 class ReadAheadQueue {
  public:
@@ -30,11 +34,17 @@ class ReadAheadQueue {
   /// limit does not make small messages faster.
   static constexpr size_t kMaxMessages = 64;
 
+  /// The call must have been admitted with `reservation` before a charge.
+  explicit ReadAheadQueue(InFlightLimiter::Reservation& reservation)
+      : charge_(reservation) {}
+
   /// What the caller must do next.
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// The caller is now the consumer and must call Take() or TakeOne().
+    /// The caller is now the consumer. After Receive(), ReceiveEnd() and
+    /// Interrupt(), it must call Take() or TakeOne(). If false after those, the
+    /// caller is no longer the consumer, and another thread may be.
     bool consume = false;
   };
 
@@ -44,14 +54,24 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Adds a message. Moves from `message` unless the stream has ended. If
-  /// `pause` is true, no read starts until the next Take() or TakeOne(). The
-  /// caller must start the stream's first read itself.
-  Next Receive(Message& message, bool pause = false) {
+  /// Charges at least `bytes` bytes from now on, so that a stream that has
+  /// started does not run out of memory for its messages. Returns the errors of
+  /// Charge::Add().
+  Status Reserve(Size bytes) {
+    const MutexLock lock(mutex_);
+    reserved_bytes_ = bytes.value();
+    return ChargeHeld();
+  }
+
+  /// Adds a message. Moves from `message` unless the stream has ended or ends
+  /// because the message cannot be charged. The caller must start the stream's
+  /// first read itself.
+  Next Receive(Message& message) {
     const MutexLock lock(mutex_);
     reading_ = false;
-    is_paused_ |= pause;
     if (stopped_ || ended_) return {};
+    held_bytes_ += message.held_bytes;
+    if (Status s = ChargeHeld(); !s.ok()) return End(std::move(s));
     received_at_ = std::chrono::steady_clock::now();
     bytes_ += message.bytes;
     total_bytes_ += message.bytes;
@@ -80,16 +100,12 @@ class ReadAheadQueue {
   }
 
   /// The result of Take() and TakeOne().
-  struct Taken {
-    /// Begin the next read.
-    bool read = false;
-    /// The stream has ended and every message has been taken.
+  struct Taken : Next {
+    /// The stream has ended and every message has been taken. If false and the
+    /// caller is still the consumer, messages were taken.
     bool end = false;
-    /// The error passed to Interrupt() if it ended the stream, otherwise OK.
+    /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;
-    /// Whether messages were taken. If false and the stream has not ended, the
-    /// caller is no longer the consumer, and another thread may be.
-    bool any = false;
     /// When the queue last became non-empty.
     std::chrono::steady_clock::time_point since;
     /// The bytes received on this stream so far.
@@ -111,12 +127,15 @@ class ReadAheadQueue {
   /// nothing after Interrupt().
   Taken TakeOne(std::optional<Message>& message, int64_t least_bytes) {
     const MutexLock lock(mutex_);
+    held_bytes_ -= std::exchange(taken_bytes_, 0);
+    charge_.Shrink(std::max(held_bytes_, reserved_bytes_));
     least_bytes_ = least_bytes;
     const bool takes = !waiting_.empty() && status_.ok() &&
                        (ended_ || total_bytes_ >= least_bytes);
     if (!takes) return Took(false);
     message.emplace(std::move(waiting_.front()));
     bytes_ -= message->bytes;
+    taken_bytes_ = message->held_bytes;
     waiting_.pop_front();
     return Took(true);
   }
@@ -135,6 +154,11 @@ class ReadAheadQueue {
   }
 
  private:
+  Status ChargeHeld() TOPK_REQUIRES(mutex_) {
+    const Size missing =
+        Size(std::max(held_bytes_, reserved_bytes_)) - charge_.bytes();
+    return missing == 0 ? Status() : charge_.Add(missing);
+  }
   Next End(Status status) TOPK_REQUIRES(mutex_) {
     if (stopped_ || std::exchange(ended_, true)) return {};
     status_ = std::move(status);
@@ -142,13 +166,11 @@ class ReadAheadQueue {
   }
   Taken Took(bool any) TOPK_REQUIRES(mutex_) {
     Taken taken;
-    is_paused_ = false;
-    taken.any = any;
     taken.since = since_;
     taken.total_bytes = total_bytes_;
     taken.end = ended_ && !any;
     if (taken.end) taken.status = status_;
-    has_consumer_ = taken.any || taken.end;
+    has_consumer_ = taken.consume = any || taken.end;
     taken.read = BeginRead();
     return taken;
   }
@@ -157,7 +179,7 @@ class ReadAheadQueue {
   bool BeginRead() TOPK_REQUIRES(mutex_) {
     const bool enough =
         waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
-    if (reading_ || ended_ || stopped_ || is_paused_ ||
+    if (reading_ || ended_ || stopped_ ||
         (enough && total_bytes_ >= least_bytes_)) {
       return false;
     }
@@ -174,9 +196,13 @@ class ReadAheadQueue {
   int64_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;        // size of waiting_
   int64_t total_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // received so far
   int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // set by TakeOne()
+  // Charged: the larger of held_bytes_ and reserved_bytes_.
+  InFlightLimiter::Charge charge_ TOPK_GUARDED_BY(mutex_);
+  int64_t held_bytes_ TOPK_GUARDED_BY(mutex_) = 0;
+  int64_t taken_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // part of held_bytes_
+  int64_t reserved_bytes_ TOPK_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::time_point since_ TOPK_GUARDED_BY(mutex_);
   bool reading_ TOPK_GUARDED_BY(mutex_) = true;
-  bool is_paused_ TOPK_GUARDED_BY(mutex_) = false;
   bool has_consumer_ TOPK_GUARDED_BY(mutex_) = false;
   std::chrono::steady_clock::time_point received_at_ TOPK_GUARDED_BY(mutex_);
   bool ended_ TOPK_GUARDED_BY(mutex_) = false;

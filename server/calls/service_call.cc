@@ -74,12 +74,18 @@ void ServiceCall::OnChange() {
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }
 
-Status ServiceCall::CheckCredentials() const {
+void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   constexpr std::chrono::seconds kLate{1};
-  if (std::chrono::steady_clock::now() - info_.arrived < kLate) return {};
-  const Status status = service_.admission().CheckAdmitted(call_.context());
-  // The server is draining, but a call that arrived earlier may finish.
-  return status.code == Code::kUnavailable ? Status() : status;
+  if (!ok) return call_.FinishAndRecordLater(MissingMessage());
+  if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
+    const Status status = service_.admission().CheckAdmitted(call_.context());
+    // If the server is draining, a call that arrived earlier may finish.
+    if (!status.ok() && status.code != Code::kUnavailable) {
+      message.Clear();
+      return Refuse(status);
+    }
+  }
+  OnRequest(message);
 }
 
 void ServiceCall::Refuse(const Status& status) {

@@ -15,6 +15,7 @@
 namespace topk {
 
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
+/// kUnary calls override OnRequest(), the others OnRead().
 class ServiceCall : public CallHandler, private Listener {
  public:
   /// A kMany call is a stream of requests. Each request has its own span.
@@ -25,15 +26,18 @@ class ServiceCall : public CallHandler, private Listener {
   ~ServiceCall() override;
 
  protected:
+  /// Called with the message of a unary call.
+  virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
+  /// Calls OnRequest(). Ends the call if there is no message, or if the message
+  /// arrived so late that the caller's token or certificate has been revoked in
+  /// the meantime.
+  void OnRead(bool ok, grpc::ByteBuffer& message) override;
   /// Ends a stream that would be rejected if it arrived now. `status` is the
   /// reason. UNAVAILABLE means that the server drains and that work that has
   /// begun may finish. May be called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordRequest(const Status& status) override;
 
-  /// Returns UNAUTHENTICATED if the message of a unary call arrived so late
-  /// that the caller's token or certificate has been revoked in the meantime.
-  Status CheckCredentials() const;
   /// Ends the call with an error and records the error. Call before any work
   /// has started.
   void Refuse(const Status& status);

@@ -5,6 +5,8 @@
 namespace topk {
 namespace {
 
+// Answers one request, on the poller that received the message or on a worker.
+// Only one of them at a time uses `charge_` and `message_`.
 class SimpleCall final : public ServiceCall {
  public:
   SimpleCall(TopKService& service, Call& call, const SimpleAnswer& answer,
@@ -14,12 +16,7 @@ class SimpleCall final : public ServiceCall {
         nanoseconds_(nanoseconds) {}
 
  private:
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
-    if (!ok) return call_.FinishAndRecordLater(MissingMessage());
-    if (const Status s = CheckCredentials(); !s.ok()) {
-      message.Clear();
-      return Refuse(s);
-    }
+  void OnRequest(grpc::ByteBuffer& message) override {
     message_.Swap(&message);
     const auto bytes = static_cast<int64_t>(message_.Length());
     if (Status s = service_.admission().AdmitRequest(

@@ -17,12 +17,7 @@ class UnaryCall final : public ServiceCall {
         request_(service, admitted(), std::move(codec)) {}
 
  private:
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
-    if (!ok) return call_.FinishAndRecordLater(MissingMessage());
-    if (const Status s = CheckCredentials(); !s.ok()) {
-      message.Clear();
-      return Refuse(s);
-    }
+  void OnRequest(grpc::ByteBuffer& message) override {
     const Status status = request_.Admit(
         message, info().arrived, RequestStats::Clock::now(),
         /*waits=*/service_.work().IsBusy() || call_.loop().IsBehind());

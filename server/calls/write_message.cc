@@ -46,31 +46,24 @@ std::shared_ptr<const void> FreedLater(
   struct Lender {
     std::shared_ptr<const void> owner;
     std::vector<std::span<const std::byte>> borrowed;
+    ~Lender() {
+      if (owner.use_count() > 1) return;
+      for (const auto& memory : borrowed) {
+        DropPages(const_cast<std::byte*>(memory.data()), memory.size());
+      }
+    }
   };
   return std::shared_ptr<const void>(
-      new Lender{owner, std::move(borrowed)}, [](Lender* done) {
-        DeferFree(done, 0, [](void* p) {
-          const std::unique_ptr<Lender> lender(static_cast<Lender*>(p));
-          if (lender->owner.use_count() > 1) return;
-          for (const auto& memory : lender->borrowed) {
-            DropPages(const_cast<std::byte*>(memory.data()), memory.size());
-          }
-        });
-      });
-}
-
-// Moves the data out of a tensor and leaves the tensor's source unset.
-std::shared_ptr<const std::string> TakeData(v1::Tensor& tensor) {
-  return std::shared_ptr<const std::string>(tensor.release_data());
+      new Lender{owner, std::move(borrowed)},
+      [](Lender* done) { DeferFree(std::unique_ptr<Lender>(done)); });
 }
 
 // Splits `data` into pieces. Appends each to `messages` as the field `number`.
-void AppendPieces(int number, std::shared_ptr<const std::string> data,
+void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;
   const auto all = std::as_bytes(std::span(*data));
   const std::shared_ptr<const void> owner = FreedLater({all}, data);
-  data.reset();
   for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
     const size_t size = std::min(kPieceBytes, all.size() - begin);
     messages.push_back(
@@ -131,16 +124,19 @@ std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
   std::shared_ptr<const std::string> indices;
   if (answer.values().data().size() + answer.indices().data().size() >
       kPieceBytes) {
-    if (answer.has_values()) values = TakeData(*answer.mutable_values());
-    if (answer.has_indices()) indices = TakeData(*answer.mutable_indices());
+    // Taking the data leaves the source of the tensor unset.
+    if (answer.has_values()) {
+      values.reset(answer.mutable_values()->release_data());
+    }
+    if (answer.has_indices()) {
+      indices.reset(answer.mutable_indices()->release_data());
+    }
   }
   v1::TopKResponseChunk header;
   *header.mutable_header() = std::move(answer);
   std::vector<grpc::ByteBuffer> messages = {WriteMessage(std::move(header))};
-  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, std::move(values),
-               messages);
-  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, std::move(indices),
-               messages);
+  AppendPieces(v1::TopKResponseChunk::kValuesFieldNumber, values, messages);
+  AppendPieces(v1::TopKResponseChunk::kIndicesFieldNumber, indices, messages);
   return messages;
 }
 

@@ -53,16 +53,16 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
     const MutexLock lock(mutex_);
     const std::string client =
         NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix);
-    if (const Status full = health_.limiter_.Admit(client, slot_.emplace());
-        !full.ok()) {
+    if (const Status full = health_.limiter_.Admit(client, slot_); !full.ok()) {
       const bool is_client = full.reason == "TOO_MANY_CALLS_OF_CLIENT";
       const AdmissionLimits& limits = health_.limiter_.limits();
-      return Finish(ResourceExhausted(
+      return call_.Finish(ResourceExhausted(
           "TOO_MANY_OPEN_CALLS", "",
           StrCat("too many open health calls",
                  is_client ? " from one client address" : "", " (limit ",
                  is_client ? limits.client_calls : limits.calls, ")")));
     }
+    is_waiting_ = true;
     const auto patience =
         ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
     alarm_.Set(&call_.loop().queue(),
@@ -74,29 +74,28 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
-    if (!ok) return FinishAndRecordLater(MissingMessage());
+    if (!ok) return call_.FinishAndRecordLater(MissingMessage());
     const size_t bytes = message.Length();
     if (bytes > kMaxMessageBytes) {
-      return Finish(
+      return call_.Finish(
           ResourceExhausted("MESSAGE_TOO_LARGE", "",
                             StrCat("a message of ", bytes,
                                    " bytes exceeds the limit of this method, ",
                                    kMaxMessageBytes, " bytes")));
     }
     HealthCheckRequest request;
-    if (Status s = ReadMessage(message, request); !s.ok()) return Finish(s);
+    if (Status s = ReadMessage(message, request); !s.ok())
+      return call_.Finish(s);
     has_name_ = health_.state_.Has(request.service());
     if (watches_) {
-      stage_ = Stage::kWatching;
       watch_ = health_.state_.watchers().Add(
           std::shared_ptr<Listener>(call_.shared_from_this(), this));
       return SendChange();
     }
     if (!has_name_) {
-      return Finish(Status{Code::kNotFound, "SERVICE_UNKNOWN", "service",
+      return call_.Finish({Code::kNotFound, "SERVICE_UNKNOWN", "service",
                            "the server has no service of this name"});
     }
-    stage_ = Stage::kFinished;
     call_.Finish(ResponseOf(State()));
   }
 
@@ -108,37 +107,20 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   void OnWritten(bool ok) override {
     const MutexLock lock(mutex_);
     is_sending_ = false;
-    // OnEnd() does not finish the call during a write, so finish it here.
-    const bool has_ended = call_.cancellation().cancelled();
-    if (!ok || has_ended) return FinishAndRecordLater(Cancelled());
-    SendChange();
-  }
-
-  void OnEnd() override {
-    const MutexLock lock(mutex_);
-    slot_.reset();
-    StopWaiting();
-    if (!is_sending_) FinishAndRecordLater(Cancelled());
+    if (ok) SendChange();
   }
 
  private:
-  enum class Stage {
-    kWaiting,   // for the request
-    kWatching,  // sends changes
-    kFinished,  // the status was sent
-  };
-
   void OnAlarm(bool) {
     const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
-    Finish(Status{Code::kDeadlineExceeded, "MESSAGE_LATE", "",
+    call_.Finish({Code::kDeadlineExceeded, "MESSAGE_LATE", "",
                   "the request message did not arrive in time"});
   }
 
   // If the call is waiting for the request, cancels the alarm and returns true.
-  // The caller must then set the next stage.
   bool StopWaiting() TOPK_REQUIRES(mutex_) {
-    if (stage_ != Stage::kWaiting) return false;
+    if (!std::exchange(is_waiting_, false)) return false;
     --health_.waiting_;
     alarm_.Cancel();
     return true;
@@ -151,7 +133,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   }
 
   void SendChange() TOPK_REQUIRES(mutex_) {
-    if (stage_ != Stage::kWatching || is_sending_) return;
+    if (is_sending_) return;
     const auto state = State();
     if (state == sent_) return;
     sent_ = state;
@@ -159,26 +141,16 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
     call_.Write(ResponseOf(state));
   }
 
-  void Finish(const Status& status) TOPK_REQUIRES(mutex_) {
-    stage_ = Stage::kFinished;
-    call_.Finish(status);
-  }
-
-  void FinishAndRecordLater(const Status& status) TOPK_REQUIRES(mutex_) {
-    if (stage_ != Stage::kFinished) call_.FinishAndRecordLater(status);
-    stage_ = Stage::kFinished;
-  }
-
   HealthService& health_;
   Call& call_;
   const bool watches_;
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of alarm_
   std::optional<Listeners::Entry> watch_;  // set once, by OnRead()
+  InFlightLimiter::Reservation slot_;      // set once, by OnArrival()
   Mutex mutex_;
-  std::optional<InFlightLimiter::Reservation> slot_ TOPK_GUARDED_BY(mutex_);
   grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
-  Stage stage_ TOPK_GUARDED_BY(mutex_) = Stage::kWaiting;
-  bool has_name_ TOPK_GUARDED_BY(mutex_) = false;  // the service exists
+  bool is_waiting_ TOPK_GUARDED_BY(mutex_) = false;  // for the request
+  bool has_name_ TOPK_GUARDED_BY(mutex_) = false;    // the service exists
   bool is_sending_ TOPK_GUARDED_BY(mutex_) = false;
   HealthCheckResponse::ServingStatus sent_ TOPK_GUARDED_BY(mutex_) =
       HealthCheckResponse::UNKNOWN;

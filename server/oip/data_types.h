@@ -1,6 +1,8 @@
 // The names of element types in the Open Inference Protocol.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "inference/model_config.pb.h"
@@ -32,20 +34,15 @@ inline constexpr OipType kOipTypes[] = {
     {v1::DATA_TYPE_U64, "UINT64", inference::TYPE_UINT64},
     {v1::DATA_TYPE_UNSPECIFIED, "", inference::TYPE_INVALID}};
 
-/// Returns the row of a type. If the protocol does not have the type, returns
-/// the last row, whose name is empty.
+/// Returns the row of a type or of a name. If the type is not supported, e.g.
+/// BOOL or BYTES, returns the last row, whose name is empty.
 inline const OipType& FindOipType(int type) {
-  const OipType* row = kOipTypes;
-  while (!row->name.empty() && row->type != type) ++row;
-  return *row;
+  return *std::ranges::find(kOipTypes, std::end(kOipTypes) - 1, type,
+                            &OipType::type);
 }
-
-/// Returns the row of a name. If the type is not supported, e.g. BOOL or BYTES,
-/// returns the last row.
 inline const OipType& FindOipType(std::string_view name) {
-  const OipType* row = kOipTypes;
-  while (!row->name.empty() && row->name != name) ++row;
-  return *row;
+  return *std::ranges::find(kOipTypes, std::end(kOipTypes) - 1, name,
+                            &OipType::name);
 }
 
 }  // namespace topk

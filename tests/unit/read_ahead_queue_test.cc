@@ -16,13 +16,19 @@ using ::testing::ElementsAre;
 struct Message {
   int id;
   int64_t bytes;
+  int64_t held_bytes = 0;
   bool operator==(int other) const { return id == other; }
 };
-using Queue = ReadAheadQueue<Message>;
 
-Queue::Next Receive(Queue& queue, int id, int64_t bytes, bool last = false) {
+// A queue whose messages are not charged.
+struct Queue : private InFlightLimiter::Reservation,
+               public ReadAheadQueue<Message> {
+  Queue() : ReadAheadQueue(static_cast<Reservation&>(*this)) {}
+};
+
+Queue::Next Receive(Queue& queue, int id, int64_t bytes) {
   Message message{id, bytes};
-  return queue.Receive(message, last);
+  return queue.Receive(message);
 }
 
 TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
@@ -33,9 +39,9 @@ TEST(ReadAheadQueue, RequestsOneWorkerAtATime) {
   EXPECT_FALSE(Receive(queue, 5, 50).consume);
   std::vector<Message> taken;
   const Queue::Taken all = queue.Take(taken);
-  EXPECT_TRUE(all.any);
+  EXPECT_TRUE(all.consume);
   EXPECT_THAT(taken, ElementsAre(10, 5));
-  EXPECT_FALSE(queue.Take(taken).any);
+  EXPECT_FALSE(queue.Take(taken).consume);
   EXPECT_TRUE(Receive(queue, 1, 1).consume);
 }
 
@@ -54,10 +60,10 @@ TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   EXPECT_FALSE(Receive(small, 0, 0).read);
 }
 
-TEST(ReadAheadQueue, ReadsNothingAheadOfALastMessage) {
+TEST(ReadAheadQueue, ReadsNothingAheadOfALargeMessage) {
   Queue queue;
   EXPECT_TRUE(Receive(queue, 1, 1).read);
-  EXPECT_FALSE(Receive(queue, 2, 1, /*last=*/true).read);
+  EXPECT_FALSE(Receive(queue, 2, kMaxReadAheadBytes).read);
   std::vector<Message> taken;
   EXPECT_TRUE(queue.Take(taken).read);
   EXPECT_THAT(taken, ElementsAre(1, 2));
@@ -70,11 +76,10 @@ TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
   EXPECT_FALSE(queue.ReceiveEnd().read);
   std::vector<Message> taken;
   const Queue::Taken first = queue.Take(taken);
-  EXPECT_TRUE(first.any);
+  EXPECT_TRUE(first.consume);
   EXPECT_FALSE(first.end);
   EXPECT_FALSE(first.read);
   const Queue::Taken last = queue.Take(taken);
-  EXPECT_FALSE(last.any);
   EXPECT_TRUE(last.end);
 }
 
@@ -127,13 +132,13 @@ TEST(ReadAheadQueue, TakesOneOnceEnoughHasArrived) {
   for (size_t i = 1; i < Queue::kMaxMessages; ++i) Receive(queue, 1, 1);
   EXPECT_FALSE(Receive(queue, 2, 1).read);
   const Queue::Taken early = queue.TakeOne(taken, 100);
-  EXPECT_FALSE(early.any);
+  EXPECT_FALSE(early.consume);
   EXPECT_TRUE(early.read);
   EXPECT_TRUE(queue.WillWait());
   const Queue::Next next = Receive(queue, 3, 100);
   EXPECT_TRUE(next.consume);
   EXPECT_FALSE(next.read);
-  EXPECT_TRUE(queue.TakeOne(taken, 100).any);
+  EXPECT_TRUE(queue.TakeOne(taken, 100).consume);
   EXPECT_EQ(taken->id, 1);
 }
 
@@ -141,9 +146,9 @@ TEST(ReadAheadQueue, TakesOneOfAShortStream) {
   Queue queue;
   Receive(queue, 1, 1);
   std::optional<Message> taken;
-  EXPECT_FALSE(queue.TakeOne(taken, 100).any);
+  EXPECT_FALSE(queue.TakeOne(taken, 100).consume);
   EXPECT_TRUE(queue.ReceiveEnd().consume);
-  EXPECT_TRUE(queue.TakeOne(taken, 100).any);
+  EXPECT_TRUE(queue.TakeOne(taken, 100).consume);
   EXPECT_TRUE(queue.TakeOne(taken, 100).end);
 }
 
@@ -157,6 +162,33 @@ TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
   EXPECT_EQ(last.status.reason, "GONE");
 }
 
+TEST(ReadAheadQueue, ChargesMessagesUntilTheNextOneIsTaken) {
+  InFlightLimiter limiter(
+      {.bytes = 100, .client_bytes = 100, .calls = 1, .client_calls = 1});
+  InFlightLimiter::Reservation reservation;
+  ASSERT_TRUE(limiter.Admit("client", reservation).ok());
+  ReadAheadQueue<Message> queue(reservation);
+  Message messages[] = {{1, 1, 60}, {2, 1, 30}, {3, 1, 60}};
+  std::optional<Message> taken;
+  queue.Receive(messages[0]);
+  queue.TakeOne(taken, 0);
+  queue.Receive(messages[1]);
+  EXPECT_EQ(limiter.bytes(), 90);
+  queue.TakeOne(taken, 0);
+  EXPECT_EQ(limiter.bytes(), 30);
+  EXPECT_TRUE(queue.Reserve(40).ok());
+  EXPECT_EQ(limiter.bytes(), 40);
+  EXPECT_FALSE(queue.TakeOne(taken, 0).consume);
+  EXPECT_EQ(limiter.bytes(), 40);
+  EXPECT_EQ(queue.Reserve(101).code, Code::kResourceExhausted);
+  EXPECT_TRUE(queue.Reserve(70).ok());
+  EXPECT_TRUE(queue.Receive(messages[2]).consume);
+  EXPECT_EQ(limiter.bytes(), 70);
+  Message too_large{4, 1, 60};
+  EXPECT_FALSE(queue.Receive(too_large).read);
+  EXPECT_EQ(queue.TakeOne(taken, 0).status.code, Code::kResourceExhausted);
+}
+
 TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   Queue queue;
   Receive(queue, 1, 1);
@@ -165,7 +197,7 @@ TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   EXPECT_FALSE(next.read);
   EXPECT_FALSE(next.consume);
   std::vector<Message> taken;
-  EXPECT_FALSE(queue.Take(taken).any);
+  EXPECT_FALSE(queue.Take(taken).consume);
 }
 
 }  // namespace

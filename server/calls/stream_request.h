@@ -1,0 +1,199 @@
+// Computes the request of a StreamTopK call.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+#include "server/calls/raw_message.h"
+#include "server/calls/read_ahead_queue.h"
+#include "server/calls/topk_service.h"
+#include "server/calls/write_message.h"
+#include "server/shared_memory/request_memory.h"
+#include "server/telemetry/call_span.h"
+
+namespace topk {
+
+/// A request that arrives as a header and chunks of its tensor. Call Admit(),
+/// Read() for the header, Start(), Read() for each chunk, and Finish(). Used by
+/// one thread at a time. Holds its charge until its destruction.
+class StreamRequest {
+ public:
+  /// All arguments must outlive the request.
+  StreamRequest(TopKService& service, AdmittedCall& admitted,
+                const Cancellation& cancellation)
+      : service_(service),
+        admitted_(admitted),
+        cancellation_(cancellation),
+        charge_(admitted.reservation) {}
+
+  /// Admits the request, whose header has `bytes` bytes and needs `own_bytes`
+  /// of other memory. Returns the errors of AdmissionController.
+  Status Admit(int64_t bytes, int64_t own_bytes) {
+    return service_.admission().AdmitRequest(admitted_, bytes, own_bytes,
+                                             charge_);
+  }
+
+  /// Begins to measure the next step, whose input arrived at `when`.
+  void Arrive(RequestStats::Clock::time_point when) {
+    stats_.Arrive(std::max(when, stats_.stages_end()));
+    stats_.RecordStage(Stage::kQueue);
+  }
+
+  /// Returns the CPU time of the next step: of Start(), of Read() for a message
+  /// of `bytes` bytes, or of Finish() if `bytes` is unset.
+  Size Nanoseconds(std::optional<int64_t> bytes) const {
+    constexpr int64_t kMessage = 1000;
+    if (prepared_) return kMessage + ZeroFillNanoseconds(TensorBytes());
+    if (!tensor_) return kMessage;
+    if (bytes) return kMessage + tensor_->FeedNanoseconds(*bytes);
+    // The last term is the time to copy the response into shared memory or into
+    // a message.
+    return kMessage + tensor_->FinishNanoseconds() +
+           CopyNanoseconds(header_.has_output()
+                               ? cost_.output_bytes
+                               : Size(cost_.output_bytes.value() / 64));
+  }
+
+  /// Reads the header, or passes a chunk of the tensor to the engine. Returns
+  /// kNeedsWorker if parsing takes too long for a poller.
+  StepStatus Read(grpc::ByteBuffer& message, Reader reader) {
+    RawMessage<v1::TopKRequestChunk> chunk;
+    InFlightLimiter::Charge parsed(admitted_.reservation);
+    InFlightLimiter::Charge& charge = tensor_ ? parsed : charge_;
+    const auto add = [&charge](Size bytes) { return charge.Add(bytes); };
+    StepStatus read = ReadRaw(message, reader, add, chunk);
+    if (NeedsWorker(read)) return kNeedsWorker;
+    if (read->ok()) read = tensor_ ? ReadData(chunk) : ReadHeader(chunk);
+    stats_.RecordStage(Stage::kDecode);
+    return read;
+  }
+
+  /// Returns whether the next step is Start(). Wait until `start_bytes()` bytes
+  /// or all messages of the stream have been received.
+  bool MustStart() const { return prepared_.has_value(); }
+  int64_t start_bytes() const {
+    return std::min(TensorBytes().value() / kChargedPerByte,
+                    cost_.input_bytes.value());
+  }
+
+  /// Returns how many bytes of messages to reserve for a stream of which
+  /// `received` bytes have been received: enough for the messages read ahead
+  /// and those being computed.
+  Size AheadBytes(int64_t received) const {
+    constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
+    return std::min(
+        {cost_.input_bytes, Size(kAhead), Size(received) * kChargedPerByte});
+  }
+
+  /// Charges and allocates the memory of the tensor.
+  Status Start(int64_t received) {
+    if (received < start_bytes()) {  // the stream has ended
+      return InvalidArgument(
+          "DATA_LENGTH", "tensor.data",
+          StrCat("the stream with its header has only ", received,
+                 " bytes, but the tensor has ", cost_.input_bytes.value(),
+                 " bytes of data"));
+    }
+    if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;
+    Result<TensorStream> tensor = TensorStream::Start(
+        service_.engine(), *std::exchange(prepared_, {}), &cancellation_);
+    if (!tensor.ok()) return tensor.status();
+    tensor_.emplace(*std::move(tensor));
+    stats_.computing = true;
+    return {};
+  }
+
+  /// Computes the response and serializes it to the messages to send.
+  Status Finish(std::vector<grpc::ByteBuffer>& to) {
+    if (!tensor_) return HeaderMissing("header");
+    stats_.Arrive(RequestStats::Clock::now());
+    Result<v1::TopKResponse> response = tensor_->Finish();
+    if (!response.ok()) return response.status();
+    stats_.AddResponse(*response);
+    RequestMemory memory(service_.shared_objects());
+    *header_.mutable_output() = output_;
+    const bool is_local = admitted_.caller.is_local;
+    if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
+    if (Status s = memory.Deliver(*response); !s.ok()) return s;
+    to = WriteChunks(*std::move(response));
+    stats_.RecordStage(Stage::kEncode);
+    return {};
+  }
+
+  /// Counts and logs the request with its final status.
+  void Record(const CallInfo& call, const Status& status) {
+    stats_.begun = call.arrived;
+    if (call.span != nullptr) call.span->AddRequest(header_, stats_, status);
+    service_.Record(call, header_, stats_, status);
+  }
+
+ private:
+  // A stream is charged at most this multiple of the bytes received from its
+  // client, because a header alone may announce gigabytes.
+  static constexpr int64_t kChargedPerByte = 64;
+
+  static Status HeaderMissing(const char* field) {
+    return InvalidArgument("HEADER_MISSING", field,
+                           "the first message of a stream must be the header");
+  }
+
+  // The memory that Start() charges.
+  Size TensorBytes() const { return cost_.output_bytes + cost_.working_bytes; }
+
+  Status ReadHeader(RawMessage<v1::TopKRequestChunk>& chunk) {
+    if (!chunk.message.has_header()) {
+      const bool has_data = chunk.message.has_data() || !chunk.data.empty();
+      return HeaderMissing(has_data ? "data" : "header");
+    }
+    header_ = std::move(*chunk.message.mutable_header());
+    output_ = header_.output();
+    // Open the shared memory only to report its errors early. Do not keep it
+    // mapped, because idle streams could use up all mappings.
+    RequestMemory memory(service_.shared_objects());
+    const bool is_local = admitted_.caller.is_local;
+    if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
+    Result<PreparedRequest> prepared = service_.engine().PrepareStream(header_);
+    if (!prepared.ok()) return prepared.status();
+    cost_ = prepared->cost;
+    // Fail early if the memory is not available. Start() charges it.
+    InFlightLimiter::Charge available(admitted_.reservation);
+    if (Status s = available.Add(TensorBytes()); !s.ok()) return s;
+    prepared_ = *std::move(prepared);
+    return {};
+  }
+
+  Status ReadData(const RawMessage<v1::TopKRequestChunk>& chunk) {
+    if (chunk.message.has_header()) {
+      return InvalidArgument("HEADER_REPEATED", "header",
+                             "only the first message may have a header");
+    }
+    if (chunk.data.empty() && !chunk.message.has_data()) {
+      return InvalidArgument("DATA_MISSING", "data",
+                             "every message after the header must have data");
+    }
+    for (const auto& slice : chunk.data) {
+      stats_.tensor_bytes += static_cast<int64_t>(slice.size());
+      if (Status s = tensor_->Feed(slice); !s.ok()) return s;
+    }
+    return {};
+  }
+
+  TopKService& service_;
+  AdmittedCall& admitted_;
+  const Cancellation& cancellation_;
+  InFlightLimiter::Charge charge_;  // of the header and the tensor
+  v1::TopKRequest header_;
+  v1::OutputOptions output_;  // as sent, with shared memory regions
+  Cost cost_;                 // zero until the header was read
+  std::optional<PreparedRequest> prepared_;  // from the header until Start()
+  std::optional<TensorStream> tensor_;       // from Start()
+  RequestStats stats_;
+};
+
+}  // namespace topk
