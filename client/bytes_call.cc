@@ -108,47 +108,52 @@ class Stream {
   Status bad_;
 };
 
+// Calls `run` with a new context and returns its status, after gRPC has
+// released the borrowed memory.
+template <class Run>
+Status InContext(Memory memory,
+                 const std::function<void(grpc::ClientContext&)>& prepare,
+                 const std::stop_token& stop, Run run) {
+  BorrowedBuffers borrowed(memory);
+  grpc::CompletionQueue queue;
+  Status status;
+  {
+    grpc::ClientContext context;
+    prepare(context);
+    const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+    status = run(queue, context, borrowed);
+  }
+  borrowed.AwaitReturn(queue);
+  return status;
+}
+
 }  // namespace
 
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,
                  const std::stop_token& stop, grpc::ByteBuffer& answer) {
-  BorrowedBuffers borrowed(memory);
-  grpc::CompletionQueue queue;
-  Status status;
-  {
-    grpc::ClientContext context;
-    prepare(context);
-    const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
-    const auto call =
-        stub.PrepareUnaryCall(&context, method, borrowed.Wrap(request), &queue);
-    call->StartCall();
-    grpc::Status end;
-    call->Finish(&answer, &end, TagOf(Event::kFinish));
-    bool ok = false;
-    Next(queue, ok);
-    if (!end.ok()) status = FromGrpc(end, context);
-  }
-  borrowed.AwaitReturn(queue);
-  return status;
+  return InContext(memory, prepare, stop,
+                   [&](auto& queue, auto& context, auto& borrowed) {
+                     const auto call = stub.PrepareUnaryCall(
+                         &context, method, borrowed.Wrap(request), &queue);
+                     call->StartCall();
+                     grpc::Status end;
+                     call->Finish(&answer, &end, TagOf(Event::kFinish));
+                     bool ok = false;
+                     Next(queue, ok);
+                     return end.ok() ? Status() : FromGrpc(end, context);
+                   });
 }
 
 Status CallStream(grpc::GenericStub& stub, const std::string& method,
                   Memory memory, const StreamHandlers& handlers,
                   const std::function<void(grpc::ClientContext&)>& prepare,
                   const std::stop_token& stop) {
-  BorrowedBuffers borrowed(memory);
-  grpc::CompletionQueue queue;
-  Status status;
-  {
-    grpc::ClientContext context;
-    prepare(context);
-    const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
-    status = Stream(stub, method, handlers, queue, context, borrowed).Run();
-  }
-  borrowed.AwaitReturn(queue);
-  return status;
+  return InContext(
+      memory, prepare, stop, [&](auto& queue, auto& context, auto& borrowed) {
+        return Stream(stub, method, handlers, queue, context, borrowed).Run();
+      });
 }
 
 Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,

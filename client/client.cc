@@ -201,12 +201,11 @@ struct Client::Impl {
                                  kMaxCapabilities, call);
   }
 
-  Result<v1::TopKResponse> AskTopK(const v1::TopKRequest& header,
-                                   const std::vector<MessagePiece>& request,
-                                   const Call& call) {
-    const ExpectedAnswer expected(header);
-    Result<v1::TopKResponse> answer = Ask<v1::TopKResponse>(
-        Method::kComputeTopK, request, expected.max_message_bytes(), call);
+  Result<v1::TopKResponse> AskTopK(const Item& request, const Call& call) {
+    const ExpectedAnswer expected(request.header);
+    Result<v1::TopKResponse> answer =
+        Ask<v1::TopKResponse>(Method::kComputeTopK, request.pieces(),
+                              expected.max_message_bytes(), call);
     if (!answer.ok()) return answer;
     if (Status s = expected.Check(*answer); !s.ok()) return s;
     return answer;
@@ -325,10 +324,9 @@ Client::~Client() = default;
 Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
                                              const CallOptions& options) const {
   const Call call = impl_->Begin(options);
-  if (Status s = impl_->CheckMessage(request.ByteSizeLong(), call); !s.ok()) {
-    return s;
-  }
-  return impl_->AskTopK(request, PiecesOf(request), call);
+  const Item item{request, {}};
+  if (Status s = impl_->CheckMessage(item.bytes(), call); !s.ok()) return s;
+  return impl_->AskTopK(item, call);
 }
 
 Result<v1::TopKResponse> Client::ComputeSeparateTensor(
@@ -338,13 +336,11 @@ Result<v1::TopKResponse> Client::ComputeSeparateTensor(
   if (options.stream.value_or(tensor.size() > kStreamedBytes)) {
     return impl_->StreamTensor(header, tensor, call);
   }
-  const Status fits = impl_->CheckMessage(
-      header.ByteSizeLong() + tensor.size() + kFieldBytes, call);
-  if (!fits.ok()) {
-    if (options.stream.has_value()) return fits;
-    return impl_->StreamTensor(header, tensor, call);
-  }
-  return impl_->AskTopK(header, PiecesOf(header, tensor), call);
+  const Item item{header, tensor};
+  const Status fits = impl_->CheckMessage(item.bytes(), call);
+  if (fits.ok()) return impl_->AskTopK(item, call);
+  if (options.stream.has_value()) return fits;
+  return impl_->StreamTensor(header, tensor, call);
 }
 
 Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,

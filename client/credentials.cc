@@ -76,7 +76,8 @@ Status CheckOptions(const ClientOptions& options, OptionName name) {
   if (UsesTls(options) && options.credentials != nullptr) {
     return InvalidArgument(
         "OPTION", "credentials",
-        StrCat(name("credentials"), " replaces the options of TLS"));
+        StrCat(name("credentials"),
+               ": leave out the TLS options, which the credentials replace"));
   }
   if (UsesTls(options) && IsUnixAddress(options.target)) {
     return InvalidArgument("TLS_TARGET", "target",

@@ -35,8 +35,7 @@ Result<Partial> Describe(const PartialAnswer& answer, size_t number) {
   if (Status s = CheckTensor(values, field + "values"); !s.ok()) return s;
   if (Status s = CheckTensor(indices, field + "indices"); !s.ok()) return s;
   std::vector<int64_t> shape(values.shape().begin(), values.shape().end());
-  if (!std::equal(shape.begin(), shape.end(), indices.shape().begin(),
-                  indices.shape().end())) {
+  if (!std::ranges::equal(shape, indices.shape())) {
     return InvalidArgument("SHAPES_DIFFER", field + "indices.shape",
                            "values and indices must have one shape");
   }

@@ -39,7 +39,7 @@ Result<SharedMemory> SharedMemory::Create(const std::string& name,
   }
   const int fd = shm_open(used.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
   if (fd < 0) return CannotCreate(used, bytes, errno);
-  SharedMemory memory(used, {});  // unlinks the object on failure
+  SharedMemory memory(used);  // unlinks the object on failure
   // Allocate now: touching memory that cannot be allocated raises SIGBUS.
   int error = 0;
   do {
@@ -58,9 +58,6 @@ Result<SharedMemory> SharedMemory::Create(const std::string& name,
   if (error != 0) return CannotCreate(used, bytes, error);
   return memory;
 }
-
-SharedMemory::SharedMemory(std::string name, std::span<std::byte> data)
-    : name_(std::move(name)), data_(data) {}
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : name_(std::exchange(other.name_, "")),

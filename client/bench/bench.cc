@@ -110,8 +110,7 @@ class Watch {
 
 ExitCode Bench(const BenchFlags& flags) {
   const BenchPath& path =
-      *std::find_if(BenchPaths().begin(), BenchPaths().end(),
-                    [&](const auto& row) { return row.name == flags.path; });
+      *std::ranges::find(BenchPaths(), flags.path, &BenchPath::name);
   std::vector<RequestTemplate> kinds;
   if (const ExitCode code = MakeTemplates(flags, path, kinds); code != kOk) {
     return code;
@@ -151,9 +150,8 @@ ExitCode Bench(const BenchFlags& flags) {
     return kWrongAnswer;
   }
   // Without a counted response, there are no statistics to print.
-  const bool answered =
-      std::any_of(result.stats.begin(), result.stats.end(),
-                  [](const LoadStats& stats) { return stats.answered > 0; });
+  const bool answered = std::ranges::any_of(
+      result.stats, [](const LoadStats& stats) { return stats.answered > 0; });
   if (!answered && !result.error.ok()) {
     return Report(result.error, &client, request_id);
   }

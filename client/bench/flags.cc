@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -13,7 +14,43 @@ constexpr int kOpenLoopCallers = 64;
 constexpr int64_t kBatch = 16;
 constexpr double kDaySeconds = 86400;
 
-void AddKindFlags(CLI::App& command, BenchFlags& flags) {
+// Derives defaults from other flags. Throws if flags contradict each other.
+void Settle(const CLI::App& command, BenchFlags& flags) {
+  const auto given = [&command](const char* name) {
+    return command.get_option(name)->count() > 0;
+  };
+  const auto refuse = [](const char* flag, const std::string& why) {
+    throw CLI::ValidationError(flag, why);
+  };
+  LoadProfile& profile = flags.profile;
+  if (!given("--k") && !given("--mix")) throw CLI::RequiredError("--k");
+  if (!given("--concurrency") && given("--rate")) {
+    flags.concurrency = kOpenLoopCallers;
+  }
+  if (!given("--warmup") && given("--requests")) profile.warmup = 0;
+  if (flags.connections > flags.concurrency) {
+    refuse("--connections",
+           StrCat(flags.connections, " exceeds --concurrency ",
+                  flags.concurrency, ": a connection needs a caller"));
+  }
+  const bool batched =
+      std::ranges::find(BenchPaths(), flags.path, &BenchPath::name)->batched;
+  if (!batched && given("--batch")) {
+    refuse("--batch",
+           StrCat("--path ", flags.path, " has one request in a call"));
+  }
+  if (batched && !given("--batch")) profile.batch = kBatch;
+  if (profile.requests % profile.batch != 0) {
+    refuse("--requests",
+           StrCat(profile.requests, " is not a multiple of --batch ",
+                  profile.batch));
+  }
+}
+
+}  // namespace
+
+void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
+  LoadProfile& profile = flags.profile;
   command
       .add_option("--shape", flags.kind.shape,
                   "Shape of the tensors, e.g. 8,1000")
@@ -35,9 +72,6 @@ void AddKindFlags(CLI::App& command, BenchFlags& flags) {
           "[8, 1000], \"dtype\": \"f32\", \"k\": 5, \"axis\": -1, "
           "\"smallest\": false}. The flags are the defaults of missing keys")
       ->type_name("FILE");
-}
-
-void AddPathFlags(CLI::App& command, BenchFlags& flags) {
   std::vector<std::string> paths;
   for (const BenchPath& path : BenchPaths()) paths.emplace_back(path.name);
   command
@@ -48,7 +82,7 @@ void AddPathFlags(CLI::App& command, BenchFlags& flags) {
       ->check(CLI::IsMember(paths))
       ->capture_default_str();
   command
-      .add_option("--batch", flags.profile.batch,
+      .add_option("--batch", profile.batch,
                   StrCat("Requests per call of --path many, all of one kind; "
                          "default: ",
                          kBatch, ". Latency is that of the whole call"))
@@ -58,10 +92,6 @@ void AddPathFlags(CLI::App& command, BenchFlags& flags) {
                   "Number of connections that the callers share")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-}
-
-void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
-  LoadProfile& profile = flags.profile;
   command
       .add_option(
           "--concurrency", flags.concurrency,
@@ -102,11 +132,8 @@ void AddPaceFlags(CLI::App& command, BenchFlags& flags) {
                   "Duration of the load before the measurement, in seconds; "
                   "default: 1, or 0 with --requests")
       ->check(Number(0, kDaySeconds));
-}
-
-void AddResultFlags(CLI::App& command, BenchFlags& flags) {
   command
-      .add_option("--verify", flags.profile.verify,
+      .add_option("--verify", profile.verify,
                   "Fraction of the calls whose responses are compared with "
                   "results computed locally")
       ->check(Number(0, 1))
@@ -118,54 +145,10 @@ void AddResultFlags(CLI::App& command, BenchFlags& flags) {
       "run");
   command
       .add_option(
-          "--seed", flags.profile.seed,
+          "--seed", profile.seed,
           "Seed of the tensors, kinds, arrivals and the calls to verify")
       ->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON");
-}
-
-// Derives defaults from other flags. Throws if flags contradict each other.
-void Settle(const CLI::App& command, BenchFlags& flags) {
-  const auto given = [&command](const char* name) {
-    return command.get_option(name)->count() > 0;
-  };
-  const auto refuse = [](const char* flag, const std::string& why) {
-    throw CLI::ValidationError(flag, why);
-  };
-  LoadProfile& profile = flags.profile;
-  if (!given("--k") && !given("--mix")) throw CLI::RequiredError("--k");
-  if (!given("--concurrency") && given("--rate")) {
-    flags.concurrency = kOpenLoopCallers;
-  }
-  if (!given("--warmup") && given("--requests")) profile.warmup = 0;
-  if (flags.connections > flags.concurrency) {
-    refuse("--connections",
-           StrCat(flags.connections, " exceeds --concurrency ",
-                  flags.concurrency, ": a connection needs a caller"));
-  }
-  bool batched = false;
-  for (const BenchPath& path : BenchPaths()) {
-    batched |= path.batched && path.name == flags.path;
-  }
-  if (!batched && given("--batch")) {
-    refuse("--batch",
-           StrCat("--path ", flags.path, " has one request in a call"));
-  }
-  if (batched && !given("--batch")) profile.batch = kBatch;
-  if (profile.requests % profile.batch != 0) {
-    refuse("--requests",
-           StrCat(profile.requests, " is not a multiple of --batch ",
-                  profile.batch));
-  }
-}
-
-}  // namespace
-
-void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
-  AddKindFlags(command, flags);
-  AddPathFlags(command, flags);
-  AddPaceFlags(command, flags);
-  AddResultFlags(command, flags);
   command.callback([&command, &flags] { Settle(command, flags); });
 }
 

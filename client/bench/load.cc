@@ -124,8 +124,7 @@ void MakeCalls(const Send& send, Shared& shared) {
     const Time answered = shared.Now();
     if (call->counted) last_answer = answered;
     LoadStats& stats = call->counted ? by_kind[call->kind] : warmup;
-    if (std::all_of(answers.begin(), answers.end(),
-                    [](const auto& answer) { return answer.ok(); })) {
+    if (std::ranges::all_of(answers, &Result<v1::TopKResponse>::ok)) {
       stats.latency.Record((answered - (open ? call->at : last_sent)).count());
     }
     if (!Judge(answers, kind, call->verify, stats, shared)) {
@@ -146,13 +145,6 @@ void MakeCalls(const Send& send, Shared& shared) {
     shared.last_sent = last_sent;
     shared.last_lag = last_lag;
   }
-}
-
-std::vector<double> Weights(const std::vector<RequestTemplate>& kinds) {
-  std::vector<double> weights;
-  weights.reserve(kinds.size());
-  for (const RequestTemplate& kind : kinds) weights.push_back(kind.weight);
-  return weights;
 }
 
 double Seconds(Time time) {
@@ -180,8 +172,9 @@ LoadResult RunLoad(const LoadOptions& options,
                    const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers, LoadClock& clock) {
   const LoadProfile& profile = options.profile;
-  Shared shared{options, kinds, clock, clock.Now(),
-                Schedule(profile, Weights(kinds))};
+  std::vector<double> weights;
+  for (const RequestTemplate& kind : kinds) weights.push_back(kind.weight);
+  Shared shared{options, kinds, clock, clock.Now(), Schedule(profile, weights)};
   shared.result.stats.resize(kinds.size());
   {
     std::vector<std::jthread> threads;

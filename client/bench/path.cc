@@ -35,42 +35,29 @@ Send Many(const Client& client) {
   };
 }
 
-// Holds one caller's input tensors in shared memory, one for each kind of
+// Keeps one caller's input tensors in shared memory, one for each kind of
 // request. Outputs are not in shared memory.
-class SharedTensors {
- public:
-  explicit SharedTensors(const Client& client) : client_(client) {}
-
-  Result<v1::TopKResponse> Compute(const RequestTemplate& kind) {
-    auto found = shared_.find(&kind);
-    if (found == shared_.end()) {
-      Result<SharedMemory> memory =
-          SharedMemory::Create("", kind.tensor.size());
-      if (!memory.ok()) return memory.status();
+Send InSharedMemory(const Client& client) {
+  struct Input {
+    SharedMemory memory;
+    v1::TopKRequest request;
+  };
+  const auto tensors =
+      std::make_shared<std::map<const RequestTemplate*, Input>>();
+  return [&client, tensors](const RequestTemplate& kind) {
+    auto found = tensors->find(&kind);
+    if (found == tensors->end()) {
+      auto memory = SharedMemory::Create("", kind.tensor.size());
+      if (!memory.ok()) return One(memory.status());
       std::ranges::copy(std::as_bytes(std::span(kind.tensor)),
                         memory->data().begin());
       v1::TopKRequest request = kind.requests.front();
       *request.mutable_tensor()->mutable_shared_memory() =
           memory->Region(0, kind.tensor.size());
-      found = shared_.emplace(&kind, Shared{*std::move(memory), request}).first;
+      Input input{*std::move(memory), std::move(request)};
+      found = tensors->emplace(&kind, std::move(input)).first;
     }
-    return client_.ComputeTopK(found->second.request);
-  }
-
- private:
-  struct Shared {
-    SharedMemory memory;
-    v1::TopKRequest request;
-  };
-
-  const Client& client_;
-  std::map<const RequestTemplate*, Shared> shared_;
-};
-
-Send InSharedMemory(const Client& client) {
-  const auto tensors = std::make_shared<SharedTensors>(client);
-  return [tensors](const RequestTemplate& kind) {
-    return One(tensors->Compute(kind));
+    return One(client.ComputeTopK(found->second.request));
   };
 }
 

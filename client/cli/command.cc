@@ -86,7 +86,26 @@ CLI::Validator NotEmpty() {
   return CLI::Validator(check, "");
 }
 
-void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
+void AddClientFlags(CLI::App& command, ClientOptions& client,
+                    double& timeout_seconds) {
+  command
+      .add_option("--target", client.target,
+                  "Server: host:port, unix:path, dns:///name:port, or a "
+                  "comma-separated list of IP addresses with ports")
+      ->envname("TOPK_TARGET")
+      ->capture_default_str();
+  command
+      .add_option("--timeout,--deadline", timeout_seconds,
+                  "Max duration of a call, in seconds")
+      ->check(Number(0.001, 86400))
+      ->capture_default_str();
+  command
+      .add_option("--max-attempts", client.max_attempts,
+                  "Max attempts of a call that ends with UNAVAILABLE, or with "
+                  "RESOURCE_EXHAUSTED and a retry delay that ends before the "
+                  "deadline; 1 disables retries")
+      ->check(CLI::Range(1, 5))
+      ->capture_default_str();
   const auto add = [&](const char* flag, std::string& value,
                        const char* variable, const char* text) {
     return command.add_option(flag, value, text)
@@ -118,47 +137,6 @@ void AddSecurityFlags(CLI::App& command, ClientOptions& client) {
       .add_flag("--token-over-plaintext", client.token_over_plaintext,
                 "Send the token to other machines even without TLS")
       ->envname("TOPK_TOKEN_OVER_PLAINTEXT");
-}
-
-void AddClientFlags(CLI::App& command, ClientOptions& client,
-                    double& timeout_seconds) {
-  command
-      .add_option("--target", client.target,
-                  "Server: host:port, unix:path, dns:///name:port, or a "
-                  "comma-separated list of IP addresses with ports")
-      ->envname("TOPK_TARGET")
-      ->capture_default_str();
-  command
-      .add_option("--timeout,--deadline", timeout_seconds,
-                  "Max duration of a call, in seconds")
-      ->check(Number(0.001, 86400))
-      ->capture_default_str();
-  command
-      .add_option("--max-attempts", client.max_attempts,
-                  "Max attempts of a call that ends with UNAVAILABLE, or with "
-                  "RESOURCE_EXHAUSTED and a retry delay that ends before the "
-                  "deadline; 1 disables retries")
-      ->check(CLI::Range(1, 5))
-      ->capture_default_str();
-  AddSecurityFlags(command, client);
-}
-
-CLI::App* AddRun(CLI::App& app, RunFlags& flags, double& timeout) {
-  CLI::App* run = app.add_subcommand(
-      "run",
-      "Selects from a .npy, .npz, CSV or JSON file and prints a line per "
-      "slice");
-  AddRunFlags(*run, flags);
-  AddClientFlags(*run, flags.client, timeout);
-  return run;
-}
-
-CLI::App* AddBench(CLI::App& app, BenchFlags& flags, double& timeout) {
-  CLI::App* bench = app.add_subcommand(
-      "bench", "Loads a server with random tensors and verifies the results");
-  AddBenchFlags(*bench, flags);
-  AddClientFlags(*bench, flags.client, timeout);
-  return bench;
 }
 
 // Flushes stdout. Returns kFailed instead of kOk if that fails, e.g. because of
@@ -206,19 +184,15 @@ std::string FlagOf(std::string_view option) {
   return flag;
 }
 
-std::string UnknownFlag(const CLI::App& app) {
-  for (const std::string& word : app.remaining(/*recurse=*/true)) {
-    if (word.starts_with('-')) return word;
-  }
-  return "";
-}
-
 // Returns the error text for an unknown command or flag, or "" if all are
 // known. For an unknown word, CLI11 may only report a missing command or flag.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
-  const std::string flag = UnknownFlag(app);
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const auto found = std::ranges::find_if(
+      unknown, [](const auto& word) { return word.starts_with('-'); });
+  const std::string flag = found == unknown.end() ? "" : *found;
   const std::vector<CLI::App*> used = app.get_subcommands();
   if (used.empty()) {
     const std::string name = InLowerCase(first);
@@ -259,7 +233,12 @@ int Main(int argc, char** argv) {
   double timeout = 60;
 
   RunFlags run;
-  const CLI::App* run_command = AddRun(app, run, timeout);
+  CLI::App* run_command = app.add_subcommand(
+      "run",
+      "Selects from a .npy, .npz, CSV or JSON file and prints a line per "
+      "slice");
+  AddRunFlags(*run_command, run);
+  AddClientFlags(*run_command, run.client, timeout);
   MergeFlags merge;
   CLI::App* merge_command = app.add_subcommand(
       "merge", "Merges the results of the shards of an axis");
@@ -282,7 +261,10 @@ int Main(int argc, char** argv) {
   info->add_flag("--json", json, "Print JSON");
   AddClientFlags(*info, info_client, timeout);
   BenchFlags bench;
-  const CLI::App* bench_command = AddBench(app, bench, timeout);
+  CLI::App* bench_command = app.add_subcommand(
+      "bench", "Loads a server with random tensors and verifies the results");
+  AddBenchFlags(*bench_command, bench);
+  AddClientFlags(*bench_command, bench.client, timeout);
 
   try {
     app.parse(argc, argv);

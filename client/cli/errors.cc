@@ -4,8 +4,6 @@
 #include <climits>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
-#include <optional>
 #include <system_error>
 
 #include "core/base/text.h"
@@ -13,69 +11,54 @@
 namespace topk::cli {
 namespace {
 
-// gRPC reports the cause of a failed connection as text only. This table maps
-// the text to hints that name the command's flags.
-struct Row {
-  std::string_view words;
-  // True if the hint is for TLS, false if it is for plaintext; null = for both.
-  std::optional<bool> tls;
-  std::string_view advice;
-};
-constexpr std::string_view kOtherName =
-    "the server's certificate has another name: --tls-server-name NAME";
-constexpr std::string_view kUnresolved =
-    "the host name cannot be resolved; --target or TOPK_TARGET is HOST:PORT";
-// Servers with too many connections cause the same errors by closing new ones.
-constexpr std::string_view kUseTls =
-    "the server may require TLS (--tls, or --tls-ca FILE), or have too many "
-    "connections (topkd's --max-connections and --max-connections-per-client)";
-constexpr std::string_view kUseCertificate =
-    "the server may require a client certificate (--tls-cert FILE --tls-key "
-    "FILE), or have too many connections (topkd's --max-connections and "
-    "--max-connections-per-client)";
-constexpr std::string_view kNoTls =
-    "the server does not use TLS: leave out the --tls flags and TOPK_TLS"
-    " variables";
-constexpr std::string_view kPassAuthority =
-    "pass the authority that signed the server's certificate: --tls-ca FILE";
-constexpr Row kUnreachable[] = {
-    {"Connection refused",
-     {},
-     "no server listens at that address: start topkd, or set --target or "
-     "TOPK_TARGET; topk run --local needs no server"},
-    {"No such file or directory",
-     {},
-     "the socket does not exist: start a server with topkd --listen "
-     "unix:PATH"},
-    {"DNS resolution failed", {}, kUnresolved},
-    {"address lookup failed", {}, kUnresolved},  // since gRPC 1.83
-    {"Failed parsing HTTP/2",
-     {},
-     "the port does not serve gRPC: use the port of topkd's --listen, not that "
-     "of its metrics"},
-    // OpenSSL and BoringSSL word these errors differently.
-    {"wrong version number", true, kNoTls},
-    {"WRONG_VERSION_NUMBER", true, kNoTls},
-    {"certificate verify failed", true, kPassAuthority},
-    {"CERTIFICATE_VERIFY_FAILED", true, kPassAuthority},
-    {"Hostname Verification Check failed", true, kOtherName},
-    {"is not in peer certificate", true, kOtherName},
-    {"Socket closed", true, kUseCertificate},
-    {"Socket closed", false, kUseTls},
-    {"Connection reset", true, kUseCertificate},
-    {"Connection reset", false, kUseTls},
-};
-
+// gRPC reports the cause of a failed connection as text only. Maps the text to
+// a hint that names the command's flags.
 std::string_view Unreachable(std::string_view message,
                              const ClientOptions& client) {
+  const auto has = [message](std::string_view words) {
+    return message.find(words) != std::string_view::npos;
+  };
   const bool tls = UsesTls(client);
-  for (const Row& row : kUnreachable) {
-    if (message.find(row.words) != std::string_view::npos &&
-        row.tls.value_or(tls) == tls) {
-      return row.advice;
-    }
+  if (has("Connection refused")) {
+    return "no server listens at that address: start topkd, or set --target or "
+           "TOPK_TARGET; topk run --local needs no server";
   }
-  return "";
+  if (has("No such file or directory")) {
+    return "the socket does not exist: start a server with topkd --listen "
+           "unix:PATH";
+  }
+  // The second text is that of gRPC 1.83 and later.
+  if (has("DNS resolution failed") || has("address lookup failed")) {
+    return "the host name cannot be resolved; --target or TOPK_TARGET is "
+           "HOST:PORT";
+  }
+  if (has("Failed parsing HTTP/2")) {
+    return "the port does not serve gRPC: use the port of topkd's --listen, "
+           "not that of its metrics";
+  }
+  // OpenSSL and BoringSSL word the same errors differently.
+  if (tls && (has("wrong version number") || has("WRONG_VERSION_NUMBER"))) {
+    return "the server does not use TLS: leave out the --tls flags and "
+           "TOPK_TLS variables";
+  }
+  if (tls &&
+      (has("certificate verify failed") || has("CERTIFICATE_VERIFY_FAILED"))) {
+    return "pass the authority that signed the server's certificate: --tls-ca "
+           "FILE";
+  }
+  if (tls && (has("Hostname Verification Check failed") ||
+              has("is not in peer certificate"))) {
+    return "the server's certificate has another name: --tls-server-name NAME";
+  }
+  if (!has("Socket closed") && !has("Connection reset")) return "";
+  // Servers with too many connections cause the same errors by closing new
+  // ones.
+  return tls ? "the server may require a client certificate (--tls-cert FILE "
+               "--tls-key FILE), or have too many connections (topkd's "
+               "--max-connections and --max-connections-per-client)"
+             : "the server may require TLS (--tls, or --tls-ca FILE), or have "
+               "too many connections (topkd's --max-connections and "
+               "--max-connections-per-client)";
 }
 
 // gRPC's messages for calls that found no connection.
@@ -89,10 +72,9 @@ constexpr std::string_view kNotConnected[] = {
 }  // namespace
 
 bool IsConnectFailure(const Status& status) {
-  return std::any_of(std::begin(kNotConnected), std::end(kNotConnected),
-                     [&](std::string_view words) {
-                       return status.message.find(words) != std::string::npos;
-                     });
+  return std::ranges::any_of(kNotConnected, [&](std::string_view words) {
+    return status.message.find(words) != std::string::npos;
+  });
 }
 
 std::string Advice(const Status& status, const ClientOptions& client) {

@@ -86,10 +86,6 @@ auto WithNumber(const v1::Tensor& tensor, int64_t i, Fn fn) {
   return type.sign != 0 ? fn(SignExtended(type, bits)) : fn(bits);
 }
 
-void Pad(std::string& text, size_t width) {
-  if (text.size() < width) text.insert(0, width - text.size(), ' ');
-}
-
 // Prints a name and cells. Lines wrap at the terminal's width and are indented
 // below the name.
 class Line {
@@ -157,21 +153,14 @@ std::vector<std::string> AllElements(const v1::Tensor& tensor) {
 }
 
 std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
-  std::vector<std::string> parts(static_cast<size_t>(tensor.shape_size()));
+  std::string name = "]";
   for (int d = tensor.shape_size(); d-- > 0;) {
-    std::string& part = parts[static_cast<size_t>(d)];
-    if (d == axis) {
-      part = ":";
-      continue;
-    }
-    part = std::to_string(slice % tensor.shape(d));
-    slice /= tensor.shape(d);
+    const int64_t size = d == axis ? 1 : tensor.shape(d);
+    name = StrCat(d > 0 ? ", " : "[",
+                  d == axis ? ":" : std::to_string(slice % size), name);
+    slice /= size;
   }
-  std::string name = "[";
-  for (size_t i = 0; i < parts.size(); ++i) {
-    name += StrCat(i > 0 ? ", " : "", parts[i]);
-  }
-  return name + "]";
+  return name;
 }
 
 void PrintTable(const v1::TopKResponse& response, int axis,
@@ -217,7 +206,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     if (!row.found.empty()) line.Add("  ->");
     for (const std::string& label : row.found) line.Add(label);
     for (size_t j = 0; j < row.values.size(); ++j) {
-      Pad(row.values[j], value_width);
+      row.values[j].insert(0, value_width - row.values[j].size(), ' ');
       row.indices[j].append(index_width - row.indices[j].size(), ' ');
       line.Add(StrCat("  ", row.values[j], " @", row.indices[j]));
     }

@@ -79,20 +79,6 @@ Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
   return {};
 }
 
-Status SetAttributes(const OperatorFlags& flags, v1::Dialect dialect,
-                     v1::TopKRequest& request) {
-  switch (dialect) {
-    case v1::DIALECT_DIRECTML:
-      return SetDirectML(flags, request);
-    case v1::DIALECT_OPENVINO:
-      SetOpenVino(flags, *request.mutable_openvino());
-      return {};
-    default:
-      SetOnnx(flags, *request.mutable_onnx());
-      return {};
-  }
-}
-
 }  // namespace
 
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
@@ -151,7 +137,14 @@ Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
   request.mutable_spec()->set_version(
       flags.version.value_or(dialect->versions.back().version));
   Status status = CheckFlags(flags, *dialect);
-  if (status.ok()) status = SetAttributes(flags, dialect->id, request);
+  if (!status.ok()) return status;
+  if (dialect->id == v1::DIALECT_ONNX) {
+    SetOnnx(flags, *request.mutable_onnx());
+  } else if (dialect->id == v1::DIALECT_OPENVINO) {
+    SetOpenVino(flags, *request.mutable_openvino());
+  } else {
+    status = SetDirectML(flags, request);
+  }
   if (!status.ok()) return status;
   return request;
 }

@@ -38,6 +38,12 @@ Status WriteFiles(const std::string& out, const v1::TopKResponse& response) {
   return WriteFile(StrCat(out, "/", kIndicesFile), BytesOf(response.indices()));
 }
 
+// Rejects the name of a file: --out would create a folder with that name.
+std::string NoNpyFile(const std::string& path) {
+  return path.ends_with(".npy") ? "two arrays need a folder or a .npz file"
+                                : "";
+}
+
 }  // namespace
 
 std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags) {
@@ -48,7 +54,8 @@ std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags) {
                       "both arrays to this file if its name ends with .npz, "
                       "instead of printing a table. Types that .npy lacks "
                       "are written as V1 or V2")
-          ->type_name("PATH");
+          ->type_name("PATH")
+          ->check(CLI::Validator(NoNpyFile, ""));
   auto* json =
       command.add_flag("--json", flags.json, "Print JSON instead of a table")
           ->excludes(out);

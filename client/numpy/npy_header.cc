@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "core/base/text.h"
@@ -21,23 +23,20 @@ class HeaderReader {
 
   Result<NpyHeader> Read() {
     NpyHeader header;
-    bool has_descr = false, has_order = false, has_shape = false;
+    std::set<std::string> seen;
     if (!Take('{')) return MalformedNpy("the header is not a dictionary");
     while (!Take('}')) {
       std::string key;
       if (!TakeString(key) || !Take(':')) {
         return MalformedNpy("a key or its colon is missing in the header");
       }
-      bool* seen = key == "descr"           ? &has_descr
-                   : key == "fortran_order" ? &has_order
-                   : key == "shape"         ? &has_shape
-                                            : nullptr;
-      if (seen == nullptr || *seen) {
+      const bool known =
+          key == "descr" || key == "fortran_order" || key == "shape";
+      if (!known || !seen.insert(key).second) {
         return MalformedNpy(
             "the header's keys must be descr, fortran_order and "
             "shape, once each");
       }
-      *seen = true;
       const bool ok = key == "descr"           ? TakeType(header)
                       : key == "fortran_order" ? TakeBool(header.fortran_order)
                                                : TakeShape(header.shape);
@@ -53,7 +52,7 @@ class HeaderReader {
     SkipSpace();
     if (!text_.empty())
       return MalformedNpy("the header has text after its end");
-    if (!has_descr || !has_order || !has_shape) {
+    if (seen.size() < 3) {
       return MalformedNpy("the header lacks descr, fortran_order or shape");
     }
     return header;
@@ -133,6 +132,7 @@ Status MalformedNpy(std::string_view what) {
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()),
                               file.size());
+  if (text.empty()) return MalformedNpy("it is empty");
   if (text.substr(0, kMagic.size()) != kMagic || text.size() < 10) {
     return MalformedNpy(
         "it does not begin with \\x93NUMPY; np.save and np.savez write what "

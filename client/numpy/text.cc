@@ -92,7 +92,11 @@ Result<NpyArray> ParseText(std::span<const std::byte> file) {
     columns = cells;
     ++rows;
   }
-  if (rows == 0) return InvalidArgument("TEXT", "file", "it has no numbers");
+  if (rows == 0) {
+    return InvalidArgument(
+        "TEXT", "file",
+        "it has no numbers; each line is a list, e.g. 1,2 or [1, 2]");
+  }
   NpyArray array;
   array.shape = {rows, columns};
   if (rows == 1 || columns == 1) array.shape = {rows * columns};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "topk/status.h"
 #include "topk/v1/tensor.pb.h"
@@ -43,7 +44,7 @@ class SharedMemory {
   v1::SharedMemoryRegion Region(size_t offset, size_t bytes) const;
 
  private:
-  SharedMemory(std::string name, std::span<std::byte> data);
+  explicit SharedMemory(std::string name) : name_(std::move(name)) {}
 
   std::string name_;
   std::span<std::byte> data_;

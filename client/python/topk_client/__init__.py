@@ -6,6 +6,7 @@
 topk_client.aio has the same client for asyncio.
 """
 
+from topk_client import aio
 from topk_client._stubs.topk_pb2 import Capabilities
 from topk_client.client import Client
 from topk_client.errors import TopKError
@@ -16,4 +17,4 @@ from topk_client.specs import DirectML, Onnx, OpenVINO, Spec, TensorDesc
 
 __all__ = ["Answer", "ArrayLike", "Capabilities", "Client", "DirectML",
            "Execution", "Onnx", "OpenVINO", "Region", "Request", "SharedMemory",
-           "Spec", "SupportsDLPack", "TensorDesc", "TopKError"]
+           "Spec", "SupportsDLPack", "TensorDesc", "TopKError", "aio"]

@@ -9,6 +9,7 @@ import bisect
 import ipaddress
 import json
 import math
+import numbers
 import os
 import re
 import ssl
@@ -64,6 +65,11 @@ _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 # system, and the page faults would cost more than the copies.
 _KEPT_BYTES = 8 << 20
 
+# The beginnings of targets that have no ports.
+_WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
+# The name or address of a host, or an IPv6 address in brackets; and a port.
+_ADDRESS = re.compile(r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})")
+
 # The minimum time between two reads of the certificate files.
 _RELOAD_SECONDS = 1.0
 # The environment variables TOPK_TARGET, TOPK_TLS_CA etc. that the command topk
@@ -83,6 +89,8 @@ def _finite(timeout: Optional[float]) -> float:
     """Returns a timeout that gRPC accepts; None means no deadline."""
     if timeout is None:
         return _MAX_TIMEOUT_SECONDS
+    if not isinstance(timeout, numbers.Real):
+        raise TypeError(f"timeout is {timeout!r}, not a number of seconds")
     if math.isnan(timeout) or timeout < 0:
         raise ValueError(
             f"timeout: {timeout} is not a number of seconds, at least 0")
@@ -101,37 +109,42 @@ _SERVICE_CONFIG = json.dumps({
 def _grpc_target(target: str) -> str:
     """Returns the target with the scheme that gRPC needs for a list of
     addresses: ipv6 if they are in brackets, otherwise ipv4. Raises TypeError if
-    the target is not a str, and ValueError if an address or a port is invalid:
-    gRPC would take a port modulo 65536, and read 0x50 as 0. Targets such as
-    unix: and xds: have no ports."""
+    the target is not a str, and ValueError if an address or a port is
+    invalid."""
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}, not a str")
-    if target.startswith(("unix:", "unix-abstract:", "vsock:", "xds:",
-                          "google-c2p:")):
+    if target.startswith(_WITHOUT_PORTS):
         return target
-    full = target
+    scheme = ""
     if "," in target and "/" not in target and not target.startswith("ipv"):
-        full = ("ipv6:" if target.startswith("[") else "ipv4:") + target
-    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", full)
-    hosts: List[str] = []
-    for address in addresses.split(","):
-        found = re.fullmatch(
-            r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})", address)
-        if found is None or not 1 <= int(found[2]) <= 65535:
-            raise ValueError(f"target: {target[:64]!r} is not host:port with a "
-                             "port of 1 .. 65535")
-        hosts.append(found[1])
-    if len(hosts) > 1 or full.startswith(("ipv4:", "ipv6:")):
-        ipv6 = full.startswith("ipv6:")
-        family = ipaddress.IPv6Address if ipv6 else ipaddress.IPv4Address
-        try:
-            for host in hosts:
-                family((host[1:-1] if ipv6 else host).partition("%")[0])
-        except ValueError:
-            raise ValueError(
-                f"target: {target[:64]!r} is not a list of IPv4 addresses, or "
-                "of IPv6 addresses in brackets, with ports") from None
-    return full
+        scheme = "ipv6:" if target.startswith("[") else "ipv4:"
+    wrong = _address_error(scheme + target)
+    if wrong:
+        raise ValueError(f"target: {target[:64]!r} is not {wrong}")
+    return scheme + target
+
+
+def _address_error(target: str) -> str:
+    """Returns what the target should be, or "" if its addresses and ports are
+    valid. gRPC would take a port modulo 65536, and read 0x50 as 0."""
+    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target).split(",")
+    found = [_ADDRESS.fullmatch(address) for address in addresses]
+    hosts = [match[1] for match in found
+             if match and 1 <= int(match[2]) <= 65535]
+    if len(hosts) < len(addresses):
+        return "host:port with a port of 1 .. 65535"
+    if len(hosts) == 1 and not target.startswith(("ipv4:", "ipv6:")):
+        return ""
+    try:
+        for host in hosts:
+            if target.startswith("ipv6:"):
+                ipaddress.IPv6Address(host[1:-1].partition("%")[0])
+            else:
+                ipaddress.IPv4Address(host)
+    except ValueError:
+        return ("a list of IPv4 addresses, or of IPv6 addresses in brackets, "
+                "with ports")
+    return ""
 
 
 def _is_loopback(address: str) -> bool:
@@ -157,7 +170,9 @@ def _checked_path(argument: str, path: Path) -> str:
     """Returns the path as a string. Raises TypeError if it is not a path:
     open() would take an int as a file descriptor, read it and close it."""
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{argument} is {path!r}, not a path")
+        # Do not print the value, which may be a private key.
+        raise TypeError(f"{argument} is a {type(path).__name__}, not a path: "
+                        "pass the name of the file")
     return os.fspath(path)
 
 
@@ -174,14 +189,35 @@ def _read(argument: str, path: Optional[Path],
         raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
 
 
+def _check_certificates(argument: str, path: Path, content: bytes) -> None:
+    """Raises ValueError unless a file has only valid certificates."""
+    try:
+        # Text between the certificates may have any encoding.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
+            cadata=content.decode("ascii", "ignore") or "-")
+    except ssl.SSLError as error:
+        raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, "
+                         "or a damaged one") from error
+
+
+def _check_key(certificate: Path, key: Path) -> None:
+    """Raises ValueError unless the key is that of the certificate."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
+            certificate, key, password="")  # suppresses the prompt
+    except (OSError, ValueError) as error:
+        raise ValueError(f"tls_key: {key!s}: not the key of tls_cert, in PEM "
+                         "form without a passphrase") from error
+
+
 class _PemFiles:
     """The files of a client's TLS arguments, and their last valid contents. The
     constructor raises ValueError if a file is invalid."""
 
-    def __init__(self, tls_ca: Optional[Path], tls_key: Optional[Path],
-                 tls_cert: Optional[Path]) -> None:
-        self._paths = (("tls_ca", tls_ca), ("tls_key", tls_key),
-                       ("tls_cert", tls_cert))
+    def __init__(self, ca: Optional[Path], key: Optional[Path],
+                 certificate: Optional[Path]) -> None:
+        self._ca, self._key, self._certificate = ca, key, certificate
+        # The authorities, the key and the certificate.
         self.contents: Tuple[Optional[bytes], ...] = ()
         self.reload()
 
@@ -191,29 +227,18 @@ class _PemFiles:
         self._next = time.monotonic() + _RELOAD_SECONDS
         # Reload only regular files, because a pipe can be read only once.
         opener = _open_regular if self.contents else None
-        contents = tuple(_read(name, path, opener)
-                         for name, path in self._paths)
+        contents = (_read("tls_ca", self._ca, opener),
+                    _read("tls_key", self._key, opener),
+                    _read("tls_cert", self._certificate, opener))
         if contents == self.contents:
             return False
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        for (name, path), content in zip(self._paths, contents):
-            if content is None or name == "tls_key":
-                continue
-            try:
-                # Text between the certificates may have any encoding.
-                context.load_verify_locations(
-                    cadata=content.decode("ascii", "ignore") or "-")
-            except ssl.SSLError as error:
-                raise ValueError(f"{name}: {path!s}: no certificate in PEM "
-                                 "form, or a damaged one") from error
-        _, (_, key), (_, certificate) = self._paths
-        if key is not None and certificate is not None:
-            try:
-                context.load_cert_chain(
-                    certificate, key, password="")  # suppresses the prompt
-            except (OSError, ValueError) as error:
-                raise ValueError(f"tls_key: {key!s}: not the key of tls_cert, "
-                                 "in PEM form without a passphrase") from error
+        ca, _, certificate = contents
+        if self._ca is not None and ca is not None:
+            _check_certificates("tls_ca", self._ca, ca)
+        if self._certificate is not None and certificate is not None:
+            _check_certificates("tls_cert", self._certificate, certificate)
+            if self._key is not None:
+                _check_key(self._certificate, self._key)
         self.contents = contents
         return True
 
@@ -230,10 +255,11 @@ def _check_token(token: str) -> str:
     """Returns the token. Raises ValueError if no server would accept it. The
     error never contains a part of the token."""
     if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
-        raise ValueError("a token has letters, digits and -._~+/= only")
+        raise ValueError("a token must have only letters, digits and -._~+/=, "
+                         "so no spaces or line breaks")
     if len(token) < _MIN_TOKEN:
         raise ValueError(f"a token of {len(token)} characters can be guessed; "
-                         f"it has {_MIN_TOKEN} or more")
+                         f"use at least {_MIN_TOKEN}")
     return token
 
 

@@ -1,9 +1,12 @@
 """The asyncio client: topk_client.Client with awaitable calls."""
 
+from __future__ import annotations
+
 import asyncio
 import functools
-from typing import (Any, AsyncGenerator, AsyncIterable, Awaitable, Iterable,
-                    Iterator, Optional, Tuple, TypeVar, Union)
+from collections.abc import (AsyncGenerator, AsyncIterable, Awaitable,
+                             Iterable, Iterator)
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -22,7 +25,7 @@ from topk_client.specs import Spec
 T = TypeVar("T")
 
 
-async def _each(items: Union[Iterable[T], AsyncIterable[T]]
+async def _each(items: Iterable[T] | AsyncIterable[T]
                 ) -> AsyncGenerator[T, None]:
     if isinstance(items, AsyncIterable):
         async for item in items:
@@ -44,7 +47,7 @@ class _End:
 
     def __init__(self, call: Any, route: Route) -> None:
         self._route = route
-        self._status: Optional[grpc.aio.AioRpcError] = None
+        self._status: grpc.aio.AioRpcError | None = None
         call.add_done_callback(self._note)
 
     def _note(self, call: Any) -> None:
@@ -64,7 +67,7 @@ class _End:
             pass
         reading.close()
 
-    def error(self, rpc: Exception) -> Optional[TopKError]:
+    def error(self, rpc: Exception) -> TopKError | None:
         """Converts an error of gRPC. Returns None if the server had already
         ended the stream with OK."""
         if self._status and self._status.code() == grpc.StatusCode.OK:
@@ -80,7 +83,7 @@ class Client(Connection):
 
     _grpc = grpc.aio
 
-    async def __aenter__(self) -> "Client":
+    async def __aenter__(self) -> Client:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
@@ -93,18 +96,18 @@ class Client(Connection):
 
     async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
                    largest: bool = True, sorted: bool = True, *,
-                   timeout: Optional[float] = None,
-                   metadata: Metadata = ()) -> Tuple[Array, Array]:
+                   timeout: float | None = None,
+                   metadata: Metadata = ()) -> tuple[Array, Array]:
         """See topk_client.Client.topk."""
         return pair_of(await self._compute(
             topk_request(tensor, k, axis, largest, sorted), None, timeout,
             metadata))
 
     async def topk_many(
-            self, tensors: Union[Iterable[ArrayLike], AsyncIterable[ArrayLike]],
+            self, tensors: Iterable[ArrayLike] | AsyncIterable[ArrayLike],
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
-            *, timeout: Optional[float] = None, metadata: Metadata = ()
-            ) -> AsyncGenerator[Tuple[Array, Array], None]:
+            *, timeout: float | None = None, metadata: Metadata = ()
+            ) -> AsyncGenerator[tuple[Array, Array], None]:
         """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(
@@ -117,24 +120,22 @@ class Client(Connection):
         finally:
             await results.aclose()
 
-    async def compute_topk(self, tensor: Union[ArrayLike, Region], spec: Spec,
-                           *, output: str = "both",
-                           values_out: Optional[Region] = None,
-                           indices_out: Optional[Region] = None,
-                           request_id: str = "", index_offset: int = 0,
-                           data_type: Optional[str] = None,
-                           stream: Optional[bool] = None,
-                           timeout: Optional[float] = None,
-                           metadata: Metadata = ()) -> Answer:
+    async def compute_topk(
+            self, tensor: ArrayLike | Region, spec: Spec, *,
+            output: str = "both", values_out: Region | None = None,
+            indices_out: Region | None = None, request_id: str = "",
+            index_offset: int = 0, data_type: str | None = None,
+            stream: bool | None = None, timeout: float | None = None,
+            metadata: Metadata = ()) -> Answer:
         """See topk_client.Client.compute_topk."""
         return await self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
                     index_offset, data_type), stream, timeout, metadata)
 
     async def compute_topk_many(
-            self, requests: Union[Iterable[Request], AsyncIterable[Request]],
-            *, timeout: Optional[float] = None, metadata: Metadata = ()
-            ) -> AsyncGenerator[Union[Answer, TopKError], None]:
+            self, requests: Iterable[Request] | AsyncIterable[Request],
+            *, timeout: float | None = None, metadata: Metadata = ()
+            ) -> AsyncGenerator[Answer | TopKError, None]:
         """See topk_client.Client.compute_topk_many. `requests` may be an
         asynchronous iterable."""
         attempts = self._attempts(timeout, metadata)
@@ -148,7 +149,7 @@ class Client(Connection):
                     **self._how(attempts))
                 end = _End(results, route)
                 begun = False
-                error: Optional[TopKError] = None
+                error: TopKError | None = None
                 responses = results.__aiter__()
                 try:
                     while True:
@@ -171,18 +172,16 @@ class Client(Connection):
             pending.close()
 
     async def get_capabilities(
-            self, *, timeout: Optional[float] = None, metadata: Metadata = ()
+            self, *, timeout: float | None = None, metadata: Metadata = ()
             ) -> topk_pb2.Capabilities:
         """See topk_client.Client.get_capabilities."""
-        return await self._capabilities(
-            self._attempts(timeout, metadata))
+        return await self._capabilities(self._attempts(timeout, metadata))
 
     async def is_serving(self, service: str = "", *,
-                         timeout: Optional[float] = None,
+                         timeout: float | None = None,
                          metadata: Metadata = ()) -> bool:
         """See topk_client.Client.is_serving."""
-        return await self._serving(
-            service, self._attempts(timeout, metadata))
+        return await self._serving(service, self._attempts(timeout, metadata))
 
     def _open(self, make: Any, *arguments: Any) -> Any:
         return make(*arguments, interceptors=self._interceptors)

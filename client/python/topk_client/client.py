@@ -1,8 +1,10 @@
 """The blocking client. topk_client.aio has the asyncio client."""
 
+from __future__ import annotations
+
 import time
-from typing import (Any, Coroutine, Iterable, Iterator, Optional, Tuple,
-                    TypeVar, Union)
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any, TypeVar
 
 import grpc
 
@@ -65,7 +67,7 @@ class Client(Connection):
 
     _grpc = grpc
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -78,8 +80,8 @@ class Client(Connection):
 
     def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
              largest: bool = True, sorted: bool = True, *,
-             timeout: Optional[float] = None,
-             metadata: Metadata = ()) -> Tuple[Array, Array]:
+             timeout: float | None = None,
+             metadata: Metadata = ()) -> tuple[Array, Array]:
         """Returns (values, indices) of the k largest or smallest elements along
         an axis.
 
@@ -97,21 +99,24 @@ class Client(Connection):
 
     def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
                   largest: bool = True, sorted: bool = True, *,
-                  timeout: Optional[float] = None, metadata: Metadata = ()
-                  ) -> Iterator[Tuple[Array, Array]]:
+                  timeout: float | None = None, metadata: Metadata = ()
+                  ) -> Iterator[tuple[Array, Array]]:
         """Yields the result of topk() for each tensor, in order, over one
-        stream. Raises the error of the first tensor that fails."""
+        stream. The tensors may differ in shape and type, but each needs k
+        elements along the axis. Raises the error of the first tensor that
+        fails, after the results of the tensors before it. For a different k for
+        each tensor, or to continue after an error, see compute_topk_many()."""
         return map(pair_of, self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
              for tensor in tensors), timeout=timeout, metadata=metadata))
 
-    def compute_topk(self, tensor: Union[ArrayLike, Region], spec: Spec, *,
-                     output: str = "both", values_out: Optional[Region] = None,
-                     indices_out: Optional[Region] = None, request_id: str = "",
-                     index_offset: int = 0, data_type: Optional[str] = None,
-                     stream: Optional[bool] = None,
-                     timeout: Optional[float] = None,
-                     metadata: Metadata = ()) -> Answer:
+    def compute_topk(
+            self, tensor: ArrayLike | Region, spec: Spec, *,
+            output: str = "both", values_out: Region | None = None,
+            indices_out: Region | None = None, request_id: str = "",
+            index_offset: int = 0, data_type: str | None = None,
+            stream: bool | None = None, timeout: float | None = None,
+            metadata: Metadata = ()) -> Answer:
         """Applies an operator, with the exact semantics of its specification,
         to one tensor.
 
@@ -126,8 +131,8 @@ class Client(Connection):
 
     def compute_topk_many(
             self, requests: Iterable[Request], *,
-            timeout: Optional[float] = None, metadata: Metadata = ()
-            ) -> Iterator[Union[Answer, TopKError]]:
+            timeout: float | None = None, metadata: Metadata = ()
+            ) -> Iterator[Answer | TopKError]:
         """Computes many requests over one stream. The timeout bounds the whole
         call.
 
@@ -166,14 +171,12 @@ class Client(Connection):
             finally:
                 results.cancel()
 
-    def get_capabilities(self, *, timeout: Optional[float] = None,
+    def get_capabilities(self, *, timeout: float | None = None,
                          metadata: Metadata = ()) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
-        return self._run(self._capabilities(
-            self._attempts(timeout, metadata)))
+        return self._run(self._capabilities(self._attempts(timeout, metadata)))
 
-    def is_serving(self, service: str = "", *,
-                   timeout: Optional[float] = None,
+    def is_serving(self, service: str = "", *, timeout: float | None = None,
                    metadata: Metadata = ()) -> bool:
         """Returns whether a service ("" = the whole server) is SERVING. Raises
         TopKError NOT_FOUND if the server has no such service. Also reaches

@@ -166,7 +166,11 @@ def _array_of(tensor: Any) -> Tuple[Array, bool]:
             return tensor.view(torch.int16).numpy().view(np.uint16), True
     elif device is not None and not hasattr(tensor, "__array__"):
         return np.from_dlpack(tensor), False
-    return np.asarray(tensor), False
+    array: Array = np.asarray(tensor)
+    if array.dtype == object:
+        raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
+                        "does not convert to numbers")
+    return array, False
 
 
 def _varint(number: int) -> bytes:

@@ -22,8 +22,8 @@ def _open(name: str, flags: int) -> int:
     if not isinstance(name, str):
         raise TypeError(f"name is {name!r}, not a str")
     if name[:1] != "/" or "/" in name[1:]:
-        raise ValueError(f"name is {name!r}, not a slash and a name without "
-                         "one")
+        raise ValueError(f"name is {name!r}; it must be a slash, then a name "
+                         "without slashes")
     return os.open(FOLDER + name, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
 
 

@@ -171,6 +171,8 @@ class OfBoth(both_clients.ServerTest):
                 self.kind(self.server.target, timeout=timeout)
             with self.assertRaisesRegex(ValueError, "^timeout: .*seconds"):
                 self.client.compute_topk(X, Onnx(1), timeout=timeout)
+        with self.assertRaisesRegex(TypeError, "^timeout is '1', not a num"):
+            self.client.compute_topk(X, Onnx(1), timeout="1")
 
     def test_integers_and_bools_may_be_of_any_type(self):
         for one in (1, True, np.bool_(True), np.int8(1), np.uint64(1)):

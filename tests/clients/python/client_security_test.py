@@ -107,8 +107,11 @@ class Security(unittest.TestCase):
                 topk_client.Client(self.server.target, **wrong)
             self.assertIn(list(wrong)[-1], str(caught.exception))
         # open() would take an int as a file descriptor and close it.
-        for wrong in ({"tls_ca": 2}, {"token_file": True}):
-            with self.assertRaisesRegex(TypeError, "not a path"):
+        # The error must not contain a key that was passed instead of a path.
+        for wrong in ({"tls_ca": 2}, {"token_file": True},
+                      {"tls_key": b"secret", "tls_cert": "client.pem"}):
+            with self.assertRaisesRegex(TypeError, "^[a-z_]+ is a [a-z]+, not "
+                                        "a path: pass the name of the file$"):
                 topk_client.Client(self.server.target, **wrong)
 
     def test_a_token_file_that_becomes_a_pipe_keeps_the_last_token(self):

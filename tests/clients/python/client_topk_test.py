@@ -85,7 +85,7 @@ class TopK(both_clients.ServerTest):
             self.client.topk(DLPack(np.arange(3.0), 2), 1)
         with self.assertRaisesRegex(TypeError, "masked"):
             self.client.topk(np.ma.array([1.0], mask=[True]), 1)
-        with self.assertRaisesRegex(TypeError, "object"):
+        with self.assertRaisesRegex(TypeError, "^the tensor is a list, "):
             self.client.topk([object()], 1)
 
     @unittest.skipUnless(torch, "PyTorch is not installed")
