@@ -26,10 +26,9 @@ struct SortKeyEncoder {
 
   constexpr Key operator()(Key bits) const {
     if constexpr (kFloat) {
-      const Key magnitude = static_cast<Key>(bits & ~sign);
-      Key key = static_cast<Key>(bits & sign ? ~bits : bits | sign);
-      if (magnitude == 0) key = sign;
-      if (magnitude > infinity) key = static_cast<Key>(~Key{0});
+      // sign + magnitude, or sign - magnitude for negative numbers.
+      Key key = static_cast<Key>(bits & sign ? 0 - bits : bits | sign);
+      if ((bits & ~sign) > infinity) key = static_cast<Key>(~Key{0});
       return static_cast<Key>(key ^ flip);
     } else {
       return static_cast<Key>(bits ^ sign ^ flip);
@@ -48,7 +47,7 @@ struct SortKeyEncoder {
   constexpr Key Bits(Key key) const {
     if constexpr (!kFloat) return static_cast<Key>(key ^ sign ^ flip);
     const Key ordered = static_cast<Key>(key ^ flip);
-    return static_cast<Key>(ordered & sign ? ordered ^ sign : ~ordered);
+    return static_cast<Key>(ordered & sign ? ordered ^ sign : 0 - ordered);
   }
 };
 

@@ -99,8 +99,7 @@ class Bounds {
   std::optional<Key> Next() {
     const auto groups = static_cast<int64_t>(maxima_.size());
     if (rank_ > groups * 7 / 8) return std::nullopt;
-    const Key key =
-        BoundFrom(encoder_, kernels_.kth(maxima_.data(), groups, rank_));
+    const Key key = kernels_.kth(maxima_.data(), groups, rank_);
     rank_ *= 8;
     if (key == 0) return std::nullopt;
     return key;

@@ -33,22 +33,10 @@ int64_t AxisStride(const Plan& plan) {
   return plan.input.strides[static_cast<size_t>(plan.axis)];
 }
 
-// Returns the approximate time per slice on the slowest machine measured.
-double SliceNanoseconds(const Plan& plan, const Schedule& schedule) {
-  const auto n = static_cast<double>(DistinctElements(plan));
-  const auto k = static_cast<double>(plan.k);
-  const auto bytes = static_cast<double>(InfoOf(plan.dtype).bytes);
-  const double copy = schedule.copies ? n * 0.4 + k * 3 : 0;
-  switch (schedule.algorithm) {
-    case Algorithm::kShortRows:
-      return copy + 60 + n * bytes * 0.05;
-    case Algorithm::kSort:
-      return copy + 100 + n * bytes * 2;
-    case Algorithm::kColumns:
-      return n * bytes * (0.04 + 0.012 * k) + k * 20;
-    default:
-      return copy + 300 + n * bytes * 0.012 + k * 16;
-  }
+// Returns the typical time of a plan on one thread. The cost is an upper bound,
+// 5 to 15 times as high for most plans.
+double TypicalNanoseconds(const Plan& plan) {
+  return static_cast<double>(RunNanoseconds(plan).value()) / 8;
 }
 
 // Returns the row_factor of a kColumns schedule.
@@ -232,13 +220,11 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     }
   }
   const int64_t units = schedule.units(plan);
-  const double cost =
-      SliceNanoseconds(plan, schedule) * static_cast<double>(schedule.tile);
-  const double all = cost * static_cast<double>(units);
-  if (threads == 1 || all < 2 * task) {
+  if (threads == 1) {
     schedule.grain = units;
     return schedule;
   }
+  const double cost = TypicalNanoseconds(plan) / static_cast<double>(units);
   schedule.run_inline = false;
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(units)));
@@ -316,14 +302,12 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads) {
   if (schedule.algorithm == Algorithm::kNothing) return 0;
-  const double all =
-      SliceNanoseconds(plan, schedule) * static_cast<double>(plan.slices());
   const double at_once =
       schedule.run_inline ? 1
                           : std::min(static_cast<double>(threads),
                                      static_cast<double>(schedule.units(plan)) *
                                          static_cast<double>(schedule.pieces));
-  return static_cast<int64_t>(std::min(all / at_once, 9e18));
+  return static_cast<int64_t>(TypicalNanoseconds(plan) / at_once);
 }
 
 std::string_view NameOf(const Schedule& schedule) {

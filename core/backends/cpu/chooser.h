@@ -88,7 +88,8 @@ inline constexpr double kTaskNanoseconds = 10000;
 /// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
 /// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
 /// thread. A smaller `task` lowers this limit in proportion. The result depends
-/// only on the arguments and on constants measured by tests/bench.
+/// only on the arguments and on constants measured by tests/bench. All times
+/// are derived from the cost (cost.h).
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().

@@ -104,7 +104,7 @@ class ColumnRunner {
 
   State StateOf(int64_t piece, int64_t columns) const {
     Block* const blocks = pieces_[static_cast<size_t>(piece)].get();
-    return State::In(reinterpret_cast<Key*>(blocks), columns, plan_.k);
+    return {reinterpret_cast<Key*>(blocks), columns, plan_.k};
   }
 
   // Writes the outputs of a tile that needs no merge.

@@ -35,8 +35,7 @@ struct ShortRows {
 inline constexpr int64_t kVectorBytes = 64;
 
 /// The state of adjacent columns: the k best keys of each column so far, best
-/// first, and their indices. They are stored in blocks of columns, followed by
-/// the limit of each column, which only the kernel uses (simd/columns-inl.h).
+/// first, and their indices.
 template <class Key>
 struct ColumnState {
   /// The number of columns in a block.
@@ -44,28 +43,18 @@ struct ColumnState {
       kVectorBytes / static_cast<int64_t>(sizeof(Key));
 
   Key* blocks;      ///< [blocks, keys or indices, k, kBlock], aligned
-  Key* limits;      ///< [blocks, kBlock], aligned
   int64_t columns;  ///< the number of columns
   int64_t k;
 
-  /// Returns the state of `columns` columns in `memory`, which must have room
-  /// for Elements() keys.
-  static ColumnState In(Key* memory, int64_t columns, int64_t k) {
-    return {memory, memory + Blocks(columns) * 2 * k * kBlock, columns, k};
-  }
+  /// Returns the number of elements of `blocks`.
   static int64_t Elements(int64_t columns, int64_t k) {
-    return Blocks(columns) * (2 * k + 1) * kBlock;
+    return (columns + kBlock - 1) / kBlock * 2 * k * kBlock;
   }
 
   /// Returns the address of the key of rank j in a column. The index of that
   /// key is stored k * kBlock elements later.
   Key* at(int64_t column, int64_t j) const {
     return blocks + (column / kBlock * 2 * k + j) * kBlock + column % kBlock;
-  }
-
- private:
-  static int64_t Blocks(int64_t columns) {
-    return (columns + kBlock - 1) / kBlock;
   }
 };
 
@@ -91,9 +80,8 @@ struct Kernels {
                   int64_t count, uint32_t* positions, int64_t room);
 
   /// Divides the elements into groups, and raises `maxima` to the greatest key
-  /// of each group. If m is the r-th greatest of the maxima, and is not
-  /// below the keys of all numbers, at least r elements have keys >=
-  /// BoundFrom(m). Ignores a remainder that does not fill a vector. REQUIRES:
+  /// of each group. At least r elements have keys >= the r-th greatest of the
+  /// maxima. Ignores a remainder that does not fill a vector. REQUIRES:
   /// `groups` fills whole vectors of kVectorBytes.
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);

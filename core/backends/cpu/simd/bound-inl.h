@@ -35,36 +35,25 @@ void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const VectorEncoder<Key, kFloat> vector_encoder(encoder);
-  const auto raise = [&](auto keys) HWY_ATTR {
-    int64_t i = 0;
-    if (groups == kLanes) {  // in registers, to avoid waiting for memory
-      auto even = hn::LoadU(d, maxima);
-      auto odd = even;
-      for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-        const auto x = LoadElements(d, elements + i * sizeof(Key));
-        const auto y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
-        even = hn::Max(even, keys(x));
-        odd = hn::Max(odd, keys(y));
-      }
-      hn::StoreU(hn::Max(even, odd), d, maxima);
-    }
-    int64_t group = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      const auto x = LoadElements(d, elements + i * sizeof(Key));
-      hn::StoreU(hn::Max(hn::LoadU(d, maxima + group), keys(x)), d,
-                 maxima + group);
-      group += kLanes;
-      if (group == groups) group = 0;
-    }
+  const auto keys_at = [&](int64_t i) HWY_ATTR {
+    return vector_encoder.Keys(LoadElements(d, elements + i * sizeof(Key)));
   };
-  if (encoder.flip == 0) {
-    raise([&](auto x) HWY_ATTR {
-      return vector_encoder.template KeysFromBelow<true>(x);
-    });
-  } else {
-    raise([&](auto x) HWY_ATTR {
-      return vector_encoder.template KeysFromBelow<false>(x);
-    });
+  int64_t i = 0;
+  if (groups == kLanes) {  // in registers, to avoid waiting for memory
+    auto even = hn::LoadU(d, maxima);
+    auto odd = even;
+    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+      even = hn::Max(even, keys_at(i));
+      odd = hn::Max(odd, keys_at(i + kLanes));
+    }
+    hn::StoreU(hn::Max(even, odd), d, maxima);
+  }
+  int64_t group = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    hn::StoreU(hn::Max(hn::LoadU(d, maxima + group), keys_at(i)), d,
+               maxima + group);
+    group += kLanes;
+    if (group == groups) group = 0;
   }
 }
 

@@ -3,10 +3,10 @@
 //
 // Algorithm: the state has k levels. Level j has the j-th best key of every
 // column so far, and the index of that key. The elements of an axis position
-// are compared with the limits, one vector of columns at a time. A limit is the
-// number that the key of the last level encodes. If any element of a vector is
-// better, the whole vector is inserted: in each column, a level keeps its
-// element, takes the new element, or takes the element of the level above.
+// are compared with the last level, one vector of columns at a time. If any
+// element of a vector is better, the whole vector is inserted: in each column,
+// a level keeps its element, takes the new element, or takes the element of the
+// level above.
 //
 // Why: loads are contiguous even in narrow tensors. A vector without better
 // elements costs one comparison, and most vectors have none if n is large
@@ -43,10 +43,10 @@ HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
 /// Inserts a vector of keys into the first `levels` levels, so that each column
-/// keeps its best keys. `keys` and `indices` point to the first level. Returns
-/// the new keys of the last level.
+/// keeps its best keys. `keys` and `indices` point to the first level.
 template <class Key, class V>
-HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
+HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
+                       int64_t levels) {
   const Tag<Key> d;
   constexpr int64_t kPitch = ColumnState<Key>::kBlock;
   const V new_index = hn::Set(d, index);
@@ -68,7 +68,6 @@ HWY_INLINE V Insert(V key, Key index, Key* keys, Key* indices, int64_t levels) {
   }
   hn::Store(hn::IfThenElse(here, key, level_key), d, keys);
   hn::Store(hn::IfThenElse(here, new_index, level_index), d, indices);
-  return hn::Load(d, keys + (levels - 1) * kPitch);
 }
 
 /// The number of vectors in a strip.
@@ -109,11 +108,13 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
         hn::Store(hn::Zero(d), d, keys + last);
         hn::Store(hn::Set(d, index), d, indices + last);
       }
-      hn::Store(vector_encoder.Limit(Insert(key, index, keys, indices, levels)),
-                d, state.limits + column);
+      Insert(key, index, keys, indices, levels);
     };
-    const auto bits_at = [&](int64_t column) HWY_ATTR {
-      return LoadElements(d, row + column * kBytes);
+    const auto keys_at = [&](int64_t column) HWY_ATTR {
+      return vector_encoder.Keys(LoadElements(d, row + column * kBytes));
+    };
+    const auto last_keys = [&](int64_t column) HWY_ATTR {
+      return hn::Load(d, state.at(column, state.k - 1));
     };
     // First find all vectors with a better element, then insert them. A branch
     // per vector would wait until its elements arrive from memory.
@@ -121,15 +122,14 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     for (int64_t v = 0; v < vectors && !filling; ++v) {
       const int64_t column = begin + v * kLanes;
       hwy::Prefetch(row + column * kBytes + ahead);
-      const auto exceed = vector_encoder.Exceed(
-          bits_at(column), hn::Load(d, state.limits + column));
+      const auto exceed = hn::Gt(keys_at(column), last_keys(column));
       better |= uint64_t{!hn::AllFalse(d, exceed)} << v;
     }
     for (; better != 0; better &= better - 1) {
       const int64_t column =
           begin + kLanes * static_cast<int64_t>(
                                hwy::Num0BitsBelowLS1Bit_Nonzero64(better));
-      insert(vector_encoder.Keys(bits_at(column)), column);
+      insert(keys_at(column), column);
     }
     if (whole < end) {
       const std::byte* at = row + whole * kBytes;
@@ -139,15 +139,13 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
         std::memcpy(padded, at, static_cast<size_t>(end - whole) * sizeof(Key));
         at = reinterpret_cast<const std::byte*>(padded);
       }
-      const auto bits = LoadElements(d, at);
-      const auto lanes = hn::FirstN(d, static_cast<size_t>(end - whole));
-      const auto exceed = hn::And(
-          lanes,
-          vector_encoder.Exceed(bits, hn::Load(d, state.limits + whole)));
-      if (filling || !hn::AllFalse(d, exceed)) {
-        // Zero the lanes beyond `end`, which may hold elements of other
-        // columns. Zero keys are not inserted, because they exceed no key.
-        insert(hn::IfThenElseZero(lanes, vector_encoder.Keys(bits)), whole);
+      // Zero the lanes beyond `end`, which may hold elements of other columns.
+      // Zero keys are not inserted, because they exceed no key.
+      const auto keys =
+          hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(end - whole)),
+                             vector_encoder.Keys(LoadElements(d, at)));
+      if (filling || !hn::AllFalse(d, hn::Gt(keys, last_keys(whole)))) {
+        insert(keys, whole);
       }
     }
   }

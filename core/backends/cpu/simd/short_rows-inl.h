@@ -184,30 +184,18 @@ class ShortRowSelector {
     const D d;
     V maxima[kVectors];
     for (int v = 0; v < kVectors; ++v) maxima[v] = hn::Zero(d);
-    const auto raise = [&](auto keys) HWY_ATTR {
-      int64_t i = 0;
-      for (; i + kVectors * kLanes <= rows_.n; i += kVectors * kLanes) {
-        for (int v = 0; v < kVectors; ++v) {
-          const V x =
-              LoadElements(d, elements + (i + v * kLanes) * sizeof(Key));
-          maxima[v] = hn::Max(maxima[v], keys(x));
-        }
-      }
-      // Skip the remainder. The bound is valid without it.
-      for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
-        const V x = LoadElements(d, elements + i * sizeof(Key));
-        maxima[v] = hn::Max(maxima[v], keys(x));
-        i += kLanes;
-      }
+    const auto raise = [&](V& maximum, int64_t i) HWY_ATTR {
+      const V x = LoadElements(d, elements + i * sizeof(Key));
+      maximum = hn::Max(maximum, vector_encoder_.Keys(x));
     };
-    if (encoder_.flip == 0) {
-      raise([&](V x) HWY_ATTR {
-        return vector_encoder_.template KeysFromBelow<true>(x);
-      });
-    } else {
-      raise([&](V x) HWY_ATTR {
-        return vector_encoder_.template KeysFromBelow<false>(x);
-      });
+    int64_t i = 0;
+    for (; i + kVectors * kLanes <= rows_.n; i += kVectors * kLanes) {
+      for (int v = 0; v < kVectors; ++v) raise(maxima[v], i + v * kLanes);
+    }
+    // Skip the remainder. The bound is valid without it.
+    for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
+      raise(maxima[v], i);
+      i += kLanes;
     }
     // Find the k-th greatest maximum: the least maximum whose rank is below k.
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
@@ -231,7 +219,7 @@ class ShortRowSelector {
       least =
           hn::Min(least, hn::IfThenElse(hn::Lt(ranks[v], k), maxima[v], ones));
     }
-    return BoundFrom(encoder_, LeastLane(least));
+    return LeastLane(least);
   }
 
   static HWY_INLINE Key LeastLane(V v) {

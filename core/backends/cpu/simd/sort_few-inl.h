@@ -227,10 +227,8 @@ class RowNetwork {
     if constexpr (kFloat) {
       const auto sign = hn::Set(d, scalar_encoder_.sign);
       const auto ordered = hn::Xor(key, hn::Set(d, scalar_encoder_.flip));
-      const hn::RebindToSigned<Half> s;
-      const auto positive =
-          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
-      return hn::Xor(ordered, hn::Or(hn::Not(positive), sign));
+      return hn::IfThenElse(hn::TestBit(ordered, sign), hn::Xor(ordered, sign),
+                            hn::Sub(hn::Zero(d), ordered));
     } else {
       return hn::Xor(key, hn::Set(d, static_cast<Key>(scalar_encoder_.sign ^
                                                       scalar_encoder_.flip)));

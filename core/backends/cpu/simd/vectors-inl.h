@@ -81,12 +81,12 @@ class VectorEncoder {
     if constexpr (kFloat) {
       const hn::RebindToSigned<D> s;
       const V magnitude = hn::AndNot(sign_, bits);
-      V key = Ordered(bits);
-      key = hn::IfThenElse(hn::Eq(magnitude, hn::Zero(d)), sign_, key);
+      const V negative =
+          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, bits)));
+      const V number = hn::Sub(hn::Xor(magnitude, negative), negative);
       const auto nan = hn::RebindMask(
           d, hn::Gt(hn::BitCast(s, magnitude), hn::BitCast(s, infinity_)));
-      key = hn::Or(key, hn::VecFromMask(d, nan));
-      return hn::Xor(key, flip_);
+      return hn::IfThenElse(nan, hn::Not(flip_), hn::Xor(number, sign_flip_));
     } else {
       return hn::Xor(bits, sign_flip_);
     }
@@ -102,74 +102,17 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
-  /// Returns approximate keys, which are cheaper to compute. They do not exceed
-  /// the true keys, except that for SMALLEST, the key of -0 is too high by one
-  /// (see BoundFrom()). NaNs with the sign bit set are below all numbers.
-  template <bool kLargest>
-  HWY_INLINE V KeysFromBelow(V bits) const {
-    if constexpr (!kFloat) {
-      return hn::Xor(bits, sign_flip_);
-    } else if constexpr (kLargest) {
-      return Ordered(bits);
-    } else {
-      return hn::IfThenZeroElse(hn::Gt(bits, hn::Or(sign_, infinity_)),
-                                hn::Not(Ordered(bits)));
-    }
-  }
-
-  /// Returns the limit of a key for Exceed(). For floats, this is the number
-  /// with this key, negated for SMALLEST. The key of NaNs gives a NaN.
-  HWY_INLINE V Limit(V key) const {
-    if constexpr (!kFloat) {
-      return key;
-    } else {
-      const D d;
-      const hn::RebindToSigned<D> s;
-      const V ordered = hn::Xor(key, flip_);
-      const V positive =
-          hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, ordered)));
-      return Mirrored(hn::Xor(ordered, hn::Or(hn::Not(positive), sign_)));
-    }
-  }
-
-  /// Returns a mask of the elements whose keys exceed the keys given to
-  /// Limit(), and of all NaNs. Takes two instructions. Computing a key takes
-  /// nine. REQUIRES: floats have 32 or 64 bits.
-  HWY_INLINE hn::Mask<D> Exceed(V bits, V limits) const {
-    if constexpr (kFloat) {
-      // Invert Le() instead of using Gt(), which is false for NaNs.
-      return hn::Not(hn::RebindMask(
-          D(), hn::Le(Numbers(bits), hn::BitCast(Tag<Number>(), limits))));
-    } else {
-      return hn::Gt(Numbers(bits), limits);
-    }
-  }
-
-  /// The type for comparing elements where keys are too expensive. Floats of 32
-  /// or 64 bits are compared as numbers, negated for SMALLEST. Integers are
-  /// compared as unsigned integers.
-  using Number =
-      std::conditional_t<!kFloat || sizeof(Key) < 4, Key,
-                         std::conditional_t<sizeof(Key) == 4, float, double>>;
+  /// The type for comparing elements where keys are too expensive. Floats are
+  /// compared as numbers, negated for SMALLEST. Integers are compared as
+  /// unsigned integers. REQUIRES: floats have 32 bits.
+  using Number = std::conditional_t<kFloat, float, Key>;
   HWY_INLINE hn::Vec<Tag<Number>> Numbers(V bits) const {
-    return hn::BitCast(Tag<Number>(), Mirrored(bits));
+    return hn::BitCast(
+        Tag<Number>(),
+        hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_));
   }
 
  private:
-  // Returns values that sort like the keys if floats are compared as numbers,
-  // and integers as unsigned integers.
-  HWY_INLINE V Mirrored(V bits) const {
-    return hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_);
-  }
-
-  HWY_INLINE V Ordered(V bits) const {
-    const D d;
-    const hn::RebindToSigned<D> s;
-    const V negative =
-        hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(s, bits)));
-    return hn::Xor(bits, hn::Or(negative, sign_));
-  }
-
   V sign_;
   V infinity_;
   V flip_;
