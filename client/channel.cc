@@ -72,11 +72,11 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
       (!options.token_file.empty() && !UsesTls(options))) {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   }
-  return options.make_channel
-             ? options.make_channel(Target(options.target), credentials,
-                                    arguments)
-             : grpc::CreateCustomChannel(Target(options.target), credentials,
-                                         arguments);
+  const std::string target = Target(options.target);
+  if (options.make_channel) {
+    return options.make_channel(target, credentials, arguments);
+  }
+  return grpc::CreateCustomChannel(target, credentials, arguments);
 }
 
 }  // namespace topk

@@ -136,16 +136,14 @@ Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
   request.mutable_spec()->set_dialect(dialect->id);
   request.mutable_spec()->set_version(
       flags.version.value_or(dialect->versions.back().version));
-  Status status = CheckFlags(flags, *dialect);
-  if (!status.ok()) return status;
+  if (Status s = CheckFlags(flags, *dialect); !s.ok()) return s;
   if (dialect->id == v1::DIALECT_ONNX) {
     SetOnnx(flags, *request.mutable_onnx());
   } else if (dialect->id == v1::DIALECT_OPENVINO) {
     SetOpenVino(flags, *request.mutable_openvino());
-  } else {
-    status = SetDirectML(flags, request);
+  } else if (Status s = SetDirectML(flags, request); !s.ok()) {
+    return s;
   }
-  if (!status.ok()) return status;
   return request;
 }
 
