@@ -101,9 +101,9 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
       ->capture_default_str();
   command
       .add_option("--max-attempts", client.max_attempts,
-                  "Max attempts of a call that ends with UNAVAILABLE, or with "
-                  "RESOURCE_EXHAUSTED and a retry delay that ends before the "
-                  "deadline; 1 disables retries")
+                  "Max attempts of a call. It is tried again after "
+                  "UNAVAILABLE, and after RESOURCE_EXHAUSTED if the server's "
+                  "retry delay ends before the deadline; 1 disables retries")
       ->check(CLI::Range(1, 5))
       ->capture_default_str();
   const auto add = [&](const char* flag, std::string& value,

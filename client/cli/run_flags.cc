@@ -90,7 +90,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                      .add_option("--stream", flags.stream,
                                  "Whether to send the tensor in chunks; auto "
                                  "does so if the tensor exceeds 512 KiB or the "
-                                 "server's limit for messages")
+                                 "server's maximum message size")
                      ->check(CLI::IsMember({"auto", "on", "off"}))
                      ->capture_default_str();
   command

@@ -38,7 +38,7 @@ Status WriteFiles(const std::string& out, const v1::TopKResponse& response) {
   return WriteFile(StrCat(out, "/", kIndicesFile), BytesOf(response.indices()));
 }
 
-// Rejects the name of a file: --out would create a folder with that name.
+// Rejects x.npy, because --out would create a folder of that name.
 std::string NoNpyFile(const std::string& path) {
   return path.ends_with(".npy") ? "two arrays need a folder or a .npz file"
                                 : "";

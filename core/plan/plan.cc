@@ -106,7 +106,7 @@ Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
   if (total > most || total % 4 != 0) {
     return InvalidArgument(
         "TOTAL_SIZE_RANGE", total_field,
-        StrCat("total size ", total, " must be a multiple of 4 of at most ",
+        StrCat("total size ", total, " must be a multiple of 4 and at most ",
                most, " bytes (4294967295 elements)"));
   }
   return total;

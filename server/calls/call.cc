@@ -65,6 +65,7 @@ void Call::OnArrived(bool ok) {
 void Call::OnEnded(bool) {
   WidenRace();
   if (context_.IsCancelled()) cancellation_.Cancel();
+  gone_ = CheckAlive();
 }
 
 void Call::Read() {
@@ -143,8 +144,7 @@ void Call::RecordEnd(const Status& status) {
 Call::~Call() {
   if (is_refused_) loop_.CountDestroyed();
   if (handler_ == nullptr || is_recorded_) return;
-  const Status gone = CheckAlive();
-  const Status& status = gone.ok() ? late_status_ : gone;
+  const Status& status = gone_.ok() ? late_status_ : gone_;
   handler_->RecordRequest(status);
   RecordEnd(status);
 }

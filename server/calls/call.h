@@ -71,7 +71,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
   /// Ends the call with `status`. The destructor records the final status,
-  /// because only then is it known why the client has stopped sending.
+  /// because the reason for the end is known only then.
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }
@@ -115,6 +115,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   bool is_refused_ = false;   // a status without a message was sent
   bool is_recorded_ = false;  // the final status was recorded
   Status late_status_;        // set by FinishAndRecordLater()
+  Status gone_;               // CheckAlive() when the call had ended
   std::string trace_parent_;  // empty once sent
   // Each tag is in use while its operation is in flight.
   OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;

@@ -47,7 +47,7 @@ class GroupCall final : public ServiceCall {
   struct Item {
     // Charged until its response is sent.
     std::unique_ptr<TensorRequest> request;
-    int64_t bytes = 0;                        // of the queue's limit
+    int64_t bytes = 0;  // counted against the queue's limit
     static constexpr int64_t held_bytes = 0;  // charged by `request`
     Status status;
     bool prepared = false;
@@ -75,7 +75,8 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      item.bytes = kMaxReadAheadBytes;  // it is not charged, so read no further
+      // It is not charged. Read no more messages until it is taken.
+      item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
     // The queue does not move `item` if the stream has ended.
@@ -229,10 +230,10 @@ class GroupCall final : public ServiceCall {
   // The unsent items of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
-  Queue queue_;  // locks itself
+  Queue queue_;  // thread-safe
   const MakeCodec make_codec_;
   // The members below are used only to answer, so by one consumer at a time.
-  // ForEach() lends each item to one thread.
+  // In ForEach(), each item is used by one thread.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

@@ -25,8 +25,9 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 /// that are read ahead. The consumer is a thread that takes messages: the
 /// poller that received a message, or a worker. Thread-safe.
 ///
-/// Message::bytes is the size of a message. Message::held_bytes are charged
-/// from Receive() until the next TakeOne() after the message was taken.
+/// Message::bytes counts towards kMaxReadAheadBytes. Message::held_bytes are
+/// charged until the TakeOne() that follows the one that took the message.
+/// Take() does not release them.
 template <class Message>
 class ReadAheadQueue {
  public:
@@ -34,7 +35,7 @@ class ReadAheadQueue {
   /// limit does not make small messages faster.
   static constexpr size_t kMaxMessages = 64;
 
-  /// The call must have been admitted with `reservation` before a charge.
+  /// `reservation` must have admitted the call before the first charge.
   explicit ReadAheadQueue(InFlightLimiter::Reservation& reservation)
       : charge_(reservation) {}
 
@@ -42,9 +43,10 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// The caller is now the consumer. After Receive(), ReceiveEnd() and
-    /// Interrupt(), it must call Take() or TakeOne(). If false after those, the
-    /// caller is no longer the consumer, and another thread may be.
+    /// After Receive(), ReceiveEnd() or Interrupt(): if true, the caller is now
+    /// the consumer and must call Take() or TakeOne(). After Take() or
+    /// TakeOne(): if false, the caller is no longer the consumer, and another
+    /// thread may be.
     bool consume = false;
   };
 
@@ -101,8 +103,8 @@ class ReadAheadQueue {
 
   /// The result of Take() and TakeOne().
   struct Taken : Next {
-    /// The stream has ended and every message has been taken. If false and the
-    /// caller is still the consumer, messages were taken.
+    /// The stream has ended, and no more messages will be taken. If false and
+    /// `consume` is true, messages were taken.
     bool end = false;
     /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;

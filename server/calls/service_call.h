@@ -28,9 +28,8 @@ class ServiceCall : public CallHandler, private Listener {
  protected:
   /// Called with the message of a unary call.
   virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
-  /// Calls OnRequest(). Ends the call if there is no message, or if the message
-  /// arrived so late that the caller's token or certificate has been revoked in
-  /// the meantime.
+  /// Calls OnRequest(), or ends the call if there is no message, or if the
+  /// caller's token or certificate was revoked before a late message arrived.
   void OnRead(bool ok, grpc::ByteBuffer& message) override;
   /// Ends a stream that would be rejected if it arrived now. `status` is the
   /// reason. UNAVAILABLE means that the server drains and that work that has

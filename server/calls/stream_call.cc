@@ -45,7 +45,7 @@ class StreamCall final : public ServiceCall {
   struct Item {
     std::unique_ptr<grpc::ByteBuffer> message;
     int64_t bytes;           // size of the message
-    int64_t held_bytes = 0;  // charged while the message waits
+    int64_t held_bytes = 0;  // charged until the next one is taken
   };
   using Queue = ReadAheadQueue<Item>;
 
@@ -148,8 +148,8 @@ class StreamCall final : public ServiceCall {
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.MustStart()) {
-      Status s = queue_.Reserve(request_.AheadBytes(received_));
-      return s.ok() ? request_.Start(received_) : s;
+      Status s = request_.Start(received_);
+      return s.ok() ? queue_.Reserve(request_.AheadBytes(received_)) : s;
     }
     if (!item_) return request_.Finish(outgoing_);
     const StepStatus read = request_.Read(*item_->message, reader);
@@ -199,7 +199,7 @@ class StreamCall final : public ServiceCall {
     request_.Record(info(), status);
   }
 
-  Queue queue_;  // locks itself
+  Queue queue_;  // thread-safe
   // Used only by the reading sequence, which has one read or alarm at a time.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;

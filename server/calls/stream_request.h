@@ -32,10 +32,10 @@ class StreamRequest {
         cancellation_(cancellation),
         charge_(admitted.reservation) {}
 
-  /// Admits the request, whose header has `bytes` bytes and needs `own_bytes`
+  /// Admits the request, whose header has `bytes` bytes and needs `other_bytes`
   /// of other memory. Returns the errors of AdmissionController.
-  Status Admit(int64_t bytes, int64_t own_bytes) {
-    return service_.admission().AdmitRequest(admitted_, bytes, own_bytes,
+  Status Admit(int64_t bytes, int64_t other_bytes) {
+    return service_.admission().AdmitRequest(admitted_, bytes, other_bytes,
                                              charge_);
   }
 
@@ -74,17 +74,17 @@ class StreamRequest {
     return read;
   }
 
-  /// Returns whether the next step is Start(). Wait until `start_bytes()` bytes
-  /// or all messages of the stream have been received.
+  /// Returns whether the next step is Start(). Call Start() once start_bytes()
+  /// bytes, or all messages of the stream, have been received.
   bool MustStart() const { return prepared_.has_value(); }
   int64_t start_bytes() const {
     return std::min(TensorBytes().value() / kChargedPerByte,
                     cost_.input_bytes.value());
   }
 
-  /// Returns how many bytes of messages to reserve for a stream of which
-  /// `received` bytes have been received: enough for the messages read ahead
-  /// and those being computed.
+  /// Returns the bytes to reserve for messages once `received` bytes of the
+  /// stream have arrived: enough for the messages read ahead and those being
+  /// computed.
   Size AheadBytes(int64_t received) const {
     constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
     return std::min(

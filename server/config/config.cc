@@ -93,9 +93,9 @@ void AddListening(ConfigTable& table, ServerConfig& config,
             "Address of a plaintext port for health checks by probes without a "
             "certificate. An empty value disables it");
   table.Row("admin-listen", config.admin_listen, PlainAddress(),
-            "Address of a plaintext port for operators, with channelz and "
-            "reflection. Channelz shows all connections and calls. An empty "
-            "value disables it");
+            "Address of a plaintext port for administrators, with channelz and "
+            "reflection. Keep it private: channelz shows all connections and "
+            "calls. An empty value disables it");
   table.Row("ready-file", config.ready_file,
             "File to which the server writes its addresses as JSON once it "
             "accepts calls. Removed at exit, unless a second signal ends the "
@@ -180,7 +180,7 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "Number of threads that poll connections and compute small "
             "requests; 0 uses half the compute threads. One poller gives the "
             "lowest latency of small calls on two CPUs; with two or more, a "
-            "connection that floods the server delays others less");
+            "connection that floods the server delays other connections less");
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Read tensors from POSIX shared memory and write results to it. "
                "Every client can then access every object with the prefix that "
@@ -418,9 +418,10 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "
       "--threads), which take precedence over the config file. Sizes may have "
-      "a unit: KiB, MiB and GiB, or KB, MB and GB, which mean the same. "
+      "a unit: KiB, MiB or GiB; KB, MB and GB are powers of 1024 too. "
       "SIGTERM drains the server: calls in flight finish. A second SIGTERM "
-      "ends the process. Exit status: 0 after a drain, 1 on failure, 2 for "
+      "ends the process at once. Exit status: 0 after a drain, 1 on failure, 2 "
+      "for "
       "invalid settings.");
   ConfigTable table(app);
   std::string unix_socket_mode = "0600";

@@ -17,8 +17,9 @@ Status CheckName(const std::string& name, const std::string& prefix,
     return InvalidArgument(
         "SHARED_MEMORY_NAME", field,
         StrCat(Quote(name),
-               " is not the name of a shared memory object: a slash and 1 to ",
-               NAME_MAX - 1, " bytes without slash and NUL"));
+               " is not the name of a shared memory object, which is a slash "
+               "and then 1 to ",
+               NAME_MAX - 1, " bytes other than slash and NUL"));
   }
   if (name.starts_with(prefix)) return {};
   return {Code::kPermissionDenied, "SHARED_MEMORY_PREFIX", field,

@@ -65,9 +65,9 @@ _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 # system, and the page faults would cost more than the copies.
 _KEPT_BYTES = 8 << 20
 
-# The beginnings of targets that have no ports.
+# Prefixes of targets without ports.
 _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
-# The name or address of a host, or an IPv6 address in brackets; and a port.
+# A host name, an IPv4 address or an IPv6 address in brackets; then a port.
 _ADDRESS = re.compile(r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})")
 
 # The minimum time between two reads of the certificate files.
@@ -126,7 +126,8 @@ def _grpc_target(target: str) -> str:
 
 def _address_error(target: str) -> str:
     """Returns what the target should be, or "" if its addresses and ports are
-    valid. gRPC would take a port modulo 65536, and read 0x50 as 0."""
+    valid. Strict, because gRPC would take a port modulo 65536, and read 0x50
+    as 0."""
     addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target).split(",")
     found = [_ADDRESS.fullmatch(address) for address in addresses]
     hosts = [match[1] for match in found
@@ -190,14 +191,14 @@ def _read(argument: str, path: Optional[Path],
 
 
 def _check_certificates(argument: str, path: Path, content: bytes) -> None:
-    """Raises ValueError unless a file has only valid certificates."""
+    """Raises ValueError unless the file has only valid certificates."""
     try:
         # Text between the certificates may have any encoding.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
             cadata=content.decode("ascii", "ignore") or "-")
     except ssl.SSLError as error:
-        raise ValueError(f"{argument}: {path!s}: no certificate in PEM form, "
-                         "or a damaged one") from error
+        raise ValueError(f"{argument}: {path!s}: it has no certificate in PEM "
+                         "form, or a damaged one") from error
 
 
 def _check_key(certificate: Path, key: Path) -> None:
@@ -324,7 +325,8 @@ class Attempts:
         pause = max(told, self._pause)
         if pause >= self.seconds():
             if told:
-                error.message += " (the retry delay ends after the deadline)"
+                error.message += (
+                    " (not retried: the delay ends after the deadline)")
             raise error
         self._pause = min(4 * self._pause, _LONGEST_PAUSE)
         return pause

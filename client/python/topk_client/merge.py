@@ -128,9 +128,9 @@ def merge(partials: Iterable[Partial],
     ordered = np.take_along_axis(chosen_indices, ascending, -1)
     twice = ordered[..., 1:] == ordered[..., :-1]
     if twice.any():
-        raise ValueError(f"index {ordered[..., 1:][twice][0]} was chosen from "
-                         "two partials: their shards overlap, or lack their "
-                         "offsets")
+        raise ValueError(f"index {ordered[..., 1:][twice][0]} is in two "
+                         "partial results: their shards overlap, or were "
+                         "computed without their offsets")
     if first.order == "index":
         chosen = np.take_along_axis(chosen, ascending, -1)
 

@@ -33,8 +33,8 @@ int64_t AxisStride(const Plan& plan) {
   return plan.input.strides[static_cast<size_t>(plan.axis)];
 }
 
-// Returns the typical time of a plan on one thread. The cost is an upper bound,
-// 5 to 15 times as high for most plans.
+// Returns the typical time of a plan on one thread. The cost is an upper bound:
+// 5 to 15 times the real time of most plans. 8 is in between.
 double TypicalNanoseconds(const Plan& plan) {
   return static_cast<double>(RunNanoseconds(plan).value()) / 8;
 }

@@ -32,8 +32,8 @@ struct Probe {
 /// single comparison finds the numbers beyond a bound. The bound is first
 /// moved, past values that no number has, so that all NaNs of one sign are on
 /// the same side of it. For NaNs with the sign bit set, the first comparison is
-/// always wrong, and the second comparison inverts it. For SMALLEST, the result
-/// of the first comparison is inverted too. Tests: unit/probe_test.cc.
+/// always wrong, and the second comparison inverts it. SMALLEST inverts the
+/// result of the first comparison. Tests: unit/probe_test.cc.
 template <class Key, bool kFloat>
 Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});

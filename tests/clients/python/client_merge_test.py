@@ -123,7 +123,7 @@ class Merge(ServerTest):
             merge([part], [0, 3])
         with self.assertRaises(OverflowError):
             merge([part], [2**31 - 2])
-        with self.assertRaisesRegex(ValueError, "index 0 was chosen from two"):
+        with self.assertRaisesRegex(ValueError, "index 0 is in two"):
             merge([part, part])
         answer = self.client.compute_topk(x, Onnx(1), output="values")
         with self.assertRaises(ValueError):
