@@ -126,8 +126,7 @@ def _grpc_target(target: str) -> str:
 
 def _address_error(target: str) -> str:
     """Returns what the target should be, or "" if its addresses and ports are
-    valid. Strict, because gRPC would take a port modulo 65536, and read 0x50
-    as 0."""
+    valid. gRPC itself takes a port modulo 65536, and reads 0x50 as 0."""
     addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target).split(",")
     found = [_ADDRESS.fullmatch(address) for address in addresses]
     hosts = [match[1] for match in found
@@ -325,8 +324,7 @@ class Attempts:
         pause = max(told, self._pause)
         if pause >= self.seconds():
             if told:
-                error.message += (
-                    " (not retried: the delay ends after the deadline)")
+                error.message += " (its retry delay ends after the deadline)"
             raise error
         self._pause = min(4 * self._pause, _LONGEST_PAUSE)
         return pause

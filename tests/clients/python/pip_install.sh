@@ -38,14 +38,11 @@ while [[ "${1:-}" = --* ]]; do
   case "$1" in
     --only) only=$2 && shift ;;
     --oldest-and-newest)
-      mapfile -t pythons < <(supported_pythons | sed -n '1p;$p' | cut -d' ' -f2)
+      mapfile -t pythons < <(supported_pythons | sed -n '1p;$p' |
+        cut -d' ' -f2 | uniq)
       if [ ${#pythons[@]} -eq 0 ]; then
         echo "SKIPPED: no Python of 3.9 or later has venv and ensurepip" >&2
         exit 77
-      fi
-      if [ "${pythons[0]}" = "${pythons[-1]}" ]; then
-        echo "only one Python is here: ${pythons[0]}" >&2
-        pythons=("${pythons[0]}")
       fi
       ;;
     *) exec "$0" --help ;;
