@@ -23,13 +23,14 @@ namespace {
 // Computes messages while later messages are received. Two sequences run
 // concurrently and share only `queue_`:
 //
-// Reading, on pollers, at most one read in flight:
+// Reading, at most one read in flight, begun by a poller or by the consumer:
 //   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
 //   ServiceCall starts the first read. Reading pauses while the queue is full,
 //   and ends with the client's last message, an error, or Interrupt().
 //
 // Computing, by one consumer at a time:
-//   idle -> Proceed() on the thread that called OnRead() or Interrupt()
+//   idle -> Proceed() on the thread that called OnRead() or Interrupt(); after
+//           Interrupt(), it only ends the stream
 //        -> Proceed() on a worker, if a step is too long for the poller
 //        -> idle, once no message is ready,
 //           or SendNext() -> OnWritten() -> SendNext() -> ... -> finished,
@@ -48,6 +49,7 @@ class StreamCall final : public ServiceCall {
     int64_t held_bytes = 0;  // charged until the next one is taken
   };
   using Queue = ReadAheadQueue<Item>;
+  using Clock = std::chrono::steady_clock;
 
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
@@ -80,8 +82,9 @@ class StreamCall final : public ServiceCall {
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
     const auto delay = service_.admission().ReadDelay(admitted());
-    delayed_ = delay && call_.CheckAlive().ok();
-    if (!delayed_) return call_.Read();
+    const bool waits = delay && call_.CheckAlive().ok();
+    read_began_ = waits ? Clock::time_point::max() : Clock::now();
+    if (!waits) return call_.Read();
     alarm_.Set(&call_.loop().queue(),
                std::chrono::system_clock::now() + std::min(*delay, kMaxDelay),
                alarm_tag_.For({call_.shared_from_this(), this}));
@@ -176,7 +179,7 @@ class StreamCall final : public ServiceCall {
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
-    if (drains && delayed_) return;
+    if (drains && Clock::now() - read_began_.load() < kIdle) return;
     if (queue_.Interrupt(status, drains ? kIdle : kIdle * 0).consume) {
       Proceed(Reader::kPoller);
     }
@@ -204,7 +207,9 @@ class StreamCall final : public ServiceCall {
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  std::atomic<bool> delayed_ = false;  // the alarm is set; read by Interrupt()
+  // When the read in flight began, or max() while the alarm is set. Read by
+  // Interrupt().
+  std::atomic<Clock::time_point> read_began_ = Clock::time_point();
   // Used only by the computing sequence, which has one consumer at a time. The
   // reading sequence admits the request before the first message is queued.
   StreamRequest request_;
