@@ -102,10 +102,11 @@ class Client(Connection):
                   timeout: float | None = None, metadata: Metadata = ()
                   ) -> Iterator[tuple[Array, Array]]:
         """Yields the result of topk() for each tensor, in order, over one
-        stream. The tensors may differ in shape and type, but each needs k
-        elements along the axis. Raises the error of the first tensor that
-        fails, after the results of the tensors before it. For a different k for
-        each tensor, or to continue after an error, see compute_topk_many()."""
+        stream. The tensors may differ in shape and type, but each needs at
+        least k elements along the axis. Raises the error of the first tensor
+        that fails, after the results of the tensors before it. For a different
+        k for each tensor, or to continue after an error, see
+        compute_topk_many()."""
         return map(pair_of, self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
              for tensor in tensors), timeout=timeout, metadata=metadata))

@@ -81,8 +81,8 @@ struct Kernels {
 
   /// Divides the elements into groups, and raises `maxima` to the greatest key
   /// of each group. At least r elements have keys >= the r-th greatest of the
-  /// maxima. Ignores a remainder that does not fill a vector. REQUIRES:
-  /// `groups` fills whole vectors of kVectorBytes.
+  /// maxima, unless it is 0. Ignores a remainder that does not fill a vector.
+  /// REQUIRES: `groups` fills whole vectors of kVectorBytes.
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);
 
