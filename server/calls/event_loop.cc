@@ -21,6 +21,9 @@ class BusyTime {
     cpu_ = CpuTime();
   }
 
+  // Returns when Start() was last called.
+  Clock::time_point start() const { return start_; }
+
   std::chrono::nanoseconds Stop() {
     const std::chrono::nanoseconds wall = Clock::now() - start_;
     if (wall < kRefresh) return wall;
@@ -128,8 +131,10 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // After this many events, enqueue the marker and take the oldest event.
-  constexpr uint32_t kTurn = 256;
+  // After at least this many events and this long, enqueue the marker and take
+  // the oldest event.
+  constexpr int kTurnEvents = 256;
+  constexpr std::chrono::milliseconds kTurn{4};
   // While at least this many refused calls wait for their last events, always
   // take the oldest event. Otherwise, a flood of calls that are refused on
   // arrival would overtake all other events forever.
@@ -137,6 +142,8 @@ void EventLoop::Poll() {
   CompletionTag* event = nullptr;
   bool ok = false;
   bool starts_turn = false;
+  int events = 0;  // in this turn
+  Clock::time_point turn_start{};
   void* tag = nullptr;
   BusyTime busy;
   const auto handle = [&] {
@@ -145,19 +152,24 @@ void EventLoop::Poll() {
     event->OnComplete(ok);
     if (on_busy_) on_busy_(busy.Stop());
   };
-  for (uint32_t events = 1;; ++events) {
+  while (true) {
     // An operation started by the handler often finishes immediately (for
     // example, reading a buffered message). DoThenAsyncNext() then returns its
     // event to this thread. This saves a wakeup, but the event overtakes all
     // events in the queue. The marker must not overtake events.
-    starts_turn = starts_turn || is_behind_ || events % kTurn == 0;
+    starts_turn = starts_turn || is_behind_ ||
+                  (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;
     const bool overtakes =
         event != nullptr && event->MayOvertake() && !is_flooded;
     if (is_flooded || (starts_turn && !overtakes) || event == &marker_) {
       handle();
       if (event == &marker_) EndTurn();
-      if (std::exchange(starts_turn, false)) marker_.Enqueue();
+      if (std::exchange(starts_turn, false)) {
+        events = 0;
+        turn_start = busy.start();
+        marker_.Enqueue();
+      }
       if (!queue_->Next(&tag, &ok)) return;
     } else if (queue_->DoThenAsyncNext(
                    handle, &tag, &ok,
