@@ -1,7 +1,8 @@
-"""Measures the calls per second of three Python clients with one topkd: ours,
-Triton's, and a bare grpcio stub that sends prepared bytes and does not decode
-the responses. The clients run alternately in one process, and the median of the
-rounds counts. Before that, their results are compared with NumPy's.
+"""Measures the calls per second of four Python clients with one topkd: ours,
+the generated stub with NumPy, Triton's, and grpcio alone, which sends prepared
+bytes and does not decode the responses. The clients run alternately in one
+process, and the median of the rounds counts. Before that, the results of the
+first three are compared with NumPy's.
 
 usage: PYTHONPATH=tests/support/python build/oip/bin/python \
            tests/bench/python_client.py TOPKD
@@ -28,7 +29,8 @@ import numpy as np  # noqa: E402
 import topk_client  # noqa: E402
 import tritonclient.grpc as triton  # noqa: E402
 from topk_client import Onnx, Request  # noqa: E402
-from topk_client.messages import Call  # noqa: E402
+from topk_client._stubs import tensor_pb2, topk_pb2  # noqa: E402
+from topk_client.messages import Answer, Call  # noqa: E402
 
 K = 10
 MANY = 4000  # requests per stream
@@ -59,7 +61,7 @@ def measure(name, ways, count=1):
     print(f"| {name} | " + " | ".join(
         f"{statistics.median(rates[way]):.{0 if count > 1 else 1}f}"
         if way in rates else "" for way in
-        ("topk_client", "bare", "triton")) + " |", flush=True)
+        ("topk_client", "stub", "triton", "grpcio")) + " |", flush=True)
 
 
 def check(answer, x):
@@ -74,9 +76,23 @@ def triton_call(client, x):
         tensor = triton.InferInput("X", x.shape, "FP32")
         tensor.set_data_from_numpy(x)
         result = client.infer("onnx_topk", [tensor], parameters={"k": K})
-        return topk_client.messages.Answer(
+        return Answer(
             result.as_numpy("values"), result.as_numpy("indices"), "", None)
     return call
+
+
+def stub_request(x):
+    request = topk_pb2.TopKRequest(tensor=tensor_pb2.Tensor(
+        data_type=tensor_pb2.DATA_TYPE_F32, shape=x.shape, data=x.tobytes()))
+    request.spec.dialect = topk_pb2.DIALECT_ONNX
+    request.spec.version = 24
+    request.onnx.k.value = K
+    return request
+
+
+def stub_answer(response):
+    return Answer(np.frombuffer(response.values.data, np.float32),
+                  np.frombuffer(response.indices.data, np.int64), "", None)
 
 
 def consume(results):
@@ -90,28 +106,39 @@ def main():
         "--allow-shared-memory")
     client = topk_client.Client(server.target)
     channel = grpc.insecure_channel(server.target, UNLIMITED)
-    bare = channel.unary_unary("/topk.v1.TopKService/ComputeTopK")
-    bare_many = channel.stream_stream("/topk.v1.TopKService/ComputeTopKMany")
+    service = "/topk.v1.TopKService/"
+    grpcio = channel.unary_unary(service + "ComputeTopK")
+    grpcio_many = channel.stream_stream(service + "ComputeTopKMany")
+    # As the generated code makes them.
+    serialize = topk_pb2.TopKRequest.SerializeToString
+    stub = channel.unary_unary(
+        service + "ComputeTopK", serialize, topk_pb2.TopKResponse.FromString)
+    stub_many = channel.stream_stream(
+        service + "ComputeTopKMany", serialize, topk_pb2.TopKResult.FromString)
     tritons = triton.InferenceServerClient(server.target)
     random = np.random.default_rng(1)
-    print("| calls/s | topk_client | bare stub | tritonclient |\n"
-          "|---|---:|---:|---:|")
+    print("| calls/s | topk_client | generated stub | tritonclient | grpcio "
+          "|\n|---|---:|---:|---:|---:|")
     for name, size in SIZES.items():
         x = random.random(size // 4, np.float32)
         message = Call(Request(x, Onnx(K))).message(1 << 31)
         ways = {
             "topk_client": lambda x=x: client.compute_topk(x, Onnx(K)),
+            "stub": lambda x=x: stub_answer(stub(stub_request(x))),
             "triton": triton_call(tritons, x)}
         for call in ways.values():
             check(call(), x)
-        ways["bare"] = lambda message=message: bare(message)
+        ways["grpcio"] = lambda message=message: grpcio(message)
         measure(name, ways)
     x = random.random(256, np.float32)
     message = Call(Request(x, Onnx(K))).message(1 << 31)
     measure("1 KiB, many on a stream", {
         "topk_client": lambda: consume(client.compute_topk_many(
             Request(x, Onnx(K)) for _ in range(MANY))),
-        "bare": lambda: consume(bare_many(iter([message] * MANY)))}, MANY)
+        "stub": lambda: consume(
+            stub_answer(result.response) for result in stub_many(
+                stub_request(x) for _ in range(MANY))),
+        "grpcio": lambda: consume(grpcio_many(iter([message] * MANY)))}, MANY)
     with topk_client.SharedMemory(4 << 20) as memory:
         shared = memory.array((1 << 20,), np.float32)
         shared[...] = random.random(1 << 20, np.float32)
