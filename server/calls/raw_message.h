@@ -66,9 +66,9 @@ inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
-/// The memory of a parsed message is charged only if it exceeds this many
-/// bytes. Most requests need less.
-inline constexpr int64_t kUnchargedBytes = int64_t{2} << 10;
+/// The memory of a parsed message is charged only if its upper bound exceeds
+/// this many bytes. Most requests need less.
+inline constexpr int64_t kUnchargedBytes = int64_t{4} << 10;
 
 /// Charges memory that parsing is about to allocate. `bytes` is an upper bound.
 /// Called repeatedly for large messages. Parsing stops at the first error.
