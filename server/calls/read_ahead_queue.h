@@ -74,10 +74,9 @@ class ReadAheadQueue {
     if (stopped_ || ended_) return {};
     held_bytes_ += message.held_bytes;
     if (Status s = ChargeHeld(); !s.ok()) return End(std::move(s));
-    received_at_ = std::chrono::steady_clock::now();
     bytes_ += message.bytes;
     total_bytes_ += message.bytes;
-    if (waiting_.empty()) since_ = received_at_;
+    if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
     waiting_.push_back(std::move(message));
     const bool read = BeginRead();
     return {.read = read, .consume = BeginConsuming()};
@@ -89,15 +88,10 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error. Take() still returns the waiting messages.
-  /// No-op if the stream has ended or, with `unless_within` > 0, if there is a
-  /// consumer or the last message arrived less than `unless_within` ago.
-  Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
+  /// No-op if the stream has ended or, with `if_idle`, if there is a consumer.
+  Next Interrupt(Status status, bool if_idle = false) {
     const MutexLock lock(mutex_);
-    if (unless_within.count() > 0 &&
-        (has_consumer_ ||
-         std::chrono::steady_clock::now() - received_at_ < unless_within)) {
-      return {};
-    }
+    if (if_idle && has_consumer_) return {};
     return End(std::move(status));
   }
 
@@ -206,7 +200,6 @@ class ReadAheadQueue {
   std::chrono::steady_clock::time_point since_ TOPK_GUARDED_BY(mutex_);
   bool reading_ TOPK_GUARDED_BY(mutex_) = true;
   bool has_consumer_ TOPK_GUARDED_BY(mutex_) = false;
-  std::chrono::steady_clock::time_point received_at_ TOPK_GUARDED_BY(mutex_);
   bool ended_ TOPK_GUARDED_BY(mutex_) = false;
   Status status_ TOPK_GUARDED_BY(mutex_);  // why the stream ended
   bool stopped_ TOPK_GUARDED_BY(mutex_) = false;
