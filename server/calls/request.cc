@@ -15,7 +15,7 @@ Status TensorRequest::Admit(grpc::ByteBuffer& message,
   if (waits) Compact(message);
   message_.Swap(&message);
   own_bytes_ = own_bytes;
-  return service_.admission().AdmitRequest(
+  return service_.admission.AdmitRequest(
       admitted_, static_cast<int64_t>(message_.Length()),
       own_bytes + SliceMemory(message_), charge_);
 }
@@ -54,8 +54,8 @@ Status TensorRequest::PrepareRead() {
     request.mutable_tensor()->clear_source();
   }
   stats_.computing = true;
-  Result<PreparedRequest> prepared = service_.engine().Prepare(
-      request, stats_.tensor_bytes, read_.data.size());
+  Result<PreparedRequest> prepared =
+      service_.engine.Prepare(request, stats_.tensor_bytes, read_.data.size());
   if (!prepared.ok()) {
     Status status = prepared.status();
     if (shared && status.field == "tensor.data") {
@@ -96,7 +96,7 @@ Status TensorRequest::Run(const Cancellation* cancellation) {
       read_.data = {*shared};
     }
     Result<v1::TopKResponse> computed =
-        service_.engine().Run(*prepared_, read_.data, cancellation);
+        service_.engine.Run(*prepared_, read_.data, cancellation);
     if (!computed.ok()) {
       stats_.RecordStage(Stage::kDecode);
       return codec_->Translate(computed.status());

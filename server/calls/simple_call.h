@@ -32,7 +32,7 @@ class SimpleCall final : public ServiceCall {
   void OnRequest(grpc::ByteBuffer& message) override {
     message_.Swap(&message);
     const auto bytes = static_cast<int64_t>(message_.Length());
-    if (Status s = service_.admission().AdmitRequest(
+    if (Status s = service_.admission.AdmitRequest(
             admitted(), bytes, SliceMemory(message_), charge_);
         !s.ok()) {
       return Refuse(s);

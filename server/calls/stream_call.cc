@@ -70,7 +70,7 @@ class StreamCall final : public ServiceCall {
       Status s = request_.Admit(item.bytes, slices);
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
-    service_.admission().DebitUnchecked(admitted(), item.bytes);
+    service_.admission.DebitUnchecked(admitted(), item.bytes);
     // Many small items may wait, so charge the memory of the item too.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
@@ -82,7 +82,7 @@ class StreamCall final : public ServiceCall {
   // wait is short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
-    const auto delay = service_.admission().ReadDelay(admitted());
+    const auto delay = service_.admission.ReadDelay(admitted());
     const bool waits = delay && call_.CheckAlive().ok();
     active_at_ = waits ? Clock::time_point::max() : Clock::now();
     if (!waits) return call_.Read();
