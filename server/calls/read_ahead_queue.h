@@ -71,7 +71,7 @@ class ReadAheadQueue {
   Next Receive(Message& message) {
     const MutexLock lock(mutex_);
     reading_ = false;
-    if (stopped_ || ended_) return {};
+    if (ended_) return {};
     held_bytes_ += message.held_bytes;
     if (Status s = ChargeHeld(); !s.ok()) return End(std::move(s));
     bytes_ += message.bytes;
@@ -136,17 +136,19 @@ class ReadAheadQueue {
     return Took(true);
   }
 
-  /// Stops reading and taking messages. Returns the waiting messages. Freeing
-  /// them can be slow, because there may be millions.
+  /// Ends the stream and returns the waiting messages. Freeing them can be
+  /// slow, because there may be millions. Only the consumer may call this, and
+  /// it must not take messages afterwards.
   std::deque<Message> Stop() {
     const MutexLock lock(mutex_);
-    stopped_ = true;
+    ended_ = true;
     return std::exchange(waiting_, {});
   }
 
-  bool stopped() {
+  /// Returns whether the stream has ended, although messages may be waiting.
+  bool ended() {
     const MutexLock lock(mutex_);
-    return stopped_;
+    return ended_;
   }
 
  private:
@@ -156,7 +158,7 @@ class ReadAheadQueue {
     return missing == 0 ? Status() : charge_.Add(missing);
   }
   Next End(Status status) TOPK_REQUIRES(mutex_) {
-    if (stopped_ || std::exchange(ended_, true)) return {};
+    if (std::exchange(ended_, true)) return {};
     status_ = std::move(status);
     return {.consume = BeginConsuming()};
   }
@@ -175,8 +177,7 @@ class ReadAheadQueue {
   bool BeginRead() TOPK_REQUIRES(mutex_) {
     const bool enough =
         waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
-    if (reading_ || ended_ || stopped_ ||
-        (enough && total_bytes_ >= least_bytes_)) {
+    if (reading_ || ended_ || (enough && total_bytes_ >= least_bytes_)) {
       return false;
     }
     reading_ = true;
@@ -202,7 +203,6 @@ class ReadAheadQueue {
   bool has_consumer_ TOPK_GUARDED_BY(mutex_) = false;
   bool ended_ TOPK_GUARDED_BY(mutex_) = false;
   Status status_ TOPK_GUARDED_BY(mutex_);  // why the stream ended
-  bool stopped_ TOPK_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace topk

@@ -92,7 +92,7 @@ class StreamCall final : public ServiceCall {
   }
 
   void OnAlarm(bool) {
-    if (!queue_.stopped()) ReadWithinRate();
+    if (!queue_.ended()) ReadWithinRate();
   }
 
   // Consumes messages: runs the steps that fit this thread's budget, and leaves

@@ -191,8 +191,8 @@ TEST(ReadAheadQueue, StopsReadingAndWorkingWhenStopped) {
   const Queue::Next next = Receive(queue, 2, 1);
   EXPECT_FALSE(next.read);
   EXPECT_FALSE(next.consume);
-  std::vector<Message> taken;
-  EXPECT_FALSE(queue.Take(taken).consume);
+  EXPECT_FALSE(queue.ReceiveEnd().consume);
+  EXPECT_FALSE(queue.Interrupt({}).consume);
 }
 
 }  // namespace
