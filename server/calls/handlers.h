@@ -42,8 +42,8 @@ class Codec {
     return {};
   }
 
-  /// Translates an engine error into the protocol's terms. REQUIRES: Read()
-  /// returned OK.
+  /// Translates an engine error, if any, into the protocol's terms. REQUIRES:
+  /// Read() returned OK.
   virtual Status Translate(Status status) const { return status; }
 
   /// Updates the protocol's metrics when a request ends.

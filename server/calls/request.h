@@ -83,8 +83,8 @@ class TensorRequest {
   void ReleaseMessage();
 
  private:
-  StepStatus ReadAndPrepare(Reader reader);
   Status PrepareRead();
+  Status Compute(const Cancellation* cancellation);
 
   TopKService& service_;
   AdmittedCall& admitted_;
