@@ -337,9 +337,11 @@ bool HasData(const v1::TopKRequest& request) {
 }
 bool HasData(const v1::TopKRequestChunk& chunk) { return chunk.has_data(); }
 
+}  // namespace
+
 template <class Message>
-StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
-                const ChargeParsed& charge, RawMessage<Message>& to) {
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge, RawMessage<Message>& to) {
   to.data.clear();
   Scanner scanner(bytes, reader, charge, {&to.data, 1});
   const StepStatus status = scanner.Read(to.message);
@@ -348,19 +350,12 @@ StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
   return status;
 }
 
-}  // namespace
-
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge,
-                   RawMessage<v1::TopKRequest>& to) {
-  return Read(bytes, reader, charge, to);
-}
-
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge,
-                   RawMessage<v1::TopKRequestChunk>& to) {
-  return Read(bytes, reader, charge, to);
-}
+template StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                            const ChargeParsed& charge,
+                            RawMessage<v1::TopKRequest>& to);
+template StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                            const ChargeParsed& charge,
+                            RawMessage<v1::TopKRequestChunk>& to);
 
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawInfer& to) {

@@ -80,11 +80,9 @@ using ChargeParsed = std::function<Status(Size bytes)>;
 /// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if the
 /// message without its tensor data exceeds kMaxParsedBytes. `bytes` is not
 /// modified and must outlive `to`.
+template <class Message>  // v1::TopKRequest or v1::TopKRequestChunk
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge, RawMessage<v1::TopKRequest>& to);
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge,
-                   RawMessage<v1::TopKRequestChunk>& to);
+                   const ChargeParsed& charge, RawMessage<Message>& to);
 
 /// Reads a request of the Open Inference Protocol. Also returns
 /// RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
