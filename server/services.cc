@@ -80,8 +80,14 @@ Services::Services(const ServerConfig& config,
                  {config.security.client_requests_per_second,
                   config.security.client_bytes_per_second}),
       health_state_(ServiceNames()),
-      topk_(engine_, metrics_, access_log_, spans, shared_objects_.get(),
-            admission_, config.max_message_bytes, threads_),
+      topk_{engine_,
+            metrics_,
+            access_log_,
+            spans,
+            shared_objects_.get(),
+            admission_,
+            config.max_message_bytes,
+            threads_},
       oip_(topk_, health_state_),
       health_(health_state_, DefaultMaxCalls(MemoryLimit())),
       router_(rpc_metrics_, &authenticator) {
@@ -120,7 +126,7 @@ void Services::AddMetrics() {
                     [this] { return admission_.in_flight().limits().bytes; });
   registry.AddGauge("topk_queue_depth",
                     "Number of jobs queued or running on workers",
-                    [this] { return topk_.work().jobs(); });
+                    [this] { return topk_.work.jobs(); });
   registry.AddCounter(
       "topk_log_dropped_total",
       "Log lines dropped because they were not written fast enough",

@@ -54,11 +54,10 @@ class Services {
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
   AdmissionController& admission() { return admission_; }
   HealthState& health_state() { return health_state_; }
-  OpenCalls& open_calls() { return topk_.open_calls(); }
+  OpenCalls& open_calls() { return topk_.open_calls; }
 
   Activity activity() {
-    return {topk_.open_calls().count(), topk_.open_calls().arrived(),
-            topk_.bytes()};
+    return {topk_.open_calls.count(), topk_.open_calls.arrived(), topk_.bytes};
   }
 
  private:

@@ -66,20 +66,20 @@ EventLoop::~EventLoop() {
   empty_queue_.Next(&tag, &ok);
 }
 
-void EventLoop::Marker::Enqueue() {
-  if (is_queued_.exchange(true)) return;
-  user_ = loop_.AddUser();
-  if (user_.use_count() == 0) return;  // the loop is being destroyed
-  enqueued_ = Clock::now();
-  awaited_ = loop_.awaited_.load();
-  alarm_.Set(loop_.queue_.get(), std::chrono::system_clock::time_point(),
-             Tag());
+void EventLoop::EnqueueMarker() {
+  if (is_marked_.exchange(true)) return;
+  marker_user_ = AddUser();
+  if (marker_user_.use_count() == 0) return;  // the loop is being destroyed
+  marked_at_ = Clock::now();
+  awaited_at_mark_ = awaited_.load();
+  marker_alarm_.Set(queue_.get(), std::chrono::system_clock::time_point(),
+                    Tag());
 }
 
-void EventLoop::Marker::OnComplete(bool) {
-  loop_.is_behind_ = Clock::now() - enqueued_ > kMaxLag;
-  const WaitGroup::Member user = std::move(user_);
-  is_queued_ = false;
+void EventLoop::OnComplete(bool) {
+  is_behind_ = Clock::now() - marked_at_ > kMaxLag;
+  const WaitGroup::Member user = std::move(marker_user_);
+  is_marked_ = false;
 }
 
 bool EventLoop::AwaitCall() {
@@ -98,8 +98,8 @@ void EventLoop::EndTurn() {
   // If every Call object that was waiting when the turn began has been used,
   // more calls may be queued inside gRPC, where they count against no limit.
   // Let them arrive before reading more from the connections.
-  const int64_t awaited = marker_.awaited();  // 0 if the loop serves no calls
-  if (awaited > 0 && arrived_ >= awaited) return marker_.Enqueue();
+  const int64_t awaited = awaited_at_mark_;  // 0 if the loop serves no calls
+  if (awaited > 0 && arrived_ >= awaited) return EnqueueMarker();
   PollConnections();
   const MutexLock lock(mutex_);
   ++turns_;
@@ -110,7 +110,7 @@ bool EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
   const auto end = Clock::now() + longest;
   const MutexLock lock(mutex_);
   const uint64_t before = turns_;
-  marker_.Enqueue();  // after reading turns_, because this turn may end at once
+  EnqueueMarker();  // after reading turns_, because this turn may end at once
   while (turns_ == before && Clock::now() < end) {
     turn_ended_.wait_until(mutex_, end);
   }
@@ -162,13 +162,13 @@ void EventLoop::Poll() {
     const bool is_flooded = refused_ >= kMaxRefused;
     const bool overtakes =
         event != nullptr && event->MayOvertake() && !is_flooded;
-    if (is_flooded || (starts_turn && !overtakes) || event == &marker_) {
+    if (is_flooded || (starts_turn && !overtakes) || event == this) {
       handle();
-      if (event == &marker_) EndTurn();
+      if (event == this) EndTurn();
       if (std::exchange(starts_turn, false)) {
         events = 0;
         turn_start = busy.start();
-        marker_.Enqueue();
+        EnqueueMarker();
       }
       if (!queue_->Next(&tag, &ok)) return;
     } else if (queue_->DoThenAsyncNext(

@@ -74,7 +74,10 @@ class OwningTag final : public CompletionTag {
 
 /// Polls the completion queue and calls the tag of each finished operation. The
 /// number of polling threads does not grow with connections or calls.
-class EventLoop {
+///
+/// The loop itself is the tag of an event, the marker, that passes through the
+/// queue to mark the end of a turn and to measure how long events wait.
+class EventLoop final : private CompletionTag {
  public:
   /// Receives the time that a poller spent on one event.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
@@ -117,29 +120,11 @@ class EventLoop {
  private:
   static constexpr std::chrono::milliseconds kMaxLag{5};
 
-  // An event that passes through the queue to mark the end of a turn and to
-  // measure how long events wait.
-  class Marker final : public CompletionTag {
-   public:
-    explicit Marker(EventLoop& loop) : loop_(loop) {}
-    // Puts the marker at the end of the queue unless it is already there.
-    void Enqueue();
-    void OnComplete(bool ok) override;
-    // Returns how many Call objects had started to wait before Enqueue().
-    int64_t awaited() const { return awaited_; }
-
-   private:
-    EventLoop& loop_;
-    // The poller that sets this flag has exclusive use of the members below.
-    std::atomic<bool> is_queued_ = false;
-    std::chrono::steady_clock::time_point enqueued_;
-    std::atomic<int64_t> awaited_ = 0;
-    WaitGroup::Member user_;  // delays the shutdown of the queue
-    grpc::Alarm alarm_;
-  };
-
   void Poll();
   void PollConnections();
+  // Puts the marker at the end of the queue unless it is already there.
+  void EnqueueMarker();
+  void OnComplete(bool ok) override;
   // Called when the marker has left the queue, which means that all events
   // queued before it have been handled.
   void EndTurn();
@@ -154,7 +139,12 @@ class EventLoop {
   std::atomic<int64_t> arrived_ = 0;
   // The number of refused calls that wait for their last events.
   std::atomic<int64_t> refused_ = 0;
-  Marker marker_{*this};
+  // The poller that sets this flag has exclusive use of the members below.
+  std::atomic<bool> is_marked_ = false;
+  std::chrono::steady_clock::time_point marked_at_;
+  std::atomic<int64_t> awaited_at_mark_ = 0;  // awaited_ when it was enqueued
+  WaitGroup::Member marker_user_;  // delays the shutdown of the queue
+  grpc::Alarm marker_alarm_;
   Mutex mutex_;
   std::condition_variable_any turn_ended_;
   uint64_t turns_ TOPK_GUARDED_BY(mutex_) = 0;

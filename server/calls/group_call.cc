@@ -69,7 +69,7 @@ class GroupCall final : public ServiceCall {
     const auto now = RequestStats::Clock::now();
     // Compacting every message would make small requests 10 % slower.
     const bool waits =
-        (service_.admission().in_flight().bytes() > kUncompactedBytes ||
+        (service_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
         (queue_.WillWait() || call_.loop().IsBehind());
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);

@@ -25,8 +25,10 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     return Status{Code::kInternal, "START", "",
                   "gRPC could not start the server"};
   }
-  std::unique_ptr<GrpcServer> server(
-      new GrpcServer(std::move(acceptor), std::move(grpc), std::move(loop)));
+  std::unique_ptr<GrpcServer> server(new GrpcServer);
+  server->grpc_ = std::move(grpc);
+  server->acceptor_ = std::move(acceptor);
+  server->loop_ = std::move(loop);
   if (!server->acceptor_->CanAccept()) {
     return Status{Code::kResourceExhausted, "START", "",
                   StrCat("the limit of ", DescriptorLimit(),
@@ -40,13 +42,6 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
       [&loop = *server->loop_] { loop.WaitForTurn(kLongestPace); });
   return server;
 }
-
-GrpcServer::GrpcServer(std::unique_ptr<Acceptor> acceptor,
-                       std::unique_ptr<grpc::Server> grpc,
-                       std::unique_ptr<EventLoop> loop)
-    : grpc_(std::move(grpc)),
-      acceptor_(std::move(acceptor)),
-      loop_(std::move(loop)) {}
 
 GrpcServer::~GrpcServer() {
   StopAccepting();

@@ -52,9 +52,7 @@ class GrpcServer {
   void DisconnectAll() { acceptor_->DisconnectAll(); }
 
  private:
-  GrpcServer(std::unique_ptr<Acceptor> acceptor,
-             std::unique_ptr<grpc::Server> grpc,
-             std::unique_ptr<EventLoop> loop);
+  GrpcServer() = default;
 
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<Acceptor> acceptor_;

@@ -1,15 +1,56 @@
-// Handlers of the compute methods.
+// The handlers of the compute methods, and the interface to their protocols.
 #pragma once
+
+#include <grpcpp/support/byte_buffer.h>
 
 #include <functional>
 #include <memory>
 
+#include "core/base/status.h"
 #include "server/calls/call.h"
-#include "server/calls/codec.h"
+#include "server/calls/raw_message.h"
+#include "server/telemetry/request_stats.h"
+#include "topk/v1/topk.pb.h"
 
 namespace topk {
 
-class TopKService;
+struct TopKService;
+
+/// Converts between TopK messages and the wire format of a protocol: parses one
+/// request and serializes its response. All other code is shared by the
+/// protocols; see request.h.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+
+  /// Parses `message`, which must outlive `to`. Returns the result of
+  /// ReadRaw(), or a protocol error. After an error, `to` holds the fields that
+  /// Record() and WriteError() report, if they could be parsed.
+  virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,
+                          const ChargeParsed& charge,
+                          RawMessage<v1::TopKRequest>& to) = 0;
+
+  /// Returns the serialized response.
+  virtual grpc::ByteBuffer Write(
+      std::shared_ptr<v1::TopKResponse> response) = 0;
+
+  /// Returns the serialized error. Used by methods whose stream continues after
+  /// an error.
+  virtual grpc::ByteBuffer WriteError(const Status& status,
+                                      const v1::TopKRequest& request) {
+    (void)status, (void)request;
+    return {};
+  }
+
+  /// Translates an engine error, if any, into the protocol's terms. REQUIRES:
+  /// Read() returned OK.
+  virtual Status Translate(Status status) const { return status; }
+
+  /// Updates the protocol's metrics when a request ends.
+  virtual void Record(const RequestStats& stats, bool ok) {
+    (void)stats, (void)ok;
+  }
+};
 
 /// Returns the codec for one request.
 using MakeCodec = std::function<std::unique_ptr<Codec>()>;

@@ -7,10 +7,8 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
-#include <initializer_list>
-#include <limits>
-#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/text.h"
@@ -19,7 +17,6 @@
 namespace topk {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using Parts = std::vector<std::span<const std::byte>>;
@@ -27,110 +24,48 @@ using Parts = std::vector<std::span<const std::byte>>;
 // Maximum number of slices that a poller visits. Each takes up to 10 ns.
 constexpr int64_t kMaxPollerSlices = 4096;
 // Maximum memory of a message that a poller parses. This bounds the parsing
-// time: an empty nested message of two bytes takes 200 ns and 200 bytes of
-// memory.
-constexpr int64_t kMaxPollerMemory = int64_t{96} << 10;
+// time: an empty nested message of two bytes takes 200 ns.
+constexpr int64_t kMaxPollerMemory = int64_t{192} << 10;
 // A worker charges memory in steps of about this many bytes.
-constexpr int kChargeStep = 64 << 10;
+constexpr int64_t kChargeStep = int64_t{64} << 10;
+
+// Upper bounds on the memory of each occurrence of a field, in any message: a
+// string without its characters, an array without its elements, and an empty
+// message or map entry.
+constexpr int64_t kTextMemory = 112;
+constexpr int64_t kArrayMemory = 48;
+constexpr int64_t kMessageMemory = 384;
 // Upper bound on the memory of a growing array, divided by its content. The
 // capacity takes 2, because it doubles. The outgrown arrays, which an arena
 // keeps, take 2. Another copy of typed contents takes 1.
 constexpr int64_t kArrayGrowth = 5;
 
-enum class FieldKind : uint8_t {
-  kUnknown,  // dropped
-  kNumber,   // copied; packed or unpacked
-  kText,     // copied
-  kMessage,  // scanned recursively
-  kData,     // not copied; only its position is recorded
-};
-
-struct Fields;
-
-struct Field {
-  FieldKind kind = FieldKind::kUnknown;
-  WireFormatLite::WireType wire_type = {};
-  bool repeated = false;
-  bool typed = false;  // packed elements count against kMaxTypedBytes
-  // Upper bound on the memory of each occurrence of the field, or of each
-  // element if the field is a repeated number. Excludes the characters of a
-  // text field and the fields of a message.
-  int64_t memory = 0;
-  std::unique_ptr<Fields> fields = nullptr;  // set if kMessage
-};
-
-// The fields of a message type. REQUIRES: the type is not recursive.
-struct Fields {
-  Fields() = default;
-  // `data` lists the paths of the fields that hold the tensor data.
-  explicit Fields(const Descriptor& type,
-                  std::initializer_list<std::initializer_list<int>> data = {});
-
-  const Field& Find(uint32_t number) const {
-    static const Field unknown;
-    return number < by_number.size() ? by_number[number] : unknown;
-  }
-
-  std::vector<Field> by_number;
-  int64_t memory = 0;  // of an empty message of this type
-};
-
-Field Describe(const FieldDescriptor& from) {
-  constexpr int64_t kElement = kArrayGrowth * sizeof(void*) + 8;
-  Field field;
-  field.repeated = from.is_repeated();
-  field.memory = field.repeated ? kElement : 0;
-  field.wire_type = WireFormatLite::WireTypeForFieldType(
-      static_cast<WireFormatLite::FieldType>(from.type()));
-  if (const Descriptor* type = from.message_type()) {
-    field.kind = FieldKind::kMessage;
-    field.fields = std::make_unique<Fields>(*type);
-    field.memory += field.fields->memory;
-  } else if (from.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    constexpr int64_t kString = 64;
-    field.kind = FieldKind::kText;
-    field.memory += kString;
-  } else {
-    const auto number = from.cpp_type();
-    const bool has_8_bytes = number == FieldDescriptor::CPPTYPE_INT64 ||
-                             number == FieldDescriptor::CPPTYPE_UINT64 ||
-                             number == FieldDescriptor::CPPTYPE_DOUBLE;
-    field.kind = FieldKind::kNumber;
-    field.memory = field.repeated ? kArrayGrowth * (has_8_bytes ? 8 : 4) : 0;
-    field.typed =
-        from.containing_type() == inference::InferTensorContents::descriptor();
-  }
-  return field;
+// Returns whether a field holds tensor data, which is not copied. `parent` is
+// the field of the message that contains the field, or null if that message is
+// the whole message. The data of K and typed contents are not tensor data.
+bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
+  return field.type() == FieldDescriptor::TYPE_BYTES &&
+         (parent == nullptr ||
+          parent->containing_type() == v1::TopKRequest::descriptor());
 }
 
-Fields::Fields(const Descriptor& type,
-               std::initializer_list<std::initializer_list<int>> data) {
-  constexpr int64_t kAllocation = 16;
-  constexpr int64_t kFirstElements = 48;
-  constexpr int64_t kMapEntry = 192;  // with its key and share of the table
-  const bool entry = type.options().map_entry();
-  memory = kAllocation +
-           (entry ? kMapEntry
-                  : static_cast<int64_t>(
-                        google::protobuf::MessageFactory::generated_factory()
-                            ->GetPrototype(&type)
-                            ->SpaceUsedLong()));
-  for (int i = 0; i < type.field_count(); ++i) {
-    const auto number = static_cast<size_t>(type.field(i)->number());
-    if (by_number.size() <= number) by_number.resize(number + 1);
-    Field& field = by_number[number] = Describe(*type.field(i));
-    if (field.repeated && field.kind == FieldKind::kNumber)
-      memory += kFirstElements;
-    if (entry) memory += field.memory;  // allocated even if not sent
+WireFormatLite::WireType WireTypeOf(const FieldDescriptor& field) {
+  return WireFormatLite::WireTypeForFieldType(
+      static_cast<WireFormatLite::FieldType>(field.type()));
+}
+
+// Returns an upper bound on the memory of the numbers of a packed field.
+int64_t NumbersMemory(const FieldDescriptor& field, std::string_view packed) {
+  const auto bytes = static_cast<int64_t>(packed.size());
+  if (WireTypeOf(field) != WireFormatLite::WIRETYPE_VARINT) {
+    return kArrayMemory + kArrayGrowth * bytes;
   }
-  for (const auto& path : data) {
-    Fields* fields = this;
-    for (const int number : path) {
-      Field& field = fields->by_number[static_cast<size_t>(number)];
-      if (field.kind == FieldKind::kText) field.kind = FieldKind::kData;
-      fields = field.fields.get();
-    }
-  }
+  const auto type = field.cpp_type();
+  const bool has_8_bytes = type == FieldDescriptor::CPPTYPE_INT64 ||
+                           type == FieldDescriptor::CPPTYPE_UINT64;
+  const auto ends_number = [](char c) { return (c & 0x80) == 0; };
+  return kArrayMemory + kArrayGrowth * (has_8_bytes ? 8 : 4) *
+                            std::ranges::count_if(packed, ends_number);
 }
 
 // Iterates over a buffer's slices.
@@ -183,11 +118,11 @@ class Scanner {
   }
 
   // Parses the message into `to`. After an error, `to` is empty.
-  StepStatus Read(const Fields& fields, google::protobuf::Message& to) {
+  StepStatus Read(google::protobuf::Message& to) {
     to.Clear();
     if (!slices_.status().ok()) return MalformedMessage();
     if (poller_ && slices_.count() > kMaxPollerSlices) return kNeedsWorker;
-    if (!Scan(fields) || (Uncharged() > kUnchargedBytes && !Charge())) {
+    if (!Scan(to.GetDescriptor(), nullptr) || !ChargeAbove(kUnchargedBytes)) {
       return failure_.has_value() ? *failure_ : MalformedMessage();
     }
     if (to.ParseFromString(kept_)) return Status();
@@ -204,26 +139,34 @@ class Scanner {
   static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
 
-  // Scans the fields of a message, or of the group that `end_tag` ends.
-  bool Scan(const Fields& fields, uint32_t end_tag = 0) {
+  // Scans the fields of a message, or of the group that `end_tag` ends. `type`
+  // is null for a group, whose fields are all unknown. For `parent`, see
+  // IsData().
+  bool Scan(const google::protobuf::Descriptor* type,
+            const FieldDescriptor* parent, uint32_t end_tag = 0) {
     while (true) {
       const int begin = input_.CurrentPosition();
       const uint32_t tag = input_.ReadTag();
       if (input_.CurrentPosition() - begin > kMaxVarint32) return false;
       if (tag == end_tag) return tag != 0 || input_.ConsumedEntireMessage();
-      if (tag >> 3 == 0 || !ScanField(fields.Find(tag >> 3), tag) || !Fits(0) ||
-          !ChargeStep()) {
-        return false;
-      }
+      const auto number = static_cast<int>(tag >> 3);
+      if (number == 0) return false;
+      const FieldDescriptor* field =
+          type == nullptr ? nullptr : type->FindFieldByNumber(number);
+      if (!ScanField(field, parent, tag) || !Fits(0)) return false;
+      // A poller may leave the message to a worker, so it charges at the end.
+      if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
 
-  bool ScanField(const Field& field, uint32_t tag) {
+  // `field` is null if it is unknown.
+  bool ScanField(const FieldDescriptor* field, const FieldDescriptor* parent,
+                 uint32_t tag) {
     const auto type = WireFormatLite::GetTagWireType(tag);
     if (type == WireFormatLite::WIRETYPE_START_GROUP) return SkipGroup(tag);
     if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
-      return field.kind == FieldKind::kNumber && field.wire_type == type
-                 ? KeepNumber(field, tag)
+      return field != nullptr && WireTypeOf(*field) == type
+                 ? KeepNumber(*field, tag)
                  : WireFormatLite::SkipField(&input_, tag);
     }
     const int begin = input_.CurrentPosition();
@@ -233,37 +176,37 @@ class Scanner {
     // BytesUntilLimit() is -1 at the top level of a message of INT_MAX bytes.
     const int left = input_.BytesUntilLimit();
     if (size_bytes > kMaxVarint32 || (left >= 0 && size > left)) return false;
-    switch (field.kind) {
-      case FieldKind::kMessage:
-        return ScanMessage(field, tag, size, size_bytes);
-      case FieldKind::kData:
-        if (!field.repeated) KeepTagAndSize(tag, 0);
-        return RecordData(field, size);
-      case FieldKind::kText:
-        memory_ += field.memory + 2 * int64_t{size};
+    if (field != nullptr) {
+      if (field->message_type() != nullptr) {
+        return ScanMessage(*field, tag, size, size_bytes);
+      }
+      if (IsData(*field, parent)) {
+        if (!field->is_repeated()) KeepTagAndSize(tag, 0);
+        return RecordData(*field, size);
+      }
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        memory_ += kTextMemory + 2 * int64_t{size};
         KeepTagAndSize(tag, size);
         return Fits(size) && Keep(size);
-      case FieldKind::kNumber:
-        if (field.repeated) return ScanPacked(field, tag, size);
-        break;
-      case FieldKind::kUnknown:
-        break;
+      }
+      if (field->is_packable()) return ScanPacked(*field, tag, size);
     }
     return Fits(size) && input_.Skip(size);
   }
 
   bool SkipGroup(uint32_t tag) {
-    static const Fields no_fields;
     const uint32_t end_tag = WireFormatLite::MakeTag(
         static_cast<int>(tag >> 3), WireFormatLite::WIRETYPE_END_GROUP);
-    return ++depth_ <= kMaxDepth && Scan(no_fields, end_tag) && depth_-- > 0;
+    return ++depth_ <= kMaxDepth && Scan(nullptr, nullptr, end_tag) &&
+           depth_-- > 0;
   }
 
-  bool KeepNumber(const Field& field, uint32_t tag) {
-    memory_ += field.memory;
+  bool KeepNumber(const FieldDescriptor& field, uint32_t tag) {
+    if (field.is_repeated()) memory_ += kArrayMemory + kArrayGrowth * 8;
     AppendVarint(tag, kept_);
-    if (field.wire_type == WireFormatLite::WIRETYPE_FIXED64) return Keep(8);
-    if (field.wire_type == WireFormatLite::WIRETYPE_FIXED32) return Keep(4);
+    const auto type = WireTypeOf(field);
+    if (type == WireFormatLite::WIRETYPE_FIXED64) return Keep(8);
+    if (type == WireFormatLite::WIRETYPE_FIXED32) return Keep(4);
     uint64_t value = 0;
     if (!input_.ReadVarint64(&value)) return false;
     AppendVarint(value, kept_);
@@ -276,13 +219,16 @@ class Scanner {
   }
 
   // `size_bytes` is the length of `size` as a varint.
-  bool ScanMessage(const Field& field, uint32_t tag, int size, int size_bytes) {
-    memory_ += field.memory;
+  bool ScanMessage(const FieldDescriptor& field, uint32_t tag, int size,
+                   int size_bytes) {
+    memory_ += kMessageMemory;
     AppendVarint(tag, kept_);
     kept_.append(static_cast<size_t>(size_bytes), '\0');
     const size_t begin = kept_.size();
     const auto outer = input_.PushLimit(size);
-    if (++depth_ > kMaxDepth || !Scan(*field.fields)) return false;
+    if (++depth_ > kMaxDepth || !Scan(field.message_type(), &field)) {
+      return false;
+    }
     --depth_;
     input_.PopLimit(outer);
     // Scan() kept at most `size` bytes. Encode the number of kept bytes as a
@@ -295,22 +241,33 @@ class Scanner {
     return true;
   }
 
-  bool RecordData(const Field& field, int size) {
+  bool RecordData(const FieldDescriptor& field, int size) {
     Parts* parts = &data_.front();
-    if (field.repeated) {
+    if (field.is_repeated()) {
       parts = data_count_ < data_.size() ? &data_[data_count_] : nullptr;
     } else {
       parts->clear();
     }
     ++data_count_;
     exempt_ += size;
-    return Take(size, [parts](std::span<const std::byte> part) {
-      if (parts != nullptr) parts->push_back(part);
-    });
+    while (size > 0) {
+      const void* slice = nullptr;
+      int part = 0;
+      if (!input_.GetDirectBufferPointer(&slice, &part)) return false;
+      part = std::min(part, size);
+      if (parts != nullptr) {
+        parts->push_back(std::span(static_cast<const std::byte*>(slice),
+                                   static_cast<size_t>(part)));
+      }
+      size -= part;
+      if (!input_.Skip(part)) return false;
+    }
+    return true;
   }
 
-  bool ScanPacked(const Field& field, uint32_t tag, int size) {
-    if (field.typed) {
+  bool ScanPacked(const FieldDescriptor& field, uint32_t tag, int size) {
+    if (field.containing_type() ==
+        inference::InferTensorContents::descriptor()) {
       exempt_ += size;
       typed_bytes_ += size;
       if (poller_ && typed_bytes_ > kMaxPollerBytes) return Fail(kNeedsWorker);
@@ -319,47 +276,18 @@ class Scanner {
       return false;
     }
     KeepTagAndSize(tag, size);
-    const bool is_varint = field.wire_type == WireFormatLite::WIRETYPE_VARINT;
-    return Keep(size, [&](std::span<const std::byte> part) {
-      const auto ends_number = [](std::byte byte) {
-        return byte < std::byte{0x80};
-      };
-      memory_ += is_varint
-                     ? field.memory * std::ranges::count_if(part, ends_number)
-                     : kArrayGrowth * static_cast<int64_t>(part.size());
-    });
-  }
-
-  // Consumes `size` bytes. Calls sink(part) for each contiguous part.
-  template <class Sink>
-  bool Take(int size, const Sink& sink,
-            int max_part = std::numeric_limits<int>::max()) {
-    while (size > 0) {
-      const void* data = nullptr;
-      int part = 0;
-      if (!input_.GetDirectBufferPointer(&data, &part)) return false;
-      part = std::min({part, size, max_part});
-      sink(std::span(static_cast<const std::byte*>(data),
-                     static_cast<size_t>(part)));
-      size -= part;
-      if (!input_.Skip(part) || !ChargeStep()) return false;
-    }
+    const size_t begin = kept_.size();
+    if (!Keep(size)) return false;
+    memory_ += NumbersMemory(field, std::string_view(kept_).substr(begin));
     return true;
   }
 
-  // Like Take(), but also keeps the bytes.
-  template <class Sink>
-  bool Keep(int size, const Sink& sink) {
-    return Take(
-        size,
-        [&](std::span<const std::byte> part) {
-          sink(part);
-          kept_.append(reinterpret_cast<const char*>(part.data()), part.size());
-        },
-        kChargeStep);
-  }
+  // Copies the next bytes to kept_.
   bool Keep(int size) {
-    return Keep(size, [](std::span<const std::byte>) {});
+    if (size > kChargeStep && !ChargeAbove(kChargeStep, size)) return false;
+    const size_t begin = kept_.size();
+    kept_.resize(begin + static_cast<size_t>(size));
+    return input_.ReadRaw(&kept_[begin], size);
   }
 
   // Returns whether `size` more bytes are within the limit on parsed bytes.
@@ -377,21 +305,15 @@ class Scanner {
     return false;
   }
 
-  // Returns the memory that is not charged yet. The capacity of kept_ may be
-  // twice its size, and its earlier buffers may use as much again.
-  int64_t Uncharged() const {
-    return memory_ + 4 * static_cast<int64_t>(kept_.size()) - charged_;
-  }
-
-  // A poller may leave the message to a worker, so it charges only at the end.
-  bool ChargeStep() {
-    return poller_ || Uncharged() <= kChargeStep || Charge();
-  }
-
-  bool Charge() {
-    const int64_t more = Uncharged();
-    charged_ += more;
-    Status status = charge_(more);
+  // If more than `most` bytes are not charged yet, charges them. They include
+  // kept_ with `size` more bytes. The capacity of kept_ may be twice its size,
+  // and its earlier buffers may use as much again.
+  bool ChargeAbove(int64_t most, int size = 0) {
+    const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
+    const int64_t uncharged = memory_ + 4 * kept - charged_;
+    if (uncharged <= most) return true;
+    charged_ += uncharged;
+    Status status = charge_(uncharged);
     return status.ok() || Fail(std::move(status));
   }
 
@@ -415,49 +337,31 @@ bool HasData(const v1::TopKRequest& request) {
 }
 bool HasData(const v1::TopKRequestChunk& chunk) { return chunk.has_data(); }
 
+}  // namespace
+
 template <class Message>
-StepStatus Read(grpc::ByteBuffer& bytes, Reader reader,
-                const ChargeParsed& charge, const Fields& fields,
-                RawMessage<Message>& to) {
+StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                   const ChargeParsed& charge, RawMessage<Message>& to) {
   to.data.clear();
   Scanner scanner(bytes, reader, charge, {&to.data, 1});
-  const StepStatus status = scanner.Read(fields, to.message);
+  const StepStatus status = scanner.Read(to.message);
   // Drop the data if a later member of the oneof replaced it or parsing failed.
   if (!HasData(to.message)) to.data.clear();
   return status;
 }
 
-}  // namespace
-
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge,
-                   RawMessage<v1::TopKRequest>& to) {
-  static const Fields fields(
-      *v1::TopKRequest::descriptor(),
-      {{v1::TopKRequest::kTensorFieldNumber, v1::Tensor::kDataFieldNumber}});
-  return Read(bytes, reader, charge, fields, to);
-}
-
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge,
-                   RawMessage<v1::TopKRequestChunk>& to) {
-  static const Fields fields(
-      *v1::TopKRequestChunk::descriptor(),
-      {{v1::TopKRequestChunk::kDataFieldNumber},
-       {v1::TopKRequestChunk::kHeaderFieldNumber,
-        v1::TopKRequest::kTensorFieldNumber, v1::Tensor::kDataFieldNumber}});
-  return Read(bytes, reader, charge, fields, to);
-}
+template StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                            const ChargeParsed& charge,
+                            RawMessage<v1::TopKRequest>& to);
+template StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
+                            const ChargeParsed& charge,
+                            RawMessage<v1::TopKRequestChunk>& to);
 
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawInfer& to) {
-  using inference::ModelInferRequest;
-  static const Fields fields(
-      *ModelInferRequest::descriptor(),
-      {{ModelInferRequest::kRawInputContentsFieldNumber}});
   for (Parts& parts : to.contents) parts.clear();
   Scanner scanner(bytes, reader, charge, to.contents);
-  const StepStatus status = scanner.Read(fields, to.message);
+  const StepStatus status = scanner.Read(to.message);
   to.content_count = scanner.data_count();
   return status;
 }

@@ -66,9 +66,9 @@ inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
-/// The memory of a parsed message is charged only if it exceeds this many
-/// bytes. Most requests need less.
-inline constexpr int64_t kUnchargedBytes = int64_t{2} << 10;
+/// The memory of a parsed message is charged only if its upper bound exceeds
+/// this many bytes. Most requests need less.
+inline constexpr int64_t kUnchargedBytes = int64_t{4} << 10;
 
 /// Charges memory that parsing is about to allocate. `bytes` is an upper bound.
 /// Called repeatedly for large messages. Parsing stops at the first error.
@@ -80,11 +80,9 @@ using ChargeParsed = std::function<Status(Size bytes)>;
 /// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if the
 /// message without its tensor data exceeds kMaxParsedBytes. `bytes` is not
 /// modified and must outlive `to`.
+template <class Message>  // v1::TopKRequest or v1::TopKRequestChunk
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge, RawMessage<v1::TopKRequest>& to);
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge,
-                   RawMessage<v1::TopKRequestChunk>& to);
+                   const ChargeParsed& charge, RawMessage<Message>& to);
 
 /// Reads a request of the Open Inference Protocol. Also returns
 /// RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.

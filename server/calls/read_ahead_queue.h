@@ -71,13 +71,12 @@ class ReadAheadQueue {
   Next Receive(Message& message) {
     const MutexLock lock(mutex_);
     reading_ = false;
-    if (stopped_ || ended_) return {};
+    if (ended_) return {};
     held_bytes_ += message.held_bytes;
     if (Status s = ChargeHeld(); !s.ok()) return End(std::move(s));
-    received_at_ = std::chrono::steady_clock::now();
     bytes_ += message.bytes;
     total_bytes_ += message.bytes;
-    if (waiting_.empty()) since_ = received_at_;
+    if (waiting_.empty()) since_ = std::chrono::steady_clock::now();
     waiting_.push_back(std::move(message));
     const bool read = BeginRead();
     return {.read = read, .consume = BeginConsuming()};
@@ -89,15 +88,10 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error. Take() still returns the waiting messages.
-  /// No-op if the stream has ended or, with `unless_within` > 0, if there is a
-  /// consumer or the last message arrived less than `unless_within` ago.
-  Next Interrupt(Status status, std::chrono::milliseconds unless_within = {}) {
+  /// No-op if the stream has ended or, with `if_idle`, if there is a consumer.
+  Next Interrupt(Status status, bool if_idle = false) {
     const MutexLock lock(mutex_);
-    if (unless_within.count() > 0 &&
-        (has_consumer_ ||
-         std::chrono::steady_clock::now() - received_at_ < unless_within)) {
-      return {};
-    }
+    if (if_idle && has_consumer_) return {};
     return End(std::move(status));
   }
 
@@ -142,17 +136,19 @@ class ReadAheadQueue {
     return Took(true);
   }
 
-  /// Stops reading and taking messages. Returns the waiting messages. Freeing
-  /// them can be slow, because there may be millions.
+  /// Ends the stream and returns the waiting messages. Freeing them can be
+  /// slow, because there may be millions. Only the consumer may call this, and
+  /// it must not take messages afterwards.
   std::deque<Message> Stop() {
     const MutexLock lock(mutex_);
-    stopped_ = true;
+    ended_ = true;
     return std::exchange(waiting_, {});
   }
 
-  bool stopped() {
+  /// Returns whether the stream has ended, although messages may be waiting.
+  bool ended() {
     const MutexLock lock(mutex_);
-    return stopped_;
+    return ended_;
   }
 
  private:
@@ -162,7 +158,7 @@ class ReadAheadQueue {
     return missing == 0 ? Status() : charge_.Add(missing);
   }
   Next End(Status status) TOPK_REQUIRES(mutex_) {
-    if (stopped_ || std::exchange(ended_, true)) return {};
+    if (std::exchange(ended_, true)) return {};
     status_ = std::move(status);
     return {.consume = BeginConsuming()};
   }
@@ -181,8 +177,7 @@ class ReadAheadQueue {
   bool BeginRead() TOPK_REQUIRES(mutex_) {
     const bool enough =
         waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
-    if (reading_ || ended_ || stopped_ ||
-        (enough && total_bytes_ >= least_bytes_)) {
+    if (reading_ || ended_ || (enough && total_bytes_ >= least_bytes_)) {
       return false;
     }
     reading_ = true;
@@ -206,10 +201,8 @@ class ReadAheadQueue {
   std::chrono::steady_clock::time_point since_ TOPK_GUARDED_BY(mutex_);
   bool reading_ TOPK_GUARDED_BY(mutex_) = true;
   bool has_consumer_ TOPK_GUARDED_BY(mutex_) = false;
-  std::chrono::steady_clock::time_point received_at_ TOPK_GUARDED_BY(mutex_);
   bool ended_ TOPK_GUARDED_BY(mutex_) = false;
   Status status_ TOPK_GUARDED_BY(mutex_);  // why the stream ended
-  bool stopped_ TOPK_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace topk

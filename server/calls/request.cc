@@ -15,23 +15,21 @@ Status TensorRequest::Admit(grpc::ByteBuffer& message,
   if (waits) Compact(message);
   message_.Swap(&message);
   own_bytes_ = own_bytes;
-  return service_.admission().AdmitRequest(
+  return service_.admission.AdmitRequest(
       admitted_, static_cast<int64_t>(message_.Length()),
       own_bytes + SliceMemory(message_), charge_);
 }
 
 StepStatus TensorRequest::Prepare(Reader reader) {
   stats_.RecordStage(Stage::kQueue);
-  StepStatus status = CatchBadAlloc([&] { return ReadAndPrepare(reader); });
+  const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
+  StepStatus status = CatchBadAlloc([&]() -> StepStatus {
+    StepStatus read = codec_->Read(message_, reader, charge, read_);
+    if (NeedsWorker(read) || !read->ok()) return read;
+    return codec_->Translate(PrepareRead());
+  });
   stats_.RecordStage(Stage::kDecode);
   return status;
-}
-
-StepStatus TensorRequest::ReadAndPrepare(Reader reader) {
-  const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
-  StepStatus status = codec_->Read(message_, reader, charge, read_);
-  if (NeedsWorker(status) || !status->ok()) return status;
-  return codec_->Translate(PrepareRead());
 }
 
 Status TensorRequest::PrepareRead() {
@@ -54,8 +52,8 @@ Status TensorRequest::PrepareRead() {
     request.mutable_tensor()->clear_source();
   }
   stats_.computing = true;
-  Result<PreparedRequest> prepared = service_.engine().Prepare(
-      request, stats_.tensor_bytes, read_.data.size());
+  Result<PreparedRequest> prepared =
+      service_.engine.Prepare(request, stats_.tensor_bytes, read_.data.size());
   if (!prepared.ok()) {
     Status status = prepared.status();
     if (shared && status.field == "tensor.data") {
@@ -88,29 +86,30 @@ bool TensorRequest::MayRunOnPoller() const {
 }
 
 Status TensorRequest::Run(const Cancellation* cancellation) {
-  return CatchBadAlloc([&]() -> Status {
-    stats_.RecordStage(Stage::kQueue);
-    if (memory_.tensor_bytes()) {
-      const auto shared = memory_.ReadTensor(cancellation);
-      if (!shared.ok()) return codec_->Translate(shared.status());
-      read_.data = {*shared};
-    }
-    Result<v1::TopKResponse> computed =
-        service_.engine().Run(*prepared_, read_.data, cancellation);
-    if (!computed.ok()) {
-      stats_.RecordStage(Stage::kDecode);
-      return codec_->Translate(computed.status());
-    }
-    stats_.AddResponse(*computed);
-    if (Status s = memory_.CheckTensor(); !s.ok()) return codec_->Translate(s);
-    if (Status s = memory_.Deliver(*computed); !s.ok()) {
-      return codec_->Translate(s);
-    }
-    codec_->Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
-        .Swap(&response_);
-    stats_.RecordStage(Stage::kEncode);
-    return {};
-  });
+  stats_.RecordStage(Stage::kQueue);
+  return CatchBadAlloc(
+      [&] { return codec_->Translate(Compute(cancellation)); });
+}
+
+Status TensorRequest::Compute(const Cancellation* cancellation) {
+  if (memory_.tensor_bytes()) {
+    const auto shared = memory_.ReadTensor(cancellation);
+    if (!shared.ok()) return shared.status();
+    read_.data = {*shared};
+  }
+  Result<v1::TopKResponse> computed =
+      service_.engine.Run(*prepared_, read_.data, cancellation);
+  if (!computed.ok()) {
+    stats_.RecordStage(Stage::kDecode);
+    return computed.status();
+  }
+  stats_.AddResponse(*computed);
+  if (Status s = memory_.CheckTensor(); !s.ok()) return s;
+  if (Status s = memory_.Deliver(*computed); !s.ok()) return s;
+  codec_->Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
+      .Swap(&response_);
+  stats_.RecordStage(Stage::kEncode);
+  return {};
 }
 
 void TensorRequest::WriteError(const Status& status) {

@@ -11,7 +11,7 @@
 #include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
-#include "server/calls/codec.h"
+#include "server/calls/handlers.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/topk_service.h"
 #include "server/shared_memory/request_memory.h"
@@ -35,7 +35,7 @@ class TensorRequest {
         admitted_(admitted),
         codec_(std::move(codec)),
         charge_(admitted.reservation),
-        memory_(service.shared_objects()) {}
+        memory_(service.shared_objects) {}
 
   /// Takes over `message`, which arrived at `when`. The request began at
   /// `begun`. Charges the bytes of the message, the memory of its slices, and
@@ -83,8 +83,8 @@ class TensorRequest {
   void ReleaseMessage();
 
  private:
-  StepStatus ReadAndPrepare(Reader reader);
   Status PrepareRead();
+  Status Compute(const Cancellation* cancellation);
 
   TopKService& service_;
   AdmittedCall& admitted_;

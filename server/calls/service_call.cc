@@ -18,18 +18,18 @@ ServiceCall::ServiceCall(TopKService& service, Call& call, Kind kind)
             {},
             "",
             nullptr} {
-  service_.open_calls().Enter();
+  service_.open_calls.Enter();
 }
 
 ServiceCall::~ServiceCall() {
-  if (stream_.has_value()) service_.open_calls().streams().Remove(*stream_);
-  service_.open_calls().Leave();
+  if (stream_.has_value()) service_.open_calls.streams().Remove(*stream_);
+  service_.open_calls.Leave();
 }
 
 void ServiceCall::OnArrival() {
   ContinueTrace();
   const Status status =
-      service_.admission().AdmitCall(call_.context(), admitted_);
+      service_.admission.AdmitCall(call_.context(), admitted_);
   if (admitted_.caller.authenticated) info_.principal = admitted_.caller.name;
   if (!status.ok()) return Refuse(status);
   call_.Read();
@@ -37,7 +37,7 @@ void ServiceCall::OnArrival() {
   // gRPC caches the auth context on first use, so get it before several threads
   // use the call's context.
   (void)call_.context().auth_context();
-  stream_ = service_.open_calls().streams().Add(
+  stream_ = service_.open_calls.streams().Add(
       std::shared_ptr<Listener>(call_.shared_from_this(), this));
   OnChange();  // the result of AdmitCall() may be outdated
 }
@@ -53,7 +53,7 @@ void ServiceCall::ContinueTrace() {
   const std::string parent = header("traceparent");
   info_.trace =
       topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
-  SpanExporter* const spans = service_.spans();
+  SpanExporter* const spans = service_.spans;
   if (spans != nullptr && spans->Samples(info_.trace)) {
     span_ = std::make_unique<CallSpan>(*spans, call_.context().method(), info_,
                                        kind_ == Kind::kMany);
@@ -64,7 +64,7 @@ void ServiceCall::ContinueTrace() {
 }
 
 void ServiceCall::OnChange() {
-  const Status status = service_.admission().CheckAdmitted(call_.context());
+  const Status status = service_.admission.CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
   // Interrupt() cannot end the stream if the client does not read its
@@ -78,7 +78,7 @@ void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   constexpr std::chrono::seconds kLate{1};
   if (!ok) return call_.FinishAndRecordLater(MissingMessage());
   if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
-    const Status status = service_.admission().CheckAdmitted(call_.context());
+    const Status status = service_.admission.CheckAdmitted(call_.context());
     // If the server is draining, a call that arrived earlier may finish.
     if (!status.ok() && status.code != Code::kUnavailable) {
       message.Clear();

@@ -43,15 +43,15 @@ class ServiceCall : public CallHandler, private Listener {
   /// Runs work() on a worker. Keeps the call alive until work() returns.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
-    service_.work().Enqueue(admitted_.caller.key, nanoseconds,
-                            [this, self = call_.shared_from_this(), work] {
-                              work();
-                              // For streams, `nanoseconds` covers only the next
-                              // of several steps, so exclude them from the
-                              // speed estimate.
-                              return kind_ != Kind::kStream &&
-                                     call_.CheckAlive().ok();
-                            });
+    service_.work.Enqueue(admitted_.caller.key, nanoseconds,
+                          [this, self = call_.shared_from_this(), work] {
+                            work();
+                            // For streams, `nanoseconds` covers only the next
+                            // of several steps, so exclude them from the
+                            // speed estimate.
+                            return kind_ != Kind::kStream &&
+                                   call_.CheckAlive().ok();
+                          });
   }
   /// Replaces CANCELLED with DEADLINE_EXCEEDED if the deadline has passed.
   Status WithCancelCause(const Status& status) const {

@@ -4,48 +4,95 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "server/calls/call_router.h"
 #include "server/calls/raw_message.h"
+#include "server/calls/service_call.h"
 #include "server/calls/topk_service.h"
 #include "server/calls/write_message.h"
 
 namespace topk {
 
-/// Parses a small message and serializes the response.
-using SimpleAnswer =
-    std::function<Status(grpc::ByteBuffer& message, grpc::ByteBuffer& response,
-                         const Caller& caller)>;
+/// Answers one request, on the poller that received the message or on a worker.
+/// Only one of them at a time uses the call.
+template <class Request, class Response, class Answer>
+class SimpleCall final : public ServiceCall {
+ public:
+  /// See AddSimpleMethod(). `answer` must outlive the call.
+  SimpleCall(TopKService& service, Call& call, const Answer& answer,
+             int64_t nanoseconds)
+      : ServiceCall(service, call, Kind::kUnary),
+        answer_(answer),
+        nanoseconds_(nanoseconds) {}
 
-/// Adds a method whose messages hold no tensors. `nanoseconds` is the CPU time
-/// of `answer`. A poller calls `answer` if `nanoseconds` is 0 and the message
-/// is small, otherwise a worker does. The service must outlive the router.
-void AddSimpleMethod(CallRouter& router, TopKService& service,
-                     const std::string& path, SimpleAnswer answer,
-                     int64_t nanoseconds);
+ private:
+  void OnRequest(grpc::ByteBuffer& message) override {
+    message_.Swap(&message);
+    const auto bytes = static_cast<int64_t>(message_.Length());
+    if (Status s = service_.admission.AdmitRequest(
+            admitted(), bytes, SliceMemory(message_), charge_);
+        !s.ok()) {
+      return Refuse(s);
+    }
+    int64_t nanoseconds = nanoseconds_;
+    if (bytes > kMaxPollerBytes && bytes <= kMaxParsedBytes) {
+      nanoseconds += 1'000'000;  // to parse kMaxParsedBytes
+    }
+    if (nanoseconds == 0) return AnswerAndFinish();
+    Compact(message_);
+    Enqueue(nanoseconds, [this] {
+      if (const Status gone = call_.CheckAlive(); !gone.ok())
+        return call_.Finish(gone);
+      AnswerAndFinish();
+    });
+  }
 
-/// Like AddSimpleMethod() above, but `answer` takes the parsed request, the
-/// response to fill and the caller, and returns a status.
+  void AnswerAndFinish() {
+    grpc::ByteBuffer response;
+    const Status status = CatchBadAlloc([&]() -> Status {
+      Request request;
+      if (Status s = ReadMessage(message_, request); !s.ok()) return s;
+      Response to;
+      if (Status s = answer_(request, to, admitted().caller); !s.ok()) return s;
+      CopyMessage(to).Swap(&response);
+      return {};
+    });
+    message_.Clear();
+    charge_.Shrink(0);
+    // Small responses are not charged, so that a health check is never refused
+    // after it was admitted.
+    constexpr int64_t kAlwaysSent = int64_t{16} << 10;
+    const auto bytes = static_cast<int64_t>(response.Length());
+    if (status.ok() && bytes > kAlwaysSent) {
+      const Status charged = charge_.Add(bytes);
+      if (!charged.ok()) return Refuse(charged);
+    }
+    status.ok() ? call_.Finish(response) : call_.Finish(status);
+  }
+
+  const Answer& answer_;
+  const int64_t nanoseconds_;
+  InFlightLimiter::Charge charge_{admitted().reservation};
+  grpc::ByteBuffer message_;
+};
+
+/// Adds a method whose messages hold no tensors. `answer` takes the request,
+/// the response to fill and the caller, and returns a status. `nanoseconds` is
+/// the CPU time of `answer`. A poller calls `answer` if `nanoseconds` is 0 and
+/// the message is small, otherwise a worker does. The service must outlive the
+/// router.
 template <class Request, class Response, class Answer>
 void AddSimpleMethod(CallRouter& router, TopKService& service,
                      const std::string& path, Answer answer,
                      int64_t nanoseconds = 0) {
-  AddSimpleMethod(
-      router, service, path,
-      [answer = std::move(answer)](grpc::ByteBuffer& message,
-                                   grpc::ByteBuffer& to,
-                                   const Caller& caller) -> Status {
-        Request request;
-        if (Status s = ReadMessage(message, request); !s.ok()) return s;
-        Response response;
-        if (Status s = answer(request, response, caller); !s.ok()) return s;
-        CopyMessage(response).Swap(&to);
-        return {};
-      },
-      nanoseconds);
+  router.Add(path,
+             [&service, answer = std::move(answer), nanoseconds](Call& call) {
+               return std::make_unique<SimpleCall<Request, Response, Answer>>(
+                   service, call, answer, nanoseconds);
+             });
 }
 
 }  // namespace topk

@@ -60,6 +60,7 @@ class StreamCall final : public ServiceCall {
   // Admits the request when its header arrives. Charges later messages and
   // counts them against the rate limit, which may delay the next read.
   Queue::Next Receive(grpc::ByteBuffer& message) {
+    active_at_ = Clock::now();
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
     Item item{std::make_unique<grpc::ByteBuffer>(),
               static_cast<int64_t>(message.Length())};
@@ -69,7 +70,7 @@ class StreamCall final : public ServiceCall {
       Status s = request_.Admit(item.bytes, slices);
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
-    service_.admission().DebitUnchecked(admitted(), item.bytes);
+    service_.admission.DebitUnchecked(admitted(), item.bytes);
     // Many small items may wait, so charge the memory of the item too.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
@@ -81,9 +82,9 @@ class StreamCall final : public ServiceCall {
   // wait is short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
-    const auto delay = service_.admission().ReadDelay(admitted());
+    const auto delay = service_.admission.ReadDelay(admitted());
     const bool waits = delay && call_.CheckAlive().ok();
-    read_began_ = waits ? Clock::time_point::max() : Clock::now();
+    active_at_ = waits ? Clock::time_point::max() : Clock::now();
     if (!waits) return call_.Read();
     alarm_.Set(&call_.loop().queue(),
                std::chrono::system_clock::now() + std::min(*delay, kMaxDelay),
@@ -91,7 +92,7 @@ class StreamCall final : public ServiceCall {
   }
 
   void OnAlarm(bool) {
-    if (!queue_.stopped()) ReadWithinRate();
+    if (!queue_.ended()) ReadWithinRate();
   }
 
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
@@ -179,10 +180,8 @@ class StreamCall final : public ServiceCall {
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
-    if (drains && Clock::now() - read_began_.load() < kIdle) return;
-    if (queue_.Interrupt(status, drains ? kIdle : kIdle * 0).consume) {
-      Proceed(Reader::kPoller);
-    }
+    if (drains && Clock::now() - active_at_.load() < kIdle) return;
+    if (queue_.Interrupt(status, drains).consume) Proceed(Reader::kPoller);
   }
 
   // Ends the stream with an error. If `end_` is true, records the status when
@@ -207,9 +206,9 @@ class StreamCall final : public ServiceCall {
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  // When the read in flight began, or max() while the alarm is set. Read by
+  // When the last read began or ended, or max() while the alarm is set. Read by
   // Interrupt().
-  std::atomic<Clock::time_point> read_began_ = Clock::time_point();
+  std::atomic<Clock::time_point> active_at_ = Clock::time_point();
   // Used only by the computing sequence, which has one consumer at a time. The
   // reading sequence admits the request before the first message is queued.
   StreamRequest request_;

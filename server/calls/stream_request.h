@@ -35,8 +35,8 @@ class StreamRequest {
   /// Admits the request, whose header has `bytes` bytes and needs `other_bytes`
   /// of other memory. Returns the errors of AdmissionController.
   Status Admit(int64_t bytes, int64_t other_bytes) {
-    return service_.admission().AdmitRequest(admitted_, bytes, other_bytes,
-                                             charge_);
+    return service_.admission.AdmitRequest(admitted_, bytes, other_bytes,
+                                           charge_);
   }
 
   /// Begins to measure the next step, whose input arrived at `when`.
@@ -102,7 +102,7 @@ class StreamRequest {
     }
     if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;
     Result<TensorStream> tensor = TensorStream::Start(
-        service_.engine(), *std::exchange(prepared_, {}), &cancellation_);
+        service_.engine, *std::exchange(prepared_, {}), &cancellation_);
     if (!tensor.ok()) return tensor.status();
     tensor_.emplace(*std::move(tensor));
     stats_.computing = true;
@@ -116,7 +116,7 @@ class StreamRequest {
     Result<v1::TopKResponse> response = tensor_->Finish();
     if (!response.ok()) return response.status();
     stats_.AddResponse(*response);
-    RequestMemory memory(service_.shared_objects());
+    RequestMemory memory(service_.shared_objects);
     *header_.mutable_output() = output_;
     const bool is_local = admitted_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
@@ -155,10 +155,10 @@ class StreamRequest {
     output_ = header_.output();
     // Open the shared memory only to report its errors early. Do not keep it
     // mapped, because idle streams could use up all mappings.
-    RequestMemory memory(service_.shared_objects());
+    RequestMemory memory(service_.shared_objects);
     const bool is_local = admitted_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
-    Result<PreparedRequest> prepared = service_.engine().PrepareStream(header_);
+    Result<PreparedRequest> prepared = service_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
     // Fail early if the memory is not available. Start() charges it.

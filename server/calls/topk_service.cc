@@ -5,7 +5,6 @@
 
 #include "core/dialects/registry.h"
 #include "core/wire/methods.h"
-#include "server/calls/codec.h"
 #include "server/calls/handlers.h"
 #include "server/calls/simple_call.h"
 #include "server/calls/status_map.h"
@@ -50,19 +49,6 @@ class TopKManyCodec final : public TopKCodec {
 
 }  // namespace
 
-TopKService::TopKService(const Engine& engine, Metrics& metrics, AccessLog& log,
-                         SpanExporter* spans, SharedObjects* shared_objects,
-                         AdmissionController& admission,
-                         int64_t max_message_bytes, int threads)
-    : engine_(engine),
-      metrics_(metrics),
-      log_(log),
-      spans_(spans),
-      shared_objects_(shared_objects),
-      admission_(admission),
-      max_message_bytes_(max_message_bytes),
-      work_(threads) {}
-
 void TopKService::AddMethods(CallRouter& router) {
   router.Add(PathOf(Method::kComputeTopK), [this](Call& call) {
     return MakeUnaryCall(*this, call, std::make_unique<TopKCodec>());
@@ -82,11 +68,11 @@ void TopKService::AddMethods(CallRouter& router) {
 }
 
 v1::Capabilities TopKService::GetCapabilities() const {
-  v1::Capabilities capabilities = engine_.GetCapabilities();
+  v1::Capabilities capabilities = engine.GetCapabilities();
   v1::Limits& limits = *capabilities.mutable_limits();
-  limits.set_max_message_bytes(max_message_bytes_);
-  limits.set_shared_memory(shared_objects_ != nullptr);
-  const AdmissionLimits& together = admission_.in_flight().limits();
+  limits.set_max_message_bytes(max_message_bytes);
+  limits.set_shared_memory(shared_objects != nullptr);
+  const AdmissionLimits& together = admission.in_flight().limits();
   limits.set_max_inflight_bytes(together.bytes);
   limits.set_max_client_inflight_bytes(together.client_bytes);
   limits.set_max_inflight_calls(together.calls);
@@ -96,9 +82,9 @@ v1::Capabilities TopKService::GetCapabilities() const {
 
 void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
                          const RequestStats& stats, const Status& status) {
-  bytes_ += stats.tensor_bytes + stats.answer_bytes;
-  metrics_.Record(call.method, request, stats, status);
-  log_.Record(call, request, stats, status);
+  bytes += stats.tensor_bytes + stats.answer_bytes;
+  metrics.Record(call.method, request, stats, status);
+  log.Record(call, request, stats, status);
 }
 
 }  // namespace topk

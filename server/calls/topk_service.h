@@ -23,59 +23,43 @@
 
 namespace topk {
 
-/// Implements topk.v1.TopKService with an engine. Thread-safe.
+/// Implements topk.v1.TopKService with an engine. All parts are thread-safe.
 ///
 /// Uses gRPC's completion queue API. In gRPC 1.51, the callback API delays some
 /// calls by 50-100 ms after a second of idling, and the synchronous API uses a
 /// thread for each open stream.
-class TopKService {
- public:
+struct TopKService {
   static const char* service_full_name() {
     return v1::TopKService::service_full_name();
   }
 
-  /// All arguments must outlive the service. `threads` is the number of compute
-  /// threads. A null `shared_objects` disables shared memory, and a null
-  /// `spans` disables tracing spans.
-  TopKService(const Engine& engine, Metrics& metrics, AccessLog& log,
-              SpanExporter* spans, SharedObjects* shared_objects,
-              AdmissionController& admission, int64_t max_message_bytes,
-              int threads);
-
   /// Registers the methods. The service must outlive `router`.
   void AddMethods(CallRouter& router);
-
-  AdmissionController& admission() { return admission_; }
-
-  OpenCalls& open_calls() { return open_calls_; }
-
-  /// The total size of tensors and responses so far, in bytes.
-  int64_t bytes() const { return bytes_; }
-
-  const Engine& engine() const { return engine_; }
-  SpanExporter* spans() const { return spans_; }
-  SharedObjects* shared_objects() const { return shared_objects_; }
-
-  /// The queue for work that is too long for a poller.
-  WorkQueue& work() { return work_; }
 
   /// Counts and logs one request's outcome.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
               const RequestStats& stats, const Status& status);
 
- private:
   v1::Capabilities GetCapabilities() const;
 
-  const Engine& engine_;
-  Metrics& metrics_;
-  AccessLog& log_;
-  SpanExporter* const spans_;
-  SharedObjects* const shared_objects_;
-  AdmissionController& admission_;
-  const int64_t max_message_bytes_;
-  OpenCalls open_calls_;
-  std::atomic<int64_t> bytes_ = 0;
-  WorkQueue work_;
+  // These parts must outlive the service.
+  const Engine& engine;
+  Metrics& metrics;
+  AccessLog& log;
+  /// Null disables tracing spans.
+  SpanExporter* const spans;
+  /// Null disables shared memory.
+  SharedObjects* const shared_objects;
+  AdmissionController& admission;
+  const int64_t max_message_bytes;
+  /// The number of compute threads.
+  const int threads;
+
+  OpenCalls open_calls = {};
+  /// The total size of tensors and responses so far, in bytes.
+  std::atomic<int64_t> bytes = 0;
+  /// The queue for work that is too long for a poller.
+  WorkQueue work{threads};
 };
 
 /// Returns the status from fn(). Converts std::bad_alloc, the only exception

@@ -20,7 +20,7 @@ class UnaryCall final : public ServiceCall {
   void OnRequest(grpc::ByteBuffer& message) override {
     const Status status = request_.Admit(
         message, info().arrived, RequestStats::Clock::now(),
-        /*waits=*/service_.work().IsBusy() || call_.loop().IsBehind());
+        /*waits=*/service_.work.IsBusy() || call_.loop().IsBehind());
     if (!status.ok()) {
       Refuse(status);
       request_.ReleaseMessage();
@@ -43,7 +43,7 @@ class UnaryCall final : public ServiceCall {
     if (!prepared->ok()) return End(*prepared);
     if (request_.MayRunOnPoller()) return Compute();
     const Status late =
-        service_.work().CheckDeadline(admitted().caller.key, call_.Deadline());
+        service_.work.CheckDeadline(admitted().caller.key, call_.Deadline());
     if (!late.ok()) return End(late);
     Enqueue(request_.nanoseconds(), [this] { Compute(); });
   }

@@ -79,15 +79,14 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
   for (const auto& [own, borrowed] : pieces)
     size += own.size() + borrowed.size();
   if (size <= kMinSlice) {
-    grpc_slice bytes = grpc_slice_malloc(size);
-    uint8_t* to = GRPC_SLICE_START_PTR(bytes);
+    std::string whole;
+    whole.reserve(size);
     for (const auto& [own, borrowed] : pieces) {
-      for (const auto& part : {std::as_bytes(std::span(own)), borrowed}) {
-        to = std::copy_n(reinterpret_cast<const uint8_t*>(part.data()),
-                         part.size(), to);
-      }
+      whole += own;
+      whole.append(reinterpret_cast<const char*>(borrowed.data()),
+                   borrowed.size());
     }
-    const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
+    const grpc::Slice slice(whole);
     return {&slice, 1};
   }
   std::vector<std::span<const std::byte>> borrowed;

@@ -126,6 +126,7 @@ grpc::ByteBuffer InferCodec::WriteError(const Status& status,
 }
 
 Status InferCodec::Translate(Status status) const {
+  if (status.ok()) return status;
   status.field = OipField(status.field, *model_, raw_.message);
   return status;
 }

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "core/base/status.h"
-#include "server/calls/codec.h"
+#include "server/calls/handlers.h"
 #include "server/oip/models.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"

@@ -58,7 +58,7 @@ void OipService::AddMethods(CallRouter& router) {
         to.add_extensions("model_repository");
         to.add_extensions("model_configuration");
         to.add_extensions("statistics");
-        if (topk_.shared_objects() != nullptr) {
+        if (topk_.shared_objects != nullptr) {
           to.add_extensions("system_shared_memory");
         }
         return Status();

@@ -23,7 +23,7 @@ class OipService {
 
   /// `topk` and `health` must outlive the service.
   OipService(TopKService& topk, HealthState& health)
-      : topk_(topk), health_(health), regions_(topk.shared_objects()) {}
+      : topk_(topk), health_(health), regions_(topk.shared_objects) {}
 
   /// Adds the methods. The service must outlive the router.
   void AddMethods(CallRouter& router);

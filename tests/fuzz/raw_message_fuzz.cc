@@ -90,8 +90,9 @@ void Check(const std::string& bytes, size_t cut) {
   grpc::ByteBuffer buffer = Cut(bytes, cut);
   RawMessage<Message> raw;
   const int64_t charged = ReadAsWorker(buffer, raw).second;
-  RequireCovered(charged, raw.message.SpaceUsedLong() - sizeof(raw.message) +
-                              raw.data.capacity() * sizeof(raw.data.front()));
+  RequireCovered(charged + SliceMemory(buffer),
+                 raw.message.SpaceUsedLong() - sizeof(raw.message) +
+                     raw.data.capacity() * sizeof(raw.data.front()));
   if (!ReadBoth(buffer, valid, raw)) return;
   if constexpr (std::is_same_v<Message, v1::TopKRequestChunk>) {
     // ReadRaw() records only whether a header has data.
