@@ -7,12 +7,16 @@
 #include <hwy/foreach_target.h>  // must come first
 
 #include "core/backends/cpu/instruction_set.h"
+// clang-format off
+// First, because the other files use these.
+#include "core/backends/cpu/simd/vectors-inl.h"
+#include "core/backends/cpu/simd/sort_few-inl.h"
+// clang-format on
 #include "core/backends/cpu/simd/bound-inl.h"
 #include "core/backends/cpu/simd/columns-inl.h"
 #include "core/backends/cpu/simd/rearrange-inl.h"
 #include "core/backends/cpu/simd/scan-inl.h"
 #include "core/backends/cpu/simd/short_rows-inl.h"
-#include "core/backends/cpu/simd/sort_few-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {

@@ -13,16 +13,8 @@
 // key has bits, so there is no bad order and no bad pivot.
 //
 // Tests: unit/kernels_test.cc.
-#if defined(TOPK_SIMD_BOUND) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_BOUND
-#undef TOPK_SIMD_BOUND
-#else
-#define TOPK_SIMD_BOUND
-#endif
 
 #include <algorithm>
-
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -108,5 +100,3 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

@@ -15,16 +15,8 @@
 // blocks to avoid a branch per block.
 //
 // Tests: conformance/.
-#if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_SCAN
-#undef TOPK_SIMD_SCAN
-#else
-#define TOPK_SIMD_SCAN
-#endif
 
 #include <algorithm>
-
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -104,5 +96,3 @@ int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& encoder,
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

@@ -17,17 +17,8 @@
 // finds more than kMax elements, the row takes the path for long rows.
 //
 // Tests: unit/kernels_test.cc, conformance/.
-#if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_SHORT_ROWS
-#undef TOPK_SIMD_SHORT_ROWS
-#else
-#define TOPK_SIMD_SHORT_ROWS
-#endif
 
 #include <algorithm>
-
-#include "core/backends/cpu/simd/sort_few-inl.h"
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -329,5 +320,3 @@ int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

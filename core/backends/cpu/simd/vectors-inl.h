@@ -1,11 +1,6 @@
-// Vectors of elements and of their keys. kernels.cc includes this file, like
-// the other files of this folder, once for each instruction set.
-#if defined(TOPK_SIMD_VECTORS) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_VECTORS
-#undef TOPK_SIMD_VECTORS
-#else
-#define TOPK_SIMD_VECTORS
-#endif
+// Vectors of elements and of their keys. kernels.cc includes the files of this
+// folder once for each instruction set, and this file first. They therefore
+// have no include guards, and do not include each other.
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
@@ -223,5 +218,3 @@ HWY_INLINE uint64_t FirstBits(int64_t count) {
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set
