@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/backends/registry.h"
@@ -111,10 +113,9 @@ class TensorStream {
   /// Starts a stream that Engine::PrepareStream() prepared. `engine` and
   /// `cancellation`, which may be null, must outlive the stream. After a
   /// cancellation, this function, Feed() and Finish() return CANCELLED.
-  static Result<TensorStream> Start(const Engine& engine,
-                                    PreparedRequest request,
-                                    const Cancellation* cancellation);
-  TensorStream(TensorStream&&) noexcept;
+  static Result<std::unique_ptr<TensorStream>> Start(
+      const Engine& engine, PreparedRequest request,
+      const Cancellation* cancellation);
   ~TensorStream();
 
   /// Return upper bounds on the CPU time of Feed() with `bytes` bytes, and of
@@ -130,10 +131,15 @@ class TensorStream {
   Result<v1::TopKResponse> Finish();
 
  private:
-  struct State;
-  explicit TensorStream(std::unique_ptr<State> state);
+  TensorStream(PreparedRequest request, const Cancellation* cancellation)
+      : request_(std::move(request)), cancellation_(cancellation) {}
 
-  std::unique_ptr<State> state_;
+  PreparedRequest request_;
+  const Cancellation* const cancellation_;
+  v1::TopKResponse response_;
+  std::unique_ptr<Fold> fold_;
+  int64_t received_ = 0;
+  std::chrono::nanoseconds computing_{0};
 };
 
 }  // namespace topk

@@ -73,10 +73,6 @@ class Fold {
   /// fed.
   virtual Execution Finish() = 0;
 
-  /// Returns whether the backend may be destroyed before the fold. Such a fold
-  /// may be destroyed on any thread.
-  virtual bool OutlivesBackend() const { return true; }
-
  private:
   virtual void Take(std::span<const std::byte> chunk) = 0;
 

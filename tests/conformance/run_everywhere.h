@@ -41,13 +41,13 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
                                        const NextPiece& next) {
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
-  Result<TensorStream> stream = StartStream(engine, header);
+  auto stream = StartStream(engine, header);
   if (!stream.ok()) return stream.status();
   const Status fed = FeedInPieces(
       request.tensor().data(), next,
-      [&](std::span<const std::byte> p) { return stream->Feed(p); });
+      [&](std::span<const std::byte> p) { return (*stream)->Feed(p); });
   if (!fed.ok()) return fed;
-  return stream->Finish();
+  return (*stream)->Finish();
 }
 
 /// Runs a request on one backend, bypassing the engine's choice. Returns

@@ -234,8 +234,8 @@ TEST(CostOfAnyPlan, CoversARun) {
         if (folds) {
           auto stream = TensorStream::Start(engine, prepare(), nullptr);
           ASSERT_TRUE(stream.ok());
-          ASSERT_TRUE(stream->Feed(bytes).ok());
-          ASSERT_TRUE(stream->Finish().ok());
+          ASSERT_TRUE((*stream)->Feed(bytes).ok());
+          ASSERT_TRUE((*stream)->Finish().ok());
         } else {
           ASSERT_TRUE(engine.Run(prepared, std::span(&bytes, 1), nullptr).ok());
         }

@@ -164,9 +164,10 @@ TEST(CudaStream, ALostDeviceEndsOnlyTheStream) {
   for (const bool first : {true, false}) {
     auto stream = StartStream(engine, header);
     ASSERT_TRUE(stream.ok());
-    ASSERT_TRUE(
-        stream->Feed(std::as_bytes(std::span(request.tensor().data()))).ok());
-    const auto response = stream->Finish();
+    ASSERT_TRUE((*stream)
+                    ->Feed(std::as_bytes(std::span(request.tensor().data())))
+                    .ok());
+    const auto response = (*stream)->Finish();
     ASSERT_EQ(response.ok(), !first);
     if (first) {
       EXPECT_EQ(response.status().code, Code::kUnavailable);
@@ -191,10 +192,10 @@ TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsFull) {
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_EQ(engine.Devices().fallbacks_full, 1);
   for (auto* stream : {&one, &other}) {
-    ASSERT_TRUE((*stream)
+    ASSERT_TRUE((**stream)
                     ->Feed(std::as_bytes(std::span(request.tensor().data())))
                     .ok());
-    const auto response = (*stream)->Finish();
+    const auto response = (**stream)->Finish();
     ASSERT_TRUE(response.ok());
     EXPECT_EQ(response->execution().backend(), stream == &one ? "cuda" : "cpu");
     EXPECT_EQ(Bytes(*response), RightBytes(request));
