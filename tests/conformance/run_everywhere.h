@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/answer.h"
-#include "core/backends/cpu/run_schedule.h"
+#include "core/backends/cpu/cpu_backend.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"
 #include "tests/support/backends.h"

@@ -15,7 +15,8 @@
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
-#include "core/backends/cpu/run_schedule.h"
+#include "core/backends/cpu/run_units.h"
+#include "core/backends/cpu/unpacked.h"
 #include "core/base/deferred_free.h"
 
 namespace topk {
@@ -161,6 +162,24 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
+
+void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
+                      const InstructionSet& set, const std::byte* tensor,
+                      const Outputs& outputs,
+                      const Cancellation* cancellation) {
+  if (schedule.algorithm == Algorithm::kNothing) return;
+  const PackedValues values(plan, outputs);
+  const Outputs unpacked = values.unpacked();
+  WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                               const SortKeyEncoder<Key, kFloat>& encoder) {
+    const cpu::Run<Key, kFloat> run = {
+        plan,    schedule, set,      set.kernels<Key, kFloat>(),
+        encoder, tensor,   unpacked, cancellation};
+    RunUnits(run, 0, schedule.units(plan));
+  });
+  if (!IsCancelled(cancellation))
+    values.Write(schedule.run_inline, cancellation);
+}
 
 std::unique_ptr<Backend> MakeCpuBackend(int threads, const InstructionSet& set,
                                         double task) {
