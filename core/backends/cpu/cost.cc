@@ -1,7 +1,6 @@
 #include "core/backends/cpu/cost.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"

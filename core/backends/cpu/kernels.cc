@@ -5,6 +5,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/backends/cpu/kernels.cc"
 #include <hwy/foreach_target.h>  // must come first
+#include <hwy/targets.h>
+
+#include <iterator>
 
 #include "core/backends/cpu/instruction_set.h"
 // clang-format off
@@ -48,7 +51,7 @@ HWY_AFTER_NAMESPACE();
 namespace topk::cpu {
 
 // Best first. Users refer to the sets by these names.
-std::span<const InstructionSet> CompiledInstructionSets() {
+std::vector<InstructionSet> SupportedInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3
     {"avx512", HWY_AVX3, &N_AVX3::kTable},
@@ -69,7 +72,14 @@ std::span<const InstructionSet> CompiledInstructionSets() {
     {"scalar", HWY_SCALAR, &N_SCALAR::kTable},
 #endif
   };
-  return kSets;
+  // The last set is the compiler's baseline. The whole program requires it.
+  const int64_t supported =
+      hwy::SupportedTargets() | std::rbegin(kSets)->target;
+  std::vector<InstructionSet> sets;
+  for (const InstructionSet& set : kSets) {
+    if ((set.target & supported) != 0) sets.push_back(set);
+  }
+  return sets;
 }
 
 }  // namespace topk::cpu

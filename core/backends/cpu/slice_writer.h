@@ -1,7 +1,6 @@
 // Sorts the selected elements into the plan's order and writes the outputs.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <span>
 
