@@ -70,7 +70,7 @@ class BlockFeed {
       for (int64_t c = 0; c < width; ++c) {
         Selection<Key>& selection = selections[c * step];
         const std::byte* row = At<Key>(rows, c * (next - begin));
-        feed_.FeedNext({row, next - begin, begin}, selection);
+        feed_.Feed({row, next - begin, begin}, std::span(&selection, 1));
         done &= selection.bounded() && selection.bound() >= best_key_;
       }
       if (done) return;

@@ -71,14 +71,8 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
     lows = hn::Min(lows, key);
     highs = hn::Max(highs, key);
   }
-  alignas(kVectorBytes) Key low_lanes[kLanes];
-  alignas(kVectorBytes) Key high_lanes[kLanes];
-  hn::Store(lows, d, low_lanes);
-  hn::Store(highs, d, high_lanes);
-  for (int64_t i = 0; i < kLanes; ++i) {
-    low = std::min(low, low_lanes[i]);
-    high = std::max(high, high_lanes[i]);
-  }
+  low = LeastLane(d, lows);
+  high = static_cast<Key>(~LeastLane(d, hn::Not(highs)));
   const auto rests = hn::Load(d, rest);
   while (low < high) {  // at least k keys are >= low, fewer are > high
     const Key range = static_cast<Key>(high - low);

@@ -199,20 +199,7 @@ class ShortRowSelector {
       least =
           hn::Min(least, hn::IfThenElse(hn::Lt(ranks[v], k), maxima[v], ones));
     }
-    return LeastLane(least);
-  }
-
-  static HWY_INLINE Key LeastLane(V v) {
-    const D d;
-    if constexpr (sizeof(Key) >= 4) {
-      return hn::GetLane(hn::MinOfLanes(d, v));
-    } else {
-      alignas(kVectorBytes) Key lanes[kLanes];
-      hn::Store(v, d, lanes);
-      Key least = lanes[0];
-      for (int64_t i = 1; i < kLanes; ++i) least = std::min(least, lanes[i]);
-      return least;
-    }
+    return LeastLane(d, least);
   }
 
   void Load(const std::byte* elements, Slots& slots) {

@@ -32,6 +32,19 @@ HWY_INLINE hn::Vec<D> LoadElements(D d, const std::byte* elements) {
   return hn::LoadU(d, reinterpret_cast<const hn::TFromD<D>*>(elements));
 }
 
+/// Returns the least lane of a vector.
+template <class D>
+HWY_INLINE hn::TFromD<D> LeastLane(D d, hn::Vec<D> v) {
+  if constexpr (sizeof(hn::TFromD<D>) >= 4) {
+    return hn::GetLane(hn::MinOfLanes(d, v));
+  }
+  alignas(kVectorBytes) hn::TFromD<D> lanes[hn::MaxLanes(D())];
+  hn::Store(v, d, lanes);
+  hn::TFromD<D> least = lanes[0];
+  for (const auto lane : lanes) least = std::min(least, lane);
+  return least;
+}
+
 /// Returns the bits of a mask. Lane 0 is the lowest bit.
 template <class D, class M>
 HWY_INLINE uint64_t MaskBits(D d, M mask) {
