@@ -22,6 +22,10 @@ namespace {
 
 using Random = std::mt19937_64;
 
+// The accuracy that plan/cost.h promises.
+constexpr int64_t kCostFactor = 64;
+constexpr int64_t kCostFloor = 50'000;
+
 // Allows anything that a dialect can request, whatever its cost.
 constexpr Limits kNoLimits = {std::numeric_limits<int64_t>::max(),
                               std::numeric_limits<int64_t>::max(),

@@ -92,7 +92,8 @@ class ElementFold final : public Fold {
   }
 
   /// Returns an upper bound on the memory of a fold, in bytes.
-  static Size Bytes(const Plan& plan, int threads, double task) {
+  static Size Bytes(const Plan& own, int threads, double task) {
+    const Plan plan = InfoOf(own.dtype).packed() ? UnpackedPlan(own) : own;
     const Schedule schedule = FoldSchedule(plan, threads, task);
     const int64_t rows = FoldRows(plan);
     const Size bytes = Size(rows) * plan.inner * sizeof(Key);
