@@ -115,28 +115,23 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
   PreparedRequest request;
   request.plan = std::make_unique<const Plan>(std::move(plan));
   request.request_id = request_id;
-  request.prepared = PrepareLast(*request.plan);
+  request.prepared = backends_.back()->Prepare(*request.plan);
   request.cost = request.prepared->CostOf(arrival);
   for (const std::unique_ptr<Backend>& backend : backends_) {
     if (backend == backends_.back()) break;
     auto prepared = backend->Prepare(*request.plan);
-    if (!prepared.ok()) continue;
+    if (prepared == nullptr) continue;
     const bool chosen = choice_ == backend->name();
-    if (!chosen && (*prepared)->EstimateNanoseconds() >=
+    if (!chosen && prepared->EstimateNanoseconds() >=
                        request.prepared->EstimateNanoseconds()) {
       continue;
     }
     // The request falls back to the last backend if this backend fails.
-    request.cost = MaxCost(request.cost, (*prepared)->CostOf(arrival));
-    request.prepared = *std::move(prepared);
+    request.cost = MaxCost(request.cost, prepared->CostOf(arrival));
+    request.prepared = std::move(prepared);
     if (chosen) break;
   }
   return request;
-}
-
-std::unique_ptr<const PreparedPlan> Engine::PrepareLast(
-    const Plan& plan) const {
-  return *backends_.back()->Prepare(plan);
 }
 
 Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
@@ -152,7 +147,8 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
     Execution execution = request.prepared->Run(chunks, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
-      execution = PrepareLast(plan)->Run(chunks, outputs, cancellation);
+      execution =
+          backends_.back()->Prepare(plan)->Run(chunks, outputs, cancellation);
     }
     SetExecution(execution, std::chrono::steady_clock::now() - start, response);
   }
@@ -232,7 +228,7 @@ Result<std::unique_ptr<TensorStream>> TensorStream::Start(
   auto fold = own.prepared->StartFold(outputs, cancellation);
   if (!fold.ok()) {
     engine.CountFallback(fold.status().code);
-    own.prepared = engine.PrepareLast(*own.plan);
+    own.prepared = engine.backends_.back()->Prepare(*own.plan);
     fold = own.prepared->StartFold(outputs, cancellation);
   }
   stream->fold_ = *std::move(fold);

@@ -93,8 +93,6 @@ class Engine {
   /// Prepares a plan on the backend with the lowest estimate.
   PreparedRequest PrepareBest(Plan plan, const std::string& request_id,
                               Arrival arrival) const;
-  /// Prepares a plan on the last backend, the CPU, which runs every plan.
-  std::unique_ptr<const PreparedPlan> PrepareLast(const Plan& plan) const;
   /// Counts a fallback to the last backend. `why` is the error code of the
   /// backend that failed.
   void CountFallback(Code why) const;
@@ -103,6 +101,7 @@ class Engine {
   std::string choice_;
   mutable std::atomic<int64_t> fallbacks_lost_ = 0;
   mutable std::atomic<int64_t> fallbacks_full_ = 0;
+  /// The last backend, the CPU, runs every plan.
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 

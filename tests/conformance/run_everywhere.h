@@ -59,7 +59,7 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   const Result<Plan> plan = Lower(request, Limits());
   if (!plan.ok()) return plan.status();
   const auto prepared = backend.Prepare(*plan);
-  if (!prepared.ok()) return std::nullopt;
+  if (prepared == nullptr) return std::nullopt;
   const std::string& data = request.tensor().data();
   if (Status s = CheckPayload(*plan, static_cast<int64_t>(data.size()));
       !s.ok()) {
@@ -69,10 +69,10 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
   if (next == nullptr || !plan->input.packed) {
-    RunWhole(**prepared, std::as_bytes(std::span(data)), outputs);
+    RunWhole(*prepared, std::as_bytes(std::span(data)), outputs);
     return response;
   }
-  const std::unique_ptr<Fold> fold = *(*prepared)->StartFold(outputs, nullptr);
+  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
   FoldInPieces(data, next, *fold);
   fold->Finish();
   return response;

@@ -108,8 +108,8 @@ TEST(CostOfAnyPlan, GrowsWithEachSize) {
     const Result<Plan> larger = MakePlan(more, kNoLimits);
     if (!plan.ok() || !larger.ok()) continue;
     ++compared;
-    const auto prepared = *backend.Prepare(*plan);
-    const auto prepared_larger = *backend.Prepare(*larger);
+    const auto prepared = backend.Prepare(*plan);
+    const auto prepared_larger = backend.Prepare(*larger);
     ExpectAtLeast(prepared_larger->CostOf(Arrival::kWhole),
                   prepared->CostOf(Arrival::kWhole),
                   "run " + Text(request) + " to " + Text(more));
@@ -219,7 +219,7 @@ TEST(CostOfAnyPlan, CoversARun) {
     const auto prepare = [&] {
       PreparedRequest prepared;
       prepared.plan = std::make_unique<const Plan>(ValidPlan(request));
-      prepared.prepared = *backend.Prepare(*prepared.plan);
+      prepared.prepared = backend.Prepare(*prepared.plan);
       return prepared;
     };
     const PreparedRequest prepared = prepare();

@@ -151,10 +151,8 @@ class CpuBackend final : public Backend {
   }
   int threads() const override { return resources_.threads; }
 
-  Result<std::unique_ptr<const PreparedPlan>> Prepare(
-      const Plan& plan) const override {
-    return std::unique_ptr<const PreparedPlan>(
-        std::make_unique<CpuPlan>(plan, resources_));
+  std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan) const override {
+    return std::make_unique<CpuPlan>(plan, resources_);
   }
 
  private:
