@@ -200,8 +200,8 @@ class CudaDevice final : public Device {
 
 class CudaMemory final : public Memory {
  public:
-  CudaMemory(void* data, size_t size, const LaneParts& parts)
-      : Memory(static_cast<std::byte*>(data), size), parts_(parts) {}
+  CudaMemory(void* data, const LaneParts& parts)
+      : Memory(static_cast<std::byte*>(data)), parts_(parts) {}
   ~CudaMemory() override {
     if (data() == nullptr) return;
     cudaStreamWaitEvent(parts_.computing.get(), copied_.get(), 0);
@@ -256,7 +256,7 @@ class CudaLane final : public Lane {
                                        device_.pool(),
                                        parts_->computing.get()));
     }
-    auto memory = std::make_unique<CudaMemory>(data, bytes, *parts_);
+    auto memory = std::make_unique<CudaMemory>(data, *parts_);
     if (data != nullptr && Succeeds(memory->Create())) {
       // The copying stream must wait for the allocation.
       Succeeds(memory->AfterComputing());
