@@ -34,16 +34,16 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   const auto word = [&](const std::byte* at, int64_t)
                         HWY_ATTR { return vector_probe.Word(at); };
   Scanned scanned = {0, 0};
-  while (scanned.elements + kBlock <= count) {
-    const int64_t end = scanned.elements + kBlock;
-    const std::byte* at =
-        elements + scanned.elements * static_cast<int64_t>(sizeof(Key));
-    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at)) {
-      scanned.elements = end;
-    } else if (!ScanWords<Key>(elements, end, word, positions, room, scanned)) {
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    const std::byte* at = elements + i * static_cast<int64_t>(sizeof(Key));
+    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at)) continue;
+    scanned.elements = i;
+    if (!ScanWords<Key>(elements, i + kBlock, word, positions, room, scanned)) {
       return scanned;
     }
   }
+  scanned.elements = i;
   ScanWords<Key>(elements, count, word, positions, room, scanned);
   return scanned;
 }
