@@ -115,28 +115,23 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
   PreparedRequest request;
   request.plan = std::make_unique<const Plan>(std::move(plan));
   request.request_id = request_id;
-  request.prepared = PrepareLast(*request.plan);
+  request.prepared = backends_.back()->Prepare(*request.plan);
   request.cost = request.prepared->CostOf(arrival);
   for (const std::unique_ptr<Backend>& backend : backends_) {
     if (backend == backends_.back()) break;
     auto prepared = backend->Prepare(*request.plan);
-    if (!prepared.ok()) continue;
+    if (prepared == nullptr) continue;
     const bool chosen = choice_ == backend->name();
-    if (!chosen && (*prepared)->EstimateNanoseconds() >=
+    if (!chosen && prepared->EstimateNanoseconds() >=
                        request.prepared->EstimateNanoseconds()) {
       continue;
     }
     // The request falls back to the last backend if this backend fails.
-    request.cost = MaxCost(request.cost, (*prepared)->CostOf(arrival));
-    request.prepared = *std::move(prepared);
+    request.cost = MaxCost(request.cost, prepared->CostOf(arrival));
+    request.prepared = std::move(prepared);
     if (chosen) break;
   }
   return request;
-}
-
-std::unique_ptr<const PreparedPlan> Engine::PrepareLast(
-    const Plan& plan) const {
-  return *backends_.back()->Prepare(plan);
 }
 
 Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
@@ -152,7 +147,8 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
     Execution execution = request.prepared->Run(chunks, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
-      execution = PrepareLast(plan)->Run(chunks, outputs, cancellation);
+      execution =
+          backends_.back()->Prepare(plan)->Run(chunks, outputs, cancellation);
     }
     SetExecution(execution, std::chrono::steady_clock::now() - start, response);
   }
@@ -216,97 +212,70 @@ DeviceReport Engine::Devices() const {
   return report;
 }
 
-struct TensorStream::State {
-  PreparedRequest request;
-  v1::TopKResponse response;
-  std::unique_ptr<Fold> fold;
-  const Cancellation* cancellation = nullptr;
-  int64_t received = 0;
-  std::chrono::nanoseconds computing{0};
-};
+TensorStream::~TensorStream() { Discard(*request_.plan, std::move(response_)); }
 
-TensorStream::TensorStream(std::unique_ptr<State> state)
-    : state_(std::move(state)) {}
-TensorStream::TensorStream(TensorStream&&) noexcept = default;
-
-TensorStream::~TensorStream() {
-  // Free large memory in the background, because freeing it is slow. Free
-  // device memory now, because it must not outlive its device.
-  if (state_ == nullptr) return;
-  const Cost& cost = state_->request.cost;
-  if (cost.output_bytes + cost.working_bytes >= kLargeBytes &&
-      (state_->fold == nullptr || state_->fold->OutlivesBackend())) {
-    DeferFree(std::move(state_));
-  }
-}
-
-Result<TensorStream> TensorStream::Start(const Engine& engine,
-                                         PreparedRequest request,
-                                         const Cancellation* cancellation) {
+Result<std::unique_ptr<TensorStream>> TensorStream::Start(
+    const Engine& engine, PreparedRequest request,
+    const Cancellation* cancellation) {
   if (IsCancelled(cancellation)) return Cancelled();
-  TensorStream stream(std::make_unique<State>());
-  State& state = *stream.state_;
-  state.cancellation = cancellation;
-  state.request = std::move(request);
-  const Plan& plan = *state.request.plan;
-  state.response.set_request_id(state.request.request_id);
-  const Outputs outputs = PrepareOutputs(plan, state.response, cancellation);
+  std::unique_ptr<TensorStream> stream(
+      new TensorStream(std::move(request), cancellation));
+  PreparedRequest& own = stream->request_;
+  v1::TopKResponse& response = stream->response_;
+  response.set_request_id(own.request_id);
+  const Outputs outputs = PrepareOutputs(*own.plan, response, cancellation);
   if (IsCancelled(cancellation)) return Cancelled();
-  auto fold = state.request.prepared->StartFold(outputs, cancellation);
+  auto fold = own.prepared->StartFold(outputs, cancellation);
   if (!fold.ok()) {
     engine.CountFallback(fold.status().code);
-    state.request.prepared = engine.PrepareLast(plan);
-    fold = state.request.prepared->StartFold(outputs, cancellation);
+    own.prepared = engine.backends_.back()->Prepare(*own.plan);
+    fold = own.prepared->StartFold(outputs, cancellation);
   }
-  state.fold = *std::move(fold);
+  stream->fold_ = *std::move(fold);
   if (IsCancelled(cancellation)) return Cancelled();
   return stream;
 }
 
 Size TensorStream::FeedNanoseconds(Size bytes) const {
-  return state_->request.prepared->FeedNanoseconds(bytes);
+  return request_.prepared->FeedNanoseconds(bytes);
 }
 
 Size TensorStream::FinishNanoseconds() const {
-  const PreparedRequest& request = state_->request;
-  const Plan& plan = *request.plan;
+  const Plan& plan = *request_.plan;
   // A strided tensor is computed only when all of its data has arrived.
-  if (!plan.input.packed) return request.cost.nanoseconds;
+  if (!plan.input.packed) return request_.cost.nanoseconds;
   // A fold on the CPU writes each slice when its last element arrives. Only
   // values smaller than a byte are packed at the end, in up to 1 ns each.
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
-  return request.prepared->FeedNanoseconds(0) +
+  return request_.prepared->FeedNanoseconds(0) +
          Size(packs ? plan.selected() : 0);
 }
 
 Status TensorStream::Feed(std::span<const std::byte> chunk) {
-  State& state = *state_;
-  if (IsCancelled(state.cancellation)) return Cancelled();
-  const Plan& plan = *state.request.plan;
+  if (IsCancelled(cancellation_)) return Cancelled();
+  const Plan& plan = *request_.plan;
   const auto size = static_cast<int64_t>(chunk.size());
-  if (size > plan.padded_data_bytes - state.received) {
-    return CheckPayload(plan, state.received + size);
+  if (size > plan.padded_data_bytes - received_) {
+    return CheckPayload(plan, received_ + size);
   }
-  state.received += size;
+  received_ += size;
   const auto start = std::chrono::steady_clock::now();
-  state.fold->Feed(chunk);
-  state.computing += std::chrono::steady_clock::now() - start;
-  return IsCancelled(state.cancellation) ? Cancelled() : Status();
+  fold_->Feed(chunk);
+  computing_ += std::chrono::steady_clock::now() - start;
+  return IsCancelled(cancellation_) ? Cancelled() : Status();
 }
 
 Result<v1::TopKResponse> TensorStream::Finish() {
-  State& state = *state_;
-  if (IsCancelled(state.cancellation)) return Cancelled();
-  if (Status s = CheckPayload(*state.request.plan, state.received); !s.ok())
-    return s;
+  if (IsCancelled(cancellation_)) return Cancelled();
+  if (Status s = CheckPayload(*request_.plan, received_); !s.ok()) return s;
   const auto start = std::chrono::steady_clock::now();
-  const Execution execution = state.fold->Finish();
-  state.computing += std::chrono::steady_clock::now() - start;
-  if (IsCancelled(state.cancellation)) return Cancelled();
+  const Execution execution = fold_->Finish();
+  computing_ += std::chrono::steady_clock::now() - start;
+  if (IsCancelled(cancellation_)) return Cancelled();
   // The CPU cannot take over, because earlier chunks are no longer available.
   if (!execution.status.ok()) return execution.status;
-  SetExecution(execution, state.computing, state.response);
-  return std::move(state.response);
+  SetExecution(execution, computing_, response_);
+  return std::move(response_);
 }
 
 }  // namespace topk

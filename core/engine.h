@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/backends/registry.h"
@@ -91,8 +93,6 @@ class Engine {
   /// Prepares a plan on the backend with the lowest estimate.
   PreparedRequest PrepareBest(Plan plan, const std::string& request_id,
                               Arrival arrival) const;
-  /// Prepares a plan on the last backend, the CPU, which runs every plan.
-  std::unique_ptr<const PreparedPlan> PrepareLast(const Plan& plan) const;
   /// Counts a fallback to the last backend. `why` is the error code of the
   /// backend that failed.
   void CountFallback(Code why) const;
@@ -101,6 +101,7 @@ class Engine {
   std::string choice_;
   mutable std::atomic<int64_t> fallbacks_lost_ = 0;
   mutable std::atomic<int64_t> fallbacks_full_ = 0;
+  /// The last backend, the CPU, runs every plan.
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 
@@ -111,10 +112,9 @@ class TensorStream {
   /// Starts a stream that Engine::PrepareStream() prepared. `engine` and
   /// `cancellation`, which may be null, must outlive the stream. After a
   /// cancellation, this function, Feed() and Finish() return CANCELLED.
-  static Result<TensorStream> Start(const Engine& engine,
-                                    PreparedRequest request,
-                                    const Cancellation* cancellation);
-  TensorStream(TensorStream&&) noexcept;
+  static Result<std::unique_ptr<TensorStream>> Start(
+      const Engine& engine, PreparedRequest request,
+      const Cancellation* cancellation);
   ~TensorStream();
 
   /// Return upper bounds on the CPU time of Feed() with `bytes` bytes, and of
@@ -130,10 +130,15 @@ class TensorStream {
   Result<v1::TopKResponse> Finish();
 
  private:
-  struct State;
-  explicit TensorStream(std::unique_ptr<State> state);
+  TensorStream(PreparedRequest request, const Cancellation* cancellation)
+      : request_(std::move(request)), cancellation_(cancellation) {}
 
-  std::unique_ptr<State> state_;
+  PreparedRequest request_;
+  const Cancellation* const cancellation_;
+  v1::TopKResponse response_;
+  std::unique_ptr<Fold> fold_;
+  int64_t received_ = 0;
+  std::chrono::nanoseconds computing_{0};
 };
 
 }  // namespace topk

@@ -73,10 +73,6 @@ class Fold {
   /// fed.
   virtual Execution Finish() = 0;
 
-  /// Returns whether the backend may be destroyed before the fold. Such a fold
-  /// may be destroyed on any thread.
-  virtual bool OutlivesBackend() const { return true; }
-
  private:
   virtual void Take(std::span<const std::byte> chunk) = 0;
 
@@ -132,10 +128,10 @@ class Backend {
   /// The maximum number of threads, or 0 if not applicable.
   virtual int threads() const = 0;
 
-  /// Chooses how to run a plan. `plan` must outlive the result. Returns
-  /// UNIMPLEMENTED if this backend cannot run the plan. The last backend of the
-  /// registry runs all plans.
-  virtual Result<std::unique_ptr<const PreparedPlan>> Prepare(
+  /// Chooses how to run a plan. `plan` must outlive the result. Returns null if
+  /// this backend cannot run the plan. The last backend of the registry runs
+  /// all plans.
+  virtual std::unique_ptr<const PreparedPlan> Prepare(
       const Plan& plan) const = 0;
 
   /// Returns the state of each device other than the CPU.

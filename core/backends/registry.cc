@@ -13,50 +13,37 @@
 namespace topk {
 namespace {
 
-Result<cpu::InstructionSet> ForcedOrBest() {
+Result<std::unique_ptr<Backend>> MakeCpu(int threads, const BackendOptions&) {
   const char* name = std::getenv(kInstructionSetVariable);
-  return cpu::ChooseInstructionSet(name == nullptr ? "" : name);
-}
-
-Status CheckCpu() {
-  const Result<cpu::InstructionSet> set = ForcedOrBest();
-  return set.ok() ? Status() : set.status();
-}
-
-std::unique_ptr<Backend> MakeCpu(int threads, const BackendOptions&) {
-  // Throws if the set is not available, rather than silently using another.
-  return MakeCpuBackend(threads, *ForcedOrBest());
+  const Result<cpu::InstructionSet> set =
+      cpu::ChooseInstructionSet(name == nullptr ? "" : name);
+  if (!set.ok()) return set.status();
+  return MakeCpuBackend(threads, *set);
 }
 
 #ifdef TOPK_WITH_CUDA
-Status CheckCuda() { return cuda::CheckDevices(); }
-
-std::unique_ptr<Backend> MakeCuda(int, const BackendOptions& options) {
-  auto devices = cuda::OpenDevices(options.device_memory_bytes);
-  return devices.empty() ? nullptr : MakeCudaBackend(std::move(devices));
+Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions& options) {
+  if (Status s = cuda::CheckDevices(); !s.ok()) return s;
+  return MakeCudaBackend(cuda::OpenDevices(options.device_memory_bytes));
 }
 #else
-Status CheckCuda() {
+Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions&) {
   return InvalidArgument("NO_CUDA", "backend",
                          "CUDA was not built in: configure with "
                          "-DTOPK_WITH_CUDA=ON");
-}
-
-std::unique_ptr<Backend> MakeCuda(int, const BackendOptions&) {
-  return nullptr;
 }
 #endif
 
 struct Row {
   const char* name;
-  /// Returns OK, or the reason why this process cannot use the backend.
-  Status (*check)();
-  /// Returns null if no device can be opened. REQUIRES: check() is OK.
-  std::unique_ptr<Backend> (*make)(int threads, const BackendOptions& options);
+  /// Returns the backend, or the reason why this process cannot use it. Is
+  /// fast, because a backend initializes its devices when they are first used.
+  Result<std::unique_ptr<Backend>> (*make)(int threads,
+                                           const BackendOptions& options);
 };
 constexpr Row kRows[] = {
-    {"cuda", CheckCuda, MakeCuda},
-    {"cpu", CheckCpu, MakeCpu},
+    {"cuda", MakeCuda},
+    {"cpu", MakeCpu},
 };
 constexpr const Row& kLastRow = *std::rbegin(kRows);
 
@@ -69,9 +56,10 @@ std::vector<std::string> BackendNames() {
 }
 
 Status CheckEnvironment(const BackendOptions& options) {
-  if (Status s = kLastRow.check(); !s.ok()) return s;
   for (const Row& row : kRows) {
-    if (row.name == options.choice) return row.check();
+    if (&row != &kLastRow && options.choice != row.name) continue;
+    const auto made = row.make(1, options);
+    if (!made.ok()) return made.status();
   }
   return {};
 }
@@ -83,10 +71,10 @@ std::vector<std::unique_ptr<Backend>> MakeBackends(
     const bool last = &row == &kLastRow;
     const bool wanted =
         options.choice == kAutoBackend || options.choice == row.name;
-    if (!last && !(wanted && row.check().ok())) continue;
-    if (auto made = row.make(threads, options)) {
-      backends.push_back(std::move(made));
-    }
+    if (!last && !wanted) continue;
+    auto made = row.make(threads, options);
+    // Throws if the last one is not available.
+    if (last || made.ok()) backends.push_back(*std::move(made));
   }
   return backends;
 }

@@ -29,26 +29,19 @@ std::string CgroupPath(const std::string& table, const std::string& wanted) {
   return "";
 }
 
-// Returns the lowest quota of the cgroup and its parents, or 0 if unlimited.
-template <class ReadQuota>
-int MinQuota(const std::string& controller, ReadQuota read_quota) {
-  int least = 0;
-  for (const std::string& folder : CgroupFolders(controller)) {
-    const int granted = ProcessorsOfQuota(read_quota(folder));
-    if (granted > 0) least = least == 0 ? granted : std::min(least, granted);
+// Lowers `count` to the lowest quota of the cgroup and its parents. Returns
+// whether there is a quota.
+bool ApplyQuotas(bool v2, int& count) {
+  bool limited = false;
+  for (const std::string& folder : CgroupFolders(v2 ? "" : "cpu")) {
+    const int granted = ProcessorsOfQuota(
+        v2 ? ReadKernelFile(folder + "/cpu.max")
+           : ReadKernelFile(folder + "/cpu.cfs_quota_us") + " " +
+                 ReadKernelFile(folder + "/cpu.cfs_period_us"));
+    limited |= granted > 0;
+    if (granted > 0) count = std::min(count, granted);
   }
-  return least;
-}
-
-int QuotaOfThisProcess() {
-  const int v2 = MinQuota("", [](const std::string& folder) {
-    return ReadKernelFile(folder + "/cpu.max");
-  });
-  if (v2 > 0) return v2;
-  return MinQuota("cpu", [](const std::string& folder) {
-    return ReadKernelFile(folder + "/cpu.cfs_quota_us") + " " +
-           ReadKernelFile(folder + "/cpu.cfs_period_us");
-  });
+  return limited;
 }
 
 }  // namespace
@@ -93,8 +86,7 @@ int AvailableProcessors() {
     // A cpu_set_t may be too small for the processors that the kernel supports.
     count = static_cast<int>(std::thread::hardware_concurrency());
   }
-  const int quota = QuotaOfThisProcess();
-  if (quota > 0) count = std::min(count, quota);
+  if (!ApplyQuotas(true, count)) ApplyQuotas(false, count);
   return std::max(count, 1);
 }
 

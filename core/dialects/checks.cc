@@ -84,8 +84,9 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
                        version.name, remedy);
 }
 
-Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
-                      std::string_view field, std::string_view owner) {
+Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
+                      int rank, std::string_view field,
+                      std::string_view owner) {
   if (k.source_case() == v1::KInput::SOURCE_NOT_SET) {
     return MissingK(field, owner);
   }
@@ -94,15 +95,14 @@ Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
   const v1::Tensor& tensor = k.tensor();
   const std::string path = StrCat(field, ".tensor");
   const Result<DType> type =
-      CheckDataType(tensor.data_type(), rule.data_types,
-                    StrCat(path, ".data_type"), StrCat("K of ", owner));
+      CheckDataType(tensor.data_type(), types, StrCat(path, ".data_type"),
+                    StrCat("K of ", owner));
   if (!type.ok()) return type.status();
-  if (tensor.shape_size() != rule.rank ||
-      (rule.rank == 1 && tensor.shape(0) != 1)) {
+  if (tensor.shape_size() != rank || (rank == 1 && tensor.shape(0) != 1)) {
     return InvalidArgument(
         "K_SHAPE", StrCat(path, ".shape"),
         StrCat("K has shape ", ShapeText(tensor), "; ", owner, " requires ",
-               rule.rank == 1 ? "[1]" : "a scalar, []"));
+               rank == 1 ? "[1]" : "a scalar, []"));
   }
   if (Status s = CheckNoStrides(tensor, path, owner); !s.ok()) return s;
   if (tensor.has_shared_memory()) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "core/base/dtype.h"
@@ -27,18 +26,12 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions);
 
-/// The K tensors that an operator version accepts.
-struct KRule {
-  std::span<const DType> data_types;
-  /// The required rank: 0 for shape [], 1 for shape [1].
-  int rank;
-};
-
-/// Returns K, which may be a number or a tensor. Returns INVALID_ARGUMENT if K
-/// is missing, exceeds 2^63 - 1, or is a tensor that breaks `rule`. MakePlan()
-/// checks the rest of the range. `field` is the path of K.
-Result<int64_t> ReadK(const v1::KInput& k, const KRule& rule,
-                      std::string_view field, std::string_view owner);
+/// Returns K, which may be a number or a tensor of one of `types` and of shape
+/// [] (`rank` 0) or [1] (`rank` 1). Returns INVALID_ARGUMENT if K is missing,
+/// exceeds 2^63 - 1, or is another tensor. MakePlan() checks the rest of the
+/// range. `field` is the path of K.
+Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
+                      int rank, std::string_view field, std::string_view owner);
 
 /// Copies K, a number or a tensor, to `outline`.
 void SetK(const v1::KInput& k, Outline& outline);

@@ -19,11 +19,10 @@ constexpr std::array<DType, 12> kTypes = {
 constexpr std::span<const DType> kTypes24 = kTypes;
 constexpr std::span<const DType> kTypes11 = kTypes24.first(11);
 constexpr std::span<const DType> kTypes1 = kTypes24.first(3);
-// From "Type Constraints", I: "constrain index tensor to int64".
+// From "Type Constraints", I: "constrain index tensor to int64". K is also a
+// tensor(int64). From "Inputs": "a 1-D tensor containing a single positive
+// value".
 constexpr std::array<DType, 1> kIndexTypes = {DType::kI64};
-// K is a tensor(int64). The section "Inputs" of the specification says: "a 1-D
-// tensor containing a single positive value".
-constexpr KRule kKRule = {kIndexTypes, 1};
 
 constexpr std::array<OperatorVersion, 4> kVersions = {{
     {1, "ONNX TopK-1", kTypes1, kIndexTypes},
@@ -75,7 +74,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
                            "k is an attribute of ONNX TopK-1, not an input: "
                            "send a number instead of a tensor");
   }
-  const Result<int64_t> k = ReadK(onnx.k(), kKRule, "onnx.k", version.name);
+  const Result<int64_t> k =
+      ReadK(onnx.k(), kIndexTypes, /*rank=*/1, "onnx.k", version.name);
   if (!k.ok()) return k.status();
   plan.k = *k;
 

@@ -28,8 +28,7 @@ constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
     DType::kU3,  DType::kU4,  DType::kU6,  DType::kI4};
-constexpr KRule kKRule = {kKTypes, 0};
-constexpr KRule kKRule1 = {std::span<const DType>(kKTypes).first(3), 0};
+constexpr size_t kKTypes1 = 3;
 
 constexpr std::array<OperatorVersion, 3> kVersions = {{
     {1, "OpenVINO TopK-1", kTypes, kIndexTypes1},
@@ -122,9 +121,10 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   plan.order = openvino.sort() == "index" ? Order::kIndex : Order::kValue;
   if (Status s = CheckStable(openvino, version); !s.ok()) return s;
   if (Status s = ReadIndexType(openvino, version, plan); !s.ok()) return s;
+  const auto k_types = std::span<const DType>(kKTypes).first(
+      version.version == 1 ? kKTypes1 : kKTypes.size());
   const Result<int64_t> k =
-      ReadK(openvino.k(), version.version == 1 ? kKRule1 : kKRule, "openvino.k",
-            version.name);
+      ReadK(openvino.k(), k_types, /*rank=*/0, "openvino.k", version.name);
   if (!k.ok()) return k.status();
   plan.k = *k;
   return plan;

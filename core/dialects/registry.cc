@@ -1,5 +1,6 @@
 #include "core/dialects/registry.h"
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 
@@ -19,6 +20,13 @@ constexpr const Dialect* kDialects[] = {
     &kOpenVino,
     &kDirectML,
 };
+
+// Returns the dialect whose member has this value, or null.
+template <class Value>
+const Dialect* Find(Value Dialect::*member, Value value) {
+  const auto* found = std::ranges::find(kDialects, value, member);
+  return found == std::end(kDialects) ? nullptr : *found;
+}
 
 Status UnknownDialect(int number) {
   std::string known;
@@ -85,17 +93,11 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
 std::span<const Dialect* const> Dialects() { return kDialects; }
 
 const Dialect* FindDialect(const v1::Spec& spec) {
-  for (const Dialect* dialect : kDialects) {
-    if (dialect->id == spec.dialect()) return dialect;
-  }
-  return nullptr;
+  return Find(&Dialect::id, spec.dialect());
 }
 
 const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes) {
-  for (const Dialect* dialect : kDialects) {
-    if (dialect->attributes == attributes) return dialect;
-  }
-  return nullptr;
+  return Find(&Dialect::attributes, attributes);
 }
 
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {

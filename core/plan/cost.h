@@ -18,14 +18,11 @@ struct Cost {
   Size working_bytes;
   /// Total CPU time of all threads. Includes zero fill, unpacking, elements
   /// that a stride of 0 repeats, and the fixed cost per slice. On an idle
-  /// machine, the bound is at most kCostFactor times the actual time plus
-  /// kCostFloor, except for types up to 8 bits, whose selection may end early.
+  /// machine, the bound is at most 64 times the actual time plus 50 us, except
+  /// for types up to 8 bits, whose selection may end early. Checked by
+  /// unit/cost_property_test.cc.
   Size nanoseconds;
 };
-
-/// The accuracy of Cost::nanoseconds. Checked by unit/cost_property_test.cc.
-inline constexpr int64_t kCostFactor = 64;
-inline constexpr int64_t kCostFloor = 50'000;
 
 /// A computation of at most this cost runs on the calling thread alone, so a
 /// thread that must not block may run it. Most such computations take only

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -101,10 +102,10 @@ class StreamRequest {
                  " bytes of data"));
     }
     if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;
-    Result<TensorStream> tensor = TensorStream::Start(
+    auto tensor = TensorStream::Start(
         service_.engine, *std::exchange(prepared_, {}), &cancellation_);
     if (!tensor.ok()) return tensor.status();
-    tensor_.emplace(*std::move(tensor));
+    tensor_ = *std::move(tensor);
     stats_.computing = true;
     return {};
   }
@@ -192,7 +193,7 @@ class StreamRequest {
   v1::OutputOptions output_;  // as sent, with shared memory regions
   Cost cost_;                 // zero until the header was read
   std::optional<PreparedRequest> prepared_;  // from the header until Start()
-  std::optional<TensorStream> tensor_;       // from Start()
+  std::unique_ptr<TensorStream> tensor_;     // from Start()
   RequestStats stats_;
 };
 

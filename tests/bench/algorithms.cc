@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/backends/cpu/chooser.h"
-#include "core/backends/cpu/run_schedule.h"
+#include "core/backends/cpu/cpu_backend.h"
 #include "tests/bench/modes.h"
 
 namespace topk::bench {

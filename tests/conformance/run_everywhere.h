@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/answer.h"
-#include "core/backends/cpu/run_schedule.h"
+#include "core/backends/cpu/cpu_backend.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"
 #include "tests/support/backends.h"
@@ -41,13 +41,13 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
                                        const NextPiece& next) {
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
-  Result<TensorStream> stream = StartStream(engine, header);
+  auto stream = StartStream(engine, header);
   if (!stream.ok()) return stream.status();
   const Status fed = FeedInPieces(
       request.tensor().data(), next,
-      [&](std::span<const std::byte> p) { return stream->Feed(p); });
+      [&](std::span<const std::byte> p) { return (*stream)->Feed(p); });
   if (!fed.ok()) return fed;
-  return stream->Finish();
+  return (*stream)->Finish();
 }
 
 /// Runs a request on one backend, bypassing the engine's choice. Returns
@@ -59,7 +59,7 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   const Result<Plan> plan = Lower(request, Limits());
   if (!plan.ok()) return plan.status();
   const auto prepared = backend.Prepare(*plan);
-  if (!prepared.ok()) return std::nullopt;
+  if (prepared == nullptr) return std::nullopt;
   const std::string& data = request.tensor().data();
   if (Status s = CheckPayload(*plan, static_cast<int64_t>(data.size()));
       !s.ok()) {
@@ -69,10 +69,10 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
   if (next == nullptr || !plan->input.packed) {
-    RunWhole(**prepared, std::as_bytes(std::span(data)), outputs);
+    RunWhole(*prepared, std::as_bytes(std::span(data)), outputs);
     return response;
   }
-  const std::unique_ptr<Fold> fold = *(*prepared)->StartFold(outputs, nullptr);
+  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
   FoldInPieces(data, next, *fold);
   fold->Finish();
   return response;

@@ -64,7 +64,7 @@ inline Result<v1::TopKResponse> Compute(const Engine& engine,
                         std::as_bytes(std::span(request.tensor().data())));
 }
 
-inline Result<TensorStream> StartStream(
+inline Result<std::unique_ptr<TensorStream>> StartStream(
     const Engine& engine, const v1::TopKRequest& header,
     const Cancellation* cancellation = nullptr) {
   Result<PreparedRequest> prepared = engine.PrepareStream(header);

@@ -30,17 +30,20 @@ void Require(bool holds, const char* what) {
 class HostMemory final : public Memory {
  public:
   HostMemory(std::vector<std::byte> bytes, std::atomic<int64_t>& used)
-      : Memory(bytes.data(), bytes.size()),
-        bytes_(std::move(bytes)),
-        used_(used) {
+      : Memory(bytes.data()), bytes_(std::move(bytes)), used_(used) {
     used_ += static_cast<int64_t>(size());
   }
   ~HostMemory() override { used_ -= static_cast<int64_t>(size()); }
+  size_t size() const { return bytes_.size(); }
 
  private:
   std::vector<std::byte> bytes_;
   std::atomic<int64_t>& used_;
 };
+
+size_t SizeOf(const Memory& memory) {
+  return static_cast<const HostMemory&>(memory).size();
+}
 
 class HostDevice final : public cuda::Device {
  public:
@@ -88,7 +91,7 @@ class Uses {
       if (memory == nullptr) continue;
       const auto start = reinterpret_cast<uintptr_t>(memory->data());
       if (begin >= start &&
-          begin + static_cast<uint64_t>(bytes) <= start + memory->size()) {
+          begin + static_cast<uint64_t>(bytes) <= start + SizeOf(*memory)) {
         return;
       }
     }
@@ -170,7 +173,7 @@ class HostLane final : public Lane {
 
   void Upload(std::span<const std::byte> from, Memory& to, size_t at) override {
     if (!Begins()) return;
-    Require(at + from.size() <= to.size(), "an upload is too long");
+    Require(at + from.size() <= SizeOf(to), "an upload is too long");
     std::memcpy(to.data() + at, from.data(), from.size());
   }
 
@@ -208,7 +211,7 @@ class HostLane final : public Lane {
 
   void Download(Memory& from, std::span<std::byte> to) override {
     if (!Begins()) return;
-    Require(to.size() <= from.size(), "a download is too long");
+    Require(to.size() <= SizeOf(from), "a download is too long");
     std::memcpy(to.data(), from.data(), to.size());
   }
 

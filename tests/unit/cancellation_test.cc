@@ -69,12 +69,12 @@ Result<v1::TopKResponse> ComputeBig(const Engine& engine, const Big& big,
   if (big.way == Way::kPieces) {
     return Compute(engine, request, pieces, cancellation);
   }
-  Result<TensorStream> stream = StartStream(engine, request, cancellation);
+  auto stream = StartStream(engine, request, cancellation);
   if (!stream.ok()) return stream.status();
   for (const auto& piece : pieces) {
-    if (Status s = stream->Feed(piece); !s.ok()) return s;
+    if (Status s = (*stream)->Feed(piece); !s.ok()) return s;
   }
-  return stream->Finish();
+  return (*stream)->Finish();
 }
 
 std::string Bytes(const Result<v1::TopKResponse>& answer) {
@@ -192,9 +192,9 @@ TEST(Cancelling, EndsEveryCallOfAStream) {
     }
     ASSERT_TRUE(stream.ok());
     if (calls == 1) cancellation.Cancel();
-    EXPECT_EQ(stream->Feed(bytes).ok(), calls == 2);
+    EXPECT_EQ((*stream)->Feed(bytes).ok(), calls == 2);
     cancellation.Cancel();
-    EXPECT_EQ(stream->Finish().status().code, Code::kCancelled);
+    EXPECT_EQ((*stream)->Finish().status().code, Code::kCancelled);
   }
 }
 

@@ -56,29 +56,25 @@ std::string RightBytes(const v1::TopKRequest& request) {
   return Bytes(Oracle(request).response);
 }
 
-TEST(CudaBackend, ReportsWhyItDeclines) {
-  const auto backend = MakeCudaBackend(Some({{.memory_limit = 1 << 20}}));
-  EXPECT_TRUE(
-      backend->Prepare(ValidPlan(Ask(DType::kF32, {4, 100}, 1, 5))).ok());
-  const auto message = [&](const Plan& plan) {
-    const Status status = backend->Prepare(plan).status();
-    EXPECT_EQ(status.code, Code::kUnimplemented);
-    return status.message;
+TEST(CudaBackend, DeclinesWhatItCannotRun) {
+  const auto runs = [](const Plan& plan, int64_t memory = 1 << 30) {
+    return MakeCudaBackend(Some({{.memory_limit = memory}}))->Prepare(plan) !=
+           nullptr;
   };
+  EXPECT_TRUE(runs(ValidPlan(Ask(DType::kF32, {4, 100}, 1, 5))));
   const Plan large = ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 5));
-  EXPECT_NE(message(large).find("of a device that gives 1048576"),
-            std::string::npos);
+  EXPECT_TRUE(runs(large));
+  EXPECT_FALSE(runs(large, 1 << 20));
   PlanRequest strided = Ask(DType::kF32, {4, 100}, 1, 5);
   strided.strides = {200, 2};
-  EXPECT_NE(message(ValidPlan(strided)).find("strides"), std::string::npos);
-  EXPECT_NE(message(ValidPlan(Ask(DType::kF32, {0, 100}, 1, 5)))
-                .find("without elements"),
-            std::string::npos);
+  EXPECT_FALSE(runs(ValidPlan(strided)));
+  EXPECT_FALSE(runs(ValidPlan(Ask(DType::kU4, {4, 100}, 1, 5))));
+  EXPECT_FALSE(runs(ValidPlan(Ask(DType::kF32, {0, 100}, 1, 5))));
   Plan long_axis = ValidPlan(Ask(DType::kU8, {4, 100}, 1, 5));
   long_axis.n = (int64_t{1} << 32) + 1;
-  EXPECT_NE(message(long_axis).find("4294967296"), std::string::npos);
+  EXPECT_FALSE(runs(long_axis));
   long_axis.dtype = DType::kF64;  // wide items have wide indices
-  EXPECT_EQ(message(long_axis).find("4294967296"), std::string::npos);
+  EXPECT_TRUE(runs(long_axis));
 }
 
 TEST(CudaEngine, ReportsTheBackendThatRan) {
@@ -164,9 +160,10 @@ TEST(CudaStream, ALostDeviceEndsOnlyTheStream) {
   for (const bool first : {true, false}) {
     auto stream = StartStream(engine, header);
     ASSERT_TRUE(stream.ok());
-    ASSERT_TRUE(
-        stream->Feed(std::as_bytes(std::span(request.tensor().data()))).ok());
-    const auto response = stream->Finish();
+    ASSERT_TRUE((*stream)
+                    ->Feed(std::as_bytes(std::span(request.tensor().data())))
+                    .ok());
+    const auto response = (*stream)->Finish();
     ASSERT_EQ(response.ok(), !first);
     if (first) {
       EXPECT_EQ(response.status().code, Code::kUnavailable);
@@ -191,10 +188,10 @@ TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsFull) {
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_EQ(engine.Devices().fallbacks_full, 1);
   for (auto* stream : {&one, &other}) {
-    ASSERT_TRUE((*stream)
+    ASSERT_TRUE((**stream)
                     ->Feed(std::as_bytes(std::span(request.tensor().data())))
                     .ok());
-    const auto response = (*stream)->Finish();
+    const auto response = (**stream)->Finish();
     ASSERT_TRUE(response.ok());
     EXPECT_EQ(response->execution().backend(), stream == &one ? "cuda" : "cpu");
     EXPECT_EQ(Bytes(*response), RightBytes(request));
@@ -209,7 +206,7 @@ TEST(CudaEngine, CancelledRequestsEnd) {
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
   const Outputs outputs = {std::as_writable_bytes(std::span(values)),
                            std::as_writable_bytes(std::span(indices))};
-  const auto prepared = *backend->Prepare(plan);
+  const auto prepared = backend->Prepare(plan);
   const auto fold = *prepared->StartFold(outputs, &cancellation);
   const std::string data = SomeData(DType::kF32, 900, 1);
   fold->Feed(std::as_bytes(std::span(data)).first(1000));

@@ -32,7 +32,7 @@ class Forced {
 };
 
 TEST(InstructionSet, EachHasItsOwnKernels) {
-  const auto sets = cpu::CompiledInstructionSets();
+  const auto sets = cpu::SupportedInstructionSets();
   for (size_t i = 1; i < sets.size(); ++i) {
     EXPECT_NE((sets[i].kernels<uint32_t, true>().scan),
               (sets[0].kernels<uint32_t, true>().scan));

@@ -146,7 +146,12 @@ TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   std::iota(row.begin(), row.end(), 1u);
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
   Feeder feed(kernels_, encoder_, kK);
-  feed.FeedMore({Bytes(row), kCount, 0}, selection);
+  constexpr int64_t kFirst = 1000;
+  const Stretch whole = {Bytes(row), kCount, 0};
+  for (const Stretch& part : {whole.Part<uint32_t>(0, kFirst),
+                              whole.Part<uint32_t>(kFirst, kCount)}) {
+    feed.Feed(part, std::span(&selection, 1));
+  }
   EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kK));
   EXPECT_LT(selection.reselections(), 100);  // 7812 without samples
 }
@@ -180,11 +185,8 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
       const int64_t run =
           std::min(count - i, 1 + static_cast<int64_t>(random() % 12000));
       const Stretch stretch = {Bytes(row) + i * 4, run, i};
-      if (random() % 2 == 0) {
-        feed.Feed(stretch, std::span(&selection, 1));
-      } else {
-        impatient.FeedMore(stretch, selection);
-      }
+      Feeder& either = random() % 2 == 0 ? feed : impatient;
+      either.Feed(stretch, std::span(&selection, 1));
       i += run;
     }
     ASSERT_EQ(ChosenIndices(selection),

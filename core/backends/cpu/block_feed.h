@@ -41,7 +41,7 @@ class BlockFeed {
                             : Size(0)) +
            RowFeed<Key, kFloat>::Bytes(
                n, plan.k, schedule.block < n ? 1 : schedule.pieces) +
-           Size(schedule.tile) * sizeof(Key);
+           Size(schedule.tile + kScanSlack) * sizeof(Key);
   }
 
   BlockSource<Key, kFloat>& source() { return source_; }
@@ -70,7 +70,7 @@ class BlockFeed {
       for (int64_t c = 0; c < width; ++c) {
         Selection<Key>& selection = selections[c * step];
         const std::byte* row = At<Key>(rows, c * (next - begin));
-        feed_.FeedNext({row, next - begin, begin}, selection);
+        feed_.Feed({row, next - begin, begin}, std::span(&selection, 1));
         done &= selection.bounded() && selection.bound() >= best_key_;
       }
       if (done) return;
@@ -91,7 +91,7 @@ class BlockFeed {
         InfoOf(plan.dtype).packed()) {
       return false;
     }
-    bounds_.resize(static_cast<size_t>(width));
+    bounds_.resize(static_cast<size_t>(width + kScanSlack));
     for (int64_t c = 0; c < width; ++c) {
       if (!selections[c * step].bounded()) return false;
       bounds_[static_cast<size_t>(c)] = selections[c * step].bound();

@@ -13,7 +13,6 @@
 // Tests: conformance/.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 
 #include "core/backends/cpu/run.h"

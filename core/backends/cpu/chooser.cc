@@ -296,6 +296,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
                        ? BlockFor(schedule.tile, InfoOf(plan.dtype).bytes)
                        : plan.n;
   schedule.sort_pieces = SortPieces(plan.k, threads, task);
+  schedule.run_inline = schedule.sort_pieces == 1;
   return schedule;
 }
 

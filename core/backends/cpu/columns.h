@@ -8,6 +8,7 @@
 
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/run.h"
+#include "core/backends/cpu/slice_writer.h"
 
 namespace topk::cpu {
 
@@ -16,7 +17,9 @@ template <class Key, bool kFloat>
 class ColumnRunner {
  public:
   explicit ColumnRunner(const Run<Key, kFloat>& run)
-      : run_(run), plan_(run.plan) {}
+      : run_(run),
+        plan_(run.plan),
+        writer_(plan_, run.outputs, run.kernels, 1, run.cancellation) {}
 
   /// Returns an upper bound on the memory of a runner, in bytes.
   static Size Bytes(const Plan& plan, const Schedule& schedule) {
@@ -24,8 +27,7 @@ class ColumnRunner {
     const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
     // The factor of 2 is for both the old and new memory of a growing vector.
     const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Part);
-    return schedule.pieces * (state + parts) +
-           Size(schedule.tile) * sizeof(Place);
+    return schedule.pieces * (state + parts);
   }
 
   /// Runs the tiles begin .. end - 1.
@@ -48,12 +50,6 @@ class ColumnRunner {
   // An element that was selected from a part of a column.
   struct Part {
     Key key;
-    int64_t index;
-  };
-
-  // The offsets of a column's outputs, in elements.
-  struct Place {
-    int64_t value;
     int64_t index;
   };
 
@@ -94,11 +90,11 @@ class ColumnRunner {
     };
     // After a cancellation, the indices are not valid.
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
-    if (!FindPlaces(outer * plan_.inner + column, width)) return;
-    if (factor == 1 && pieces == 1 && plan_.order == Order::kValue) {
-      WriteTile(width, tile);
+    if (factor == 1 && pieces == 1 && plan_.order == Order::kValue &&
+        plan_.values.packed && plan_.indices.packed) {
+      WriteTile(outer * plan_.k * plan_.inner + column, width, tile);
     } else {
-      MergeTile(width, tile, rows);
+      MergeTile(outer * plan_.inner + column, width, tile, rows);
     }
   }
 
@@ -107,20 +103,33 @@ class ColumnRunner {
     return {reinterpret_cast<Key*>(blocks), columns, plan_.k};
   }
 
-  // Writes the outputs of a tile that needs no merge.
-  void WriteTile(int64_t width, const std::byte* tile) const {
+  // Writes the contiguous outputs of a tile that needs no merge, rank by rank.
+  // `first` is the position of the first output.
+  void WriteTile(int64_t first, int64_t width, const std::byte* tile) const {
     const State state = StateOf(0, width);
+    const bool wide = InfoOf(plan_.index_type).bytes == 8;
     for (int64_t j = 0; j < plan_.k && !cancelled(); ++j) {
       for (int64_t c = 0; c < width; ++c) {
         const Key* key = state.at(c, j);
-        Put(tile, c, j,
-            {*key, static_cast<int64_t>(key[plan_.k * State::kBlock])});
+        const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
+        const int64_t at = first + j * plan_.inner + c;
+        if (plan_.wants_values) {
+          Store(run_.outputs.values.data(), at, BitsOf({*key, row}, tile, c));
+        }
+        if (!plan_.wants_indices) continue;
+        const auto index = static_cast<uint64_t>(row + plan_.index_offset);
+        if (wide) {
+          Store(run_.outputs.indices.data(), at, index);
+        } else {
+          Store(run_.outputs.indices.data(), at, static_cast<uint32_t>(index));
+        }
       }
     }
   }
 
   // Merges the candidates of each column from all pieces and folded columns.
-  void MergeTile(int64_t width, const std::byte* tile, int64_t rows) {
+  void MergeTile(int64_t slice, int64_t width, const std::byte* tile,
+                 int64_t rows) {
     const int64_t factor = run_.schedule.row_factor;
     const auto pieces = static_cast<int64_t>(pieces_.size());
     for (int64_t c = 0; c < width && !cancelled(); ++c) {
@@ -145,46 +154,18 @@ class ColumnRunner {
           return a.index < b.index;
         });
       }
-      for (int64_t j = 0; j < plan_.k; ++j) {
-        Put(tile, c, j, parts_[static_cast<size_t>(j)]);
-      }
+      writer_.StoreEach(slice + c, [this, tile, c](size_t j, auto store) {
+        store(BitsOf(parts_[j], tile, c),
+              static_cast<uint64_t>(parts_[j].index));
+      });
     }
   }
 
-  // Computes the output offsets of a tile's columns. Returns false if
-  // cancelled.
-  bool FindPlaces(int64_t slice, int64_t width) {
-    places_.resize(static_cast<size_t>(width));
-    const auto find = [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) {
-        places_[static_cast<size_t>(c)] = {
-            SliceOffset(plan_, plan_.values, slice + c),
-            SliceOffset(plan_, plan_.indices, slice + c)};
-      }
-    };
-    return ForEachBlock(0, width, kBlockElements, run_.cancellation, find);
-  }
-
-  void Put(const std::byte* tile, int64_t c, int64_t j,
-           const Part& part) const {
-    const auto axis = static_cast<size_t>(plan_.axis);
-    const Place& place = places_[static_cast<size_t>(c)];
-    if (plan_.wants_values) {
-      const Key bits = run_.encoder.IsShared(part.key)
-                           ? Load<Key>(tile, part.index * plan_.inner + c)
-                           : run_.encoder.Bits(part.key);
-      Store(run_.outputs.values.data(),
-            place.value + j * plan_.values.strides[axis], bits);
-    }
-    if (plan_.wants_indices) {
-      const auto index = static_cast<uint64_t>(part.index + plan_.index_offset);
-      const int64_t at = place.index + j * plan_.indices.strides[axis];
-      if (InfoOf(plan_.index_type).bytes == 8) {
-        Store(run_.outputs.indices.data(), at, index);
-      } else {
-        Store(run_.outputs.indices.data(), at, static_cast<uint32_t>(index));
-      }
-    }
+  // Returns the bits of an element of column `c`.
+  Key BitsOf(const Part& part, const std::byte* tile, int64_t c) const {
+    return run_.encoder.IsShared(part.key)
+               ? Load<Key>(tile, part.index * plan_.inner + c)
+               : run_.encoder.Bits(part.key);
   }
 
   const Run<Key, kFloat>& run_;
@@ -192,7 +173,7 @@ class ColumnRunner {
   // The state of the tile, or of each of its pieces.
   std::vector<std::unique_ptr<Block[]>> pieces_;
   std::vector<Part> parts_;
-  std::vector<Place> places_;
+  const SliceWriter<Key> writer_;
 };
 
 }  // namespace topk::cpu

@@ -1,7 +1,6 @@
 #include "core/backends/cpu/cost.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
@@ -10,25 +9,6 @@
 
 namespace topk::cpu {
 namespace {
-
-Size RunBytes(const Plan& plan, const Schedule& schedule, int threads) {
-  return PackedValues::Bytes(plan) +
-         WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
-                                      const SortKeyEncoder<Key, kFloat>&) {
-           return RunUnitsBytes<Key, kFloat>(plan, schedule, threads);
-         });
-}
-
-Size FoldBytes(const Plan& plan, int threads, double task) {
-  if (plan.slices() == 0) return PackedValues::Bytes(plan);
-  return PackedValues::Bytes(plan) +
-         WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
-                                      const SortKeyEncoder<Key, kFloat>&) {
-           return ElementFold<Key, kFloat>::Bytes(
-               InfoOf(plan.dtype).packed() ? UnpackedPlan(plan) : plan, threads,
-               task);
-         });
-}
 
 // The constants below are about twice the times measured for the slowest data.
 // unit/cost_property_test.cc compares them with real runs. The cost depends
@@ -91,19 +71,30 @@ Size RunNanoseconds(const Plan& plan) {
 
 Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
   Cost cost = CostOfOutputs(plan);
-  cost.working_bytes = RunBytes(plan, schedule, threads);
+  cost.working_bytes =
+      PackedValues::Bytes(plan) +
+      WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                                   const SortKeyEncoder<Key, kFloat>&) {
+        return RunUnitsBytes<Key, kFloat>(plan, schedule, threads);
+      });
   cost.nanoseconds = RunNanoseconds(plan);
   return cost;
 }
 
 Cost FoldCost(const Plan& plan, int threads, double task) {
   Cost cost = CostOfOutputs(plan);
-  cost.working_bytes = FoldBytes(plan, threads, task);
+  if (plan.slices() == 0) return cost;
+  cost.working_bytes =
+      PackedValues::Bytes(plan) +
+      WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                                   const SortKeyEncoder<Key, kFloat>&) {
+        return ElementFold<Key, kFloat>::Bytes(plan, threads, task);
+      });
   // Add the time to zero the memory for the selections of all columns.
   constexpr int64_t kCandidateBytes = 24;
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
-      ZeroFillNanoseconds((plan.slices() == 0 ? Size(0) : Size(plan.inner)) *
+      ZeroFillNanoseconds(Size(plan.inner) *
                           std::min(2 * Size(plan.k) + 16, Size(plan.n)) *
                           kCandidateBytes);
   return cost;

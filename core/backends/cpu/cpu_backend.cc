@@ -15,7 +15,8 @@
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
-#include "core/backends/cpu/run_schedule.h"
+#include "core/backends/cpu/run_units.h"
+#include "core/backends/cpu/unpacked.h"
 #include "core/base/deferred_free.h"
 
 namespace topk {
@@ -150,10 +151,8 @@ class CpuBackend final : public Backend {
   }
   int threads() const override { return resources_.threads; }
 
-  Result<std::unique_ptr<const PreparedPlan>> Prepare(
-      const Plan& plan) const override {
-    return std::unique_ptr<const PreparedPlan>(
-        std::make_unique<CpuPlan>(plan, resources_));
+  std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan) const override {
+    return std::make_unique<CpuPlan>(plan, resources_);
   }
 
  private:
@@ -161,6 +160,24 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
+
+void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
+                      const InstructionSet& set, const std::byte* tensor,
+                      const Outputs& outputs,
+                      const Cancellation* cancellation) {
+  if (schedule.algorithm == Algorithm::kNothing) return;
+  const PackedValues values(plan, outputs);
+  const Outputs unpacked = values.unpacked();
+  WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
+                               const SortKeyEncoder<Key, kFloat>& encoder) {
+    const cpu::Run<Key, kFloat> run = {
+        plan,    schedule, set,      set.kernels<Key, kFloat>(),
+        encoder, tensor,   unpacked, cancellation};
+    RunUnits(run, 0, schedule.units(plan));
+  });
+  if (!IsCancelled(cancellation))
+    values.Write(schedule.run_inline, cancellation);
+}
 
 std::unique_ptr<Backend> MakeCpuBackend(int threads, const InstructionSet& set,
                                         double task) {

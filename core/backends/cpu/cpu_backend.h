@@ -8,6 +8,17 @@
 #include "core/backends/cpu/instruction_set.h"
 
 namespace topk {
+namespace cpu {
+
+/// Computes the outputs, with oneTBB tasks unless schedule.run_inline.
+/// `outputs` and `cancellation` are those of PreparedPlan::Run(). REQUIRES:
+/// CanRun(schedule.algorithm, plan).
+void RunSchedule(const Plan& plan, const Schedule& schedule,
+                 const InstructionSet& set, const std::byte* tensor,
+                 const Outputs& outputs,
+                 const Cancellation* cancellation = nullptr);
+
+}  // namespace cpu
 
 /// Returns a backend that accepts every plan and runs it with one instruction
 /// set on at most `threads` oneTBB threads, including the caller's. A task has

@@ -3,9 +3,9 @@
 //
 // Algorithm: the elements of a few axis positions are collected in a block, or
 // read in place if a chunk has enough of them. A block of all n positions is
-// run like a whole tensor. Otherwise, each slice of the block is offered to its
-// own selection, which copies the candidates before the next block overwrites
-// the elements.
+// run like a whole tensor. Otherwise, each slice of the block is fed to its own
+// selection (slices.h), which copies the candidates before the next block
+// overwrites the elements.
 //
 // Why: offering elements position by position misses the cache for each of
 // them. 60 x 262144 f32 with k 10 took 7 times as long as in one message.
@@ -19,15 +19,12 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <vector>
 
-#include "core/backends/cpu/block_feed.h"
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/run_units.h"
 #include "core/backends/cpu/scratch.h"
-#include "core/backends/cpu/slice_writer.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
@@ -90,35 +87,20 @@ class ElementFold final : public Fold {
              resources.set, resources.set.kernels<Key, kFloat>(),
              encoder_,      nullptr,
              outputs_,      cancellation},
-        feed_(run_),
-        writer_(plan_, outputs_, run_.kernels, schedule_.sort_pieces,
-                cancellation),
         units_(static_cast<size_t>(type_.packed() ? type_.bits : type_.bytes)) {
-    if (rows_ == plan.n) return;
-    const Selection<Key> empty(run_.kernels.kth, plan.k,
-                               SlackFor(plan.k, plan.inner > 1), plan.n,
-                               cancellation);
-    selections_.reserve(static_cast<size_t>(plan.inner));
-    ForEachBlock(0, plan.inner, kBlockColumns, cancellation,
-                 [&](int64_t begin, int64_t end) {
-                   selections_.insert(selections_.end(),
-                                      static_cast<size_t>(end - begin), empty);
-                 });
+    if (rows_ < plan.n) runner_.emplace(run_);
   }
 
   /// Returns an upper bound on the memory of a fold, in bytes.
-  static Size Bytes(const Plan& plan, int threads, double task) {
+  static Size Bytes(const Plan& own, int threads, double task) {
+    const Plan plan = InfoOf(own.dtype).packed() ? UnpackedPlan(own) : own;
     const Schedule schedule = FoldSchedule(plan, threads, task);
     const int64_t rows = FoldRows(plan);
     const Size bytes = Size(rows) * plan.inner * sizeof(Key);
-    if (rows == plan.n) {
-      return bytes + RunUnitsBytes<Key, kFloat>(plan, schedule, threads);
-    }
     return bytes +
-           plan.inner * Selection<Key>::Bytes(
-                            plan.k, SlackFor(plan.k, plan.inner > 1), plan.n) +
-           BlockFeed<Key, kFloat>::Bytes(plan, schedule, plan.n) +
-           SliceWriter<Key>::Bytes(plan.k, schedule.sort_pieces);
+           (rows == plan.n
+                ? RunUnitsBytes<Key, kFloat>(plan, schedule, threads)
+                : SliceRunner<Key, kFloat>::Bytes(plan, schedule, true));
   }
 
   Execution Finish() override {
@@ -127,9 +109,6 @@ class ElementFold final : public Fold {
   }
 
  private:
-  // The number of selections constructed between checks for cancellation.
-  static constexpr int64_t kBlockColumns = int64_t{1} << 11;
-
   void Take(std::span<const std::byte> chunk) override {
     units_.Cut(chunk, [this](std::span<const std::byte> units) {
       AddUnits(units.data(),
@@ -207,34 +186,16 @@ class ElementFold final : public Fold {
     position_ += count;
     const int64_t whole = plan_.n * plan_.inner;
     const int64_t outer = run_.first / whole;
-    if (rows_ == plan_.n) {
-      const int64_t units = schedule_.units(plan_) / plan_.outer;
-      const auto run = [&] {
+    const auto run = [&] {
+      if (runner_) {
+        const int64_t first = run_.first / plan_.inner % plan_.n;
+        runner_->Fold(outer, first, first + count / plan_.inner);
+      } else {
+        const int64_t units = schedule_.units(plan_) / plan_.outer;
         RunUnits(run_, outer * units, position_ / whole * units);
-      };
-      schedule_.run_inline ? run() : arenas_.Run(run);
-      return;
-    }
-    const int64_t first = run_.first / plan_.inner % plan_.n;
-    const int64_t last = first + count / plan_.inner;
-    for (int64_t c = 0; c < plan_.inner; c += schedule_.tile) {
-      const int64_t width = std::min(schedule_.tile, plan_.inner - c);
-      feed_.Feed(outer * plan_.inner + c, width, first, last,
-                 &selections_[static_cast<size_t>(c)], 1);
-      if (IsCancelled(run_.cancellation)) return;
-    }
-    if (last < plan_.n) return;
-    const auto write = [&] { WriteSlices(outer); };
-    schedule_.sort_pieces > 1 ? arenas_.Run(write) : write();
-  }
-
-  void WriteSlices(int64_t outer) {
-    int64_t slice = outer * plan_.inner;
-    for (Selection<Key>& selection : selections_) {
-      if (IsCancelled(run_.cancellation)) return;
-      writer_.Write(slice++, selection);
-      selection.Reset();
-    }
+      }
+    };
+    schedule_.run_inline ? run() : arenas_.Run(run);
   }
 
   const DTypeInfo& type_;
@@ -247,9 +208,8 @@ class ElementFold final : public Fold {
   const int64_t rows_;
   const Schedule schedule_;
   Run<Key, kFloat> run_;
-  BlockFeed<Key, kFloat> feed_;
-  SliceWriter<Key> writer_;
-  std::vector<Selection<Key>> selections_;
+  // Selects from slices that are not collected as a whole.
+  std::optional<SliceRunner<Key, kFloat>> runner_;
   UnitCutter units_;
   Scratch<std::byte> buffer_;
   int64_t buffered_ = 0;  // elements in the buffer

@@ -1,23 +1,10 @@
 #include "core/backends/cpu/instruction_set.h"
 
-#include <hwy/targets.h>
-
 #include <string>
 
 #include "core/base/text.h"
 
 namespace topk::cpu {
-
-std::vector<InstructionSet> SupportedInstructionSets() {
-  // The last set is the compiler's baseline. The whole program requires it.
-  const int64_t baseline = CompiledInstructionSets().back().target;
-  const int64_t supported = hwy::SupportedTargets() | baseline;
-  std::vector<InstructionSet> sets;
-  for (const InstructionSet& set : CompiledInstructionSets()) {
-    if ((set.target & supported) != 0) sets.push_back(set);
-  }
-  return sets;
-}
 
 Result<InstructionSet> ChooseInstructionSet(std::string_view name) {
   const std::vector<InstructionSet> supported = SupportedInstructionSets();

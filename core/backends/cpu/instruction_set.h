@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,9 +25,6 @@ struct InstructionSet {
     return std::get<Kernels<Key, kFloat>>(*table);
   }
 };
-
-/// Returns the compiled instruction sets, best first.
-std::span<const InstructionSet> CompiledInstructionSets();
 
 /// Returns the instruction sets that this machine can run, best first. Never
 /// empty.

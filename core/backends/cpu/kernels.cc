@@ -5,14 +5,21 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/backends/cpu/kernels.cc"
 #include <hwy/foreach_target.h>  // must come first
+#include <hwy/targets.h>
+
+#include <iterator>
 
 #include "core/backends/cpu/instruction_set.h"
+// clang-format off
+// First, because the other files use these.
+#include "core/backends/cpu/simd/vectors-inl.h"
+#include "core/backends/cpu/simd/sort_few-inl.h"
+// clang-format on
 #include "core/backends/cpu/simd/bound-inl.h"
 #include "core/backends/cpu/simd/columns-inl.h"
 #include "core/backends/cpu/simd/rearrange-inl.h"
 #include "core/backends/cpu/simd/scan-inl.h"
 #include "core/backends/cpu/simd/short_rows-inl.h"
-#include "core/backends/cpu/simd/sort_few-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -44,7 +51,7 @@ HWY_AFTER_NAMESPACE();
 namespace topk::cpu {
 
 // Best first. Users refer to the sets by these names.
-std::span<const InstructionSet> CompiledInstructionSets() {
+std::vector<InstructionSet> SupportedInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3
     {"avx512", HWY_AVX3, &N_AVX3::kTable},
@@ -65,7 +72,14 @@ std::span<const InstructionSet> CompiledInstructionSets() {
     {"scalar", HWY_SCALAR, &N_SCALAR::kTable},
 #endif
   };
-  return kSets;
+  // The last set is the compiler's baseline. The whole program requires it.
+  const int64_t supported =
+      hwy::SupportedTargets() | std::rbegin(kSets)->target;
+  std::vector<InstructionSet> sets;
+  for (const InstructionSet& set : kSets) {
+    if ((set.target & supported) != 0) sets.push_back(set);
+  }
+  return sets;
 }
 
 }  // namespace topk::cpu

@@ -93,12 +93,15 @@ class RowFeed {
     return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
-  /// Offers a row, or a long part of a row. Cuts it into one piece per
-  /// selection, and feeds the pieces in parallel with a bound from `hint` or
-  /// from a sample. `hint` comes from the previous row, and is updated for the
-  /// next row. It may be null.
+  /// Offers a row, or the next part of a row. Cuts it into one piece per
+  /// selection, and feeds the pieces in parallel. If the selections have no
+  /// bound yet, uses one from `hint` or from a sample. `hint` comes from the
+  /// previous row, and is updated for the next row. It may be null.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
+    if (selections[0].bounded()) {
+      return Read(row, patience_, bounds_, selections);
+    }
     std::optional<Held> held;
     if (hint != nullptr && k_ <= row.count / 2) {
       if (hint->wait > 0) {
@@ -110,21 +113,6 @@ class RowFeed {
     }
     if (!held) held = FeedSampled(row, patience_, bounds_, selections);
     if (hint != nullptr) hint->bound = NextHint(held, selections);
-  }
-
-  /// Offers more elements of a row, without sampling.
-  void FeedMore(const Stretch& run, Selection<Key>& selection) {
-    Read(run, patience_, bounds_, Selections(&selection, 1));
-  }
-
-  /// Offers the next elements of a row. Samples them first if the selection has
-  /// no bound yet.
-  void FeedNext(const Stretch& run, Selection<Key>& selection) {
-    if (selection.bounded()) {
-      FeedMore(run, selection);
-    } else {
-      Feed(run, Selections(&selection, 1));
-    }
   }
 
   /// Offers elements, a vector at a time once the selection has a bound. Stops

@@ -1,11 +1,7 @@
 // The parameters of a run of a plan over one tensor.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"

@@ -92,25 +92,27 @@ class Selection {
   /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Creates an empty selection. The buffer holds at most min(n, k + slack)
-  /// candidates. A larger `slack` >= k takes more memory but reselects less
-  /// often. After a cancellation, the candidates may not be the best. All other
-  /// guarantees hold.
+  /// Creates an empty selection. The buffer holds min(n, k + slack) candidates.
+  /// It is allocated at once, because untouched pages cost nothing. A larger
+  /// `slack` >= k takes more memory but reselects less often. After a
+  /// cancellation, the candidates may not be the best. All other guarantees
+  /// hold.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
         k_(static_cast<size_t>(k)),
         capacity_(static_cast<size_t>(std::min(k + slack, n))),
-        full_(std::min(capacity_, static_cast<size_t>(kMuch))),
-        cancellation_(cancellation) {}
+        cancellation_(cancellation) {
+    keys_.reserve(capacity_);
+    elements_.reserve(capacity_);
+  }
 
   /// Returns an upper bound on the memory of a selection, in bytes.
   static Size Bytes(int64_t k, int64_t slack, int64_t n) {
-    const Size room = std::min(Size(k) + slack, Size(n));
-    // A small vector grows by doubling. While it grows, its old and its new
-    // memory exist together.
-    return sizeof(Selection) + (room + std::min(2 * room, Size(kMuch)) + 16) *
-                                   (sizeof(Key) + sizeof(Element));
+    constexpr int64_t kAllocator = 16;  // candidates
+    return sizeof(Selection) +
+           (std::min(Size(k) + slack, Size(n)) + kAllocator) *
+               (sizeof(Key) + sizeof(Element));
   }
 
   /// The cancellation that was passed to the constructor. May be null.
@@ -122,7 +124,7 @@ class Selection {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);
     elements_.push_back({bits, index});
-    if (keys_.size() >= full_) Full();
+    if (keys_.size() >= capacity_) Full();
   }
 
   /// Moves all candidates of `other` to this selection. REQUIRES: `other` has
@@ -133,10 +135,6 @@ class Selection {
       // them.
       if (keys_.size() > k_) Reselect();
       if (other.keys_.size() > k_) other.Reselect();
-    }
-    if (const size_t all = keys_.size() + other.keys_.size(); all > kMuch) {
-      keys_.reserve(std::max(all, capacity_));
-      elements_.reserve(std::max(all, capacity_));
     }
     const auto append = [&](int64_t begin, int64_t end) {
       keys_.insert(keys_.end(), other.keys_.begin() + begin,
@@ -228,21 +226,11 @@ class Selection {
     uint64_t index;
   };
 
-  // Handles a full buffer. Grows to the full capacity in one step to avoid
-  // copies. Untouched pages cost nothing.
+  // Handles a full buffer.
   void Full() {
-    if (IsCancelled(cancellation_)) {  // skip many reselections
-      keys_.clear();
-      elements_.clear();
-      return;
-    }
-    if (full_ == capacity_) {
-      Reselect();
-      return;
-    }
-    full_ = capacity_;
-    keys_.reserve(capacity_);
-    elements_.reserve(capacity_);
+    if (!IsCancelled(cancellation_)) return Reselect();
+    keys_.clear();  // skip many reselections
+    elements_.clear();
   }
 
   // Keeps the k best candidates, in order. The least key becomes the bound.
@@ -291,13 +279,9 @@ class Selection {
     ++reselections_;
   }
 
-  // The number of candidates at which the whole capacity is allocated.
-  static constexpr int64_t kMuch = int64_t{1} << 12;
-
   Kth kth_;
   size_t k_;
   size_t capacity_;
-  size_t full_;  // the number of candidates at which to reselect or grow
   const Cancellation* cancellation_;
   std::vector<Key, DeferredFreeAllocator<Key>> keys_;
   std::vector<Element, DeferredFreeAllocator<Element>> elements_;

@@ -1,7 +1,6 @@
 // Sorts the selected elements into the plan's order and writes the outputs.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <span>
 
@@ -84,6 +83,17 @@ class SliceWriter {
         });
   }
 
+  /// Writes the k elements of a slice in order. Calls each(j, store) for j = 0
+  /// .. k - 1. `each` must call store(bits, index) for element j.
+  template <class Each>
+  void StoreEach(int64_t slice, const Each& each) const {
+    if (InfoOf(plan_.index_type).bytes == 8) {
+      StoreAs<uint64_t>(slice, each);
+    } else {
+      StoreAs<uint32_t>(slice, each);
+    }
+  }
+
  private:
   // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
   // `key_at` returns the key in a slot. `store_slot` stores the element in a
@@ -141,17 +151,6 @@ class SliceWriter {
       ForEachBlock(p * count / pieces_, (p + 1) * count / pieces_,
                    kBlockElements, cancellation_, fn);
     });
-  }
-
-  // Calls each(j, store) for j = 0 .. k - 1. `each` must call store(bits,
-  // index).
-  template <class Each>
-  void StoreEach(int64_t slice, const Each& each) const {
-    if (InfoOf(plan_.index_type).bytes == 8) {
-      StoreAs<uint64_t>(slice, each);
-    } else {
-      StoreAs<uint32_t>(slice, each);
-    }
   }
 
   template <class Index, class Each>

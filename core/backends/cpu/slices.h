@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -17,8 +18,8 @@
 
 namespace topk::cpu {
 
-/// Runs tiles of slices. REQUIRES: the algorithm is neither kNothing nor
-/// kColumns.
+/// Runs tiles of slices, or folds slices that arrive in parts. REQUIRES: the
+/// algorithm is neither kNothing nor kColumns.
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
@@ -40,8 +41,18 @@ class SliceRunner {
     }
   }
 
-  /// Returns an upper bound on the memory of a runner, in bytes.
-  static Size Bytes(const Plan& plan, const Schedule& schedule) {
+  ~SliceRunner() {
+    constexpr int64_t kLarge = int64_t{16} << 20;  // 2 ms
+    if (SelectionBytes(plan_, schedule_, selections_.size()) < kLarge) return;
+    using Selected = decltype(selections_);
+    DeferFree(std::unique_ptr<Selected>(new (std::nothrow)
+                                            Selected(std::move(selections_))));
+  }
+
+  /// Returns an upper bound, in bytes, on the memory of a runner for Do() or,
+  /// if `folds`, for Fold().
+  static Size Bytes(const Plan& plan, const Schedule& schedule,
+                    bool folds = false) {
     const int64_t n = DistinctElements(plan);
     const bool sorts = schedule.algorithm == Algorithm::kSort;
     const int64_t readers = schedule.block < n ? schedule.pieces : 1;
@@ -54,7 +65,12 @@ class SliceRunner {
       const Plan rows = RowsOfTile(plan, schedule.tile);
       bytes += Size(rows.values.bytes) + rows.indices.bytes;
     }
-    return bytes + (sorts ? Size(0) : SelectionBytes(plan, schedule));
+    if (sorts) return bytes;
+    const int64_t slices = folds                ? plan.inner
+                           : schedule.block < n ? schedule.tile
+                                                : 1;
+    return bytes +
+           SelectionBytes(plan, schedule, Size(schedule.pieces) * slices);
   }
 
   /// Runs the tiles begin .. end - 1.
@@ -67,10 +83,21 @@ class SliceRunner {
         SelectWhole(tile.first, tile.count);
       }
     }
-    constexpr int64_t kLarge = int64_t{16} << 20;  // 2 ms
-    if (!selections_.empty() && SelectionBytes(plan_, schedule_) >= kLarge) {
-      DeferFree(
-          std::make_unique<decltype(selections_)>(std::move(selections_)));
+  }
+
+  /// Feeds the axis positions begin .. end - 1 of the slices with an outer
+  /// index. Writes the slices if `end` is n. REQUIRES: the positions arrive in
+  /// order, and the schedule has one piece.
+  void Fold(int64_t outer, int64_t begin, int64_t end) {
+    const int64_t first = outer * plan_.inner;
+    selections_.reserve(static_cast<size_t>(plan_.inner));
+    for (int64_t c = 0; c < plan_.inner && !cancelled(); c += schedule_.tile) {
+      const int64_t width = std::min(schedule_.tile, plan_.inner - c);
+      feed_.Feed(first + c, width, begin, end, &Selections(c + width)[c], 1);
+    }
+    if (end < n_) return;
+    for (int64_t c = 0; c < plan_.inner && !cancelled(); ++c) {
+      Write(first + c, c);
     }
   }
 
@@ -96,10 +123,10 @@ class SliceRunner {
         plan.k, schedule.tile > 1 && schedule.block < DistinctElements(plan));
   }
 
-  static Size SelectionBytes(const Plan& plan, const Schedule& schedule) {
-    const int64_t n = DistinctElements(plan);
-    return Size(schedule.pieces) * (schedule.block < n ? schedule.tile : 1) *
-           Selection<Key>::Bytes(plan.k, Slack(plan, schedule), n);
+  static Size SelectionBytes(const Plan& plan, const Schedule& schedule,
+                             Size count) {
+    return count * Selection<Key>::Bytes(plan.k, Slack(plan, schedule),
+                                         DistinctElements(plan));
   }
 
   static Span Stage(Scratch<std::byte>& memory, bool wanted,

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "core/backends/cuda/cuda_fold.h"
-#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -21,25 +20,14 @@ using cuda::Lane;
 
 constexpr std::string_view kName = "cuda";
 
-Status Declined(const std::string& what) {
-  return Unimplemented("NOT_ON_THIS_BACKEND", "",
-                       StrCat("the CUDA backend does not take ", what));
-}
-
-// Returns OK for plans that the kernels can run.
-Status CheckPlan(const Plan& plan) {
-  if (!plan.input.packed || !plan.values.packed || !plan.indices.packed) {
-    return Declined("tensors with strides");
-  }
-  if (InfoOf(plan.dtype).bits < 8) {
-    return Declined("elements of less than a byte");
-  }
-  if (plan.input.bytes == 0) return Declined("tensors without elements");
+// Returns whether the kernels can run a plan: without strides, with elements of
+// whole bytes, and with indices that fit into an item.
+bool CanRun(const Plan& plan) {
   constexpr int64_t kNarrowIndices = int64_t{1} << 32;
-  if (InfoOf(plan.dtype).bytes <= 4 && plan.n > kNarrowIndices) {
-    return Declined(StrCat("axes of more than ", kNarrowIndices, " elements"));
-  }
-  return {};
+  const DTypeInfo& type = InfoOf(plan.dtype);
+  return plan.input.packed && plan.values.packed && plan.indices.packed &&
+         !type.packed() && plan.input.bytes > 0 &&
+         (type.bytes > 4 || plan.n <= kNarrowIndices);
 }
 
 // Uses its devices round-robin.
@@ -55,8 +43,7 @@ class CudaBackend final : public Backend {
   }
   int threads() const override { return 0; }
 
-  Result<std::unique_ptr<const PreparedPlan>> Prepare(
-      const Plan& plan) const override;
+  std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan) const override;
 
   std::vector<DeviceState> Devices() const override {
     std::vector<DeviceState> states;
@@ -75,23 +62,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  // Returns UNIMPLEMENTED if no device has `bytes` bytes of memory for a plan.
-  Status CheckDevices(int64_t bytes) const {
-    int64_t most = 0;
-    bool lost = true;
-    for (const auto& device : devices_) {
-      if (device->lost()) continue;
-      lost = false;
-      most = std::max(most, device->memory_limit());
-    }
-    if (lost) return Declined("anything: each of its devices is lost");
-    if (bytes > most) {
-      return Declined(
-          StrCat("what takes ", bytes, " bytes of a device that gives ", most));
-    }
-    return {};
-  }
-
   const std::vector<std::unique_ptr<Device>> devices_;
   const int64_t chunk_elements_;
   mutable std::atomic<size_t> next_ = 0;
@@ -143,14 +113,16 @@ class CudaPlan final : public PreparedPlan {
   const int64_t positions_;  // per chunk
 };
 
-Result<std::unique_ptr<const PreparedPlan>> CudaBackend::Prepare(
+std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(
     const Plan& plan) const {
-  if (Status s = CheckPlan(plan); !s.ok()) return s;
+  if (!CanRun(plan)) return nullptr;
   const int64_t positions = cuda::PositionsPerChunk(plan, chunk_elements_);
-  Status s = CheckDevices(cuda::DeviceBytes(plan, positions));
-  if (!s.ok()) return s;
-  return std::unique_ptr<const PreparedPlan>(
-      std::make_unique<CudaPlan>(plan, *this, positions));
+  const int64_t bytes = cuda::DeviceBytes(plan, positions);
+  const auto has_memory = [&](const std::unique_ptr<Device>& device) {
+    return !device->lost() && bytes <= device->memory_limit();
+  };
+  if (std::ranges::none_of(devices_, has_memory)) return nullptr;
+  return std::make_unique<CudaPlan>(plan, *this, positions);
 }
 
 }  // namespace

@@ -38,9 +38,6 @@ class CudaFold final : public Fold {
         architecture_(architecture),
         lane_(std::move(lane)) {}
 
-  // Returns false, because the fold owns device memory.
-  bool OutlivesBackend() const override { return false; }
-
   Execution Finish() override {
     SwapBuffers();
     Collect(buffers_[current_ ^ 1]);

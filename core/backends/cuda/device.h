@@ -24,14 +24,12 @@ class Memory {
 
   /// The address on the device.
   std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
 
  protected:
-  Memory(std::byte* data, size_t size) : data_(data), size_(size) {}
+  explicit Memory(std::byte* data) : data_(data) {}
 
  private:
   std::byte* data_;
-  size_t size_;
 };
 
 /// The size of each of a lane's two buffers of pinned memory. All copies pass

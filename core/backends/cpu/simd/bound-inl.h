@@ -13,16 +13,8 @@
 // key has bits, so there is no bad order and no bad pivot.
 //
 // Tests: unit/kernels_test.cc.
-#if defined(TOPK_SIMD_BOUND) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_BOUND
-#undef TOPK_SIMD_BOUND
-#else
-#define TOPK_SIMD_BOUND
-#endif
 
 #include <algorithm>
-
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -79,14 +71,8 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
     lows = hn::Min(lows, key);
     highs = hn::Max(highs, key);
   }
-  alignas(kVectorBytes) Key low_lanes[kLanes];
-  alignas(kVectorBytes) Key high_lanes[kLanes];
-  hn::Store(lows, d, low_lanes);
-  hn::Store(highs, d, high_lanes);
-  for (int64_t i = 0; i < kLanes; ++i) {
-    low = std::min(low, low_lanes[i]);
-    high = std::max(high, high_lanes[i]);
-  }
+  low = LeastLane(d, lows);
+  high = static_cast<Key>(~LeastLane(d, hn::Not(highs)));
   const auto rests = hn::Load(d, rest);
   while (low < high) {  // at least k keys are >= low, fewer are > high
     const Key range = static_cast<Key>(high - low);
@@ -108,5 +94,3 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

@@ -28,16 +28,8 @@
 // chooser. Costs: the read, and about 10 k instructions per inserted vector.
 //
 // Tests: conformance/.
-#if defined(TOPK_SIMD_COLUMNS) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_COLUMNS
-#undef TOPK_SIMD_COLUMNS
-#else
-#define TOPK_SIMD_COLUMNS
-#endif
 
 #include <algorithm>
-
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -166,5 +158,3 @@ void FeedColumns(const SortKeyEncoder<Key, kFloat>& encoder,
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

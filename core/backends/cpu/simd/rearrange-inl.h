@@ -17,17 +17,9 @@
 // Other widths are unpacked by base/packing.cc.
 //
 // Tests: conformance/.
-#if defined(TOPK_SIMD_REARRANGE) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_REARRANGE
-#undef TOPK_SIMD_REARRANGE
-#else
-#define TOPK_SIMD_REARRANGE
-#endif
 
 #include <algorithm>
 #include <utility>
-
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -112,5 +104,3 @@ inline void UnpackHalves(const std::byte* packed, int64_t count,
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

@@ -15,16 +15,8 @@
 // blocks to avoid a branch per block.
 //
 // Tests: conformance/.
-#if defined(TOPK_SIMD_SCAN) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_SCAN
-#undef TOPK_SIMD_SCAN
-#else
-#define TOPK_SIMD_SCAN
-#endif
 
 #include <algorithm>
-
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -39,36 +31,21 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = std::max(kWord, kBlockVectors * kLanes);
   const VectorProbe<Key> vector_probe(probe);
-  const auto at = [elements](int64_t i) {
-    return elements + i * static_cast<int64_t>(sizeof(Key));
-  };
+  const auto word = [&](const std::byte* at, int64_t)
+                        HWY_ATTR { return vector_probe.Word(at); };
+  Scanned scanned = {0, 0};
   int64_t i = 0;
-  int64_t found = 0;
-  // Scans whole words up to `end`. Returns false if `positions` is full.
-  const auto look = [&](int64_t end) HWY_ATTR {
-    for (; i + kWord <= end; i += kWord) {
-      if (found + kScanSlack > room) return false;
-      found += AppendPositions(vector_probe.Word(at(i)),
-                               static_cast<uint32_t>(i), positions + found);
-    }
-    return true;
-  };
-  while (i + kBlock <= count) {
-    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at(i))) {
-      i += kBlock;
-    } else if (!look(i + kBlock)) {
-      return {i, found};
+  for (; i + kBlock <= count; i += kBlock) {
+    const std::byte* at = elements + i * static_cast<int64_t>(sizeof(Key));
+    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at)) continue;
+    scanned.elements = i;
+    if (!ScanWords<Key>(elements, i + kBlock, word, positions, room, scanned)) {
+      return scanned;
     }
   }
-  if (!look(count)) return {i, found};
-  if (i < count) {
-    if (found + kScanSlack > room) return {i, found};
-    const PaddedWord<Key> rest(at(i), count - i);
-    found +=
-        AppendPositions(vector_probe.Word(rest.bytes) & FirstBits(count - i),
-                        static_cast<uint32_t>(i), positions + found);
-  }
-  return {count, found};
+  scanned.elements = i;
+  ScanWords<Key>(elements, count, word, positions, room, scanned);
+  return scanned;
 }
 
 /// Implements Kernels::scan_columns.
@@ -78,31 +55,17 @@ int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                     uint32_t* columns) {
   const Tag<Key> d;
   const VectorEncoder<Key, kFloat> vector_encoder(encoder);
-  const auto word = [&](const std::byte* row, const Key* bound) HWY_ATTR {
+  const auto word = [&](const std::byte* row, int64_t first) HWY_ATTR {
     return WordBits(d, [&](int64_t i) HWY_ATTR {
       const auto bits = LoadElements(d, row + i * sizeof(Key));
-      return hn::Gt(vector_encoder.Keys(bits), hn::LoadU(d, bound + i));
+      return hn::Gt(vector_encoder.Keys(bits),
+                    hn::LoadU(d, bounds + first + i));
     });
   };
-  int64_t found = 0;
-  int64_t i = 0;
-  for (; i + kWord <= count; i += kWord) {
-    found += AppendPositions(word(elements + i * sizeof(Key), bounds + i),
-                             static_cast<uint32_t>(i), columns + found);
-  }
-  if (i < count) {
-    const PaddedWord<Key> row(elements + i * sizeof(Key), count - i);
-    const PaddedWord<Key> bound(reinterpret_cast<const std::byte*>(bounds + i),
-                                count - i);
-    const uint64_t bits =
-        word(row.bytes, reinterpret_cast<const Key*>(bound.bytes));
-    found += AppendPositions(bits & FirstBits(count - i),
-                             static_cast<uint32_t>(i), columns + found);
-  }
-  return found;
+  Scanned scanned = {0, 0};
+  ScanWords<Key>(elements, count, word, columns, count + kScanSlack, scanned);
+  return scanned.found;
 }
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

@@ -17,17 +17,8 @@
 // finds more than kMax elements, the row takes the path for long rows.
 //
 // Tests: unit/kernels_test.cc, conformance/.
-#if defined(TOPK_SIMD_SHORT_ROWS) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_SHORT_ROWS
-#undef TOPK_SIMD_SHORT_ROWS
-#else
-#define TOPK_SIMD_SHORT_ROWS
-#endif
 
 #include <algorithm>
-
-#include "core/backends/cpu/simd/sort_few-inl.h"
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -111,16 +102,17 @@ class ShortRowSelector {
       return rows_.n;
     }
     if constexpr (kNetwork) {
-      return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
-        return network().Word(at, slots.limits);
-      });
+      return FindWords(elements, slots,
+                       [&](const std::byte* at, int64_t) HWY_ATTR {
+                         return network().Word(at, slots.limits);
+                       });
     } else {
       if (slots.bound == 0) return -1;
       const VectorProbe<Key> probe(
           ProbeAbove(encoder_, static_cast<Key>(slots.bound - 1)));
-      return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
-        return probe.Word(at);
-      });
+      return FindWords(elements, slots,
+                       [&](const std::byte* at, int64_t)
+                           HWY_ATTR { return probe.Word(at); });
     }
   }
 
@@ -128,22 +120,10 @@ class ShortRowSelector {
   template <class Word>
   HWY_INLINE int64_t FindWords(const std::byte* elements, Slots& slots,
                                const Word& word) {
-    int64_t found = 0;
-    int64_t i = 0;
-    for (; i + kWord <= rows_.n; i += kWord) {
-      found +=
-          AppendPositions(word(elements + i * sizeof(Key)),
-                          static_cast<uint32_t>(i), slots.positions + found);
-      if (found > kMax) return -1;
-    }
-    if (i < rows_.n) {
-      const PaddedWord<Key> rest(elements + i * sizeof(Key), rows_.n - i);
-      found +=
-          AppendPositions(word(rest.bytes) & FirstBits(rows_.n - i),
-                          static_cast<uint32_t>(i), slots.positions + found);
-      if (found > kMax) return -1;
-    }
-    return found;
+    Scanned scanned = {0, 0};
+    const bool fits = ScanWords<Key>(elements, rows_.n, word, slots.positions,
+                                     kMax + kScanSlack, scanned);
+    return fits && scanned.found <= kMax ? scanned.found : -1;
   }
 
   /// Finds a lower bound on the k-th greatest key of each row.
@@ -219,20 +199,7 @@ class ShortRowSelector {
       least =
           hn::Min(least, hn::IfThenElse(hn::Lt(ranks[v], k), maxima[v], ones));
     }
-    return LeastLane(least);
-  }
-
-  static HWY_INLINE Key LeastLane(V v) {
-    const D d;
-    if constexpr (sizeof(Key) >= 4) {
-      return hn::GetLane(hn::MinOfLanes(d, v));
-    } else {
-      alignas(kVectorBytes) Key lanes[kLanes];
-      hn::Store(v, d, lanes);
-      Key least = lanes[0];
-      for (int64_t i = 1; i < kLanes; ++i) least = std::min(least, lanes[i]);
-      return least;
-    }
+    return LeastLane(d, least);
   }
 
   void Load(const std::byte* elements, Slots& slots) {
@@ -329,5 +296,3 @@ int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

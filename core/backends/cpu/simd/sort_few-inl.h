@@ -17,16 +17,8 @@
 // keys, with vectors of 16 lanes, as in AVX-512.
 //
 // Tests: unit/kernels_test.cc, conformance/.
-#if defined(TOPK_SIMD_SORT_FEW) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_SORT_FEW
-#undef TOPK_SIMD_SORT_FEW
-#else
-#define TOPK_SIMD_SORT_FEW
-#endif
 
 #include <limits>
-
-#include "core/backends/cpu/simd/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -242,5 +234,3 @@ class RowNetwork {
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

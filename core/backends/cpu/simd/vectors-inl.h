@@ -1,15 +1,11 @@
-// Vectors of elements and of their keys. kernels.cc includes this file, like
-// the other files of this folder, once for each instruction set.
-#if defined(TOPK_SIMD_VECTORS) == defined(HWY_TARGET_TOGGLE)
-#ifdef TOPK_SIMD_VECTORS
-#undef TOPK_SIMD_VECTORS
-#else
-#define TOPK_SIMD_VECTORS
-#endif
+// Vectors of elements and of their keys. kernels.cc includes the files of this
+// folder once for each instruction set, and this file first. They therefore
+// have no include guards, and do not include each other.
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,6 +30,19 @@ inline constexpr int64_t kWord = 64;
 template <class D>
 HWY_INLINE hn::Vec<D> LoadElements(D d, const std::byte* elements) {
   return hn::LoadU(d, reinterpret_cast<const hn::TFromD<D>*>(elements));
+}
+
+/// Returns the least lane of a vector.
+template <class D>
+HWY_INLINE hn::TFromD<D> LeastLane(D d, hn::Vec<D> v) {
+  if constexpr (sizeof(hn::TFromD<D>) >= 4) {
+    return hn::GetLane(hn::MinOfLanes(d, v));
+  }
+  alignas(kVectorBytes) hn::TFromD<D> lanes[hn::MaxLanes(D())];
+  hn::Store(v, d, lanes);
+  hn::TFromD<D> least = lanes[0];
+  for (const auto lane : lanes) least = std::min(least, lane);
+  return least;
 }
 
 /// Returns the bits of a mask. Lane 0 is the lowest bit.
@@ -221,7 +230,31 @@ HWY_INLINE uint64_t FirstBits(int64_t count) {
   return count >= kWord ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }
 
+/// Continues a scan up to the element `end`: appends the positions of the
+/// elements that pass, in order. word(address, i) must return the mask of the
+/// kWord elements from element i on, which are at `address`. Returns false if
+/// fewer than kScanSlack of the `room` positions are left.
+template <class Key, class Word>
+HWY_INLINE bool ScanWords(const std::byte* elements, int64_t end,
+                          const Word& word, uint32_t* positions, int64_t room,
+                          Scanned& scanned) {
+  int64_t i = scanned.elements;
+  int64_t found = scanned.found;
+  for (; i < end; i += kWord) {
+    if (found + kScanSlack > room) break;
+    const std::byte* at = elements + i * static_cast<int64_t>(sizeof(Key));
+    uint64_t bits;
+    if (i + kWord <= end) {
+      bits = word(at, i);
+    } else {
+      const PaddedWord<Key> rest(at, end - i);
+      bits = word(rest.bytes, i) & FirstBits(end - i);
+    }
+    found += AppendPositions(bits, static_cast<uint32_t>(i), positions + found);
+  }
+  scanned = {std::min(i, end), found};
+  return i >= end;
+}
+
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#endif  // once for each instruction set

@@ -56,18 +56,17 @@ struct LaneParts {
     cudaError_t error = cudaSuccess;
     for (Stream* stream : {&copying, &computing}) {
       cudaStream_t created = nullptr;
-      if (error == cudaSuccess) {
-        error = cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking);
-      }
+      error = cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking);
+      if (error != cudaSuccess) return error;
       stream->reset(created);
     }
     for (Staging& each : staging) {
       void* data = nullptr;
-      if (error == cudaSuccess) {
-        error = cudaHostAlloc(&data, kStagingBytes, cudaHostAllocDefault);
-      }
+      error = cudaHostAlloc(&data, kStagingBytes, cudaHostAllocDefault);
+      if (error != cudaSuccess) return error;
       each.data.reset(static_cast<std::byte*>(data));
-      if (error == cudaSuccess) error = cuda::Create(each.copied);
+      error = cuda::Create(each.copied);
+      if (error != cudaSuccess) return error;
     }
     return error;
   }
@@ -85,30 +84,106 @@ class CudaDevice final : public Device {
         name_(properties.name),
         memory_limit_(memory_limit),
         architecture_(StrCat("sm_", properties.major, properties.minor)) {}
-  ~CudaDevice() override;
+  ~CudaDevice() override {
+    if (pool_ == nullptr || Use() != cudaSuccess) return;
+    idle_.clear();
+    cudaMemPoolDestroy(pool_);
+  }
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
   std::string_view architecture() const override { return architecture_; }
   bool lost() const override { return lost_.load(std::memory_order_relaxed); }
   int64_t memory_limit() const override { return memory_limit_; }
-  DeviceState state() const override;
+  DeviceState state() const override {
+    DeviceState state{name_, 0, memory_limit_, lost()};
+    const std::lock_guard lock(mutex_);
+    uint64_t used = 0;
+    if (!state.lost && pool_ != nullptr &&
+        cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
+                                &used) == cudaSuccess) {
+      state.memory_bytes = static_cast<int64_t>(used);
+    }
+    return state;
+  }
 
   cudaMemPool_t pool() const { return pool_; }
   // Makes this the current device of the calling thread.
   cudaError_t Use() const { return cudaSetDevice(number_); }
+
   // Returns the status for an error. Sets `lost_` if the error is sticky, i.e.
   // every later call of this process would fail. REQUIRES: not cudaSuccess.
-  Status StatusOf(cudaError_t error);
+  Status StatusOf(cudaError_t error) {
+    cudaGetLastError();  // clears the error unless it is sticky
+    if (error == cudaErrorMemoryAllocation) {
+      return ResourceExhausted("DEVICE_MEMORY", "server",
+                               StrCat("no memory left on ", name_),
+                               std::chrono::seconds(1));
+    }
+    if (cudaDeviceSynchronize() != cudaSuccess) {
+      lost_.store(true, std::memory_order_relaxed);
+    }
+    return {Code::kUnavailable, "DEVICE_LOST", "",
+            StrCat(name_, " failed: ", TextOf(error))};
+  }
+
   // Returns the memory and the parts of a lane to the device. `parts` is null
   // if the parts cannot be reused.
-  void Release(int64_t bytes, std::unique_ptr<LaneParts> parts);
+  void Release(int64_t bytes, std::unique_ptr<LaneParts> parts) {
+    const std::lock_guard lock(mutex_);
+    reserved_ -= bytes;
+    --open_;
+    if (parts != nullptr) idle_.push_back(std::move(parts));
+  }
 
  private:
   // Creates the context and the memory pool. A context takes several hundred
   // MiB of device memory, so it is created only when there is work.
-  cudaError_t Initialize();
+  cudaError_t Initialize() {
+    // Threads that wait for the device must not spin.
+    cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
+                                       cudaInitDeviceFlagsAreValid);
+    if (error == cudaSuccess) error = Use();
+    if (error != cudaSuccess) return error;
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = number_;
+    properties.maxSize = static_cast<size_t>(memory_limit_);
+    cudaMemPool_t pool = nullptr;
+    error = cudaMemPoolCreate(&pool, &properties);
+    if (error != cudaSuccess) return error;
+    // Keep freed memory for later requests.
+    auto keep = static_cast<uint64_t>(memory_limit_);
+    error =
+        cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
+    if (error == cudaSuccess) {
+      pool_ = pool;
+    } else {
+      cudaMemPoolDestroy(pool);
+    }
+    return error;
+  }
+
   // Reserves memory for a lane, and takes parts from `idle_` if there are any.
-  Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts);
+  Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
+    const std::lock_guard lock(mutex_);
+    if (pool_ == nullptr) {
+      const cudaError_t error = Initialize();
+      if (error != cudaSuccess) return StatusOf(error);
+    }
+    if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
+      return ResourceExhausted("DEVICE_MEMORY", "server",
+                               StrCat("there is no room on ", name_, " now"),
+                               std::chrono::seconds(1));
+    }
+    reserved_ += bytes;
+    ++open_;
+    if (!idle_.empty()) {
+      parts = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    return {};
+  }
 
   const int number_;
   const std::string name_;
@@ -125,8 +200,8 @@ class CudaDevice final : public Device {
 
 class CudaMemory final : public Memory {
  public:
-  CudaMemory(void* data, size_t size, const LaneParts& parts)
-      : Memory(static_cast<std::byte*>(data), size), parts_(parts) {}
+  CudaMemory(void* data, const LaneParts& parts)
+      : Memory(static_cast<std::byte*>(data)), parts_(parts) {}
   ~CudaMemory() override {
     if (data() == nullptr) return;
     cudaStreamWaitEvent(parts_.computing.get(), copied_.get(), 0);
@@ -181,7 +256,7 @@ class CudaLane final : public Lane {
                                        device_.pool(),
                                        parts_->computing.get()));
     }
-    auto memory = std::make_unique<CudaMemory>(data, bytes, *parts_);
+    auto memory = std::make_unique<CudaMemory>(data, *parts_);
     if (data != nullptr && Succeeds(memory->Create())) {
       // The copying stream must wait for the allocation.
       Succeeds(memory->AfterComputing());
@@ -295,64 +370,6 @@ class CudaLane final : public Lane {
   size_t staged_at_ = 0;
 };
 
-CudaDevice::~CudaDevice() {
-  if (pool_ == nullptr || Use() != cudaSuccess) return;
-  idle_.clear();
-  cudaMemPoolDestroy(pool_);
-}
-
-cudaError_t CudaDevice::Initialize() {
-  // Threads that wait for the device must not spin.
-  cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
-                                     cudaInitDeviceFlagsAreValid);
-  if (error == cudaSuccess) error = Use();
-  if (error != cudaSuccess) return error;
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = number_;
-  properties.maxSize = static_cast<size_t>(memory_limit_);
-  cudaMemPool_t pool = nullptr;
-  error = cudaMemPoolCreate(&pool, &properties);
-  if (error != cudaSuccess) return error;
-  // Keep freed memory for later requests.
-  auto keep = static_cast<uint64_t>(memory_limit_);
-  error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
-  if (error == cudaSuccess) {
-    pool_ = pool;
-  } else {
-    cudaMemPoolDestroy(pool);
-  }
-  return error;
-}
-
-Status CudaDevice::Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
-  const std::lock_guard lock(mutex_);
-  if (pool_ == nullptr) {
-    const cudaError_t error = Initialize();
-    if (error != cudaSuccess) return StatusOf(error);
-  }
-  if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
-    return ResourceExhausted("DEVICE_MEMORY", "server",
-                             StrCat("there is no room on ", name_, " now"),
-                             std::chrono::seconds(1));
-  }
-  reserved_ += bytes;
-  ++open_;
-  if (!idle_.empty()) {
-    parts = std::move(idle_.back());
-    idle_.pop_back();
-  }
-  return {};
-}
-
-void CudaDevice::Release(int64_t bytes, std::unique_ptr<LaneParts> parts) {
-  const std::lock_guard lock(mutex_);
-  reserved_ -= bytes;
-  --open_;
-  if (parts != nullptr) idle_.push_back(std::move(parts));
-}
-
 Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
   if (lost()) {
     return Status{Code::kUnavailable, "DEVICE_LOST", "",
@@ -376,32 +393,6 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
     Release(bytes, nullptr);
     throw;
   }
-}
-
-DeviceState CudaDevice::state() const {
-  DeviceState state{name_, 0, memory_limit_, lost()};
-  const std::lock_guard lock(mutex_);
-  uint64_t used = 0;
-  if (!state.lost && pool_ != nullptr &&
-      cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
-                              &used) == cudaSuccess) {
-    state.memory_bytes = static_cast<int64_t>(used);
-  }
-  return state;
-}
-
-Status CudaDevice::StatusOf(cudaError_t error) {
-  cudaGetLastError();  // clears the error unless it is sticky
-  if (error == cudaErrorMemoryAllocation) {
-    return ResourceExhausted("DEVICE_MEMORY", "server",
-                             StrCat("no memory left on ", name_),
-                             std::chrono::seconds(1));
-  }
-  if (cudaDeviceSynchronize() != cudaSuccess) {
-    lost_.store(true, std::memory_order_relaxed);
-  }
-  return {Code::kUnavailable, "DEVICE_LOST", "",
-          StrCat(name_, " failed: ", TextOf(error))};
 }
 
 // Returns why there is no device. cudaGetDeviceCount() returns the same error
