@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,14 @@
 #include "core/base/text.h"
 
 namespace topk {
+namespace {
+
+Status CannotWrite(const std::string& path, const std::string& reason) {
+  return {Code::kUnavailable, "READY_FILE", "ready_file",
+          StrCat("--ready-file: cannot write ", path, ": ", reason)};
+}
+
+}  // namespace
 
 Result<OwnedFile> WriteReadyFile(
     const std::string& path, const std::vector<std::string>& listen,
@@ -34,18 +43,22 @@ Result<OwnedFile> WriteReadyFile(
   }
   const std::string error = ErrnoText(errno);
   const OwnedFile unfinished(temporary, fd);  // removes the file
-  return Status{Code::kUnavailable, "READY_FILE", "ready_file",
-                StrCat("--ready-file: cannot write ", path, ": ", error)};
+  return CannotWrite(path, error);
 }
 
-void RemoveStaleReadyFile(const std::string& path) {
+Status RemoveStaleReadyFile(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return CannotWrite(path, "it exists and is not a regular file");
+  }
   const int fd =
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0) return;
+  if (fd < 0) return {};
   const bool is_locked =
       flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!is_locked) unlink(path.c_str());
   close(fd);
+  return {};
 }
 
 }  // namespace topk

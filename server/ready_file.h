@@ -18,7 +18,8 @@ Result<OwnedFile> WriteReadyFile(
     const std::map<std::string, std::string>& others);
 
 /// Removes the ready file of a server that was killed. Leaves the file alone if
-/// another process has locked it.
-void RemoveStaleReadyFile(const std::string& path);
+/// another process has locked it. Returns an error if the path is a device, a
+/// link or anything else that is not a regular file.
+Status RemoveStaleReadyFile(const std::string& path);
 
 }  // namespace topk

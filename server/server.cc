@@ -207,7 +207,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
   // Remove an old file: a script may be waiting for the new one.
-  RemoveStaleReadyFile(config.ready_file);
+  if (Status s = RemoveStaleReadyFile(config.ready_file); !s.ok()) return s;
   auto parts = std::make_unique<Parts>();
   if (Status s = parts->Prepare(config, log); !s.ok()) return s;
   if (!config.traces.endpoint.empty()) {

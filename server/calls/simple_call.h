@@ -41,7 +41,7 @@ class SimpleCall final : public ServiceCall {
     if (bytes > kMaxPollerBytes && bytes <= kMaxParsedBytes) {
       nanoseconds += 1'000'000;  // to parse kMaxParsedBytes
     }
-    if (nanoseconds == 0) return AnswerAndFinish();
+    if (nanoseconds == 0 && !call_.loop().IsBehind()) return AnswerAndFinish();
     Compact(message_);
     Enqueue(nanoseconds, [this] {
       if (const Status gone = call_.CheckAlive(); !gone.ok())

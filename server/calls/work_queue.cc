@@ -131,8 +131,11 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
+  // Replace the estimate by the time that was used. Finished work may have used
+  // all threads. Cancelled work counts in full.
   const double used = thread_time_ - job->begun_thread_time;
-  if (used > cost) Charge(client, used - cost);
+  const double most = done ? std::min(cost, used * threads_) : cost;
+  Charge(client, std::max(used, most) - cost);
   if (--client.running > 0 || !client.queued.empty()) return;
   client.turn = idle_clients_.emplace(client.served, job->client);
   if (idle_clients_.size() < clients_.size()) return;

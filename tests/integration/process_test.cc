@@ -123,6 +123,16 @@ TEST(Topkd, AnswersOrFailsToStartWithFewFileDescriptors) {
   EXPECT_GE(answering, 3);
 }
 
+TEST(Topkd, DoesNotReplaceADeviceByTheReadyFile) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file", pipe});
+  EXPECT_EQ(topkd.Wait(), 1);
+  EXPECT_THAT(topkd.Output(), HasSubstr("is not a regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
 TEST(Topkd, ServesAndEndsWithABlockedLog) {
   const TemporaryFolder folder;
   const std::string pipe = folder.File("pipe");

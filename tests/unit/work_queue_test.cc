@@ -180,7 +180,7 @@ class Order {
     queue_.Enqueue(std::string(1, client), cost, [=, this] {
       const std::lock_guard lock(mutex_);
       order_ += client;
-      return true;
+      return false;  // counts with its full cost
     });
   }
   std::string order() {
@@ -221,6 +221,21 @@ TEST(WorkQueueTest, WorkBeyondItsCostCountsForTheNextTurn) {
   blocker.End();
   order.AwaitEnd();
   EXPECT_EQ(order.order(), "bba");
+}
+
+TEST(WorkQueueTest, FinishedWorkCountsWithItsTime) {
+  Order order(kNever);
+  Blocker blocker(order.queue(), "blocker");
+  order.queue().Enqueue("a", 0, [] {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kCost));
+    return true;
+  });
+  order.Enqueue('a', kCost);
+  order.queue().Enqueue("b", 8 * kCost, [] { return true; });
+  order.Enqueue('b', kCost);
+  blocker.End();
+  order.AwaitEnd();
+  EXPECT_EQ(order.order(), "ba");
 }
 
 TEST(WorkQueueTest, RemembersClientsThatReturn) {
