@@ -33,8 +33,9 @@ Cost MaxCost(const Cost& a, const Cost& b) {
           std::max(a.nanoseconds, b.nanoseconds)};
 }
 
-// A stream allocates a selection for each column when its header arrives. Limit
-// the columns, so that a small header cannot cost more memory than a response.
+// A stream allocates a selection for each column when its first data arrives.
+// Limit the columns, so that a small header cannot cost more memory than a
+// response.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;

@@ -1,13 +1,30 @@
 #include "core/base/status.h"
 
-#include <absl/status/status.h>
+#include <iterator>
 
 namespace topk {
 
-std::string CodeName(Code code) {
-  std::string name =
-      absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
-  return name.empty() ? "UNKNOWN" : name;
+std::string_view CodeName(Code code) {
+  constexpr std::string_view kUnknown = "UNKNOWN";
+  constexpr std::string_view kNames[] = {"OK",
+                                         "CANCELLED",
+                                         kUnknown,
+                                         "INVALID_ARGUMENT",
+                                         "DEADLINE_EXCEEDED",
+                                         "NOT_FOUND",
+                                         "ALREADY_EXISTS",
+                                         "PERMISSION_DENIED",
+                                         "RESOURCE_EXHAUSTED",
+                                         "FAILED_PRECONDITION",
+                                         kUnknown,
+                                         kUnknown,
+                                         "UNIMPLEMENTED",
+                                         "INTERNAL",
+                                         "UNAVAILABLE",
+                                         kUnknown,
+                                         "UNAUTHENTICATED"};
+  const auto number = static_cast<size_t>(code);
+  return number < std::size(kNames) ? kNames[number] : kUnknown;
 }
 
 Status InvalidArgument(std::string_view reason, std::string_view field,

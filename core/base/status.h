@@ -29,8 +29,8 @@ enum class Code : int {
 };
 
 /// Returns the name of a code in gRPC's spelling, e.g. "INVALID_ARGUMENT", or
-/// "UNKNOWN" if gRPC has no such code.
-std::string CodeName(Code code);
+/// "UNKNOWN" if the number is not a Code.
+std::string_view CodeName(Code code);
 
 /// The outcome of an operation. OK by default.
 struct [[nodiscard]] Status {

@@ -124,11 +124,10 @@ TEST(Lower, ReadsKOfEveryIntegerType) {
       {DType::kI4, -1}};
   std::vector<DType> types;
   for (const auto& [type, expected] : all_ones) types.push_back(type);
-  const KRule scalar = {types, 0};
   const auto read = [&](DType type, std::string data) {
     v1::KInput k;
     SetK(type, std::move(data), k);
-    return *ReadK(k, scalar, "k", "x");
+    return *ReadK(k, types, 0, "k", "x");
   };
   for (const auto& [type, expected] : all_ones) {
     const auto bytes = static_cast<size_t>(InfoOf(type).bytes);

@@ -41,7 +41,7 @@ class BlockFeed {
                             : Size(0)) +
            RowFeed<Key, kFloat>::Bytes(
                n, plan.k, schedule.block < n ? 1 : schedule.pieces) +
-           Size(schedule.tile + kScanSlack) * sizeof(Key);
+           Size(schedule.tile) * sizeof(Key);
   }
 
   BlockSource<Key, kFloat>& source() { return source_; }
@@ -91,7 +91,7 @@ class BlockFeed {
         InfoOf(plan.dtype).packed()) {
       return false;
     }
-    bounds_.resize(static_cast<size_t>(width + kScanSlack));
+    bounds_.resize(static_cast<size_t>(width));
     for (int64_t c = 0; c < width; ++c) {
       if (!selections[c * step].bounded()) return false;
       bounds_[static_cast<size_t>(c)] = selections[c * step].bound();

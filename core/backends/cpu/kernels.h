@@ -91,8 +91,8 @@ struct Kernels {
   Key (*kth)(const Key* keys, int64_t count, int64_t k);
 
   /// Writes the positions, in order, of the elements whose keys exceed their
-  /// bounds. `bounds` and `columns` must have room for `count` + kScanSlack
-  /// elements. Returns the number of elements found.
+  /// bounds. `columns` must have room for `count` + kScanSlack positions.
+  /// Returns the number of elements found.
   int64_t (*scan_columns)(const Encoder& encoder, const std::byte* elements,
                           int64_t count, const Key* bounds, uint32_t* columns);
 

@@ -226,8 +226,8 @@ class Selection {
     uint64_t index;
   };
 
-  // Handles a full buffer.
-  void Full() {
+  // Handles a full buffer. Not inlined, to keep the loops around Offer() short.
+  [[gnu::noinline]] void Full() {
     if (!IsCancelled(cancellation_)) return Reselect();
     keys_.clear();  // skip many reselections
     elements_.clear();

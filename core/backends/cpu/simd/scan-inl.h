@@ -31,21 +31,36 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = std::max(kWord, kBlockVectors * kLanes);
   const VectorProbe<Key> vector_probe(probe);
-  const auto word = [&](const std::byte* at, int64_t)
-                        HWY_ATTR { return vector_probe.Word(at); };
-  Scanned scanned = {0, 0};
+  const auto at = [elements](int64_t i) {
+    return elements + i * static_cast<int64_t>(sizeof(Key));
+  };
   int64_t i = 0;
-  for (; i + kBlock <= count; i += kBlock) {
-    const std::byte* at = elements + i * static_cast<int64_t>(sizeof(Key));
-    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at)) continue;
-    scanned.elements = i;
-    if (!ScanWords<Key>(elements, i + kBlock, word, positions, room, scanned)) {
-      return scanned;
+  int64_t found = 0;
+  // Scans whole words up to `end`. Returns false if `positions` is full.
+  const auto look = [&](int64_t end) HWY_ATTR {
+    for (; i + kWord <= end; i += kWord) {
+      if (found + kScanSlack > room) return false;
+      found += AppendPositions(vector_probe.Word(at(i)),
+                               static_cast<uint32_t>(i), positions + found);
+    }
+    return true;
+  };
+  while (i + kBlock <= count) {
+    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at(i))) {
+      i += kBlock;
+    } else if (!look(i + kBlock)) {
+      return {i, found};
     }
   }
-  scanned.elements = i;
-  ScanWords<Key>(elements, count, word, positions, room, scanned);
-  return scanned;
+  if (!look(count)) return {i, found};
+  if (i < count) {
+    if (found + kScanSlack > room) return {i, found};
+    const PaddedWord<Key> rest(at(i), count - i);
+    found +=
+        AppendPositions(vector_probe.Word(rest.bytes) & FirstBits(count - i),
+                        static_cast<uint32_t>(i), positions + found);
+  }
+  return {count, found};
 }
 
 /// Implements Kernels::scan_columns.
@@ -55,16 +70,28 @@ int64_t ScanColumns(const SortKeyEncoder<Key, kFloat>& encoder,
                     uint32_t* columns) {
   const Tag<Key> d;
   const VectorEncoder<Key, kFloat> vector_encoder(encoder);
-  const auto word = [&](const std::byte* row, int64_t first) HWY_ATTR {
+  const auto word = [&](const std::byte* row, const Key* bound) HWY_ATTR {
     return WordBits(d, [&](int64_t i) HWY_ATTR {
       const auto bits = LoadElements(d, row + i * sizeof(Key));
-      return hn::Gt(vector_encoder.Keys(bits),
-                    hn::LoadU(d, bounds + first + i));
+      return hn::Gt(vector_encoder.Keys(bits), hn::LoadU(d, bound + i));
     });
   };
-  Scanned scanned = {0, 0};
-  ScanWords<Key>(elements, count, word, columns, count + kScanSlack, scanned);
-  return scanned.found;
+  int64_t found = 0;
+  int64_t i = 0;
+  for (; i + kWord <= count; i += kWord) {
+    found += AppendPositions(word(elements + i * sizeof(Key), bounds + i),
+                             static_cast<uint32_t>(i), columns + found);
+  }
+  if (i < count) {
+    const PaddedWord<Key> row(elements + i * sizeof(Key), count - i);
+    const PaddedWord<Key> bound(reinterpret_cast<const std::byte*>(bounds + i),
+                                count - i);
+    const uint64_t bits =
+        word(row.bytes, reinterpret_cast<const Key*>(bound.bytes));
+    found += AppendPositions(bits & FirstBits(count - i),
+                             static_cast<uint32_t>(i), columns + found);
+  }
+  return found;
 }
 
 }  // namespace topk::cpu::HWY_NAMESPACE

@@ -102,17 +102,16 @@ class ShortRowSelector {
       return rows_.n;
     }
     if constexpr (kNetwork) {
-      return FindWords(elements, slots,
-                       [&](const std::byte* at, int64_t) HWY_ATTR {
-                         return network().Word(at, slots.limits);
-                       });
+      return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
+        return network().Word(at, slots.limits);
+      });
     } else {
       if (slots.bound == 0) return -1;
       const VectorProbe<Key> probe(
           ProbeAbove(encoder_, static_cast<Key>(slots.bound - 1)));
-      return FindWords(elements, slots,
-                       [&](const std::byte* at, int64_t)
-                           HWY_ATTR { return probe.Word(at); });
+      return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
+        return probe.Word(at);
+      });
     }
   }
 
@@ -120,10 +119,22 @@ class ShortRowSelector {
   template <class Word>
   HWY_INLINE int64_t FindWords(const std::byte* elements, Slots& slots,
                                const Word& word) {
-    Scanned scanned = {0, 0};
-    const bool fits = ScanWords<Key>(elements, rows_.n, word, slots.positions,
-                                     kMax + kScanSlack, scanned);
-    return fits && scanned.found <= kMax ? scanned.found : -1;
+    int64_t found = 0;
+    int64_t i = 0;
+    for (; i + kWord <= rows_.n; i += kWord) {
+      found +=
+          AppendPositions(word(elements + i * sizeof(Key)),
+                          static_cast<uint32_t>(i), slots.positions + found);
+      if (found > kMax) return -1;
+    }
+    if (i < rows_.n) {
+      const PaddedWord<Key> rest(elements + i * sizeof(Key), rows_.n - i);
+      found +=
+          AppendPositions(word(rest.bytes) & FirstBits(rows_.n - i),
+                          static_cast<uint32_t>(i), slots.positions + found);
+      if (found > kMax) return -1;
+    }
+    return found;
   }
 
   /// Finds a lower bound on the k-th greatest key of each row.

@@ -230,31 +230,5 @@ HWY_INLINE uint64_t FirstBits(int64_t count) {
   return count >= kWord ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }
 
-/// Continues a scan up to the element `end`: appends the positions of the
-/// elements that pass, in order. word(address, i) must return the mask of the
-/// kWord elements from element i on, which are at `address`. Returns false if
-/// fewer than kScanSlack of the `room` positions are left.
-template <class Key, class Word>
-HWY_INLINE bool ScanWords(const std::byte* elements, int64_t end,
-                          const Word& word, uint32_t* positions, int64_t room,
-                          Scanned& scanned) {
-  int64_t i = scanned.elements;
-  int64_t found = scanned.found;
-  for (; i < end; i += kWord) {
-    if (found + kScanSlack > room) break;
-    const std::byte* at = elements + i * static_cast<int64_t>(sizeof(Key));
-    uint64_t bits;
-    if (i + kWord <= end) {
-      bits = word(at, i);
-    } else {
-      const PaddedWord<Key> rest(at, end - i);
-      bits = word(rest.bytes, i) & FirstBits(end - i);
-    }
-    found += AppendPositions(bits, static_cast<uint32_t>(i), positions + found);
-  }
-  scanned = {std::min(i, end), found};
-  return i >= end;
-}
-
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
