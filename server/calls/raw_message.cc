@@ -35,6 +35,9 @@ constexpr int64_t kChargeStep = int64_t{64} << 10;
 constexpr int64_t kTextMemory = 112;
 constexpr int64_t kArrayMemory = 48;
 constexpr int64_t kMessageMemory = 384;
+// Messages of up to this many bytes are copied without a scan of their fields,
+// unless they can hold tensor data. Most requests have two such messages.
+constexpr int kSmallMessage = 16;
 // Upper bound on the memory of a growing array, divided by its content. The
 // capacity takes 2, because it doubles. The outgrown arrays, which an arena
 // keeps, take 2. Another copy of typed contents takes 1.
@@ -47,6 +50,12 @@ bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
   return field.type() == FieldDescriptor::TYPE_BYTES &&
          (parent == nullptr ||
           parent->containing_type() == v1::TopKRequest::descriptor());
+}
+
+bool CanHoldData(const google::protobuf::Descriptor* type) {
+  static const auto* const tensor = v1::Tensor::descriptor();
+  static const auto* const request = v1::TopKRequest::descriptor();
+  return type == tensor || type == request;
 }
 
 WireFormatLite::WireType WireTypeOf(const FieldDescriptor& field) {
@@ -171,14 +180,16 @@ class Scanner {
     }
     const int begin = input_.CurrentPosition();
     int size = 0;
-    if (!input_.ReadVarintSizeAsInt(&size)) return false;
-    const int size_bytes = input_.CurrentPosition() - begin;
+    if (!input_.ReadVarintSizeAsInt(&size) ||
+        input_.CurrentPosition() - begin > kMaxVarint32) {
+      return false;
+    }
     // BytesUntilLimit() is -1 at the top level of a message of INT_MAX bytes.
     const int left = input_.BytesUntilLimit();
-    if (size_bytes > kMaxVarint32 || (left >= 0 && size > left)) return false;
+    if (left >= 0 && size > left) return false;
     if (field != nullptr) {
-      if (field->message_type() != nullptr) {
-        return ScanMessage(*field, tag, size, size_bytes);
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        return ScanMessage(*field, tag, size);
       }
       if (IsData(*field, parent)) {
         if (!field->is_repeated()) KeepTagAndSize(tag, 0);
@@ -218,25 +229,27 @@ class Scanner {
     AppendVarint(static_cast<uint64_t>(size), kept_);
   }
 
-  // `size_bytes` is the length of `size` as a varint.
-  bool ScanMessage(const FieldDescriptor& field, uint32_t tag, int size,
-                   int size_bytes) {
+  bool ScanMessage(const FieldDescriptor& field, uint32_t tag, int size) {
+    const auto* const type = field.message_type();
     memory_ += kMessageMemory;
     AppendVarint(tag, kept_);
-    kept_.append(static_cast<size_t>(size_bytes), '\0');
+    const size_t tag_end = kept_.size();
+    AppendVarint(static_cast<uint64_t>(size), kept_);
     const size_t begin = kept_.size();
-    const auto outer = input_.PushLimit(size);
-    if (++depth_ > kMaxDepth || !Scan(field.message_type(), &field)) {
-      return false;
+    if (size <= kSmallMessage && !CanHoldData(type)) {
+      // The smallest nested message has two bytes.
+      memory_ += kMessageMemory / 2 * size;
+      return Keep(size);
     }
+    const auto outer = input_.PushLimit(size);
+    if (++depth_ > kMaxDepth || !Scan(type, &field)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // Scan() kept at most `size` bytes. Encode the number of kept bytes as a
-    // varint of `size_bytes` bytes.
+    // Scan() kept at most `size` bytes. Replace `size` by the number of kept
+    // bytes, as a varint of the same length.
     size_t kept = kept_.size() - begin;
-    for (int i = size_bytes; i > 0; --i, kept >>= 7) {
-      kept_[begin - static_cast<size_t>(i)] =
-          static_cast<char>((kept & 0x7f) | (i > 1) << 7);
+    for (size_t i = tag_end; i < begin; ++i, kept >>= 7) {
+      kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
     }
     return true;
   }

@@ -75,11 +75,12 @@ inline constexpr int64_t kUnchargedBytes = int64_t{4} << 10;
 using ChargeParsed = std::function<Status(Size bytes)>;
 
 /// Reads a message like the generated parser, but does not copy the tensor data
-/// and drops unknown fields. Takes time linear in the number of parsed bytes,
-/// slices and fields. Returns kNeedsWorker if this is too long for a poller,
-/// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if the
-/// message without its tensor data exceeds kMaxParsedBytes. `bytes` is not
-/// modified and must outlive `to`.
+/// and drops unknown fields, except those in nested messages of a few bytes.
+/// Takes time linear in the number of parsed bytes, slices and fields. Returns
+/// kNeedsWorker if this is too long for a poller, INVALID_ARGUMENT if the
+/// message is malformed, and RESOURCE_EXHAUSTED if the message without its
+/// tensor data exceeds kMaxParsedBytes. `bytes` is not modified and must
+/// outlive `to`.
 template <class Message>  // v1::TopKRequest or v1::TopKRequestChunk
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawMessage<Message>& to);
