@@ -4,12 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "core/security/bearer_token.h"
 #include "server/oip/regions.h"
 #include "tests/integration/oip.h"
 #include "tests/integration/rpc_status.h"
-#include "tests/integration/subprocess.h"
-#include "tests/support/authority.h"
+#include "tests/integration/secured.h"
 
 namespace topk::testing {
 namespace {
@@ -148,16 +146,14 @@ class TokenHolder {
   const std::string token_;
 };
 
-TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
-  const TemporaryFolder folder;
-  WriteText(folder.File("tokens"),
-            StrCat("alice:", ToHex(HashToken("token-of-alice-1")),
-                   "\nbob:", ToHex(HashToken("token-of-bob-001")), "\n"));
+using OipRegions = Secured;
+
+TEST_F(OipRegions, BelongToTheClientThatRegisteredThem) {
   ServerConfig config = SharedMemoryConfig();
-  config.security.auth_tokens_file = folder.File("tokens");
+  config.security.auth_tokens_file = File("tokens");
   const TestServer server(config);
-  TokenHolder alice(server, "token-of-alice-1");
-  TokenHolder bob(server, "token-of-bob-001");
+  TokenHolder alice(server, kAliceToken);
+  TokenHolder bob(server, kBobToken);
   const SharedMemory memory = Make(Name("x"), 100);
   ASSERT_TRUE(alice.Register("a", memory).ok());
   ASSERT_TRUE(alice.Register("b", memory).ok());
@@ -184,7 +180,7 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
 }
 
 // The request has a few bytes, but a large response.
-TEST(OipRegions, AreChargedWhenTheyAreListed) {
+TEST_F(OipRegions, AreChargedWhenTheyAreListed) {
   ServerConfig config = SharedMemoryConfig();
   config.max_inflight_bytes = 32 << 10;
   config.max_client_inflight_bytes = 32 << 10;

@@ -90,8 +90,7 @@ TEST_F(SharedMemoryTest, ReadsUnwrittenPartsAsZerosThatTakeNoMemory) {
   Resize(memory.name(), kBytes);
   memory.data()[kBytes / 2] = std::byte{7};
   const int64_t allocated = AllocatedBytes(memory.name());
-  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 3);
-  request.mutable_tensor()->set_shape(0, kBytes);
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, {kBytes}, 3);
   *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);
   const v1::TopKResponse response = Answer(request);
   EXPECT_EQ(response.values().data(), std::string("\7\0\0", 3));
@@ -108,8 +107,7 @@ TEST_F(SharedMemoryTest, ChargesTheCopyOfSparseTensors) {
   const TestServer server(config);
   constexpr int64_t kBytes = int64_t{80} << 20;
   SharedMemory memory = Make(Name("x"), kBytes);
-  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 3);
-  request.mutable_tensor()->set_shape(0, kBytes);
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, {kBytes}, 3);
   *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);
   Resize(memory.name(), 0);
   Resize(memory.name(), kBytes);

@@ -345,20 +345,3 @@ class Neighbour:
                        for seconds, why in calls if why is not None]
         return (sorted(seconds for seconds, why in calls if why is None),
                 len(self.faults))
-
-
-def run_cases(cases, *arguments):
-    """Runs and reports each case, then exits with status 1 if any failed."""
-    failed = 0
-    for case in cases:
-        begin = time.monotonic()
-        try:
-            case(*arguments)
-            print(f"ok      {case.__name__}, {time.monotonic() - begin:.1f} s",
-                  flush=True)
-        except Exception as error:
-            failed += 1
-            print(f"FAILED  {case.__name__}: {error!r}, line "
-                  f"{error.__traceback__.tb_next.tb_lineno}", flush=True)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
