@@ -329,17 +329,17 @@ class Neighbour:
         self._process.kill()
         self._process.join()
 
-    def latencies(self, patience=40):
-        """Waits until there is a new call. Returns the sorted latencies of the
-        new successful calls and the number of new failed calls, which are
-        described in `faults`."""
+    def latencies(self, patience=40, count=1):
+        """Waits until there are `count` new calls. Returns the sorted latencies
+        of the new successful calls and the number of new failed calls, which
+        are described in `faults`."""
         calls = []
-        while not calls:
+        while len(calls) < count:
             self._pipe.send("tell")
             if not self._pipe.poll(patience):
                 self.faults = [f"no answer in {patience} s"]
                 return [], 1
-            calls = self._pipe.recv()
+            calls += self._pipe.recv()
             time.sleep(0.001)
         self.faults = [f"{why} after {seconds:.2f} s"
                        for seconds, why in calls if why is not None]
