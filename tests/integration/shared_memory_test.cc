@@ -18,7 +18,7 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
   std::ranges::fill(memory.data(), std::byte{0x55});
   v1::TopKRequest request = InMemory(plain, 1, memory);
   *request.mutable_output()->mutable_values() = memory.Region(9001, 1000);
-  *request.mutable_output()->mutable_indices() = memory.Region(11003, 960);
+  *request.mutable_output()->mutable_indices() = memory.Region(8041, 960);
   v1::TopKResponse answer = Answer(request);
   ASSERT_TRUE(answer.values().has_shared_memory());
   ASSERT_TRUE(answer.indices().has_shared_memory());
@@ -29,13 +29,15 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
             expected.values().data());
   EXPECT_EQ(Bytes(memory, answer.indices().shared_memory()),
             expected.indices().data());
-  EXPECT_EQ(memory.data()[9000], std::byte{0x55});
+  EXPECT_EQ(memory.data()[8040], std::byte{0x55});
   EXPECT_EQ(memory.data()[9481], std::byte{0x55});
-  // Request only one output, written over the tensor.
-  request.mutable_output()->clear_indices();
+  // Over the tensor, and at the same place of another object.
+  const SharedMemory other = Make(Name("y"), 960);
+  *request.mutable_output()->mutable_indices() = other.Region(0, 960);
   *request.mutable_output()->mutable_values() = memory.Region(1, 480);
   answer = Answer(request);
-  EXPECT_EQ(answer.indices().data(), expected.indices().data());
+  EXPECT_EQ(Bytes(other, answer.indices().shared_memory()),
+            expected.indices().data());
   EXPECT_EQ(Bytes(memory, answer.values().shared_memory()),
             expected.values().data());
 }
