@@ -4,10 +4,8 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 namespace topk::bench {

@@ -3,7 +3,6 @@
 // A rejected request must violate the rule that the error names.
 
 #include <cerrno>
-#include <span>
 #include <string_view>
 
 #include "core/dialects/registry.h"

@@ -1,13 +1,10 @@
 // Helpers for fuzz targets: decisions derived from bytes, and assertions.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string>
 #include <string_view>
 
 namespace topk::testing {

@@ -2,8 +2,6 @@
 // an error message. Accepted requests must have the result of the equivalent
 // topk.v1 request.
 
-#include <string>
-
 #include "server/calls/raw_message.h"
 #include "server/oip/infer_request.h"
 #include "server/oip/models.h"

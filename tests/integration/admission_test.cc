@@ -7,6 +7,7 @@
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/rpc_status.h"
+#include "tests/support/requests.h"
 #include "tests/support/test_server.h"
 #include "topk/client.h"
 
@@ -97,8 +98,8 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   ServerConfig config = WithMetrics();
   config.max_inflight_bytes = 256 << 20;  // fits a few of these tensors
   TestServer server(config);
-  v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, kElements));
-  header.mutable_header()->mutable_tensor()->set_shape(0, kElements);
+  const auto header =
+      HeaderOf(OnnxRequest(v1::DATA_TYPE_F32, {kElements}, kElements));
   v1::TopKRequestChunk byte;
   byte.set_data("x");
   constexpr size_t kStreams = 20;
@@ -136,8 +137,7 @@ TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
   config.max_inflight_bytes = 64 << 20;
   config.max_client_inflight_bytes = 26 << 20;
   TestServer server(config);
-  v1::TopKRequestChunk header = HeaderOf(OnnxRequest({1}, kK));
-  header.mutable_header()->mutable_tensor()->set_shape(0, kElements);
+  const auto header = HeaderOf(OnnxRequest(v1::DATA_TYPE_F32, {kElements}, kK));
   StreamCall taking(server);
   StreamCall rejected(server);
   const auto charged = [&] { return Value(server, "topk_inflight_bytes{}"); };
@@ -197,8 +197,8 @@ TEST(Admission, DelaysAStreamAboveTheRate) {
   const TestServer server(config);
   const Client client({.target = server.target(), .max_attempts = 1});
   const std::vector<float> values(3 * kRate / sizeof(float), 1.0F);
-  v1::TopKRequest header = HeaderOf(OnnxRequest({1}, 1)).header();
-  header.mutable_tensor()->set_shape(0, static_cast<int64_t>(values.size()));
+  const v1::TopKRequest header =
+      OnnxRequest(v1::DATA_TYPE_F32, {static_cast<int64_t>(values.size())}, 1);
   const auto start = std::chrono::steady_clock::now();
   const auto answer =
       client.StreamTopK(header, std::as_bytes(std::span(values)));

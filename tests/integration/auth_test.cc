@@ -261,18 +261,6 @@ TEST_F(Tokens, RatesCountTheItemsOfStreams) {
   EXPECT_LT(good, 100);
 }
 
-TEST_F(Tokens, AcceptLinesOfHashToken) {
-  Subprocess command(
-      {"/bin/bash", "-c",
-       StrCat("printf %s ", kAliceToken, " | ", kTopkd, " hash-token alice")});
-  EXPECT_EQ(command.Wait(), 0);
-  EXPECT_EQ(command.Output(), Line("alice", kAliceToken));
-  Subprocess bad({"/bin/bash", "-c",
-                  StrCat("echo short | ", kTopkd, " hash-token alice")});
-  EXPECT_EQ(bad.Wait(), 1);
-  EXPECT_THAT(bad.Output(), HasSubstr("can be guessed"));
-}
-
 using HealthListen = Secured;
 
 TEST_F(HealthListen, ServesOnlyHealthInPlaintext) {

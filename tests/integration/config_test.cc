@@ -19,7 +19,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
 using ::testing::internal::CaptureStderr;
@@ -483,17 +482,6 @@ TEST(Config, IgnoresVariablesOfKubernetes) {
   const Variable url("TOPKD_PORT", "tcp://10.0.0.1:50051");
   const Variable protocol("TOPKD_PORT_50051_TCP_PROTO", "tcp");
   EXPECT_EQ(ReadWords({}).error, "");
-}
-
-TEST(Config, PrintsHelpAndVersionToStdout) {
-  const Read help = ReadWords({"--help"});
-  EXPECT_EQ(help.line.action, CommandLine::Action::kExit);
-  EXPECT_EQ(help.line.exit_code, 0);
-  EXPECT_THAT(help.out, HasSubstr("TOPKD_MAX_MESSAGE_BYTES"));
-  const Read version = ReadWords({"--version"});
-  EXPECT_EQ(version.line.exit_code, 0);
-  EXPECT_THAT(version.out, MatchesRegex("topkd .* \\(gRPC 1\\..*\\)\n"));
-  EXPECT_EQ(help.error + version.error, "");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <prometheus/text_serializer.h>
 
 #include <atomic>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>

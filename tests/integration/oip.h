@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "core/base/text.h"
 #include "inference/grpc_service.grpc.pb.h"

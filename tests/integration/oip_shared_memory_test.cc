@@ -4,12 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "core/security/bearer_token.h"
 #include "server/oip/regions.h"
 #include "tests/integration/oip.h"
 #include "tests/integration/rpc_status.h"
-#include "tests/integration/subprocess.h"
-#include "tests/support/authority.h"
+#include "tests/integration/secured.h"
 
 namespace topk::testing {
 namespace {
@@ -148,16 +146,14 @@ class TokenHolder {
   const std::string token_;
 };
 
-TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
-  const TemporaryFolder folder;
-  WriteText(folder.File("tokens"),
-            StrCat("alice:", ToHex(HashToken("token-of-alice-1")),
-                   "\nbob:", ToHex(HashToken("token-of-bob-001")), "\n"));
+using OipRegions = Secured;
+
+TEST_F(OipRegions, BelongToTheClientThatRegisteredThem) {
   ServerConfig config = SharedMemoryConfig();
-  config.security.auth_tokens_file = folder.File("tokens");
+  config.security.auth_tokens_file = File("tokens");
   const TestServer server(config);
-  TokenHolder alice(server, "token-of-alice-1");
-  TokenHolder bob(server, "token-of-bob-001");
+  TokenHolder alice(server, kAliceToken);
+  TokenHolder bob(server, kBobToken);
   const SharedMemory memory = Make(Name("x"), 100);
   ASSERT_TRUE(alice.Register("a", memory).ok());
   ASSERT_TRUE(alice.Register("b", memory).ok());
@@ -174,17 +170,10 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_THAT(bob.Names(), ::testing::ElementsAre("a"));
   EXPECT_TRUE(alice.Unregister("").ok());
   EXPECT_TRUE(bob.Names().empty());
-  // A client cannot use up the slots of other clients.
-  for (size_t i = 0; i < Regions::kMaxOfClient; ++i) {
-    ASSERT_TRUE(bob.Register(StrCat("bob", i), memory).ok());
-  }
-  EXPECT_EQ(DetailsOf(bob.Register("more", memory)).info.reason(),
-            "SHARED_MEMORY_REGIONS");
-  EXPECT_TRUE(alice.Register("a", memory).ok());
 }
 
 // The request has a few bytes, but a large response.
-TEST(OipRegions, AreChargedWhenTheyAreListed) {
+TEST_F(OipRegions, AreChargedWhenTheyAreListed) {
   ServerConfig config = SharedMemoryConfig();
   config.max_inflight_bytes = 32 << 10;
   config.max_client_inflight_bytes = 32 << 10;

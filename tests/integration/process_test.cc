@@ -253,33 +253,6 @@ TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
 }
 #endif
 
-TEST(Topkd, ReportsUsageErrorsAs2) {
-  Subprocess topkd({kTopkd, "--threads", "many"});
-  EXPECT_EQ(topkd.Wait(), 2);
-  EXPECT_THAT(topkd.Output(), HasSubstr("many"));
-  EXPECT_EQ(Subprocess({kTopkd, "--version"}).Wait(), 0);
-  EXPECT_EQ(Subprocess({kTopkd}, {"TOPKD_LISTEN=nowhere"}).Wait(), 2);
-}
-
-TEST(Topkd, PrintsAValidConfigurationInsteadOfServing) {
-  Subprocess topkd(
-      {kTopkd, "--check-config", "--listen", "127.0.0.1:0", "--threads", "3"});
-  EXPECT_EQ(topkd.Wait(), 0);
-  EXPECT_THAT(topkd.Output(), HasSubstr("\nthreads = 3\n"));
-}
-
-TEST(Topkd, WarnsOfPublicAddressesWithoutTlsAndTokens) {
-  const auto warns = [](const std::string& listen) {
-    Subprocess topkd({kTopkd, "--check-config", "--listen", listen});
-    EXPECT_EQ(topkd.Wait(), 0);
-    return topkd.Output().find("TLS and tokens are off") != std::string::npos;
-  };
-  for (const char* listen : {"0.0.0.0:0", "[::]:0", "127.0.0.1:0,10.0.0.1:0"}) {
-    EXPECT_TRUE(warns(listen)) << listen;
-  }
-  EXPECT_FALSE(warns("127.0.0.1:0,[::1]:0,localhost:0,unix:/tmp/topkd-warns"));
-}
-
 TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");
@@ -300,22 +273,6 @@ TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
   topkd.process().Signal(SIGTERM);
   EXPECT_EQ(topkd.process().Wait(), 0);
   EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
-}
-
-TEST(Topkd, RejectsAReadyFileThatCannotBeWritten) {
-  Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file",
-                    "/nonexistent/ready.json"});
-  EXPECT_EQ(topkd.Wait(), 1);
-  EXPECT_THAT(topkd.Output(), HasSubstr("/nonexistent/ready.json"));
-}
-
-TEST(Topkd, FailsIfItCannotWriteItsSettings) {
-  for (const char* flag : {"--check-config", "--help", "--version"}) {
-    Subprocess topkd(
-        {"/bin/sh", "-c", StrCat("exec ", kTopkd, " ", flag, " > /dev/full")});
-    EXPECT_EQ(topkd.Wait(), 1) << flag;
-    EXPECT_THAT(topkd.Output(), HasSubstr("cannot write to stdout"));
-  }
 }
 
 TEST(Topkd, ReplacesAnEmptyFileByItsReadyFile) {

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "core/base/text.h"
 #include "core/security/bearer_token.h"

@@ -1,7 +1,6 @@
 // If clients misuse shared memory, only their own requests fail.
 #include <sys/stat.h>
 
-#include <atomic>
 #include <chrono>
 #include <limits>
 #include <thread>
@@ -186,28 +185,6 @@ TEST_F(SharedMemoryTest, ReportsTruncationDuringARequest) {
     }
     EXPECT_GT(changed, 0);
   }
-}
-
-TEST_F(SharedMemoryTest, ReportsTruncationOfAnOutput) {
-  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {3000, 100}, 1, 60);
-  SharedMemory memory = Make(Name("x"), 3000 * 60 * 9);
-  *request.mutable_output()->mutable_values() = memory.Region(0, 180000);
-  *request.mutable_output()->mutable_indices() = memory.Region(180000, 1440000);
-  std::atomic<bool> stop = false;
-  std::jthread resizing([&] {
-    while (!stop) {
-      Resize(memory.name(), 5000);
-      Resize(memory.name(), memory.data().size());
-    }
-  });
-  for (int round = 0; round < 100; ++round) {
-    const CallResult asked = Ask(*stub_, request);
-    if (asked.status.ok()) continue;
-    EXPECT_TRUE(asked.reason() == "SHARED_MEMORY_CHANGED" ||
-                asked.reason() == "SHARED_MEMORY_RANGE")
-        << asked.status.error_message();
-  }
-  stop = true;
 }
 
 }  // namespace

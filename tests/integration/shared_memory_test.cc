@@ -21,7 +21,7 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
   std::ranges::fill(memory.data(), std::byte{0x55});
   v1::TopKRequest request = InMemory(plain, 1, memory);
   *request.mutable_output()->mutable_values() = memory.Region(9001, 1000);
-  *request.mutable_output()->mutable_indices() = memory.Region(11003, 960);
+  *request.mutable_output()->mutable_indices() = memory.Region(8041, 960);
   v1::TopKResponse answer = Answer(request);
   ASSERT_TRUE(answer.values().has_shared_memory());
   ASSERT_TRUE(answer.indices().has_shared_memory());
@@ -32,13 +32,15 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
             expected.values().data());
   EXPECT_EQ(Bytes(memory, answer.indices().shared_memory()),
             expected.indices().data());
-  EXPECT_EQ(memory.data()[9000], std::byte{0x55});
+  EXPECT_EQ(memory.data()[8040], std::byte{0x55});
   EXPECT_EQ(memory.data()[9481], std::byte{0x55});
-  // Request only one output, written over the tensor.
-  request.mutable_output()->clear_indices();
+  // Over the tensor, and at the same place of another object.
+  const SharedMemory other = Make(Name("y"), 960);
+  *request.mutable_output()->mutable_indices() = other.Region(0, 960);
   *request.mutable_output()->mutable_values() = memory.Region(1, 480);
   answer = Answer(request);
-  EXPECT_EQ(answer.indices().data(), expected.indices().data());
+  EXPECT_EQ(Bytes(other, answer.indices().shared_memory()),
+            expected.indices().data());
   EXPECT_EQ(Bytes(memory, answer.values().shared_memory()),
             expected.values().data());
 }
@@ -93,8 +95,7 @@ TEST_F(SharedMemoryTest, ReadsUnwrittenPartsAsZerosThatTakeNoMemory) {
   Resize(memory.name(), kBytes);
   memory.data()[kBytes / 2] = std::byte{7};
   const int64_t allocated = AllocatedBytes(memory.name());
-  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 3);
-  request.mutable_tensor()->set_shape(0, kBytes);
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, {kBytes}, 3);
   *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);
   const v1::TopKResponse response = Answer(request);
   EXPECT_EQ(response.values().data(), std::string("\7\0\0", 3));
@@ -111,8 +112,7 @@ TEST_F(SharedMemoryTest, ChargesTheCopyOfSparseTensors) {
   const TestServer server(config);
   constexpr int64_t kBytes = int64_t{80} << 20;
   SharedMemory memory = Make(Name("x"), kBytes);
-  v1::TopKRequest request = Request(v1::DATA_TYPE_U8, {1}, 0, 3);
-  request.mutable_tensor()->set_shape(0, kBytes);
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, {kBytes}, 3);
   *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);
   Resize(memory.name(), 0);
   Resize(memory.name(), kBytes);

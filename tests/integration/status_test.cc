@@ -38,17 +38,6 @@ TEST(StatusCode, InvalidArgumentNamesTheFieldAndTheValues) {
             status.error_message());
 }
 
-TEST(StatusCode, ResourceExhaustedOverALimit) {
-  const TestServer server({.max_elements = 4, .max_output_bytes = 24});
-  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4}, 2)).status.ok());
-  const grpc::Status elements =
-      Ask(server, OnnxRequest({1, 2, 3, 4, 5}, 1)).status;
-  EXPECT_EQ(elements.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_FALSE(DetailsOf(elements).info.reason().empty());
-  EXPECT_EQ(Ask(server, OnnxRequest({1, 2, 3, 4}, 3)).status.error_code(),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
-}
-
 TEST(StatusCode, ResourceExhaustedForLargeMessages) {
   const TestServer server({.max_message_bytes = 1024});
   const std::string large(1025, '\0');

@@ -1,5 +1,4 @@
 // Replaces certificates under load.
-#include <gmock/gmock.h>
 #include <grpc/grpc_security.h>
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/secured.h"
+#include "tests/support/requests.h"
 
 namespace topk::testing {
 namespace {
@@ -19,9 +20,7 @@ TEST_F(Tls, ServesClientsThatTrustItsAuthority) {
   ASSERT_TRUE(answer.ok()) << answer.status().message;
   // All kinds of calls, including large ones.
   const std::vector<float> large(1 << 20, 1.0f);
-  v1::TopKRequest header = OnnxRequest({}, 1);
-  header.mutable_tensor()->set_shape(0, 1 << 20);
-  header.mutable_tensor()->clear_source();
+  const auto header = OnnxRequest(v1::DATA_TYPE_F32, {1 << 20}, 1);
   EXPECT_TRUE(client.StreamTopK(header, std::as_bytes(std::span(large))).ok());
   const v1::TopKRequest requests[] = {OnnxRequest({1, 2}, 1),
                                       OnnxRequest({3}, 1)};

@@ -9,8 +9,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
-#include <optional>
 #include <random>
 #include <set>
 #include <sstream>

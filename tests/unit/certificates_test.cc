@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
 
 namespace topk {
@@ -88,22 +87,6 @@ TEST(Certificates, BundlesHaveCompleteCertificatesOnly) {
   EXPECT_EQ(check(""), "--tls-ca: ca.pem has no certificate in PEM form");
   EXPECT_THAT(check(one.certificate() + two.certificate().substr(0, 99)),
               HasSubstr("damaged certificate (number 2)"));
-}
-
-TEST(Certificates, ReportTheFileThatCannotBeRead) {
-  const testing::TemporaryFolder folder;
-  const auto read = [](const std::string& path) {
-    const auto content = ReadSmallFile({"--tls-ca", path});
-    return content.ok() ? *content : content.status().message;
-  };
-  testing::WriteText(folder.File("a"), "text");
-  EXPECT_EQ(read(folder.File("a")), "text");
-  EXPECT_EQ(read("/nonexistent"),
-            "--tls-ca: cannot read /nonexistent: No such file or directory");
-  EXPECT_THAT(read("/dev/zero"), HasSubstr("not a regular file"));
-  EXPECT_THAT(read(folder.File("")), HasSubstr("not a regular file"));
-  testing::WriteText(folder.File("big"), std::string((1 << 20) + 1, ' '));
-  EXPECT_THAT(read(folder.File("big")), HasSubstr("larger than 1 MiB"));
 }
 
 }  // namespace

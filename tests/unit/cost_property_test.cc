@@ -8,7 +8,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "core/backends/registry.h"
 #include "core/base/dtype.h"

@@ -41,6 +41,7 @@ TEST(InFlightLimiter, CountsBytes) {
   EXPECT_TRUE(of_a->Add(20).ok());
   InFlightLimiter::Charge more(a);
   ExpectLater(more.Add(1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
+  ExpectLater(more.Add(60), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
   EXPECT_TRUE(of_b.Add(40).ok());
   const Status full = of_b.Add(1);
   ExpectLater(full, "TOO_MANY_BYTES", "server");
@@ -50,6 +51,7 @@ TEST(InFlightLimiter, CountsBytes) {
   EXPECT_TRUE(of_b.Add(20).ok());
   of_a.reset();
   EXPECT_EQ(limiter.bytes(), 60);
+  EXPECT_TRUE(more.Add(40).ok());
 }
 
 // No retry delay: a retry would need the same bytes.
@@ -119,6 +121,27 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
   EXPECT_EQ(limiter.calls(), 0);
 }
 
+// More calls and bytes are rejected than are released.
+TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
+  InFlightLimiter limiter(
+      {.bytes = 10, .client_bytes = 10, .calls = 1, .client_calls = 1});
+  milliseconds call_delay, bytes_delay;
+  for (int round = 0; round < 2; ++round) {
+    InFlightLimiter::Reservation held, rejected;
+    ASSERT_TRUE(limiter.Admit("x", held).ok());
+    InFlightLimiter::Charge charge(held), more(held);
+    ASSERT_TRUE(charge.Add(10).ok());
+    std::this_thread::sleep_for(milliseconds(150));
+    for (int i = 0; i < 5; ++i) {
+      call_delay = limiter.Admit("y", rejected).retry_after;
+      bytes_delay = more.Add(9).retry_after;
+    }
+  }
+  // An unknown rate means at most 120 ms.
+  EXPECT_GT(call_delay, milliseconds(200));
+  EXPECT_GT(bytes_delay, milliseconds(200));
+}
+
 // The totals grow by 1000 per second.
 TEST(RetryDelayEstimator, SpreadsRetryDelays) {
   RetryDelayEstimator queue;
@@ -134,6 +157,8 @@ TEST(RetryDelayEstimator, SpreadsRetryDelays) {
   const milliseconds third = queue.Join(500, 3000, start + seconds(3));
   EXPECT_GE(third, milliseconds(400));
   EXPECT_LE(third, milliseconds(600));
+  // After a long pause, the rate is unknown again.
+  EXPECT_LE(queue.Join(500, 3000, start + seconds(20)), milliseconds(120));
 }
 
 TEST(RetryDelayEstimator, IsBounded) {

@@ -258,6 +258,11 @@ TEST(MergePartials, RejectsInvalidPartials) {
        "INDEX_TYPE_TOO_SMALL", "[1].index_offset", "the greatest i32 index"},
       {[](Part& p) { p.values = "\x0a\x14\x05\x04"; }, "NOT_IN_ORDER",
        "[1].values", "element 1 of slice 0 ranks before its predecessor"},
+      {[](Part& p) {
+         p.values[1] = p.values[0];
+         SetIndices(p, {3, 3, 3, 4});
+       },
+       "NOT_IN_ORDER", "[1].values", "element 1 of slice 0 ranks before"},
       {[](Part& p) { p = First(); }, "SHARDS_OVERLAP", "",
        "index 0 comes twice in slice 0"},
       // The shard has no offset.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -19,6 +18,10 @@ namespace topk {
 namespace {
 
 constexpr size_t kMax = SharedObjects::kMaxKept;
+
+int Truncate(const SharedMemory& memory, off_t size) {
+  return truncate(StrCat("/dev/shm", memory.name()).c_str(), size);
+}
 
 // Uses more objects than the cache keeps.
 class SharedObjectsTest : public ::testing::Test {
@@ -51,8 +54,10 @@ TEST_F(SharedObjectsTest, ReusesMappings) {
 
 TEST_F(SharedObjectsTest, BoundsTheMappings) {
   const std::byte* first = Open(0).bytes().data();
+  std::vector<Result<SharedMemory>> others;  // at addresses that become free
   for (size_t i = 1; i < memory_.size(); ++i) {
     Open(i);
+    others.push_back(SharedMemory::Create("", 4096));
     EXPECT_EQ(Open(0).bytes().data(), first) << "it is used all the time";
     EXPECT_LE(objects_.size(), kMax);
   }
@@ -105,8 +110,7 @@ TEST_F(SharedObjectsTest, ReleasesUnlinkedObjects) {
 TEST_F(SharedObjectsTest, ReleasesTruncatedObjects) {
   for (size_t i = 0; i < 8; ++i) Open(i);
   for (size_t i = 0; i < 4; ++i) {
-    const std::string name = memory_[i].Region(0, 1).name();
-    ASSERT_EQ(truncate(StrCat("/dev/shm", name).c_str(), 1), 0);
+    ASSERT_EQ(Truncate(memory_[i], 1), 0);
   }
   EXPECT_TRUE(testing::Eventually([this] { return objects_.size() == 4; }));
 }
@@ -117,20 +121,72 @@ TEST_F(SharedObjectsTest, CopiesUntilTheObjectEnds) {
   Cancellation cancellation;
   cancellation.Cancel();
   EXPECT_EQ(region.Copy("x", &cancellation).status().code, Code::kCancelled);
-  const std::string path = StrCat("/dev/shm", memory_[0].Region(0, 1).name());
-  ASSERT_EQ(truncate(path.c_str(), 1), 0);
+  const auto end =
+      objects_.Open(memory_[0].Region(4000, 96), Access::kRead, "");
+  ASSERT_EQ(Truncate(memory_[0], 100), 0);
   EXPECT_EQ(region.Copy("x", nullptr).status().reason, "SHARED_MEMORY_CHANGED");
+  EXPECT_EQ(end->CheckIntact("x").reason, "SHARED_MEMORY_CHANGED");
 }
 
-TEST(RequestMemory, IsForLocalCallersOnly) {
-  const Result<SharedMemory> memory = SharedMemory::Create("", 4096);
-  ASSERT_TRUE(memory.ok());
-  SharedObjects objects("/topk");
+// 64 TiB may be mapped.
+TEST_F(SharedObjectsTest, MapsObjectsUpToATebibyteAndUnmapsThem) {
+  const auto open = [&] {
+    return objects_.Open(memory_[0].Region(0, 1), Access::kRead, "x");
+  };
+  ASSERT_EQ(Truncate(memory_[0], (off_t{1} << 40) + 1), 0);
+  EXPECT_EQ(open().status().field, "x.name");
+  ASSERT_EQ(Truncate(memory_[0], off_t{1} << 40), 0);
+  for (int i = 0; i < 70; ++i) {
+    ASSERT_TRUE(testing::Eventually([&] { return open().ok(); })) << i;
+  }
+}
+
+TEST_F(SharedObjectsTest, ReportsAnOutputThatWasTruncated) {
   v1::TopKRequest request;
-  *request.mutable_tensor()->mutable_shared_memory() = memory->Region(0, 4096);
-  *request.mutable_output()->mutable_values() = memory->Region(0, 4096);
+  *request.mutable_output()->mutable_values() = memory_[0].Region(0, 4096);
+  RequestMemory opened(&objects_);
+  ASSERT_TRUE(opened.OpenOutputs(request, true).ok());
+  ASSERT_EQ(Truncate(memory_[0], 0), 0);
+  v1::TopKResponse response;
+  response.mutable_values()->set_data("value");
+  EXPECT_EQ(opened.Deliver(response).reason, "SHARED_MEMORY_CHANGED");
+}
+
+TEST_F(SharedObjectsTest, LimitsRegionsInTotalAndPerClient) {
+  Regions regions(&objects_);
+  Caller caller;
+  caller.is_local = true;
+  inference::SystemSharedMemoryRegisterRequest region;
+  region.set_key(memory_[0].name());
+  region.set_offset(100);
+  for (const size_t length : {0u, 257u}) {
+    region.set_name(std::string(length, 'x'));
+    EXPECT_EQ(regions.Register(region, caller).field, "name");
+  }
+  size_t count = 0;
+  const auto add = [&] {
+    region.set_name(StrCat(count));
+    return regions.Register(region, caller).reason;
+  };
+  while (count < Regions::kMax) {
+    caller.key += "x";
+    for (size_t i = 0; i < Regions::kMaxOfClient; ++i, ++count) {
+      ASSERT_EQ(add(), "");
+    }
+    EXPECT_EQ(add(), "SHARED_MEMORY_REGIONS");
+  }
+  caller.key = "another client";
+  EXPECT_EQ(add(), "SHARED_MEMORY_REGIONS");
+  EXPECT_EQ(regions.Find("0", 0, 0)->offset(), 100);
+}
+
+TEST_F(SharedObjectsTest, AreForLocalCallersOnly) {
+  const v1::SharedMemoryRegion memory = memory_[0].Region(0, 4096);
+  v1::TopKRequest request;
+  *request.mutable_tensor()->mutable_shared_memory() = memory;
+  *request.mutable_output()->mutable_values() = memory;
   for (const bool is_local : {true, false}) {
-    RequestMemory opened(&objects);
+    RequestMemory opened(&objects_);
     const Status tensor = opened.OpenTensor(request, is_local);
     v1::TopKRequest copy = request;
     const Status output = opened.OpenOutputs(copy, is_local);
@@ -141,10 +197,10 @@ TEST(RequestMemory, IsForLocalCallersOnly) {
     EXPECT_EQ(output.field, is_local ? "" : "output.values");
     Caller caller;
     caller.is_local = is_local;
-    Regions regions(&objects);
+    Regions regions(&objects_);
     inference::SystemSharedMemoryRegisterRequest region;
     region.set_name("a");
-    region.set_key(memory->Region(0, 1).name());
+    region.set_key(memory.name());
     region.set_byte_size(4096);
     EXPECT_EQ(regions.Register(region, caller).reason,
               is_local ? "" : "SHARED_MEMORY_REMOTE");

@@ -56,6 +56,7 @@ TEST(TokenSet, NamesTheLineAndTheRule) {
            {StrCat(good, "#\nbob:", hash.substr(1)), {"line 3", "64"}},
            {StrCat("bob:", hash, "0"), {"line 1", "64"}},
            {StrCat("bob:g", hash.substr(1)), {"line 1", "hexadecimal"}},
+           {StrCat("bob:0g", hash.substr(2)), {"line 1", "hexadecimal"}},
            {StrCat("bob:", hash.substr(2), " 0"), {"line 1"}},
            {StrCat(":", hash), {"line 1", "name of 1 .. 64"}},
            {StrCat("b c:", hash), {"line 1", "\"b c\""}},

@@ -16,10 +16,9 @@ RequestSpec Defaults() {
   return defaults;
 }
 
-Result<std::vector<RequestSpec>> Parse(
-    const std::string& text, const RequestSpec& defaults = Defaults()) {
+Result<std::vector<RequestSpec>> Parse(const std::string& text) {
   std::istringstream in(text);
-  return ParseMix(in, "mix", defaults);
+  return ParseMix(in, "mix", Defaults());
 }
 
 TEST(Mix, ReadsEveryKey) {
@@ -73,13 +72,6 @@ TEST(Mix, ErrorsNameLineAndKey) {
     EXPECT_EQ(kinds.status().message.rfind(begin, 0), 0u)
         << text << ": " << kinds.status().message;
   }
-}
-
-TEST(Mix, KComesFromTheLineOrTheFlag) {
-  RequestSpec defaults = Defaults();
-  defaults.operation.k = 0;
-  EXPECT_TRUE(Parse("{\"k\": 2}", defaults).ok());
-  EXPECT_FALSE(Parse("{}", defaults).ok());
 }
 
 }  // namespace

@@ -34,9 +34,8 @@ FakeServer ServerOf(std::function<grpc::Status(int call)> compute,
 
 class Command : public ::testing::Test {
  protected:
-  int Run(const std::string& arguments, const FakeServer& server,
-          const std::vector<std::string>& environment = {}) {
-    Subprocess topk(CommandLine(arguments, server), environment);
+  int Run(const std::string& arguments, const FakeServer& server) {
+    Subprocess topk(CommandLine(arguments, server));
     const int status = topk.Wait();
     output_ = topk.Output();
     return status;
@@ -58,15 +57,6 @@ TEST_F(Command, HealthReportsAServerThatIsNotServing) {
   server.SetServing(false);
   EXPECT_EQ(Run("health --service topk.v1.TopKService", server), 5);
   EXPECT_THAT(output_, HasSubstr("NOT_SERVING\n"));
-}
-
-TEST_F(Command, HealthUsesNoProxy) {
-  const FakeServer server({});
-  EXPECT_EQ(
-      Run("health --service topk.v1.TopKService", server,
-          {"http_proxy=http://127.0.0.1:1", "no_proxy=", "no_grpc_proxy="}),
-      0)
-      << output_;
 }
 
 TEST_F(Command, CompareReportsTheFirstDifference) {

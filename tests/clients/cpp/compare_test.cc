@@ -28,10 +28,6 @@ void Set(v1::Tensor& tensor, size_t i, T value) {
   std::memcpy(tensor.mutable_data()->data() + i * sizeof(T), &value, sizeof(T));
 }
 
-TEST(Difference, IsEmptyForEqualBytes) {
-  EXPECT_EQ(Difference(RightAnswer(), RightAnswer(), 1), "");
-}
-
 TEST(Difference, NamesTheFirstElement) {
   v1::TopKResponse server = RightAnswer();
   Set(*server.mutable_values(), 3, 2.5f);

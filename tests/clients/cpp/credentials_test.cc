@@ -107,8 +107,11 @@ TEST_F(ClientCheck, RereadsTokensAndKeepsTheLastValidOne) {
     EXPECT_EQ(token.Header(kNow), "Bearer 0123456789abcdef") << bad;
     EXPECT_NE(Client::Check({.token_file = File("token")}).message, "") << bad;
   }
+  Write("token", "fedcba9876543210");
+  EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef") << "reread too often";
+  EXPECT_EQ(token.Header(kNow), "Bearer fedcba9876543210");
   EXPECT_EQ(std::remove(File("token").c_str()), 0);
-  EXPECT_EQ(token.Header(kNow), "Bearer 0123456789abcdef");
+  EXPECT_EQ(token.Header(kNow), "Bearer fedcba9876543210");
 }
 
 TEST_F(ClientCheck, ReadsTheTokenFileAtConstruction) {

@@ -73,12 +73,39 @@ TEST(ExpectedAnswer, RejectsOtherResponses) {
   }
 }
 
+// The Python client does not send these requests, or compares the response.
+TEST(ExpectedAnswer, AcceptsNoResponseToRequestsThatTopkdRejects) {
+  const json& pair = Cases()["requests"]["directml strided"];
+  const auto response = Parse<v1::TopKResponse>(pair["response"]);
+  using R = v1::TopKRequest;
+  const std::pair<void (*)(R&), const char*> changes[] = {
+      {[](R& r) {
+         r.mutable_directml()->mutable_output_index()->set_strides(0, -3);
+       },
+       "stride is < 0"},
+      {[](R& r) {
+         r.mutable_directml()
+             ->mutable_output_value()
+             ->set_total_tensor_size_bytes(12);
+       },
+       "has 16 bytes, not 12"},
+      {[](R& r) { r.set_index_offset(INT64_MAX); }, "is out of range"}};
+  for (const auto& [change, message] : changes) {
+    R request = RequestOf(pair);
+    change(request);
+    EXPECT_THAT(ExpectedAnswer(request).Check(response).message,
+                ::testing::HasSubstr(message));
+  }
+}
+
 TEST(ExpectedAnswer, BoundsTheResponseOfEveryRequest) {
   v1::TopKRequest request = RequestOf(Cases()["requests"]["onnx"]);
   EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 1 << 20);
   request.mutable_tensor()->set_shape(0, int64_t{1} << 20);
   EXPECT_GT(ExpectedAnswer(request).max_message_bytes(), 24 << 20);
   EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 25 << 20);
+  request.mutable_output()->mutable_values()->set_name("/topk-x");
+  EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 17 << 20);
   for (const int64_t size : {int64_t{-1}, INT64_MAX, INT64_MIN}) {
     request.mutable_tensor()->set_shape(0, size);
     EXPECT_LT(ExpectedAnswer(request).max_message_bytes(), 1 << 20) << size;
@@ -125,6 +152,7 @@ TEST(Attempts, RetriesAsThePythonClientDoes) {
         2, std::chrono::system_clock::now() + std::chrono::minutes(1));
     EXPECT_EQ(attempts.Next(status, c["begun"]).has_value(), bool{c["retried"]})
         << c["name"];
+    EXPECT_GE(status.retry_after.count(), 0) << c["name"];
     if (!c["retried"]) continue;
     EXPECT_FALSE(attempts.Next(status, c["begun"])) << "none is left";
   }

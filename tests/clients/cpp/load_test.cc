@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -151,6 +150,7 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
   load.keep_going = true;
   Check("keeps going", load, {0}, 10, 5, 0, 0, 0, 2);
   Check("open loop", Timed(10, 10, 0), {50}, 5, 4, 0.45, 0, 0, 5);
+  Check("until the end of the time", Timed(1, 4, 0), {10}, 4, 4, 1);
 }
 
 TEST(Load, CountsLostCallsApartFromMissingConnections) {
@@ -173,6 +173,8 @@ TEST(Load, CountsLostCallsApartFromMissingConnections) {
   EXPECT_EQ(total.errors, (std::map<std::string, int64_t>{{"UNAVAILABLE", 4}}));
   EXPECT_EQ(total.lost, 2);
   EXPECT_EQ(total.not_connected, 1);
+  EXPECT_EQ(total.retry_hints, 0);
+  EXPECT_EQ(result.error.message, failures[0].message);
 }
 
 TEST(Load, EndsAtAWrongResult) {
@@ -184,14 +186,14 @@ TEST(Load, EndsAtAWrongResult) {
   int calls = 0;
   const LoadResult result =
       RunLoad(load, kinds, {[&](const RequestTemplate&) {
-                Answers answers(1, v1::TopKResponse());
+                Answers answers(2, v1::TopKResponse());
                 if (++calls == 3) answers[0]->mutable_indices()->set_data("x");
                 return answers;
               }},
               clock);
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(result.wrong, "a kind");
-  EXPECT_EQ(result.stats[0].verified, 3);
+  EXPECT_EQ(result.stats[0].verified, 6);
 }
 
 TEST(Load, ManyCallersShareTheRequests) {

@@ -2,7 +2,6 @@
 #include "topk/shared_memory.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -284,10 +284,9 @@ TEST(Client, AttributesNoResultIfThereAreTooMany) {
 // wrong_servers.py tests small requests. gRPC's own retries stop at 256 KiB.
 TEST(Retry, SendsLargeRequestsAgain) {
   const std::vector<std::byte> tensor(size_t{8} << 20);
-  v1::TopKRequest header = OnnxRequest({1}, 1);
-  header.mutable_tensor()->clear_data();
-  header.mutable_tensor()->set_shape(
-      0, static_cast<int64_t>(tensor.size() / sizeof(float)));
+  const v1::TopKRequest header =
+      OnnxRequest(v1::DATA_TYPE_F32,
+                  {static_cast<int64_t>(tensor.size() / sizeof(float))}, 1);
   v1::TopKRequest whole = header;
   whole.mutable_tensor()->set_data(tensor.data(), tensor.size());
   const auto check = [&](int failures, auto call) {

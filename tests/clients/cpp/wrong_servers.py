@@ -22,6 +22,7 @@ import zlib
 from typing import Any, NamedTuple, Optional
 
 import client_package  # noqa: F401, makes topk_client importable
+import grpc
 import h2
 from answer_cases import CASES, patched
 from google.protobuf import any_pb2, duration_pb2, json_format
@@ -39,9 +40,7 @@ LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 BROKE_OFF = ("UNAVAILABLE:ANSWER_BROKE_OFF",)
 REJECTED = ("UNIMPLEMENTED", "INTERNAL", *BAD)
 HUGE = 300 << 20  # a client that allocates it fails
-CODES = {"OK": 0, "CANCELLED": 1, "UNKNOWN": 2, "INVALID_ARGUMENT": 3,
-         "NOT_FOUND": 5, "RESOURCE_EXHAUSTED": 8, "INTERNAL": 13,
-         "UNAVAILABLE": 14, "UNAUTHENTICATED": 16}
+CODES = {code.name: code.value[0] for code in grpc.StatusCode}
 
 
 class Row(NamedTuple):

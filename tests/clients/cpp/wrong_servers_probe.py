@@ -19,7 +19,7 @@ from topk_client import Onnx, Request, _shards
 
 X = np.zeros((2, 5), np.float32)
 REQUESTS = [Request(X, Onnx(2), request_id=str(n)) for n in range(3)]
-CONCURRENT = 12
+CONCURRENT = 32
 
 
 async def call(client, method, results):

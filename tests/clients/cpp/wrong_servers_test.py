@@ -148,7 +148,7 @@ class WrongServers(unittest.TestCase):
 
     def test_the_command(self):
         with tempfile.TemporaryDirectory() as folder, (
-                concurrent.futures.ThreadPoolExecutor(8)) as threads:
+                concurrent.futures.ThreadPoolExecutor(24)) as threads:
             self.file = os.path.join(folder, "x.npy")
             numpy.save(self.file, numpy.zeros((2, 5), numpy.float32))
             calls = list(threads.map(

@@ -44,9 +44,8 @@ def obstacle():
 class Debian(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        work = pathlib.Path(folder.name)
+        work = pathlib.Path(cls.enterClassContext(
+            tempfile.TemporaryDirectory()))
         run(CPACK, "-G", "DEB", "--config",
             pathlib.Path(BUILD) / "CPackConfig.cmake", "-B", work)
         cls.packages = {

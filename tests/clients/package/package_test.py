@@ -23,9 +23,8 @@ NO_PKG_CONFIG = shutil.which("pkg-config") is None
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        work = pathlib.Path(folder.name)
+        work = pathlib.Path(cls.enterClassContext(
+            tempfile.TemporaryDirectory()))
         run(CMAKE, "--install", BUILD, "--prefix", work / "installed",
             "--strip")
         # The installed tree is relocatable.

@@ -38,9 +38,8 @@ WORDS = {" INTEGER": " is not a whole number in the range of "
 class Command(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name).resolve()
+        cls.folder = pathlib.Path(cls.enterClassContext(
+            tempfile.TemporaryDirectory())).resolve()
         cls.server = harness.Server(TOPKD, "--metrics-listen", "127.0.0.1:0")
         cls.addClassCleanup(cls.server.stop)
         rng = np.random.default_rng(1)
@@ -100,7 +99,7 @@ class Command(unittest.TestCase):
         x = np.arange(10, dtype=np.float32).reshape(2, 5)
         for name, array in {
                 "x": x, "none": x[:0], "left": x[:, :3], "right": x[:, 3:],
-                "labels": np.arange(5) + 100, "names": np.arange(2) + 7,
+                "labels": np.arange(5) + 100, "names": np.array([7, 1000]),
                 "i4": np.array([[1, -8, 7], [-1, 0, -1]], np.int8),
                 "u4": np.ones(1, np.uint8),
                 "f8": np.array([0x7F, 0x38, 0x80, 0xFE], np.uint8),
@@ -191,6 +190,8 @@ class Command(unittest.TestCase):
                   set_name="mmx")
         names = self.stderr.strip().split("it has ")[1].split(", ")
         self.assertEqual(names[-1], "scalar")
+        usual = self.json("run", self.path, "--k", 1, "--local")
+        self.assertEqual(usual["execution"]["instruction_set"], names[0])
         values = set()
         for name in names:
             with harness.Server(TOPKD, environment={

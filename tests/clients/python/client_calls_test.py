@@ -317,11 +317,6 @@ class OfBoth(both_clients.ServerTest):
             self.assertEqual(copy.compute_topk(X, Onnx(1)).indices[0], 1)
             copy.close()
 
-    def test_no_server(self):
-        with self.kind("unix:/nowhere/topk.sock") as client:
-            self.fails(grpc.StatusCode.UNAVAILABLE, client.compute_topk, X,
-                       Onnx(1), timeout=5)
-
 
 class OfAsyncio(OfBoth):
     kind = both_clients.AioClient

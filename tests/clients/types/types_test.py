@@ -23,9 +23,8 @@ EXAMPLE = re.compile(r"(<!-- needs: \S+ -->\n)?^```python\n(.*?)^```$",
 class Types(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = pathlib.Path(cls.enterClassContext(
+            tempfile.TemporaryDirectory()))
         shutil.copytree(pathlib.Path(topk_client.__file__).parent,
                         cls.folder / "topk_client")
         shutil.copy(client_package.PACKAGE / "pyproject.toml", cls.folder)

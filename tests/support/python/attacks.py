@@ -16,15 +16,12 @@ import socket
 import struct
 import time
 
+import grpc
 import h2
 import harness
 
 ATTACKS = {}
-CODES = dict(enumerate((
-    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
-    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED")))
+CODES = {str(code.value[0]): code.name for code in grpc.StatusCode}
 TOPK = "/topk.v1.TopKService/"
 OIP = "/inference.GRPCInferenceService/"
 HEALTH = "/grpc.health.v1.Health/"
@@ -138,8 +135,8 @@ def _status_of(trailers):
         return "no status"
     at += len(b"grpc-status")
     size = trailers[at] & 127
-    number = int(trailers[at + 1:at + 1 + size] or b"2")
-    return CODES.get(number, str(number))
+    number = trailers[at + 1:at + 1 + size].decode() or "2"
+    return CODES.get(number, number)
 
 
 class Attacker:

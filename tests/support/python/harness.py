@@ -329,36 +329,19 @@ class Neighbour:
         self._process.kill()
         self._process.join()
 
-    def latencies(self, patience=40):
-        """Waits until there is a new call. Returns the sorted latencies of the
-        new successful calls and the number of new failed calls, which are
-        described in `faults`."""
+    def latencies(self, patience=40, count=1):
+        """Waits until there are `count` new calls. Returns the sorted latencies
+        of the new successful calls and the number of new failed calls, which
+        are described in `faults`."""
         calls = []
-        while not calls:
+        while len(calls) < count:
             self._pipe.send("tell")
             if not self._pipe.poll(patience):
                 self.faults = [f"no answer in {patience} s"]
                 return [], 1
-            calls = self._pipe.recv()
+            calls += self._pipe.recv()
             time.sleep(0.001)
         self.faults = [f"{why} after {seconds:.2f} s"
                        for seconds, why in calls if why is not None]
         return (sorted(seconds for seconds, why in calls if why is None),
                 len(self.faults))
-
-
-def run_cases(cases, *arguments):
-    """Runs and reports each case, then exits with status 1 if any failed."""
-    failed = 0
-    for case in cases:
-        begin = time.monotonic()
-        try:
-            case(*arguments)
-            print(f"ok      {case.__name__}, {time.monotonic() - begin:.1f} s",
-                  flush=True)
-        except Exception as error:
-            failed += 1
-            print(f"FAILED  {case.__name__}: {error!r}, line "
-                  f"{error.__traceback__.tb_next.tb_lineno}", flush=True)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)

@@ -8,7 +8,10 @@ usage: connection_limits_test.py TOPKD [--sanitized]
 
 import argparse
 import contextlib
+import functools
+import sys
 import time
+import unittest
 
 import h2
 import harness
@@ -389,16 +392,18 @@ def test_a_drain_ends_for_a_client_that_reads_nothing(path, _):
         assert took < 30, f"{took:.1f} s"
 
 
-CASES = [function for name, function in list(globals().items())
-         if name.startswith("test_")]
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("topkd")
     parser.add_argument("--sanitized", action="store_true")
     options = parser.parse_args()
-    harness.run_cases(CASES, options.topkd, 8 if options.sanitized else 1)
+    factor = 8 if options.sanitized else 1
+    suite = unittest.TestSuite(
+        unittest.FunctionTestCase(functools.update_wrapper(
+            functools.partial(case, options.topkd, factor), case))
+        for name, case in globals().items() if name.startswith("test_"))
+    sys.exit(not unittest.TextTestRunner(verbosity=2).run(
+        suite).wasSuccessful())
 
 
 if __name__ == "__main__":

@@ -26,15 +26,16 @@ def elements(dtype, seed):
     return x
 
 
-def questions():
-    return itertools.product(("float32", "float16", "int64"), (0, 1),
-                             (True, False), ("value", "index"))
-
-
-def answer(client, x, axis, largest, order):
-    whole = client.compute_topk(x, topk_client.OpenVINO(
-        K, axis, "max" if largest else "min", order, "i64"))
-    return whole.values, whole.indices
+def questions(client):
+    """Yields a number, an array, topk()'s arguments and the server's result."""
+    for number, (dtype, *how) in enumerate(itertools.product(
+            ("float32", "float16", "int64"), (0, 1), (True, False),
+            ("value", "index"))):
+        axis, largest, order = how
+        x = elements(dtype, number)
+        whole = client.compute_topk(x, topk_client.OpenVINO(
+            K, axis, "max" if largest else "min", order, "i64"))
+        yield number, x, how, (whole.values, whole.indices)
 
 
 def same(got, wanted):
@@ -46,9 +47,7 @@ def same(got, wanted):
 def dask_is_right(client, servers):
     """Returns the number of results, all of which must be right."""
     count = 0
-    for number, (dtype, axis, largest, order) in enumerate(questions()):
-        x = elements(dtype, number)
-        wanted = answer(client, x, axis, largest, order)
+    for number, x, (axis, largest, order), wanted in questions(client):
         for chunks in CHUNKS:
             got = topk_client.dask.topk(
                 da.from_array(x, chunks=chunks), K, axis, largest, order=order,
@@ -56,7 +55,7 @@ def dask_is_right(client, servers):
             shapes = [part.shape for part in got]
             got = dask.compute(*got, scheduler="threads")
             if not same(got, wanted) or shapes != [a.shape for a in got]:
-                raise AssertionError(f"{dtype}, axis {axis}, {largest}, "
+                raise AssertionError(f"{x.dtype}, axis {axis}, {largest}, "
                                      f"{order}, {chunks} differs")
             count += 1
     return count
@@ -65,9 +64,7 @@ def dask_is_right(client, servers):
 def ray_is_right(client, servers):
     """Like dask_is_right(), for Ray's lists, grids and datasets."""
     count = 0
-    for number, (dtype, axis, largest, order) in enumerate(questions()):
-        x = elements(dtype, number)
-        wanted = answer(client, x, axis, largest, order)
+    for number, x, (axis, largest, order), wanted in questions(client):
         how = {"servers": servers, "shared_memory": number % 2 == 0,
                "order": order, "split_every": 3}
 
@@ -88,7 +85,7 @@ def ray_is_right(client, servers):
                 for output in topk_client.ray.topk(
                     rows, K, axis, largest, column="data", **how)))
         if not all(same(got, wanted) for got in answers):
-            raise AssertionError(f"{dtype}, axis {axis}, {largest}, {order} "
+            raise AssertionError(f"{x.dtype}, axis {axis}, {largest}, {order} "
                                  "differs")
         count += len(answers)
     return count
