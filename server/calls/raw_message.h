@@ -68,7 +68,7 @@ inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
 /// The memory of a parsed message is charged only if its upper bound exceeds
 /// this many bytes. Most requests need less.
-inline constexpr int64_t kUnchargedBytes = int64_t{4} << 10;
+inline constexpr int64_t kUnchargedBytes = int64_t{8} << 10;
 
 /// Charges memory that parsing is about to allocate. `bytes` is an upper bound.
 /// Called repeatedly for large messages. Parsing stops at the first error.
