@@ -36,8 +36,11 @@ class Output(NamedTuple):
     def of(cls, data_type: Any, bits: int, shape: List[int],
            desc: Optional[TensorDesc]) -> "Output":
         """Returns an output with elements of `bits` bits. `desc` is DirectML's
-        description of the output, if any."""
+        description of the output, if any. Raises ValueError for a negative
+        stride."""
         strides = list(desc.strides) if desc else []
+        if min(strides, default=0) < 0:
+            raise ValueError(f"strides {strides} has a negative number")
         elements = math.prod(shape)
         if strides:
             elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides))

@@ -54,6 +54,11 @@ class OfBoth(both_clients.ServerTest):
         answer = self.client.compute_topk(x, spec)
         self.assertEqual(answer.values.strides, (4, 16))
         self.assert_right(answer, x, spec)
+        spec = DirectML(2, 1, "decreasing",
+                        output_value=TensorDesc(sizes=(4, 2), strides=(-9, 1)))
+        self.assertIn("strides", str(self.fails(
+            grpc.StatusCode.INVALID_ARGUMENT, self.client.compute_topk, x,
+            spec)))
 
     def test_inputs_may_be_padded(self):
         x = np.arange(15, dtype=np.float16).reshape(3, 5)
