@@ -43,7 +43,10 @@ class SliceRunner {
 
   ~SliceRunner() {
     constexpr int64_t kLarge = int64_t{16} << 20;  // 2 ms
-    if (SelectionBytes(plan_, schedule_, selections_.size()) < kLarge) return;
+    if (selections_.empty() ||
+        SelectionBytes(plan_, schedule_, selections_.size()) < kLarge) {
+      return;
+    }
     using Selected = decltype(selections_);
     DeferFree(std::unique_ptr<Selected>(new (std::nothrow)
                                             Selected(std::move(selections_))));
