@@ -130,8 +130,11 @@ std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {
                          static_cast<size_t>(bytes));
 }
 
-bool MappedObject::IsSparse(int64_t offset, int64_t bytes) const {
-  return bytes > 0 && lseek(descriptor_, offset, SEEK_HOLE) < offset + bytes;
+bool MappedObject::IsSparse() const {
+  constexpr int64_t kBlockBytes = 512;
+  struct stat now {};
+  return fstat(descriptor_, &now) != 0 ||
+         now.st_blocks * kBlockBytes < now.st_size;
 }
 
 bool MappedObject::Read(int64_t offset, std::span<std::byte> to) const {

@@ -52,11 +52,11 @@ class MappedObject {
   /// returned OK, and the bytes are within size().
   std::span<std::byte> part(int64_t offset, int64_t bytes) const;
 
-  /// Returns whether some of these bytes have never been written and have no
-  /// memory. If this process reads such bytes through the mapping, the system
-  /// allocates memory for them and charges this process. The result may be out
-  /// of date, because other processes can remove memory at any time.
-  bool IsSparse(int64_t offset, int64_t bytes) const;
+  /// Returns whether parts of the object have never been written and have no
+  /// memory. If this process reads such a part through the mapping, the system
+  /// allocates memory for it and charges this process. The result may be out of
+  /// date, because other processes can remove memory at any time.
+  bool IsSparse() const;
   /// Reads `to.size()` bytes at `offset` without using the mapping, so that
   /// parts that were never written take no memory. Returns false if out of
   /// range.

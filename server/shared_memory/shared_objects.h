@@ -39,7 +39,7 @@ class SharedRegion {
   std::span<std::byte> bytes() const { return object_->part(offset_, bytes_); }
 
   /// See MappedObject::IsSparse().
-  bool IsSparse() const { return object_->IsSparse(offset_, bytes_); }
+  bool IsSparse() const { return object_->IsSparse(); }
 
   /// Copies the region into private memory without using the mapping. Returns
   /// FAILED_PRECONDITION if the object was truncated, and CANCELLED if
