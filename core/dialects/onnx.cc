@@ -19,9 +19,8 @@ constexpr std::array<DType, 12> kTypes = {
 constexpr std::span<const DType> kTypes24 = kTypes;
 constexpr std::span<const DType> kTypes11 = kTypes24.first(11);
 constexpr std::span<const DType> kTypes1 = kTypes24.first(3);
-// From "Type Constraints", I: "constrain index tensor to int64". K is also a
-// tensor(int64). From "Inputs": "a 1-D tensor containing a single positive
-// value".
+// From "Type Constraints", I: "constrain index tensor to int64". From "Inputs":
+// K is a tensor(int64), "a 1-D tensor containing a single positive value".
 constexpr std::array<DType, 1> kIndexTypes = {DType::kI64};
 
 constexpr std::array<OperatorVersion, 4> kVersions = {{

@@ -100,7 +100,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
                                   " for a tensor of rank ", rank));
   }
   plan.axis = openvino.axis();
-  // "mode": "Range of values: min, max. Required: yes".
+  // The specification of mode: "Range of values: min, max. Required: yes".
   constexpr std::string_view kModes = "\"min\" or \"max\"";
   if (openvino.mode().empty()) return Missing("mode", kModes);
   if (Status s = CheckValue("mode", openvino.mode(), {"min", "max"}, kModes);

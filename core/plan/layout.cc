@@ -101,8 +101,8 @@ class Collisions {
 
   // Returns whether a * x + b * y = wanted has a solution in the ranges of x
   // and y. `divisor` is the gcd of the strides, and `wanted` is already divided
-  // by it. The range of y limits x to [low, high]. Every b-th x makes y an
-  // integer.
+  // by it. Algorithm: the range of y limits x to [low, high]. In this interval,
+  // y is an integer for every b-th x.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;

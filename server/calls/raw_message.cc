@@ -24,7 +24,8 @@ using Parts = std::vector<std::span<const std::byte>>;
 // Maximum number of slices that a poller visits. Each takes up to 10 ns.
 constexpr int64_t kMaxPollerSlices = 4096;
 // Maximum memory of a message that a poller parses. This bounds the parsing
-// time: an empty nested message of two bytes takes 200 ns.
+// time too, because most of the time is spent on allocations: 200 ns for an
+// empty nested message.
 constexpr int64_t kMaxPollerMemory = int64_t{192} << 10;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;

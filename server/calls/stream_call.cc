@@ -202,7 +202,8 @@ class StreamCall final : public ServiceCall {
   }
 
   Queue queue_;  // thread-safe
-  // Used only by the reading sequence, which has one read or alarm at a time.
+  // Used only by the thread that handles the current read or alarm. There is at
+  // most one of them at a time.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;

@@ -73,7 +73,7 @@ class TopKError(Exception):
 
         # False if the server forbids a retry.
         self._may_retry = True
-        # Whether part of the response had arrived.
+        # Whether part of the response arrived before the error.
         self._begun = False
 
     def __str__(self) -> str:

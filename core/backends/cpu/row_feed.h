@@ -70,7 +70,7 @@ struct Hint {
   int wait = 0;
 };
 
-/// Feeds rows to selections of their k best elements.
+/// Feeds the elements of rows to Selection objects, which keep the k best.
 template <class Key, bool kFloat>
 class RowFeed {
  public:

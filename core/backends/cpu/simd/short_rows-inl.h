@@ -159,7 +159,7 @@ class ShortRowSelector {
   /// Returns a lower bound on the k-th greatest key of a row.
   Key Bound(const std::byte* elements) {
     const int64_t k = rows_.k;
-    // Use the smallest number of vectors that has 2k groups.
+    // Use the smallest number of vectors with at least 2k lanes.
     if (2 * k <= kLanes) return BoundOf<1>(elements);
     if constexpr (kGroups >= 2 * kLanes) {
       if (2 * k <= 2 * kLanes) return BoundOf<2>(elements);
