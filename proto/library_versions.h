@@ -44,8 +44,8 @@ Message& NewMessage(google::protobuf::Arena& arena) {
 #endif
 }
 
-/// Makes TLS credentials get the root certificates, the identity certificate,
-/// or both from `provider`, and follow its updates.
+/// Sets `provider` as the source of the root certificates, the identity
+/// certificate, or both. The TLS credentials follow its updates.
 template <class Options>
 void UseCertificates(
     Options& options,

@@ -83,9 +83,8 @@ void EventLoop::OnComplete(bool) {
 }
 
 bool EventLoop::AwaitCall() {
-  // A new Call object starts to wait only when the arrival of an earlier call
-  // is handled. While the loop is behind, arrivals are handled late, so keep
-  // more objects waiting.
+  // Each arrival makes another Call object wait. While the loop is behind,
+  // arrivals are handled late, so keep more objects waiting.
   constexpr int kWhenBehind = 512;
   if (awaited_ - arrived_ >= (is_behind_ ? kWhenBehind : pollers_)) {
     return false;

@@ -85,8 +85,8 @@ template <class Message>  // v1::TopKRequest or v1::TopKRequestChunk
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawMessage<Message>& to);
 
-/// Reads a request of the Open Inference Protocol. Also returns
-/// RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
+/// Reads a request of the Open Inference Protocol like ReadRaw() above. Also
+/// returns RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawInfer& to);
 

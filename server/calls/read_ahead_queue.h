@@ -65,9 +65,9 @@ class ReadAheadQueue {
     return ChargeHeld();
   }
 
-  /// Adds a message. Moves from `message` unless the stream has ended or ends
-  /// because the message cannot be charged. The caller must start the stream's
-  /// first read itself.
+  /// Adds a message. Leaves `message` unchanged if the stream has already
+  /// ended, or ends now because the message exceeds a memory limit. The caller
+  /// must start the stream's first read itself.
   Next Receive(Message& message) {
     const MutexLock lock(mutex_);
     reading_ = false;

@@ -174,9 +174,9 @@ class StreamCall final : public ServiceCall {
     ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
   }
 
-  // Ends the stream. May be called on any thread. During a drain, a stream that
-  // still receives messages may finish, even if the caller's rate limit delays
-  // the next message.
+  // Ends the stream. May be called on any thread. During a drain, does not end
+  // a stream that still receives messages, even if the caller's rate limit
+  // delays the next message.
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;

@@ -41,8 +41,8 @@ _SERVICE = "topk.v1.TopKService"
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
 # Seconds before the first retry, and the maximum for later retries. gRPC
-# reconnects to a lost server after 1 s, which is less than the first three
-# pauses together.
+# reconnects to a lost server after 1 s, so the fourth attempt, after 2.1 s, can
+# succeed.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.

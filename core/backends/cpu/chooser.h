@@ -105,9 +105,9 @@ int64_t SlackFor(int64_t k, bool many);
 /// positions take little memory, or at most twice the memory of the selections.
 int64_t FoldRows(const Plan& plan);
 
-/// Returns the schedule for the FoldRows() positions that a fold collects. If
-/// these are all n positions, they are processed like a whole tensor. Otherwise
-/// they are scanned, because more positions follow.
+/// A fold collects FoldRows() positions and then processes them together.
+/// Returns the schedule for this. All n positions are processed like a whole
+/// tensor; fewer are scanned, because more positions follow.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

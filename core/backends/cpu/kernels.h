@@ -80,8 +80,8 @@ struct Kernels {
                   int64_t count, uint32_t* positions, int64_t room);
 
   /// Divides the elements into groups, and raises `maxima` to the greatest key
-  /// of each group. At least r elements have keys >= the r-th greatest of the
-  /// maxima, unless it is 0. Ignores a remainder that does not fill a vector.
+  /// of each group. At least r elements have keys >= the r-th greatest maximum,
+  /// unless that maximum is 0. Ignores a remainder that does not fill a vector.
   /// REQUIRES: `groups` fills whole vectors of kVectorBytes.
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);

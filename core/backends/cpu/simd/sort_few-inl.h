@@ -168,7 +168,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // The candidates in the even lanes, and in the odd lanes.
+    // Masks of the candidates in the even and in the odd lanes.
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
