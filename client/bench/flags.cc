@@ -140,9 +140,9 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command.add_flag(
       "--keep-going", flags.keep_going,
-      "Continue after failed calls and count them: by status code, "
-      "lost, and not connected. A wrong result always ends the "
-      "run");
+      "Continue after failed calls. Count them by status code, and count "
+      "lost connections and failed connection attempts. A wrong result "
+      "always ends the run");
   command
       .add_option(
           "--seed", profile.seed,

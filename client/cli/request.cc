@@ -73,7 +73,7 @@ Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
     return InvalidArgument(
         "FLAG", "--feature-level",
         StrCat("--feature-level: ", Quote(*flags.feature_level),
-               " is not a feature level, e.g. 5_0"));
+               " is not a feature level; an example is 5_0"));
   }
   directml.set_feature_level(level);
   return {};
@@ -101,7 +101,7 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--version", flags.version,
-                  "Operator version of the dialect; default: the newest")
+                  "Version of the operator in --dialect; default: the newest")
       ->transform(Whole(std::numeric_limits<int32_t>::min(),
                         std::numeric_limits<int32_t>::max()));
   command.add_option("--order", flags.order, "Order of the selected elements")

@@ -35,8 +35,9 @@ Status UnknownDialect(int number) {
       known += dialect == *std::rbegin(kDialects) ? " or " : ", ";
     known += StrCat(static_cast<int>(dialect->id), " (", dialect->title, ")");
   }
-  return InvalidArgument("UNKNOWN_DIALECT", "spec.dialect",
-                         StrCat("dialect ", number, " must be ", known));
+  return InvalidArgument(
+      "UNKNOWN_DIALECT", "spec.dialect",
+      StrCat("dialect ", number, " is unknown; use ", known));
 }
 
 // Returns the version, or an error that suggests the newest version before it

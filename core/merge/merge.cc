@@ -66,7 +66,7 @@ Status CheckAgreement(std::span<const Partial> partials) {
     return InvalidArgument(
         "PARTIALS_DIFFER", Path(i, a->first),
         StrCat(a->first, " = ", b->second, " differs from ", a->second,
-               " of partials[0]; only results of one request are merged"));
+               " in partials[0]; all partials must answer one request"));
   }
   return {};
 }

@@ -195,8 +195,8 @@ Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
   return ResourceExhausted(
       "LAYOUT_TOO_COMPLEX", field,
       StrCat("cannot determine in ", kOverlapSteps,
-             " steps whether elements overlap; use strides of which each is "
-             "larger than the span of the smaller ones"));
+             " steps whether elements overlap; use a stride for each dimension "
+             "that exceeds the range of the dimensions with smaller strides"));
 }
 
 }  // namespace

@@ -95,11 +95,10 @@ class StreamRequest {
   /// Charges and allocates the memory of the tensor.
   Status Start(int64_t received) {
     if (received < start_bytes()) {  // the stream has ended
-      return InvalidArgument(
-          "DATA_LENGTH", "tensor.data",
-          StrCat("the stream with its header has only ", received,
-                 " bytes, but the tensor has ", cost_.input_bytes.value(),
-                 " bytes of data"));
+      return InvalidArgument("DATA_LENGTH", "tensor.data",
+                             StrCat("the stream ended after ", received,
+                                    " bytes of data, but the tensor has ",
+                                    cost_.input_bytes.value(), " bytes"));
     }
     if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;
     auto tensor = TensorStream::Start(

@@ -47,7 +47,8 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
     if (options.selection() == without) {
       return InvalidArgument(
           "OUTPUT_NOT_SELECTED", field,
-          StrCat(field, " names a region, but output.selection omits it"));
+          StrCat(field,
+                 " names a region for an output that output.selection omits"));
     }
     Result<SharedRegion> region = objects_->Open(named, Access::kWrite, field);
     if (!region.ok()) return region.status();

@@ -205,7 +205,7 @@ TEST(MergePartials, NamesWhatDiffers) {
     const char* rest;
   };
   const Difference differences[] = {
-      {[](Partial& p) { p.k = 3; }, "k", "3 differs from 2 of partials[0]"},
+      {[](Partial& p) { p.k = 3; }, "k", "3 differs from 2 in partials[0]"},
       {[](Partial& p) { p.dtype = DType::kU8; }, "dtype", "u8 differs from i8"},
       {[](Partial& p) { p.axis = 0; }, "axis", "0 differs from 1"},
       {[](Partial& p) { p.direction = Direction::kSmallest; }, "direction",
