@@ -18,7 +18,7 @@ struct Cost {
   Size working_bytes;
   /// Total CPU time of all threads. Includes zero fill, unpacking, repeated
   /// elements (stride 0), and the fixed cost per slice. On an idle machine,
-  /// this estimate is at most 100 times the actual time plus 50 us, except
+  /// this estimate is at most 64 times the actual time plus 50 us, except
   /// for types up to 8 bits, whose selection may end early. Checked by
   /// unit/cost_property_test.cc.
   Size nanoseconds;

@@ -22,7 +22,7 @@ namespace {
 using Random = std::mt19937_64;
 
 // The accuracy that plan/cost.h promises.
-constexpr int64_t kCostFactor = 100;
+constexpr int64_t kCostFactor = 64;
 constexpr int64_t kCostFloor = 50'000;
 
 // Allows anything that a dialect can request, whatever its cost.

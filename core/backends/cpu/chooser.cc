@@ -24,8 +24,6 @@ constexpr int64_t kMaxTile = 1024;
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
 // The L1 budget, in bytes, of a block if slices are copied one at a time.
 constexpr int64_t kRowBytes = int64_t{1} << 14;
-// Rows of a narrow tensor are joined into rows of about this many columns.
-constexpr int64_t kFoldWidth = 64;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -77,8 +77,13 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
+/// kColumns joins the rows of a narrow tensor into rows of about this many
+/// columns.
+inline constexpr int64_t kFoldWidth = 64;
+
 /// Returns the smallest k for which copying slices to rows is faster than
-/// kColumns, where more elements enter the state of a column as k grows.
+/// kColumns, where more elements enter the state of a column as k grows. It is
+/// more than twice the bytes of an element.
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/run_units.h"
@@ -53,14 +54,30 @@ double SliceNanoseconds(const Plan& plan) {
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
+// Returns the fixed time of all slices, in nanoseconds. Wide tensors with a
+// small k always use kColumns, whose fixed time per column is low. The first
+// columns still count like rows: a wider tensor must not have a lower cost.
+double FixedNanoseconds(const Plan& plan, bool fold) {
+  constexpr double kColumn = 60;
+  // FoldRows() is n for all shorter slices, so a fold runs them like a tensor.
+  constexpr int64_t kCollected = 256;
+  const int64_t bytes = InfoOf(plan.dtype).bytes;
+  const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&
+                       bytes >= 4 && plan.k <= 2 * bytes;
+  const int64_t rows = columns ? std::min(plan.inner, kFoldWidth) : plan.inner;
+  return static_cast<double>(plan.outer) *
+         (static_cast<double>(rows) * SliceNanoseconds(plan) +
+          static_cast<double>(plan.inner - rows) * kColumn);
+}
+
 Size Nanoseconds(const Plan& plan, bool fold) {
   if (plan.slices() == 0) return 0;
   const double slice =
-      SliceNanoseconds(plan) +
       static_cast<double>(DistinctElements(plan)) *
           ElementNanoseconds(plan, fold) +
       static_cast<double>(plan.k) * SelectedNanoseconds(plan, fold);
-  return Size::Of(static_cast<double>(plan.slices()) * slice);
+  return Size::Of(FixedNanoseconds(plan, fold) +
+                  static_cast<double>(plan.slices()) * slice);
 }
 
 }  // namespace
