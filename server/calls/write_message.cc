@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -78,14 +79,15 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
   for (const auto& [own, borrowed] : pieces)
     size += own.size() + borrowed.size();
   if (size <= kMinSlice) {
-    std::string whole;
-    whole.reserve(size);
+    grpc_slice bytes = grpc_slice_malloc(size);
+    uint8_t* to = GRPC_SLICE_START_PTR(bytes);
     for (const auto& [own, borrowed] : pieces) {
-      whole += own;
-      whole.append(reinterpret_cast<const char*>(borrowed.data()),
-                   borrowed.size());
+      for (const auto& part : {std::as_bytes(std::span(own)), borrowed}) {
+        to = std::copy_n(reinterpret_cast<const uint8_t*>(part.data()),
+                         part.size(), to);
+      }
     }
-    const grpc::Slice slice(whole);
+    const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
     return {&slice, 1};
   }
   std::vector<std::span<const std::byte>> borrowed;
