@@ -123,7 +123,7 @@ TEST(Topkd, AnswersOrFailsToStartWithFewFileDescriptors) {
   EXPECT_GE(answering, 3);
 }
 
-TEST(Topkd, DoesNotReplaceADeviceByTheReadyFile) {
+TEST(Topkd, ReplacesOnlyARegularFileByTheReadyFile) {
   const TemporaryFolder folder;
   const std::string pipe = folder.File("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
