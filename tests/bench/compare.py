@@ -29,10 +29,11 @@ SERVICE = {
 }
 
 
-def kernels(binaries, threads):
+def kernels(binaries, options, names):
     """Returns the runs per second of each workload."""
     out = subprocess.run(
-        [binaries / "topk_bench", f"--threads={threads}",
+        [binaries / "topk_bench", f"--threads={options.threads}",
+         f"--benchmark_filter=^({'|'.join(names) or '.*'})/",
          "--benchmark_min_time=0.1", "--benchmark_format=json"],
         stdout=subprocess.PIPE, check=True).stdout
     return {row["name"].split("/")[0]: 1e6 / row["min_us"]
@@ -50,6 +51,34 @@ def ask(client, address, flags):
         client, "bench", "--target", address, "--k", 5, "--json", "--duration",
         SECONDS, "--warmup", 0.1, "--verify", 0.01, *flags)
     return json.loads(out)["requests_per_second"]
+
+
+def measure(options, names=()):
+    """Returns pairs of rates (base, new) of the named rows, or of all rows."""
+    sides = (options.base, options.new)
+    service = {name: flags for name, flags in SERVICE.items()
+               if options.only != "kernels" and (not names or name in names)}
+    run_kernels = options.only != "service" and (
+        not names or set(names) - set(service))
+    rows = {}
+    for number in range(options.rounds):
+        print(f"round {number + 1}", file=sys.stderr)
+        # Take turns at being first.
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        if run_kernels:
+            rates = {side: kernels(sides[side], options, names)
+                     for side in order}
+            for name in sorted(rates[0].keys() & rates[1].keys()):
+                rows.setdefault(name, []).append(
+                    (rates[0][name], rates[1][name]))
+        # New processes in each round: speed varies with a process's addresses.
+        with topkd(sides[0]) as base, topkd(sides[1]) as new:
+            for name, flags in service.items():
+                rates = {side: ask(options.new / "topk",
+                                   (base, new)[side].target, flags)
+                         for side in order}
+                rows.setdefault(name, []).append((rates[0], rates[1]))
+    return rows
 
 
 def report(rows):
@@ -78,25 +107,11 @@ def main():
     parser.add_argument("--only", choices=("kernels", "service"))
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    sides = (options.base, options.new)
-    rows = {}
-    if options.only != "service":
-        for number in range(options.rounds):
-            print(f"kernels, round {number + 1}", file=sys.stderr)
-            base, new = (kernels(side, options.threads) for side in sides)
-            for name in base.keys() & new.keys():
-                rows.setdefault(name, []).append((base[name], new[name]))
-        rows = dict(sorted(rows.items()))
-    if options.only != "kernels":
-        client = options.new / "topk"
-        with topkd(options.base) as base, topkd(options.new) as new:
-            for number in range(options.rounds):
-                print(f"service, round {number + 1}", file=sys.stderr)
-                for name, flags in SERVICE.items():
-                    rows.setdefault(name, []).append(tuple(
-                        ask(client, server.target, flags)
-                        for server in (base, new)))
-    sys.exit(1 if report(rows) else 0)
+    lost = report(measure(options))
+    if lost:
+        print("Measuring the lost rows again.")
+        lost = report(measure(options, lost))
+    sys.exit(1 if lost else 0)
 
 
 main()

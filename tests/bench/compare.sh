@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares the speed of this tree and a commit. Builds both and measures them
 # alternately. Prints the median ratio of new to base for each row, and its
-# spread. Exits with 1 if a row is slower by more than 5 % beyond its spread.
+# spread. Measures rows again that are slower by more than 5 % beyond their
+# spread. Exits with 1 if a row is slower both times.
 #
 # usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS] [--threads N]
 #
