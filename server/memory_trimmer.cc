@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/base/process_limits.h"
 #include "server/telemetry/process_metrics.h"
 
 namespace topk {
@@ -26,6 +27,9 @@ constexpr int kBusyPause = 30;
 // allocation that it serves from an arena.
 constexpr int kTrimThreshold = 64 << 20;
 constexpr int kMaxFromArena = 32 << 20;
+// glibc's default of 8 arenas per processor makes a flood of calls take twice
+// the memory, because freed memory is only reused within its arena.
+constexpr int kArenasPerProcessor = 2;
 
 void Trim() {
   scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
@@ -37,6 +41,7 @@ void Trim() {
 void KeepFreeMemory() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
   mallopt(M_MMAP_THRESHOLD, kMaxFromArena);
+  mallopt(M_ARENA_MAX, kArenasPerProcessor * AvailableProcessors());
 }
 
 MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)

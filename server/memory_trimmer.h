@@ -17,10 +17,10 @@ struct Activity {
   int64_t bytes;
 };
 
-/// Makes glibc keep freed message buffers for the next messages, until
-/// MemoryTrimmer returns them to the OS. By default, glibc returns them at
-/// once, and the page faults of the next messages take half of the CPU time of
-/// large calls. REQUIRES: the process has not started a thread.
+/// Makes glibc keep freed message buffers for the next messages, in few arenas,
+/// until MemoryTrimmer returns them to the OS. By default, glibc returns them
+/// at once, and the page faults of the next messages take half of the CPU time
+/// of large calls. REQUIRES: the process has not started a thread.
 void KeepFreeMemory();
 
 /// Returns the allocators' free memory to the OS when the server becomes idle
