@@ -69,15 +69,15 @@ cmake --preset dev
 cmake --build --preset dev
 wait "$fetching"
 step "running every test"
-# Many tests wait: four at a time keep two processors busy.
+# Tests often wait, so four tests at a time keep two processors busy.
 run_tests --preset dev -j 4
 
 if $all; then
   if nvcc=$(deploy/cuda_toolkit.sh); then
     step "building the CUDA backend, and running what needs a device"
-    # The folder of dev is reused: only the registry of backends differs. The
-    # preset dev turns the backend off again. Code for the oldest device also
-    # compiles for newer devices.
+    # Reuse dev's build folder: only the registry of backends differs. The next
+    # run with the preset dev turns CUDA off again. Code that compiles for the
+    # oldest device also compiles for newer devices.
     cmake --preset cuda -B build/dev -DCMAKE_CUDA_COMPILER="$nvcc" \
       -DCMAKE_CUDA_ARCHITECTURES=80
     cmake --build build/dev --target topk_gpu_test
@@ -94,8 +94,8 @@ if $all; then
   cmake --build --preset asan
   step "running unit, conformance and integration with them"
   run_tests --preset asan -j 4
-  # Clang 14's ThreadSanitizer works with at most 28, which is Debian's default.
-  # Only root can read the setting. If it cannot be read, assume the default.
+  # Clang 14's ThreadSanitizer needs vm.mmap_rnd_bits <= 28. Debian's default is
+  # 28. Only root can read the setting. Otherwise, assume the default.
   if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]; then
     step "no ThreadSanitizer: vm.mmap_rnd_bits is more than 28"
   else

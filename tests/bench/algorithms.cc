@@ -1,5 +1,5 @@
-// Compares the time of each algorithm for a shape with that of the chosen one.
-// The constants of the choice come from this data.
+// For each shape, compares the times of all algorithms with the time of the
+// chosen algorithm. The constants for this choice come from this data.
 #include <algorithm>
 #include <chrono>
 #include <iomanip>

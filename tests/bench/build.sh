@@ -26,7 +26,7 @@ build_bench() {
   cmake --build build/bench --target "$@" >&2
 }
 
-# install_python PACKAGE... from PyPI, into $peers_venv.
+# install_python PACKAGE...: installs packages from PyPI into $peers_venv.
 peers_venv=build/peers
 install_python() {
   if [ ! -x "$peers_venv/bin/pip" ]; then

@@ -49,7 +49,7 @@ class Workload:
         if self.family == "normal":
             if dtype.itemsize == 1:
                 x = rng.integers(0, 256, count, np.uint8).view(dtype)
-            elif dtype.kind in "iu":  # the type spans 16 standard deviations
+            elif dtype.kind in "iu":  # the range is 16 standard deviations
                 bits = 8 * dtype.itemsize
                 x = rng.standard_normal(count) * 2.0 ** (bits - 4)
                 limit = 2.0 ** (bits - 1) * 0.999
@@ -114,7 +114,7 @@ def ort_call(workload, x, threads):
              "f64": onnx.TensorProto.DOUBLE, "u8": onnx.TensorProto.UINT8,
              "i8": onnx.TensorProto.INT8, "i32": onnx.TensorProto.INT32,
              "i64": onnx.TensorProto.INT64}
-    if workload.type == "bf16":  # like users of ONNX Runtime
+    if workload.type == "bf16":  # ONNX Runtime has no TopK for bf16
         x = x.astype(np.float32)
         element = onnx.TensorProto.FLOAT
     else:

@@ -16,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/bench/build.sh
 build_bench topk_bench
 
-# ONNX Runtime 1.32 takes 1.1 to 2.8 times as long as 1.31 on these workloads.
+# Use 1.31: ONNX Runtime 1.32 takes 1.1 to 2.8 times as long on these workloads.
 packages=('onnxruntime<1.32' onnx openvino numpy ml_dtypes)
 for argument in "$@"; do
   if [ "$argument" = --torch ]; then packages+=(torch); fi

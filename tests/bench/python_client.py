@@ -109,7 +109,7 @@ def main():
     service = "/topk.v1.TopKService/"
     grpcio = channel.unary_unary(service + "ComputeTopK")
     grpcio_many = channel.stream_stream(service + "ComputeTopKMany")
-    # As the generated code makes them.
+    # Create the stubs as the generated code does.
     serialize = topk_pb2.TopKRequest.SerializeToString
     stub = channel.unary_unary(
         service + "ComputeTopK", serialize, topk_pb2.TopKResponse.FromString)

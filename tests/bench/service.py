@@ -31,8 +31,8 @@ def runs(command):
 
 
 def measure(topk, targets, path, size, callers, seconds):
-    """Returns a row of the table. The no-op server answers unary calls in place
-    of ComputeTopKMany and of calls with shared memory."""
+    """Returns a row of the table. The no-op server has neither ComputeTopKMany
+    nor shared memory, so it receives unary calls instead."""
     common = [topk, "bench", "--json", "--k", "10", "--shape", str(size // 4),
               "--concurrency", str(callers), "--connections", str(callers),
               "--duration", str(seconds / TURNS), "--warmup", "0.1"]

@@ -68,7 +68,7 @@ int Main(int argc, char** argv) {
       ->required();
   app.add_option("--log-level", log_level, "ignored: nothing is logged");
   CLI11_PARSE(app, argc, argv);
-  // Blocked in all threads of gRPC too, so that only sigwait() receives it.
+  // Block SIGTERM in gRPC's threads too, so that only sigwait() receives it.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

@@ -94,7 +94,7 @@ class Worker {
 
   const std::vector<std::unique_ptr<Backend>> backends_;
   tbb::task_arena arena_;
-  std::vector<Plan> plan_;  // has one element once loaded
+  std::vector<Plan> plan_;  // empty until a workload is loaded
   std::unique_ptr<const PreparedPlan> prepared_;
   std::vector<Answer> answer_;
   std::vector<std::byte> data_;

@@ -95,7 +95,7 @@ uint64_t Bits(const DTypeInfo& type, double x) {
     default:
       break;
   }
-  // Integers: the range of the type is 16 standard deviations.
+  // Scale integers so that the range of the type is 16 standard deviations.
   const double scale = std::ldexp(1.0, 8 * type.bytes - 4);
   const double limit = std::ldexp(1.0, 8 * type.bytes - 1) * 0.999;
   const auto value =

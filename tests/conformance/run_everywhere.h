@@ -26,8 +26,8 @@ struct Outcome {
   Result<v1::TopKResponse> response;
 };
 
-/// Returns a function for pieces of `piece` bytes, for one piece if 0, or for
-/// random pieces of 1 .. -piece bytes if negative.
+/// Returns a function that returns the length of the next piece: `piece` if
+/// positive, a random length in 1 .. -piece if negative, or SIZE_MAX if 0.
 inline NextPiece PiecesOf(int64_t piece, Random& random) {
   return [piece, &random] {
     if (piece == 0) return SIZE_MAX;
@@ -51,8 +51,8 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
 }
 
 /// Runs a request on one backend, bypassing the engine's choice. Returns
-/// nullopt if the backend declines the plan. If `next` is set, uses a fold that
-/// is fed in pieces, unless the tensor has strides.
+/// nullopt if the backend declines the plan. If `next` is set and the tensor is
+/// packed, feeds the tensor to a Fold in pieces.
 inline std::optional<Result<v1::TopKResponse>> RunOn(
     const Backend& backend, const v1::TopKRequest& request,
     const NextPiece& next = nullptr) {
@@ -91,7 +91,7 @@ class Everywhere {
   }
 
   /// Returns an outcome for each path. Any backend except the last may decline
-  /// a plan; it then has no outcome.
+  /// a plan. A backend that declines has no outcome.
   std::vector<Outcome> Run(const v1::TopKRequest& request,
                            Random& random) const {
     std::vector<Outcome> outcomes;

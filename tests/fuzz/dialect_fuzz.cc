@@ -1,6 +1,6 @@
-// Runs the operators of a dialect, after which the program is named, on any
-// request. An accepted request must have a valid plan and the oracle's result.
-// A rejected request must violate the rule that the error names.
+// Runs any request with the operators of one dialect, selected by the program's
+// name. An accepted request must have a valid plan and the oracle's result. A
+// rejected request must violate the rule that the error names.
 
 #include <cerrno>
 #include <string_view>
@@ -110,7 +110,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const topk::testing::QuietProtobuf quiet;
   topk::v1::TopKRequest request;
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
-  // Replace other valid dialects, which have their own targets.
+  // Other valid dialects have their own targets, so test this target's.
   if (topk::v1::Dialect_IsValid(request.spec().dialect()) &&
       request.has_spec()) {
     static const topk::v1::Dialect dialect = topk::testing::DialectOfProgram();

@@ -94,7 +94,7 @@ void Check(const std::string& bytes, size_t cut) {
                  raw.message.SpaceUsedLong() - sizeof(raw.message) +
                      raw.data.capacity() * sizeof(raw.data.front()));
   if (!ReadBoth(buffer, valid, raw)) return;
-  raw.message.DiscardUnknownFields();  // small messages keep theirs
+  raw.message.DiscardUnknownFields();  // kept in small messages
   if constexpr (std::is_same_v<Message, v1::TopKRequestChunk>) {
     // ReadRaw() records only whether a header has data.
     for (Message* chunk : {&raw.message, &expected}) {

@@ -1,6 +1,6 @@
-// Splits a tensor at arbitrary positions. Sent as a stream, as the pieces of a
-// request, or to a fold of any backend, it must have the same result or error
-// as the whole tensor.
+// Splits a tensor at arbitrary positions. The pieces must have the same result
+// or error as the whole tensor, whether sent as a stream, as the pieces of a
+// request, or to a Fold of any backend.
 #include <span>
 #include <vector>
 

@@ -204,7 +204,7 @@ TEST(Trace, IsIgnoredIfInvalid) {
   TestServer server({.access_log_sample = 1});
   for (const Metadata& metadata : {
          Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},
-#if !TOPK_GRPC_AT_LEAST(52)  // 1.83 passes on only the last one
+#if !TOPK_GRPC_AT_LEAST(52)  // 1.83 keeps only the last one
              Metadata{{"traceparent", kParent}, {"traceparent", kParent}},
 #endif
              Metadata {

@@ -116,7 +116,7 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
            charged() >= kStreams;
   }));
   EXPECT_LT(charged(), 1 << 20);
-  // One stream can still send its whole tensor, mostly in one message.
+  // One stream can still send the rest of its tensor in one message.
   byte.set_data(std::string(4 * kElements - 1, '\0'));
   StreamCall& first = streams.front();
   ASSERT_TRUE(first->Write(byte));

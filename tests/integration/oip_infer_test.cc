@@ -152,7 +152,7 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
       {[](R& r) { r.set_model_version("1x"); },
        "failed to get model version from specified"},
       {[](R& r) {
-         r.set_model_name("directml_topk");  // has a version 0
+         r.set_model_name("directml_topk");  // this model has a version 0
          r.set_model_version("99999999999");
        },
        "failed to get model version from specified"},

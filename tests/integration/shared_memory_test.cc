@@ -31,7 +31,7 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
             expected.indices().data());
   EXPECT_EQ(memory.data()[8040], std::byte{0x55});
   EXPECT_EQ(memory.data()[9481], std::byte{0x55});
-  // Over the tensor, and at the same place of another object.
+  // Values may overwrite the tensor. Indices may be in another object.
   const SharedMemory other = Make(Name("y"), 960);
   *request.mutable_output()->mutable_indices() = other.Region(0, 960);
   *request.mutable_output()->mutable_values() = memory.Region(1, 480);
@@ -129,7 +129,7 @@ TEST_F(SharedMemoryTest, FollowsReplacedObjects) {
     SharedMemory memory = Make(name, 16000);
     const v1::TopKRequest request = InMemory(plain, 0, memory);
     EXPECT_EQ(Comparable(Answer(request)), Comparable(Answer(plain)));
-    // The contents were replaced.
+    // Replace the contents of the object.
     EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
               Comparable(Answer(changed)));
     InMemory(plain, 0, memory);

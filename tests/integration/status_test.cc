@@ -70,7 +70,7 @@ TEST(StatusCode, DeadlineExceededEndsTheHandlerToo) {
 }
 
 // A unary call without a message is invalid once the client has half-closed it.
-// If the call ends before, it counts as cancelled.
+// If the call ends earlier, it counts as cancelled.
 TEST(StatusCode, CountsCallsCancelledBeforeTheirMessage) {
   TestServer server(WithMetrics());
   const auto has_handled = [&](const std::string& code, int count) {

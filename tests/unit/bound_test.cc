@@ -1,4 +1,4 @@
-// Bounds that at least k elements reach, certainly or very likely.
+// Tests lower bounds of the k-th greatest key, certain and very likely ones.
 #include "core/backends/cpu/bound.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(Bounds, OfMediumRowsAreExceededByKElements) {
   }
 }
 
-// A bound must admit hardly more than k elements, or sampling is pointless.
+// Sampling is useful only if few more than k elements reach a bound.
 TEST(Bounds, OfLongRowsAdmitFewElements) {
   const Encoder encoder(InfoOf(DType::kU32), true);
   constexpr size_t kCount = 1000000;
@@ -74,7 +74,7 @@ TEST(Bounds, OfLongRowsAdmitFewElements) {
         }
         EXPECT_GE(reach, k) << family;
         EXPECT_LE(tries, 2) << family;
-        // In a sorted row, at most a stretch of the row reaches the bound.
+        // In a sorted row, up to a sixteenth of the row may reach the bound.
         EXPECT_LE(reach, family[0] == 'r' ? 4 * k + 2000
                                           : 20 * k + int64_t{kCount} / 16)
             << family << " k " << k << " " << set.name;

@@ -126,7 +126,7 @@ TEST_P(Cancelling, EndsSoonOrReturnsTheWholeResult) {
       EXPECT_EQ(answer.status().code, Code::kCancelled);
       EXPECT_EQ(answer.status().reason, "CANCELLED");
       EXPECT_FALSE(answer.status().message.empty());
-      // Loose, for busy machines. topk_bench measures the time.
+      // A loose limit for busy machines. topk_bench measures the time.
       EXPECT_LT(returned - cancelled, std::chrono::seconds(5) + 10 * whole)
           << i;
     }

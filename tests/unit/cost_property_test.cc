@@ -203,9 +203,9 @@ TEST(CostOfAnyPlan, CoversARun) {
 #endif
   // Allowance for small vectors, thread stacks, and the response itself.
   constexpr int64_t kSmallBytes = int64_t{64} << 10;
-  // Runs that take longer are skipped, and so are runs too short to measure.
+  // Runs that take longer than this, or are too short to measure, are skipped.
   constexpr int64_t kLongest = 100'000'000;
-  // Allows for a machine that is slower than those measured, or busy.
+  // Allowance for a machine that is busy, or slower than those measured.
   constexpr int64_t kSlower = 2;
   Random random(2);
   const Engine engine({2, {}});
@@ -253,7 +253,7 @@ TEST(CostOfAnyPlan, CoversARun) {
         << what;
     if (!kTimed || cost.nanoseconds > kLongest) continue;
     ASSERT_LE(best->nanoseconds, kSlower * cost.nanoseconds.value()) << what;
-    // With few distinct values, a row ends once k elements have the top rank.
+    // With few distinct values, a scan ends early, at k elements of top rank.
     if (InfoOf(request.dtype).bits < 16) continue;
     ASSERT_LE(cost.nanoseconds.value(),
               kCostFloor + kCostFactor * best->nanoseconds)

@@ -12,7 +12,7 @@
 namespace topk::testing {
 namespace {
 
-// A stream of an empty tensor must not allocate state for its 2^36 columns.
+// An empty tensor's stream must not allocate selections for its 2^36 columns.
 TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
   const v1::TopKRequest header =
       OnnxRequest(v1::DATA_TYPE_U8, {0, 3, int64_t{1} << 36}, 1, 1);
@@ -25,7 +25,7 @@ TEST(HostileShapes, StreamOfAnEmptyTensorKeepsNoSelections) {
   EXPECT_TRUE(answer->values().data().empty());
 }
 
-// A selection per column would need far more memory than the output.
+// One selection per column would need far more memory than the output does.
 TEST(HostileShapes, StreamOfManyColumnsIsRejectedByItsHeader) {
   v1::TopKRequest header = OnnxRequest(v1::DATA_TYPE_U8, {3, 333334}, 1, 0);
   header.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);

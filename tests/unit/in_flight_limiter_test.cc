@@ -54,7 +54,7 @@ TEST(InFlightLimiter, CountsBytes) {
   EXPECT_TRUE(more.Add(40).ok());
 }
 
-// No retry delay: a retry would need the same bytes.
+// There is no retry delay, because a retry would need as many bytes.
 TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
   InFlightLimiter limiter(kLimits);
   InFlightLimiter::Reservation reservation;
@@ -121,7 +121,7 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
   EXPECT_EQ(limiter.calls(), 0);
 }
 
-// More calls and bytes are rejected than are released.
+// Each round rejects more calls and bytes than it releases.
 TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
   InFlightLimiter limiter(
       {.bytes = 10, .client_bytes = 10, .calls = 1, .client_calls = 1});
@@ -137,7 +137,7 @@ TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
       bytes_delay = more.Add(9).retry_after;
     }
   }
-  // An unknown rate means at most 120 ms.
+  // If the rate were unknown, the delays would be at most 120 ms.
   EXPECT_GT(call_delay, milliseconds(200));
   EXPECT_GT(bytes_delay, milliseconds(200));
 }

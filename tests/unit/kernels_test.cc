@@ -61,7 +61,6 @@ class Elements {
   std::vector<std::byte> bytes_;
 };
 
-// Returns the keys of elements.
 template <class Key, bool kFloat>
 std::vector<Key> KeysOf(const SortKeyEncoder<Key, kFloat>& encoder,
                         Elements<Key>& elements, int64_t count) {

@@ -66,7 +66,7 @@ TEST(Overlaps, DecidesHugeTensorsWithoutEnumeration) {
   EXPECT_EQ(Overlaps(Sizes{big}, Sizes{0}), Overlap::kYes);
   // An empty tensor has nothing to overlap.
   EXPECT_EQ(Overlaps(Sizes{big, 0}, Sizes{0, 0}), Overlap::kNo);
-  // Neither nested nor overlapping: the coprime strides meet only at a * b.
+  // Not nested, yet without overlap: coprime strides meet only at a * b.
   const int64_t a = 30011;
   EXPECT_EQ(Overlaps(Sizes{a, a + 1}, Sizes{a + 1, a}), Overlap::kNo);
   EXPECT_EQ(Overlaps(Sizes{a + 1, a + 2}, Sizes{a + 1, a}), Overlap::kYes);

@@ -14,7 +14,7 @@ using Clock = OpenCalls::Clock;
 TEST(OpenCalls, NoneArrivesIsTrueOnceThePeriodHasPassed) {
   constexpr std::chrono::milliseconds kPeriod{20};
   OpenCalls calls;
-  calls.Enter();  // an open call is not an arrival
+  calls.Enter();  // not an arrival during the wait
   const Clock::time_point start = Clock::now();
   calls.WaitUntilNoneArrives(kPeriod, start + std::chrono::minutes(5));
   EXPECT_GE(Clock::now() - start, kPeriod);

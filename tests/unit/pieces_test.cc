@@ -1,5 +1,5 @@
-// Loops on the arena's threads see the caller's writes, and the caller sees
-// theirs once it has waited. Checked by ThreadSanitizer.
+// Loops on the arena's threads see the caller's earlier writes, and the caller
+// then sees the writes of the loops. Checked by ThreadSanitizer.
 #include "core/backends/cpu/pieces.h"
 
 #include <gtest/gtest.h>

@@ -83,7 +83,7 @@ TEST_F(RateLimiterTest, RatesBelowOneAdmitOneAtATime) {
 TEST_F(RateLimiterTest, LargeRequestsDelayTheNextOnes) {
   RateLimiter limiter = Make({.bytes = 1000});
   EXPECT_FALSE(limiter.Take("a", 1, 10'000));
-  // The debt of 9000 bytes takes 9 s, and the same request again 1 s more.
+  // The debt of 9000 bytes takes 9 s. The same request would wait 1 s longer.
   EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(9000));
   EXPECT_EQ(limiter.Take("a", 1, 10'000), milliseconds(10'000));
   Pass(milliseconds(9000));

@@ -50,7 +50,7 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
   const Encoder encoder_{InfoOf(DType::kU32), true};
 };
 
-// Rows with different maxima: some hints hold, others fail or admit all.
+// Rows have different maxima: some hints are right, others too high or low.
 TEST_P(RowFeedTest, IsRightForAnyHint) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
@@ -88,7 +88,7 @@ TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   }
 }
 
-// Similar rows after a row whose bound was far lower.
+// Feeds similar rows after a row whose bound was far lower.
 TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;

@@ -34,7 +34,7 @@ Plan ValidPlan(const PlanRequest& request);
 Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor);
 
-/// Folds a plan over the tensor in pieces.
+/// Runs a plan by feeding the tensor to a Fold in pieces.
 Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const std::string& tensor, const NextPiece& next);
 

@@ -62,7 +62,7 @@ TEST(WorkQueueTest, SmallWorkHasLittleCostAndLittleOutput) {
 
 TEST(WorkQueueTest, RejectsWorkThatWouldStartAfterItsDeadline) {
   Busy busy;
-  // 40 ms of cost, at half speed or less.
+  // The jobs cost 40 ms, and the queue has half the speed or less.
   EXPECT_GE(busy.queue().Wait(kClient), milliseconds(80));
   const Status status = busy.queue().CheckDeadline(
       kClient, system_clock::now() + milliseconds(50));
@@ -91,8 +91,8 @@ TEST(WorkQueueTest, ExpectsNoMoreWorkOfOthersThanTheyHave) {
                   [] { return true; });
   }
   queue.Enqueue(kClient, kCost, [] { return true; });
-  // The client's own work, the same amount of the heavy client's, and all of
-  // the light clients'.
+  // The client waits for its own work, the same amount of the heavy client's
+  // work, and the work of all light clients.
   EXPECT_EQ(queue.Wait(kClient).count(), 3 * kCost);
   end.set_value();
 }

@@ -44,7 +44,7 @@ TEST(Views, OnnxHasIndicesOf64Bits) {
   EXPECT_THAT(response->shape(), ElementsAre(2));
   EXPECT_THAT(response->values<float>(), ElementsAre(9, 7));
   EXPECT_THAT(response->indices(), ElementsAre(1, 3));
-  // The outputs have other types.
+  // Views of the wrong type are empty.
   EXPECT_TRUE(response->values<double>().empty());
   EXPECT_TRUE(response->indices<int32_t>().empty());
 }
@@ -126,8 +126,8 @@ TEST(Async, RetriesAndReportsErrors) {
   EXPECT_EQ(calls, 3);
 }
 
-// Cancels an asynchronous and a blocking call once the server has received
-// both, according to `calls`. Returns the options of the calls.
+// Makes an asynchronous and a blocking call. Cancels both calls when the server
+// has received them, according to `calls`. Returns the options of both.
 CallOptions CancelBothCalls(const Client& client,
                             const std::atomic<int>& calls) {
   std::stop_source stop;

@@ -35,7 +35,7 @@ TEST(Difference, NamesTheFirstElement) {
   Set(*server.mutable_indices(), 2, int64_t{1});
   EXPECT_EQ(Difference(server, RightAnswer(), 1),
             "2 of 4 elements differ, first [1, :] number 0: 0 @1, here 0 @0");
-  // Along the first axis, the same element is in the second slice.
+  // Along axis 0, the same element is the second one of the first slice.
   EXPECT_EQ(Difference(server, RightAnswer(), 0),
             "2 of 4 elements differ, first [:, 0] number 1: 0 @1, here 0 @0");
 }

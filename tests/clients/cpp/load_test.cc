@@ -42,8 +42,8 @@ LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
 
 constexpr double kAny = -1;
 
-// Checks the result of a load of one kind on one caller. `durations` of calls
-// are in ms; later calls take as long as the last one. The load is interrupted
+// Runs a load with one caller and checks its result. The calls take `durations`
+// in ms; further calls take as long as the last one. The load is interrupted
 // after `interrupt` ms, and every `fails`-th call fails. 0 means never.
 LoadResult Check(const char* name, const LoadOptions& load,
                  const std::vector<int>& durations, size_t calls,
@@ -155,7 +155,7 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
 
 TEST(Load, CountsLostCallsApartFromMissingConnections) {
   FakeClock clock;
-  // The last failure comes from the server itself.
+  // A server sent the last failure. gRPC itself reports the others.
   const Status failures[] = {
       {Code::kUnavailable, "", "", "Socket closed"},
       {Code::kUnavailable, "", "", "recvmsg:Connection reset by peer"},

@@ -1,4 +1,4 @@
-// Tests a stalled server while the connection still holds the caller's memory.
+// Tests calls to a stalled server while gRPC still uses the caller's memory.
 #include <gtest/gtest.h>
 
 #include <csignal>

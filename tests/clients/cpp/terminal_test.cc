@@ -1,4 +1,4 @@
-// Tests of texts that fit a terminal. cli_test.py tests tables.
+// Tests that text is wrapped to fit a terminal. cli_test.py tests tables.
 #include "client/cli/terminal.h"
 
 #include <gtest/gtest.h>

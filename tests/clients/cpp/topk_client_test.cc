@@ -186,7 +186,7 @@ TEST(Client, RequestsTheLimitOnceAndOnlyForLargeRequests) {
   Fake fake;
   fake.capabilities = [&](v1::Capabilities& capabilities) {
     ++asked;
-    // Below the minimum that any server may have.
+    // Lower than the limit of any real server.
     capabilities.mutable_limits()->set_max_message_bytes(1);
     return grpc::Status::OK;
   };

@@ -3,8 +3,8 @@ attempts. Each row of ROWS is a behavior, with the error that every client must
 report. Each row has a port for each method.
 
 usage: wrong_servers.py TOPKD
-       TOPKD is not called. Prints a JSON list of [name, method, target]. For
-       each line of stdin, prints {"name method": calls} since the last line.
+       TOPKD is not used. Prints a JSON list of [name, method, target]. For each
+       line of stdin, prints {"name method": calls since the previous line}.
 """
 
 import base64
@@ -30,7 +30,7 @@ from google.rpc import error_details_pb2, status_pb2
 from topk_client._stubs import topk_pb2
 
 UNARY, STREAM, MANY = METHODS = ("ComputeTopK", "StreamTopK", "ComputeTopKMany")
-# The number of requests of a ComputeTopKMany.
+# The number of requests in each ComputeTopKMany call.
 REQUESTS = 3
 RESPONSE = CASES["requests"]["onnx"]["response"]
 # Errors, as CODE or CODE:REASON.
@@ -39,17 +39,17 @@ TIMEOUT = ("DEADLINE_EXCEEDED",)
 LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 BROKE_OFF = ("UNAVAILABLE:ANSWER_BROKE_OFF",)
 REJECTED = ("UNIMPLEMENTED", "INTERNAL", *BAD)
-HUGE = 300 << 20  # a client that allocates it fails
+HUGE = 300 << 20  # a client that allocates this much fails
 CODES = {code.name: code.value[0] for code in grpc.StatusCode}
 
 
 class Row(NamedTuple):
-    """What a server does, and what a client must make of it.
+    """What a server does, and how a client must react.
 
     Attributes:
-      expected: one of these must be reported; "OK" is a success.
-      attempts: the steps of each call; the last ones also of later calls.
-      methods: the methods that the row is about.
+      expected: the client must report one of these errors; "OK" is a success.
+      attempts: the steps of each call; further calls repeat the last steps.
+      methods: the methods that the row applies to.
       calls: the exact number of calls that the client makes.
       results: the number of results that a ComputeTopKMany returns.
       delay: the retry delay that the client reports, in seconds.
@@ -85,7 +85,7 @@ class Connection(h2.Connection):
             kind, flags, stream, payload = self.read(
                 lambda *_: True, 60) or (None, 0, 0, b"")
             if kind == h2.HEADERS and stream == 1:
-                # The health check of gRPC's channels.
+                # gRPC's channels first call the health service.
                 Call(self, 1, "", b"").end("12")
             elif kind == h2.DATA and stream != 1:
                 requests[stream] += payload
@@ -96,7 +96,7 @@ class Connection(h2.Connection):
 
 
 class Call:
-    """A call, whose request is complete."""
+    """A call whose request has been received."""
 
     def __init__(self, connection, stream, method, request):
         self.connection = connection
@@ -144,8 +144,8 @@ class Call:
                    h2.field("grpc-status", status) + fields)
 
     def right(self, request=None, change=None):
-        """Returns the bytes of the right message for a request, the first one
-        by default, unless they are changed."""
+        """Returns the serialized correct message for a request (by default, the
+        first one), with the changes in `change`."""
         request = request or next(self.requests())
         response = json_format.ParseDict(
             patched(dict(RESPONSE, requestId=request.request_id), change or {}),
@@ -161,7 +161,7 @@ class Call:
 
 
 def say(message):
-    """A message, which is bytes or a function of the right message."""
+    """Sends a message: bytes, or a function of the correct message."""
     return lambda call: call.say(
         message(call.right()) if callable(message) else message)
 
@@ -179,7 +179,7 @@ def respond(change=None, requests=1):
 
 
 def result(request_id, response_id="0"):
-    """A result with ids; those of the probes' requests are 0, 1, 2."""
+    """Sends a result with these ids. The probes send the ids 0, 1 and 2."""
     def step(call):
         message = topk_pb2.TopKResult(request_id=request_id)
         json_format.ParseDict(dict(RESPONSE, requestId=response_id),
@@ -348,13 +348,13 @@ add("a result of another request", BAD, [result("1"), end()], methods=[MANY])
 add("a response of another request", BAD, [result("", "1"), end()],
     methods=[MANY])
 
-# Slow ones.
+# Slow servers.
 add("no answer", TIMEOUT, [])
 add("an answer without an end", TIMEOUT, [respond(requests=2)])
 add("a byte at a time", (*TIMEOUT, *BAD),
     [respond({"values": {"data": None}}), slowly], methods=[STREAM])
 
-# Errors that are corrupt.
+# Corrupt errors.
 add("details of no protobuf", "INVALID_ARGUMENT",
     [end("INVALID_ARGUMENT", details=b"\xff" * 50)])
 add("a detail of no protobuf", "INVALID_ARGUMENT",
@@ -410,7 +410,7 @@ for text in ("soon", "", "-1", str(1 << 80)):
 add("a pushback without end", "UNAVAILABLE", [end("UNAVAILABLE", pushback="1")],
     calls=4)
 
-# Connections and frames that are wrong.
+# Broken connections and frames.
 for name, expected, *attempts in (
         ("a small message that inflates", REJECTED, [inflating(HUGE, "gzip")]),
         ("a compressed message without an encoding", REJECTED,

@@ -1,4 +1,4 @@
-"""Calls wrong servers by the Python clients, as wrong_servers_probe.cc does.
+"""Calls faulty servers with the Python clients, like wrong_servers_probe.cc.
 
 usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards
 """
@@ -23,8 +23,8 @@ CONCURRENT = 32
 
 
 async def call(client, method, results):
-    """Adds the results of a call. The client is either client, whose calls are
-    awaited if they are awaitable."""
+    """Makes a call with a blocking or an asyncio client, and appends the
+    results to `results`."""
     if method == "ComputeTopKMany":
         many = client.compute_topk_many(REQUESTS)
         if hasattr(many, "__aiter__"):
@@ -67,7 +67,7 @@ async def measure(function, name, method, target, timeout):
     except Exception as error:
         report |= {"code": type(error).__name__, "message": str(error)}
     report |= {"results": len(results), "seconds": time.monotonic() - begin}
-    sys.stdout.write(json.dumps(report) + "\n")  # one write, for threads
+    sys.stdout.write(json.dumps(report) + "\n")  # threads must not mix lines
 
 
 async def run_aio(calls):

@@ -1,9 +1,9 @@
-"""Calls every row of wrong_servers.py by every client. Each call must end
-within its deadline and one second, with the error of the row and after its
-number of attempts. No client's process may grow by 200 MiB.
+"""Calls every server of wrong_servers.py with every client. Each call must end
+at most one second after its deadline, with the error and the number of attempts
+in the server's row. No client's process may grow by 200 MiB.
 
 usage: wrong_servers_test.py TOPKD TOPK PROBE
-       TOPKD is not called.
+       TOPKD is not used.
 """
 
 import concurrent.futures
@@ -25,14 +25,14 @@ TOPK, PROBE = (sys.argv.pop(1) for _ in range(2))
 TOPKD = wrong_servers.client_package.TOPKD
 HERE = pathlib.Path(__file__).resolve().parent
 DEADLINE = 4.0
-# The promise is one second. The rest is for other tests at the same time, and
-# for the start of a process.
+# Clients may return one second after the deadline. The rest allows for other
+# tests that run at the same time, and for the start of a process.
 SLACK = 4
 GROWTH = 200 << 20
 # gRPC allocates a message of any length before it rejects the message. In C++ a
 # ResourceQuota bounds the length; Python's gRPC has none.
 UNBOUNDED = "a message of 300 MiB"
-# These are right for the shards, whose requests have no request_id.
+# The shards accept these rows, because their requests have no request_id.
 NEED_AN_ID = {"no request_id", "a request id that is not text"}
 
 
@@ -54,14 +54,14 @@ class WrongServers(unittest.TestCase):
         self.attempts()
 
     def attempts(self):
-        """Returns the calls that the servers have received since the last
-        time."""
+        """Returns the numbers of calls that the servers have received since
+        the previous attempts()."""
         self.servers.stdin.write("\n")
         self.servers.stdin.flush()
         return json.loads(self.servers.stdout.readline())
 
     def check(self, call, attempts, is_shard=False):
-        """Checks the end of a call."""
+        """Checks the outcome of a call."""
         row = ROWS[call["name"]]
         with self.subTest(call["name"], method=call["method"]):
             self.assertLess(call["seconds"], DEADLINE + SLACK, str(call))
@@ -69,7 +69,7 @@ class WrongServers(unittest.TestCase):
                 {call["code"], f"{call['code']}:{call['reason']}"}
                 & set(row.expected), f"{call}, expected {row.expected}")
             if is_shard:
-                return  # asks several servers, which has other delays
+                return  # retries on several servers, with other delays
             if row.calls is not None:
                 self.assertEqual(attempts[f"{call['name']} {call['method']}"],
                                  row.calls)

@@ -20,7 +20,7 @@ libraries+=:build/tools/usr/lib/$(uname -m)-linux-gnu
 export LD_LIBRARY_PATH=$libraries
 
 folder=$(mktemp -d)
-# perf_analyzer names its objects itself: any name is allowed here.
+# perf_analyzer chooses the names of its objects, so allow any name.
 "$topkd" --listen 127.0.0.1:0 --ready-file "$folder/ready.json" \
   --log-level warn --allow-shared-memory --shared-memory-prefix / &
 server=$!

@@ -25,19 +25,19 @@ from topk_client import Onnx, OpenVINO
 PAGE = pathlib.Path(__file__).parents[3] / "server" / "oip" / "README.md"
 WAYS = {"sync": 6000, "stream": 3000, "shared": 1000}
 
-# The protocol's names of the data types that have one.
+# The protocol's names of data types. The protocol lacks the other types.
 TYPES = {"F16": "FP16", "F32": "FP32", "F64": "FP64", "I8": "INT8",
          "I16": "INT16", "I32": "INT32", "I64": "INT64", "U8": "UINT8",
          "U16": "UINT16", "U32": "UINT32", "U64": "UINT64", "BF16": "BF16"}
 
 
 class Question:
-    """A random request in the words of Triton's client."""
+    """A random request as arguments for Triton's client."""
 
     def __init__(self, rng, number):
         name = list(TYPES)[int(rng.integers(len(TYPES)))]
         case = random_case(rng, name, plain=True)
-        # The client takes BF16 as float32, and changes NaNs on the way.
+        # Triton's client takes BF16 as float32, which changes NaNs. Avoid NaNs.
         while name == "BF16" and np.isnan(
                 numbers(case.request.tensor, name)).any():
             case = random_case(rng, name, plain=True)

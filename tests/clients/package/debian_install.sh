@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages in a copy-on-write view of this machine's files,
 # starts the server as the unit does, and purges the packages. Run it as root in
-# new namespaces: the mounts, the processes and the network end with them, and
-# nothing reaches the machine.
+# new namespaces: mounts, processes and the network end with the namespaces, and
+# the machine itself does not change.
 #
 # usage: unshare --mount --net --pid --fork --kill-child \
 #          debian_install.sh FOLDER DEB...    FOLDER is empty
@@ -116,7 +116,7 @@ wait "$MAINPID" || status=$?
 rm -r /run/topkd
 
 step "upgrade"
-# Stand-ins for a service with a drop-in, which note what would happen to it.
+# Fake systemd programs, which log their arguments and report a drop-in.
 mkdir -p /run/systemd/system
 echo PrivateDevices=no >drop-in
 for program in systemctl deb-systemd-invoke; do

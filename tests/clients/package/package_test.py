@@ -1,4 +1,4 @@
-"""The installed package, as a project that knows nothing else uses it.
+"""Tests the installed package with a project that uses nothing else of ours.
 
 usage: package_test.py BUILD SOURCE CMAKE CXX
 """
@@ -83,7 +83,7 @@ class Package(unittest.TestCase):
     def test_no_path_of_the_build_is_installed(self):
         for path in self.prefix.rglob("*"):
             if path.is_file() and path.parent.name != "bin":
-                if path.suffix == ".a":  # debug information has paths
+                if path.suffix == ".a":  # debug info contains paths
                     path = self.work / "stripped.a"
                     run("strip", "-g", "-o", path, self.find(
                         "libtopk_client.a") / "libtopk_client.a")

@@ -34,7 +34,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         cls.server = client_package.start(cls.addClassCleanup)
 
     async def asyncSetUp(self):
-        # NumPy sorts block the loop. Keep asyncio from warning.
+        # Sorting with NumPy blocks the event loop. Disable asyncio's warning.
         asyncio.get_running_loop().slow_callback_duration = 60
         self.client = topk_client.aio.Client(self.server.target)
         self.addAsyncCleanup(self.client.close)

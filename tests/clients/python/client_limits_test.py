@@ -42,7 +42,7 @@ class Limits(unittest.TestCase):
                 client.compute_topk_many([Request(large, Onnx(1))])))
             many = [Request(large[:limit - 200], Onnx(1))] * 3
             self.assertEqual(len(list(client.compute_topk_many(many))), 3)
-        # Also when this is the client's first call.
+        # A client's first call may also have a tensor above the limit.
         for stream in (None, True):
             with kind(target) as client:
                 self.ask(client, 5 << 20, stream=stream)

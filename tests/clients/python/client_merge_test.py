@@ -26,7 +26,7 @@ def bytes_of(partial):
 
 class Merge(ServerTest):
     def shards(self, rng, request, whole, offset):
-        """Yields the partial and the start of each shard. Some are empty."""
+        """Yields (Partial, start) of each shard. Some shards are empty."""
         x, spec, data_type = request.tensor, request.spec, request.data_type
         axis = spec.axis % x.ndim
         n = x.shape[axis]
@@ -61,7 +61,7 @@ class Merge(ServerTest):
                     given = None if offset else begins
                     self.assertEqual(bytes_of(merge(parts, given)),
                                      bytes_of(whole))
-                    # Merge each one alone first, to make its indices absolute.
+                    # Merge each shard alone first: this makes indices absolute.
                     pool = [merge([part], None if offset else [begin])
                             for part, begin in zip(parts, begins)]
                     while len(pool) > 1:

@@ -63,7 +63,7 @@ class Oracle(both_clients.ServerTest):
                  for name, number in tensor_pb2.DataType.items() if number]
         self.assertEqual(set(names), {name.lower()
                                       for name in [*TYPES, *SMALL]})
-        # NumPy has no name for the other types: they are codes in uint8.
+        # NumPy has no names for these types. Their elements are codes in uint8.
         self.assertEqual(sorted(names), sorted(
             list(_dtypes.NUMPY_NAMES) + ["u1", "u3", "u6", "nf4"]))
         self.assertEqual(_dtypes.WIDTHS, {

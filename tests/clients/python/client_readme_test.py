@@ -14,7 +14,7 @@ import unittest
 import client_package
 import client_security_test
 
-# The smallest number of examples on each page, and the most lines of one.
+# {page: (minimum number of examples, maximum number of lines in an example)}
 PAGES = {"README.md": (6, 16), "RECIPES.md": (10, 12)}
 # Matches an example, and the package that it needs, if any.
 EXAMPLE = re.compile(

@@ -177,7 +177,7 @@ class Security(unittest.TestCase):
                     self.assertEqual(
                         client.compute_topk(X, Onnx(1)).indices[0], 1)
                     self.assertTrue(client.is_serving())
-                next(held)  # its channel has the old certificates
+                next(held)  # this channel has the old certificates
 
     def test_invalid_options_are_rejected(self):
         for options in (

@@ -1,6 +1,6 @@
-"""Checks the types of the Python client and of its pages' examples, by mypy and
-pyright in strict mode. Examples that need PyTorch or Dask are left out: Dask has
-no types, and PyTorch takes gigabytes.
+"""Checks the types of the Python client and of its pages' examples. Uses mypy
+and pyright in strict mode. Skips examples that need PyTorch or Dask: PyTorch
+takes gigabytes, and Dask has no types.
 
 usage: PYTHON types_test.py TOPKD, with the Python of `venv.sh types`
 """

@@ -72,8 +72,8 @@ def from_files(messages):
 
 
 def _array(rng, dtype, shape, hard):
-    """Returns random elements. If `hard`, they have any bits. Otherwise, they
-    have no ties and NaNs, and all libraries should agree on the order."""
+    """Returns random elements. If `hard`, they may have any bits. Otherwise,
+    there are no ties or NaNs, and libraries should agree on the order."""
     count = math.prod(shape)
     if not hard:
         low = 0 if dtype.kind == "u" else -100
@@ -90,7 +90,7 @@ def _array(rng, dtype, shape, hard):
 
 
 def _set(rng, request, messages, dialect, version, rank):
-    """Sets the attributes. Returns their message, which has the axis."""
+    """Sets random attributes. Returns the message that has them."""
     request.spec.version = version
     request.spec.dialect = getattr(messages["topk"], f"DIALECT_{dialect}")
     if dialect == "ONNX":

@@ -30,7 +30,7 @@ import topk_stubs
 from stable_topk import DTYPES
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Reasons that follow from an operator's rules, so that libraries may reject too.
+# Errors that follow from an operator's own rules, so libraries may fail too.
 OPERATOR_REASONS = {
     "K_MISSING", "K_NOT_POSITIVE", "K_EXCEEDS_DIMENSION", "K_SHAPE",
     "K_IS_ATTRIBUTE", "AXIS_RANGE", "DATA_TYPE_NOT_ALLOWED",
@@ -97,7 +97,7 @@ class PackedType(ValueError):
 
 
 def array_of(tensor, messages):
-    """Converts a tensor of the contract to NumPy. Raises PackedType."""
+    """Converts a Tensor message to a NumPy array. Raises PackedType."""
     name = messages["tensor"].DataType.Name(tensor.data_type)
     short = name[len("DATA_TYPE_"):].lower()
     if short not in DTYPES:
@@ -255,7 +255,7 @@ class Suite:
         except PackedType:
             return
         except (ValueError, KeyError, IndexError):
-            if not reason:  # every valid request has a meaning
+            if not reason:  # valid requests are convertible
                 raise
             return
         which = request.WhichOneof("attributes")

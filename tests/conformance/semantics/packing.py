@@ -41,16 +41,17 @@ def numbers_of(name):
 def linear(codes, width, high_first=False):
     """Packs elements one after the other, starting at the least significant bit
     of each byte. With `high_first`, starts at the most significant bit;
-    elements must then divide a byte."""
+    `width` must then divide 8."""
     bits = (codes[:, None] >> np.arange(width) & 1).astype(np.uint8).ravel()
     return np.packbits(
         bits, bitorder="big" if high_first else "little").tobytes()
 
 
 def split_units(codes, width):
-    """Packs units of three bytes, with 8 elements of 3 bits (or 4 of 6 bits).
-    The first two bytes have the low 2 (4) bits of each element, and the third
-    byte has the high 1 (2) bits, both from the most significant bit on."""
+    """Packs 8 elements of 3 bits (or 4 of 6 bits) into each three bytes. The
+    first two bytes have the low 2 (4) bits of each element, and the third byte
+    has the high 1 (2) bits. The first element is in the most significant bits.
+    """
     low = width // 3 * 2
     per_unit = 24 // width
     codes = np.pad(codes, (0, -len(codes) % per_unit))

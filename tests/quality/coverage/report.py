@@ -2,8 +2,8 @@
 the uncovered lines of each file to report.txt in the build folder.
 
 A line or branch of a template counts once, as covered if any instance covers
-it. A condition that was reached but took neither branch is a constant of its
-instance.
+it. Conditions that were reached but took neither branch are constants, which do
+not count.
 
 usage: report.py FOLDER
 """

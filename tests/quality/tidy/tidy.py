@@ -69,8 +69,8 @@ MAY_INCLUDE = {
        for i, folder in enumerate(SERVER)},
     "client": ["client", "core/base", "core/command_line", "core/dialects",
                "core/merge", "core/security", "core/wire", "proto"],
-    # For --local, for checking the server's answers in `topk bench`, and for
-    # whether an engine is available.
+    # These files use the engine for --local, to check the server's answers in
+    # `topk bench`, and to find out whether an engine is available.
     "client/cli/command.cc": ["client", "core/base", "core/command_line",
                               "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],

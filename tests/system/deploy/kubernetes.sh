@@ -120,7 +120,7 @@ for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   fi
 done
 
-# Values that exclude haproxy.enabled, or the digest of a released chart.
+# Values that conflict with haproxy.enabled, or with a released chart's digest.
 for wrong in 'tls.allowedNames={a}' image.tag=x \
   'grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway'; do
   if helm template topkd "$package" --values $chart/ci/haproxy-values.yaml \

@@ -24,7 +24,7 @@ def _expired(chance, stream, paths):
             h2.rst_stream(stream), b"", b"", b""))
 
 
-# 64 MiB: calls that arrive while the pollers lag behind.
+# Allow 64 MiB for calls that arrive while the pollers lag behind.
 @attack(flags=("--threads=4", "--pollers=4"), processes=4, seconds=10,
         arriving=64)
 def expired_on_arrival(attacker):

@@ -40,7 +40,7 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-# 24 MiB: buffers that threads keep for writing the next responses.
+# Allow 24 MiB for buffers that threads keep for their next responses.
 @attack(processes=1, rounds=8, seconds=1.5, arriving=24)
 def idle_after_answers(attacker):
     """Eight streams of ComputeTopKMany and ModelStreamInfer that have received
@@ -113,8 +113,8 @@ def region_lists_never_read(attacker):
         path.unlink()
 
 
-# 112 MiB: two messages that are arriving or were counted between two samples,
-# and the memory of the two slow items, which the allocator keeps for reuse.
+# Allow 112 MiB for two messages that are arriving or counted between samples,
+# and for the memory of the two slow items, which the allocator keeps for reuse.
 @attack(processes=1, rounds=16, arriving=112)
 def messages_read_ahead(attacker):
     """16 streams of ComputeTopKMany. The first item of each waits behind two
@@ -192,7 +192,7 @@ def strided_streams_collected(attacker):
     attacker.hold_and_close(clients)
 
 
-# 2003 MiB: between two samples, one output is freed and the next allocated.
+# Allow 2003 MiB: one output may be freed and another allocated between samples.
 @attack(processes=1, rounds=2, seconds=4, arriving=2003,
         flags=("--max-inflight-bytes=5GiB",))
 def large_outputs_freed(attacker):

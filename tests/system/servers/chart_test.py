@@ -293,7 +293,7 @@ def keeps_limits(tools):
 def ends_tls(program, topkd, topk, chart, directory):
     """Checks that HAProxy terminates TLS and checks client certificates."""
     harness.make_certificate(directory)
-    # One certificate is that of the CA, the server and the client.
+    # The CA, the server and the client use the same certificate.
     shutil.copy(f"{directory}/tls.crt", f"{directory}/ca.crt")
     volume, = (volume for volume in chart.pod("topkd-haproxy")["volumes"]
                if "secret" in volume)

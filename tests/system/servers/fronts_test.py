@@ -40,7 +40,7 @@ def by_clients(topkd, topk):
             fleet.python_load(topkd, target),
             *(fleet.bench(topk, target, path)
               for path in ("unary", "stream", "many"))])
-        # The load is balanced.
+        # Each server has answered a similar number of calls.
         assert max(parts) < 1.5 * min(parts), parts
         one = replicas[:1]
         with fleet.running_loads([fleet.bench(
@@ -50,7 +50,7 @@ def by_clients(topkd, topk):
             one[0].start()
             fleet.await_answers(one, [load])
             found = json.loads(load.end())
-        # Calls in flight when the server died, and calls while it was down.
+        # Calls in flight were lost. Calls to the dead server did not connect.
         assert found["lost"] > 0 and found["not_connected"] > 0, found
         assert found["lost"] + found["not_connected"] == sum(
             found["errors"].values()), found

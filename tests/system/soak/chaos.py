@@ -12,7 +12,7 @@ import misbehaving_clients
 
 PAUSE = (0.5, 4)  # seconds between faults
 HOURS = 3600
-# Each uses its own address, because HAProxy's limits are per address.
+# Each client has its own address, because HAProxy's limits are per address.
 MISBEHAVING = [(misbehaving_clients.cancel, 2, "127.0.0.2"),
                (misbehaving_clients.nonsense, 1, "127.0.0.3"),
                (misbehaving_clients.dawdle, 2, "127.0.0.4")]

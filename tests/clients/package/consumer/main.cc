@@ -1,5 +1,5 @@
-// Asks the server that is named for the two largest of four numbers, and prints
-// where they are.
+// Asks the given server for the two largest of four numbers, and prints their
+// indices.
 #include <topk/client.h>
 #include <topk/merge.h>
 #include <topk/shared_memory.h>
