@@ -97,7 +97,7 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
   }
   EXPECT_TRUE(Eventually([&] { return newest == 1; }));
 
-  // One file after the other, so that the server first sees a mismatch.
+  // Replace one file, then the other: the server first sees a mismatch.
   Identity next = authority_.Issue({.serial = 2});
   Write("server.pem", next.certificate);
   EXPECT_TRUE(server.HasLogged("is not the key of the first certificate"));
@@ -105,7 +105,7 @@ TEST_F(Reload, AnswersEveryCallDuringReloads) {
   Write("server.key", next.key);
   EXPECT_TRUE(Eventually([&] { return newest == 2; }));
 
-  // Both files at the same time, using links.
+  // Replace both files at the same time, using links.
   next = authority_.Issue({.serial = 3});
   Put("third", next);
   for (const char* ending : {".pem", ".key"}) {

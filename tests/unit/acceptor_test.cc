@@ -281,7 +281,7 @@ TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_FALSE(Admits(counts, next));
   open[0]->Close();
-  // The check makes a system call per connection, so it is not made every time.
+  // Not checked every time, because a check makes a system call per connection.
   const bool at_once = Admits(counts, next);
   if (std::chrono::steady_clock::now() - begun <
       std::chrono::milliseconds(90)) {

@@ -146,7 +146,7 @@ PlanRequest Ordinary(Random& random) {
       OneOf(random, {Direction::kLargest, Direction::kSmallest});
   request.order = OneOf(random, {Order::kValue, Order::kIndex});
   if (!InfoOf(request.dtype).packed() && random() % 4 == 0) {
-    // Permuted, padded or repeated.
+    // Strides may be permuted, padded or repeat elements.
     request.strides.assign(rank, 0);
     int64_t stride = 1;
     for (size_t d = 0; d < rank; ++d) {

@@ -43,7 +43,7 @@ TEST(CudaCost, GrowsWithTheCopiedAndSortedElements) {
   };
   EXPECT_LT(cost({1, 1000}, 5), cost({1, 10000000}, 5));
   EXPECT_LT(cost({1, 10000000}, 5), cost({1, 10000000}, 10000000));
-  // At least the copy to pinned memory, at 10 GB/s or less.
+  // Includes at least the copy to pinned memory, at 10 GB/s or less.
   EXPECT_GT(cost({1, 10000000}, 5), 4000000);
 }
 

@@ -1,4 +1,4 @@
-// When ReadRaw() charges, and that it takes linear time. fuzz.raw_message
+// Tests when ReadRaw() charges, and that its time is linear. fuzz.raw_message
 // compares it with the generated parser.
 #include "server/calls/raw_message.h"
 

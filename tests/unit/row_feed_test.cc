@@ -71,7 +71,7 @@ TEST_P(RowFeedTest, IsRightForAnyHint) {
   EXPECT_GT(failed, 0);  // at least one hint was wrong
 }
 
-// The previous row's hint admits k - 1, k or k + 1 elements.
+// The previous row's hint lets k - 1, k or k + 1 elements pass.
 TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   constexpr int64_t kCount = 20000;
   constexpr int64_t kK = 60;
