@@ -34,7 +34,7 @@ constexpr int kMinDescriptors = 32;
 // If a thread is stuck, the process exits this long after the drain timeout.
 // Container runtimes kill the process 5 s after the drain timeout.
 constexpr std::chrono::seconds kLastResort{4};
-// How long to wait for the last log lines. Nobody may be reading stderr.
+// How long to wait for the last log lines, in case stderr is not being read.
 constexpr std::chrono::seconds kLastLines{1};
 
 // Blocks SIGHUP, SIGTERM and SIGINT in this thread and the threads that it
@@ -159,16 +159,16 @@ int PrintTokenLine(const std::string& name) {
 }
 
 int LogAndServe(const CommandLine& line) {
-  // Must happen before any thread starts.
+  // New threads inherit the signal mask, so set the mask before they start.
   const sigset_t signals = BlockSignals();
   std::signal(SIGPIPE, SIG_IGN);  // raised when a scraper hangs up
   const auto log = MakeLogger(line.server.log_level, line.server.log_format);
   CaptureLibraryLogs(log);
-  // Never calls grpc_shutdown(): after a blocked write, gRPC 1.51 would wait up
-  // to 10 s for its own threads.
+  // Do not call grpc_shutdown() at exit: after a blocked write, gRPC 1.51 would
+  // wait up to 10 s for its own threads.
   grpc_init();
   const int status = Serve(line, signals, log);
-  // If stderr is blocked, a normal exit would block too.
+  // If stderr is blocked, a normal exit would block too. Exit at once instead.
   if (!FlushLog(kLastLines)) std::_Exit(status);
   return status;
 }

@@ -15,8 +15,8 @@
 namespace topk {
 namespace {
 
-// The least traffic or growth, in bytes, that triggers a trim. A trim after
-// less than that would only empty the allocators' caches.
+// Trim only after this much traffic or growth, in bytes. A trim after less
+// would only empty the allocators' caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
 // Minimum seconds between two trims that growth triggers, without and with
 // traffic. Under traffic, trims are rarer, because they block allocations.

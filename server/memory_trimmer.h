@@ -9,7 +9,6 @@ namespace topk {
 
 /// A snapshot of the server's activity.
 struct Activity {
-  /// Calls in flight.
   int64_t open_calls;
   /// Calls received since the start.
   int64_t arrived;

@@ -67,8 +67,8 @@ Result<std::unique_ptr<GrpcServer>> StartSmallServer(
   return GrpcServer::Start(builder, std::move(acceptor), router);
 }
 
-// With two pollers, one must often wake the other. On two CPUs, this adds 15 us
-// to a small call.
+// On two CPUs, a second poller would add 15 us to a small call, because one
+// poller must often wake the other.
 int PollersFor(int set, int threads) {
   return set > 0 ? set : std::max(1, threads / 2);
 }
@@ -191,11 +191,11 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
     if (!s.ok()) return s;
   }
   if (config.admin_listen.empty()) return {};
-  // These functions affect all builders of this process from now on.
+  // These functions affect all server builders that are used from now on.
   grpc::channelz::experimental::InitChannelzService();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  // gRPC's built-in services have their own polling threads. One is enough.
+  // gRPC's built-in services need only one polling thread.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
@@ -206,7 +206,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  // Remove an old file: a script may be waiting for the new one.
+  // Remove the old file, because a script may be waiting for the new file.
   if (Status s = RemoveStaleReadyFile(config.ready_file); !s.ok()) return s;
   auto parts = std::make_unique<Parts>();
   if (Status s = parts->Prepare(config, log); !s.ok()) return s;

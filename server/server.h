@@ -23,7 +23,7 @@ class Server {
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                spdlog::logger& log);
 
-  /// Checks the settings and their files. Returns the error of Start(), if any.
+  /// Checks the settings and their files like Start(), but serves nothing.
   static Status Check(const ServerConfig& config, spdlog::logger& log);
 
   /// Stops at once if Drain() was not called.

@@ -13,7 +13,7 @@ std::string FormatRate(double rate) {
 }
 
 Status ShuttingDown() {
-  // Retry soon: another server can take the call right away.
+  // The retry delay is short, because another server can accept the call now.
   return {Code::kUnavailable, "SHUTTING_DOWN", "",
           "the server is shutting down", std::chrono::milliseconds(100)};
 }

@@ -30,8 +30,8 @@ struct AdmissionLimits {
 ///
 /// In a simulation with 8 slots, requests of 2, 20 and 200 ms, and 20 to 2000
 /// callers that retry until served, there is about one rejection per served
-/// request, or 8 when the estimate is capped at 10 s. A constant delay of
-/// 100 ms causes up to 500 rejections per request, and a delay of 1 s up to 50.
+/// request, or 8 if the estimate reaches 10 s, its maximum. A constant delay of
+/// 100 ms causes up to 500 rejections per request, a delay of 1 s up to 50.
 class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -57,7 +57,7 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(
       std::max(requests_.Wait(buckets.requests, requests_wanted),
                bytes_.Wait(buckets.bytes, bytes_wanted));
   if (wait > 0) {
-    // Capped so that the conversion to any unit of time cannot overflow.
+    // Limit the delay so that no conversion to another unit can overflow.
     constexpr double kMaxSeconds = 365.0 * 86400;
     return std::chrono::milliseconds(
         static_cast<int64_t>(std::ceil(std::min(wait, kMaxSeconds) * 1000)));

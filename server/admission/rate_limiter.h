@@ -19,9 +19,9 @@ namespace topk {
 /// tokens (at least one request). A full byte bucket admits a request of any
 /// size; its level then becomes negative.
 ///
-/// Keeps buckets for at most `max_callers` callers and evicts the least
-/// recently used caller, whose buckets are the fullest. Thread-safe. Takes no
-/// mutex if there are no limits.
+/// Keeps buckets for at most `max_callers` callers. Evicts the least recently
+/// used caller, whose buckets have had the most time to refill. Thread-safe.
+/// Does not lock the mutex if there are no limits.
 class RateLimiter {
  public:
   using Time = std::chrono::steady_clock::time_point;

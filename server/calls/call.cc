@@ -16,7 +16,7 @@ Status MissingMessage() {
 
 std::chrono::system_clock::time_point Call::Deadline() const {
   using std::chrono::system_clock;
-  // context_.deadline() overflows beyond the year 2262.
+  // Deadlines after the year 2262 would overflow in context_.deadline().
   constexpr auto kLast =
       std::chrono::floor<std::chrono::seconds>(system_clock::time_point::max());
   const gpr_timespec deadline =
@@ -82,8 +82,8 @@ void Call::OnRead(bool ok) {
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   SendTraceParent();
   count_->Sent();
-  // The first write completes only when the initial metadata has been sent,
-  // which the buffer hint might delay forever.
+  // The first write completes when the initial metadata has been sent. With a
+  // buffer hint, gRPC might never send the initial metadata.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
   stream_.Write(message, options, written_tag_.For(shared_from_this()));
   WidenRace();
@@ -122,8 +122,8 @@ void Call::SendStatus(const Status& status) {
                                  std::to_string(wait > 0 ? wait : -1));
   }
   // If no message was sent, send `traceparent` in the trailers. gRPC 1.83 would
-  // drop initial metadata. gRPC 1.51 would send it as headers, and clients do
-  // not retry a call after receiving headers.
+  // drop initial metadata. With gRPC 1.51, initial metadata would prevent
+  // clients from retrying the call.
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);
   }

@@ -33,8 +33,8 @@ class CallHandler {
   virtual void OnWritten(bool ok) { (void)ok; }
   /// Records the final status of the call. Called once.
   virtual void RecordEnd(const Status& status) { (void)status; }
-  /// Records the request of a call that Finish() did not end. Called before
-  /// RecordEnd().
+  /// Records the request's outcome if the call ended without Finish(). Called
+  /// before RecordEnd().
   virtual void RecordRequest(const Status& status) { (void)status; }
 };
 
@@ -81,7 +81,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   }
   /// Returns the client's deadline, capped at time_point::max().
   std::chrono::system_clock::time_point Deadline() const;
-  /// Cancelled when the client cancels or disconnects, or the deadline passes.
+  /// Signals that the client cancelled or disconnected, or the deadline passed.
   const Cancellation& cancellation() const { return cancellation_; }
   /// Returns OK while the call is active, otherwise CANCELLED or
   /// DEADLINE_EXCEEDED.
@@ -117,7 +117,6 @@ class Call final : public std::enable_shared_from_this<Call> {
   Status late_status_;        // set by FinishAndRecordLater()
   Status gone_;               // CheckAlive() when the call had ended
   std::string trace_parent_;  // empty once sent
-  // Each tag is in use while its operation is in flight.
   OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;
   OwningTag<Call, &Call::OnWritten> written_tag_;

@@ -9,9 +9,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Measures how long a thread is busy with one event. Prefers CPU time, which is
-// unaffected by other processes. Reading it takes 1 to 2 us, while reading the
-// clock takes 40 ns. So CPU time is read only every kRefresh and after events
-// of at least kRefresh. The result is too large by at most kRefresh.
+// unaffected by other processes. Reading the CPU time takes 1 to 2 us and
+// reading the clock 40 ns, so the CPU time is read only once per kRefresh and
+// after events of at least kRefresh. The result is at most kRefresh too large.
 class BusyTime {
  public:
   void Start() {
@@ -56,7 +56,7 @@ EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
 }
 
 EventLoop::~EventLoop() {
-  // gRPC aborts if an operation starts after the queue was shut down.
+  // Wait, because gRPC aborts if an operation starts after Shutdown().
   users_.Wait();
   queue_->Shutdown();
   for (std::thread& thread : threads_) thread.join();
@@ -83,8 +83,8 @@ void EventLoop::OnComplete(bool) {
 }
 
 bool EventLoop::AwaitCall() {
-  // Each arrival makes another Call object wait. While the loop is behind,
-  // arrivals are handled late, so keep more objects waiting.
+  // Each call that arrives uses up a waiting Call object. While the event loop
+  // is behind, replacements are created late, so keep more objects waiting.
   constexpr int kWhenBehind = 512;
   if (awaited_ - arrived_ >= (is_behind_ ? kWhenBehind : pollers_)) {
     return false;
@@ -94,9 +94,9 @@ bool EventLoop::AwaitCall() {
 }
 
 void EventLoop::EndTurn() {
-  // If every Call object that was waiting when the turn began has been used,
-  // more calls may be queued inside gRPC, where they count against no limit.
-  // Let them arrive before reading more from the connections.
+  // If the calls that have arrived used up all Call objects that were waiting
+  // at the last marker, more calls may be queued inside gRPC, where no limit
+  // applies. Handle these calls before reading more data from connections.
   const int64_t awaited = awaited_at_mark_;  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return EnqueueMarker();
   PollConnections();
@@ -117,8 +117,8 @@ bool EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
 }
 
 // gRPC polls connections only when a thread finds its completion queue empty,
-// which may never happen under load. So this function polls through a second
-// queue that is always empty.
+// which may never happen under load. Therefore, this function polls through a
+// second queue, which is always empty.
 void EventLoop::PollConnections() {
   // One poll handles at most one connection.
   constexpr int kPolls = 32;
@@ -130,13 +130,13 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // After at least this many events and this long, enqueue the marker and take
-  // the oldest event.
+  // A turn lasts for at least this many events and this long. Then, the poller
+  // enqueues the marker and takes the oldest event.
   constexpr int kTurnEvents = 256;
   constexpr std::chrono::milliseconds kTurn{4};
-  // While at least this many refused calls wait for their last events, always
-  // take the oldest event. Otherwise, a flood of calls that are refused on
-  // arrival would overtake all other events forever.
+  // While at least this many refused calls are not destroyed yet, pollers
+  // always take the oldest event. Otherwise, the events of newly refused calls
+  // could overtake all other events forever.
   constexpr int64_t kMaxRefused = 512;
   CompletionTag* event = nullptr;
   bool ok = false;
@@ -152,10 +152,10 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // An operation started by the handler often finishes immediately (for
-    // example, reading a buffered message). DoThenAsyncNext() then returns its
-    // event to this thread. This saves a wakeup, but the event overtakes all
-    // events in the queue. The marker must not overtake events.
+    // If an operation that the handler starts finishes immediately (for
+    // example, the read of a buffered message), DoThenAsyncNext() returns the
+    // event to this thread. This avoids a wakeup, but the event overtakes all
+    // events in the queue. The marker must not overtake other events.
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;

@@ -24,8 +24,8 @@ namespace topk {
 /// the operation has finished.
 class CompletionTag {
  public:
-  /// Returns the tag to start an operation with. The caller's earlier writes
-  /// are visible to OnComplete().
+  /// Returns the tag to pass to gRPC when an operation starts. Earlier writes
+  /// of the calling thread are visible to OnComplete().
   void* Tag() {
     AnnotateHappensBefore(this);
     return this;
@@ -37,8 +37,8 @@ class CompletionTag {
   /// Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
-  /// Returns whether the events of operations that OnComplete() starts may
-  /// overtake other events, even while the loop is behind.
+  /// Returns whether operations that OnComplete() starts may be handled before
+  /// older events, even while the event loop is behind.
   virtual bool MayOvertake() const { return false; }
 
  protected:
@@ -75,15 +75,16 @@ class OwningTag final : public CompletionTag {
 /// Polls the completion queue and calls the tag of each finished operation. The
 /// number of polling threads does not grow with connections or calls.
 ///
-/// The loop itself is the tag of an event, the marker, that passes through the
-/// queue to mark the end of a turn and to measure how long events wait.
+/// The loop repeatedly enqueues an event of its own, called the marker. When
+/// the marker leaves the queue, all older events have been handled, and a turn
+/// ends. The marker also measures how long events wait.
 class EventLoop final : private CompletionTag {
  public:
   /// Receives the time that a poller spent on one event.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
 
-  /// Starts `threads` >= 1 pollers. They call `on_busy` after each event,
-  /// unless `on_busy` is empty.
+  /// Starts `threads` >= 1 pollers. The pollers call `on_busy` after each
+  /// event, unless `on_busy` is empty.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
@@ -91,7 +92,7 @@ class EventLoop final : private CompletionTag {
   /// down, otherwise the users never finish.
   ~EventLoop();
 
-  /// Adds a user of the queue. Keep the result while starting operations.
+  /// Keeps the queue open while the result exists. Needed to start operations.
   WaitGroup::Member AddUser() const { return users_.Add(); }
 
   /// Returns whether events have recently waited more than 5 ms for a poller.
@@ -110,9 +111,9 @@ class EventLoop final : private CompletionTag {
   void CountRefused() { ++refused_; }
   void CountDestroyed() { --refused_; }
 
-  /// Blocks until all events now in the queue, and the arrivals of all calls
-  /// that gRPC has received, are handled. Returns false if this takes longer
-  /// than `longest`.
+  /// Blocks until all events that are now in the queue have been handled, and
+  /// all calls that gRPC has received have arrived. Returns false if this takes
+  /// longer than `longest`.
   bool WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
@@ -125,19 +126,17 @@ class EventLoop final : private CompletionTag {
   // Puts the marker at the end of the queue unless it is already there.
   void EnqueueMarker();
   void OnComplete(bool ok) override;
-  // Called when the marker has left the queue, which means that all events
-  // queued before it have been handled.
+  // Called when the marker has left the queue: all older events were handled.
   void EndTurn();
 
   WaitGroup users_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  // The number of Call objects that have started to wait, and the number of
-  // calls that have arrived.
+  // Total numbers of Call objects that began to wait and of calls that arrived.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
-  // The number of refused calls that wait for their last events.
+  // The number of refused calls that are not destroyed yet.
   std::atomic<int64_t> refused_ = 0;
   // The poller that sets this flag has exclusive use of the members below.
   std::atomic<bool> is_marked_ = false;

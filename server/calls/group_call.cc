@@ -18,11 +18,11 @@ namespace {
 // Limits on the messages that a poller computes before it serves other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
-// The memory charged for an item besides its message. It matters because a
-// connection may have 256 streams with 64 empty messages each.
+// The memory charged for an item in addition to its message. Even empty
+// messages use memory: a connection may have 256 streams with 64 messages each.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// While at most this many bytes are in flight, single-slice messages are not
-// compacted. At most 1024 of them can wait, each in one gRPC receive block.
+// Single-slice messages are not compacted while at most this many bytes are in
+// flight. At most 1024 of them wait, each in its own gRPC receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -45,7 +45,7 @@ class GroupCall final : public ServiceCall {
 
  private:
   struct Item {
-    // Charged until its response is sent.
+    // The request holds its charge until its response is sent.
     std::unique_ptr<TensorRequest> request;
     int64_t bytes = 0;  // counted against the queue's limit
     static constexpr int64_t held_bytes = 0;  // charged by `request`
@@ -67,7 +67,7 @@ class GroupCall final : public ServiceCall {
         static_cast<int64_t>(message.Length()),
         {}};
     const auto now = RequestStats::Clock::now();
-    // Compacting every message would make small requests 10 % slower.
+    // Compact only if necessary: compacting makes small requests 10 % slower.
     const bool waits =
         (service_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
@@ -75,11 +75,11 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      // It is not charged. Read no more messages until it is taken.
+      // The message was not charged, so stop reading until the item is taken.
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
-    // The queue does not move `item` if the stream has ended.
+    // The stream has ended if the queue has not taken `item`.
     if (item.request != nullptr) RecordUnanswered(item, Cancelled());
     return next;
   }
@@ -100,8 +100,9 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next messages of the group. If the first of them are small,
-  // computes those on this poller. Otherwise, a worker computes all of them.
+  // Answers the next messages of the group. If the first of these is small,
+  // this poller computes the small messages. Otherwise, a worker computes all
+  // of them.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
@@ -167,8 +168,8 @@ class GroupCall final : public ServiceCall {
     AnswerGroup();
   }
 
-  // A client that has disconnected looks like a client that has finished
-  // sending. ~Call() tells them apart.
+  // A disconnect looks like the end of the messages. Therefore, ~Call() records
+  // the status, because the real cause is known then.
   void FinishStream(const Status& status) {
     const auto waiting = queue_.Stop();
     for (const Item& item : Rest()) RecordUnanswered(item, status);
@@ -185,8 +186,8 @@ class GroupCall final : public ServiceCall {
   }
 
   // Calls do_item() for each unsent item, in parallel if the work outweighs the
-  // overhead. Isolates the loop so that a waiting thread does not pick up
-  // another call's work.
+  // overhead. Isolates the parallel loop, so that a thread that waits for the
+  // loop does not run the work of another call.
   template <class Do>
   void ForEach(Size nanoseconds, Do do_item) {
     const std::span<Item> items = Rest();
@@ -232,8 +233,8 @@ class GroupCall final : public ServiceCall {
 
   Queue queue_;  // thread-safe
   const MakeCodec make_codec_;
-  // The members below are used only to answer, so by one consumer at a time.
-  // In ForEach(), each item is used by one thread.
+  // Used only by the answering sequence, which has one consumer at a time.
+  // ForEach() uses each item on only one thread.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

@@ -17,8 +17,8 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   std::unique_ptr<grpc::ServerCompletionQueue> queue =
       builder.AddCompletionQueue();
   std::unique_ptr<grpc::Server> grpc = builder.BuildAndStart();
-  // Create the loop even if the server failed to start, because the loop shuts
-  // down the queue.
+  // Create the event loop even if the server failed to start, because only the
+  // loop shuts down the completion queue.
   auto loop = std::make_unique<EventLoop>(std::move(queue), pollers,
                                           std::move(on_busy));
   if (grpc == nullptr) {

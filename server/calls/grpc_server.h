@@ -34,8 +34,8 @@ class GrpcServer {
   void StopAccepting() { acceptor_->Stop(); }
 
   /// Sends GOAWAY to all clients. Calls sent before a client receives the
-  /// GOAWAY are still served. Returns false if this gRPC version cannot do
-  /// this.
+  /// GOAWAY are still served. Returns false if this gRPC version cannot send a
+  /// GOAWAY without shutting down.
   bool SendGoaways();
 
   /// Rejects new calls, and cancels calls that are still in flight at the

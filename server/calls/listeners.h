@@ -43,8 +43,8 @@ class Listeners {
       const MutexLock lock(mutex_);
       for (const auto& listener : listeners_) live.push_back(listener.lock());
     }
-    // Do not hold the lock: OnChange() may take locks, and releasing a listener
-    // may destroy it, which calls Remove().
+    // Do not hold the lock here: OnChange() may take other locks, and
+    // destroying a listener calls Remove(), which takes this lock.
     for (const auto& listener : live) {
       if (listener != nullptr) listener->OnChange();
     }

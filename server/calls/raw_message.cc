@@ -21,7 +21,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using Parts = std::vector<std::span<const std::byte>>;
 
-// Maximum number of slices that a poller visits. Each takes up to 10 ns.
+// Maximum number of slices that a poller visits, at up to 10 ns per slice.
 constexpr int64_t kMaxPollerSlices = 4096;
 // Maximum memory of a message that a poller parses. This bounds the parsing
 // time too, because most of the time is spent on allocations: 200 ns for an
@@ -36,17 +36,18 @@ constexpr int64_t kChargeStep = int64_t{64} << 10;
 constexpr int64_t kTextMemory = 112;
 constexpr int64_t kArrayMemory = 48;
 constexpr int64_t kMessageMemory = 384;
-// Messages of up to this many bytes are copied without a scan of their fields,
-// unless they can hold tensor data. Most requests have two such messages.
+// Nested messages of at most this many bytes are copied without scanning their
+// fields, unless their type can hold tensor data. Most requests have two such
+// messages.
 constexpr int kSmallMessage = 16;
-// Upper bound on the memory of a growing array, divided by its content. The
-// capacity takes 2, because it doubles. The outgrown arrays, which an arena
-// keeps, take 2. Another copy of typed contents takes 1.
+// Upper bound on the memory of a growing array as a multiple of its content: 2
+// for the capacity, which doubles, 2 for the outgrown arrays, which an arena
+// does not free, and 1 for another copy of typed contents.
 constexpr int64_t kArrayGrowth = 5;
 
 // Returns whether a field holds tensor data, which is not copied. `parent` is
-// the field of the message that contains the field, or null if that message is
-// the whole message. The data of K and typed contents are not tensor data.
+// the field that holds the enclosing message, or null at the top level. The
+// data of K and typed contents do not count as tensor data.
 bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
   return field.type() == FieldDescriptor::TYPE_BYTES &&
          (parent == nullptr ||
@@ -164,12 +165,12 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller may leave the message to a worker, so it charges at the end.
+      // A poller charges at the end, because a worker may have to start over.
       if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
 
-  // `field` is null if it is unknown.
+  // `field` is null for an unknown field.
   bool ScanField(const FieldDescriptor* field, const FieldDescriptor* parent,
                  uint32_t tag) {
     const auto type = WireFormatLite::GetTagWireType(tag);
@@ -185,7 +186,7 @@ class Scanner {
         input_.CurrentPosition() - begin > kMaxVarint32) {
       return false;
     }
-    // BytesUntilLimit() is -1 at the top level of a message of INT_MAX bytes.
+    // `left` is -1 at the top level of a message of INT_MAX bytes: no limit.
     const int left = input_.BytesUntilLimit();
     if (left >= 0 && size > left) return false;
     if (field != nullptr) {
@@ -238,7 +239,7 @@ class Scanner {
     AppendVarint(static_cast<uint64_t>(size), kept_);
     const size_t begin = kept_.size();
     if (size <= kSmallMessage && !CanHoldData(type)) {
-      // The smallest nested message has two bytes.
+      // A nested message has at least two bytes, so allow for size / 2 of them.
       memory_ += kMessageMemory / 2 * size;
       return Keep(size);
     }
@@ -246,8 +247,8 @@ class Scanner {
     if (++depth_ > kMaxDepth || !Scan(type, &field)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // Scan() kept at most `size` bytes. Replace `size` by the number of kept
-    // bytes, as a varint of the same length.
+    // Scan() appended at most `size` bytes to kept_. Replace `size` by the
+    // number of these bytes, as a varint of the same length.
     size_t kept = kept_.size() - begin;
     for (size_t i = tag_end; i < begin; ++i, kept >>= 7) {
       kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
@@ -296,7 +297,7 @@ class Scanner {
     return true;
   }
 
-  // Copies the next bytes to kept_.
+  // Copies the next `size` bytes of the input to kept_.
   bool Keep(int size) {
     if (size > kChargeStep && !ChargeAbove(kChargeStep, size)) return false;
     const size_t begin = kept_.size();
@@ -319,9 +320,9 @@ class Scanner {
     return false;
   }
 
-  // If more than `most` bytes are not charged yet, charges them. They include
-  // kept_ with `size` more bytes. The capacity of kept_ may be twice its size,
-  // and its earlier buffers may use as much again.
+  // If more than `most` bytes are not charged yet, charges them. Counts kept_
+  // with `size` more bytes four times: the capacity may be twice the size, and
+  // the outgrown buffers may use as much again.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;

@@ -38,8 +38,8 @@ struct RawInfer {
 
   /// The message without its raw contents.
   inference::ModelInferRequest& message;
-  /// The first two raw contents, as views of the received bytes. Inputs X and K
-  /// take one each. Further contents are only counted.
+  /// The first two raw contents, as views of the received bytes. They are for
+  /// the inputs X and K. Further contents are counted but not stored.
   std::array<std::vector<std::span<const std::byte>>, 2> contents;
   /// The number of raw contents in the message.
   size_t content_count = 0;

@@ -25,14 +25,14 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 /// that are read ahead. The consumer is a thread that takes messages: the
 /// poller that received a message, or a worker. Thread-safe.
 ///
-/// Message::bytes counts towards kMaxReadAheadBytes. Message::held_bytes are
-/// charged until the TakeOne() that follows the one that took the message.
-/// Take() does not release them.
+/// Message::bytes counts towards kMaxReadAheadBytes. Message::held_bytes is the
+/// memory to charge. TakeOne() releases the charge of the message that the
+/// previous TakeOne() returned. Take() releases no charge.
 template <class Message>
 class ReadAheadQueue {
  public:
   /// A stream stops reading while this many received messages wait. A higher
-  /// limit does not make small messages faster.
+  /// limit does not speed up streams of small messages.
   static constexpr size_t kMaxMessages = 64;
 
   /// `reservation` must have admitted the call before the first charge.
@@ -43,10 +43,9 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// After Receive(), ReceiveEnd() or Interrupt(): if true, the caller is now
-    /// the consumer and must call Take() or TakeOne(). After Take() or
-    /// TakeOne(): if false, the caller is no longer the consumer, and another
-    /// thread may be.
+    /// True if the caller is the consumer. After Receive(), ReceiveEnd() or
+    /// Interrupt(), the consumer must call Take() or TakeOne(). If Take() or
+    /// TakeOne() returns false here, another thread may become the consumer.
     bool consume = false;
   };
 
@@ -56,9 +55,8 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Charges at least `bytes` bytes from now on, so that a stream that has
-  /// started does not run out of memory for its messages. Returns the errors of
-  /// Charge::Add().
+  /// Charges at least `bytes` bytes from now on, which guarantees a started
+  /// stream the memory for its messages. Returns the errors of Charge::Add().
   Status Reserve(Size bytes) {
     const MutexLock lock(mutex_);
     reserved_bytes_ = bytes.value();
@@ -97,8 +95,8 @@ class ReadAheadQueue {
 
   /// The result of Take() and TakeOne().
   struct Taken : Next {
-    /// The stream has ended, and no more messages will be taken. If false and
-    /// `consume` is true, messages were taken.
+    /// True if the stream has ended and no more messages will be taken. If
+    /// `end` is false and `consume` is true, messages were taken.
     bool end = false;
     /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;
@@ -193,7 +191,7 @@ class ReadAheadQueue {
   int64_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;        // size of waiting_
   int64_t total_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // received so far
   int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // set by TakeOne()
-  // Charged: the larger of held_bytes_ and reserved_bytes_.
+  // Charges the larger of held_bytes_ and reserved_bytes_.
   InFlightLimiter::Charge charge_ TOPK_GUARDED_BY(mutex_);
   int64_t held_bytes_ TOPK_GUARDED_BY(mutex_) = 0;
   int64_t taken_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // part of held_bytes_

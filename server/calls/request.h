@@ -52,8 +52,8 @@ class TensorRequest {
   /// the cost cannot be charged.
   StepStatus Prepare(Reader reader);
 
-  /// Returns the estimated CPU time in nanoseconds, of Run() if the request is
-  /// prepared, otherwise of Prepare() for a typical request.
+  /// Estimates the CPU time of the next step in nanoseconds: Run() if the
+  /// request is prepared, otherwise Prepare() for a typical request.
   Size nanoseconds();
   /// Returns whether the time and output of Run() are small enough for a
   /// poller.
@@ -73,8 +73,8 @@ class TensorRequest {
   /// Counts and logs the request with its final status.
   void Record(const CallInfo& call, const Status& status);
 
-  /// Frees the message of a rejected request. First reads the fields that
-  /// WriteError() and Record() report, if that is cheap.
+  /// Frees the message of a rejected request. First parses the fields that
+  /// WriteError() and Record() report, if parsing them is cheap.
   void KeepIdOnly();
 
   /// Frees everything except the response. Only response() may be called

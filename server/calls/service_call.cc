@@ -67,9 +67,9 @@ void ServiceCall::OnChange() {
   const Status status = service_.admission.CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // Interrupt() cannot end the stream if the client does not read its
-  // responses, so cancel the call at the second check that rejects the caller.
-  // Do not cancel during a drain, which has its own timeout.
+  // If the client does not read its responses, Interrupt() cannot end the
+  // stream. Therefore, cancel the call when the caller is rejected a second
+  // time. Do not cancel during a drain, which has its own timeout.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }

@@ -15,7 +15,7 @@
 namespace topk {
 
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
-/// kUnary calls override OnRequest(), the others OnRead().
+/// Classes of kind kUnary override OnRequest(). All others override OnRead().
 class ServiceCall : public CallHandler, private Listener {
  public:
   /// A kMany call is a stream of requests. Each request has its own span.
@@ -28,12 +28,12 @@ class ServiceCall : public CallHandler, private Listener {
  protected:
   /// Called with the message of a unary call.
   virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
-  /// Calls OnRequest(), or ends the call if there is no message, or if the
-  /// caller's token or certificate was revoked before a late message arrived.
+  /// Calls OnRequest(). Instead ends the call if there is no message, or if the
+  /// message is late and the caller's token or certificate has been revoked.
   void OnRead(bool ok, grpc::ByteBuffer& message) override;
-  /// Ends a stream that would be rejected if it arrived now. `status` is the
-  /// reason. UNAVAILABLE means that the server drains and that work that has
-  /// begun may finish. May be called repeatedly, from any thread.
+  /// Ends a stream that would be rejected if it arrived now, for the reason in
+  /// `status`. UNAVAILABLE means that the server is draining, and that work
+  /// that has begun may finish. May be called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordRequest(const Status& status) override;
 
@@ -46,9 +46,8 @@ class ServiceCall : public CallHandler, private Listener {
     service_.work.Enqueue(admitted_.caller.key, nanoseconds,
                           [this, self = call_.shared_from_this(), work] {
                             work();
-                            // For streams, `nanoseconds` covers only the next
-                            // of several steps, so exclude them from the
-                            // speed estimate.
+                            // Exclude streams from the speed estimate:
+                            // `nanoseconds` covers only their next step.
                             return kind_ != Kind::kStream &&
                                    call_.CheckAlive().ok();
                           });

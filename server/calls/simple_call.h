@@ -17,7 +17,7 @@
 namespace topk {
 
 /// Answers one request, on the poller that received the message or on a worker.
-/// Only one of them at a time uses the call.
+/// Only one thread at a time uses the call.
 template <class Request, class Response, class Answer>
 class SimpleCall final : public ServiceCall {
  public:
@@ -62,8 +62,8 @@ class SimpleCall final : public ServiceCall {
     });
     message_.Clear();
     charge_.Shrink(0);
-    // Small responses are not charged, so that a health check is never refused
-    // after it was admitted.
+    // Do not charge small responses, so that a health check never fails once it
+    // is admitted.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
     if (status.ok() && bytes > kAlwaysSent) {

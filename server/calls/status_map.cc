@@ -12,8 +12,8 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr char kDomain[] = "topk.v1";
-// Trailers are limited to 8 KiB by default, and a malicious request could
-// produce a long field path. Our texts are ASCII, so they can be cut anywhere.
+// Trailers are limited to 8 KiB by default, but a malicious request can cause
+// an error with a long field path. The texts are ASCII and can be cut anywhere.
 constexpr size_t kMaxStatusText = 1024;
 
 }  // namespace

@@ -98,7 +98,7 @@ class StreamCall final : public ServiceCall {
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
   // the rest to a worker.
   void Proceed(Reader reader) {
-    // A poller processes small messages itself, because they are in its core's
+    // A poller processes small messages itself, because they are in its CPU
     // cache. If workers process all messages, a stream of 256 MiB takes 1.5
     // times as long. After kTurnNanoseconds, a worker lets other work run.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
@@ -184,8 +184,8 @@ class StreamCall final : public ServiceCall {
     if (queue_.Interrupt(status, drains).consume) Proceed(Reader::kPoller);
   }
 
-  // Ends the stream with an error. If `end_` is true, records the status when
-  // the call ends, because only then is a disconnect of the client known.
+  // Ends the stream with an error. If `end_` is true, the status is recorded
+  // when the call ends, because the client may turn out to have disconnected.
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;
@@ -202,16 +202,16 @@ class StreamCall final : public ServiceCall {
   }
 
   Queue queue_;  // thread-safe
-  // Used only by the thread that handles the current read or alarm. There is at
-  // most one of them at a time.
+  // Used only by the thread that handles a read or an alarm. At most one read
+  // or alarm is pending at a time.
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  // When the last read began or ended, or max() while the alarm is set. Read by
-  // Interrupt().
+  // The time when the last read began or ended, or max() while the alarm is
+  // set. Interrupt() reads this member on other threads.
   std::atomic<Clock::time_point> active_at_ = Clock::time_point();
-  // Used only by the computing sequence, which has one consumer at a time. The
-  // reading sequence admits the request before the first message is queued.
+  // Used only by the consumer, except that Receive() admits the request before
+  // there is a consumer.
   StreamRequest request_;
   std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken

@@ -46,8 +46,8 @@ class StreamRequest {
     stats_.RecordStage(Stage::kQueue);
   }
 
-  /// Returns the CPU time of the next step: of Start(), of Read() for a message
-  /// of `bytes` bytes, or of Finish() if `bytes` is unset.
+  /// Estimates the CPU time of the next step: Start(), Read() of a message of
+  /// `bytes` bytes, or Finish() if `bytes` is unset.
   Size Nanoseconds(std::optional<int64_t> bytes) const {
     constexpr int64_t kMessage = 1000;
     if (prepared_) return kMessage + ZeroFillNanoseconds(TensorBytes());
@@ -135,7 +135,7 @@ class StreamRequest {
 
  private:
   // A stream is charged at most this multiple of the bytes received from its
-  // client, because a header alone may announce gigabytes.
+  // client, because a small header may announce a tensor of gigabytes.
   static constexpr int64_t kChargedPerByte = 64;
 
   static Status HeaderMissing(const char* field) {
@@ -161,7 +161,7 @@ class StreamRequest {
     Result<PreparedRequest> prepared = service_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
-    // Fail early if the memory is not available. Start() charges it.
+    // Fail early if the memory is not available. Start() charges the memory.
     InFlightLimiter::Charge available(admitted_.reservation);
     if (Status s = available.Add(TensorBytes()); !s.ok()) return s;
     prepared_ = *std::move(prepared);

@@ -9,7 +9,7 @@ namespace topk {
 /// Waits until all of its members are destroyed. Thread-safe.
 class WaitGroup {
  public:
-  /// Keep a member while you use the object.
+  /// Hold a member while using the object that the WaitGroup protects.
   using Member = std::shared_ptr<void>;
 
   WaitGroup() {
@@ -19,8 +19,8 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a member, or an empty pointer if all members have been destroyed.
-  /// Check for this with use_count() == 0, because every member is null.
+  /// Returns a new member, or a pointer whose use_count() is 0 if all members
+  /// have been destroyed. Do not test for null: every member is a null pointer.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call once.

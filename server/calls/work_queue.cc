@@ -69,7 +69,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  // A spare thread may take a job out of turn. That must not advance turn_.
+  // A spare thread may take a job out of turn, which must not advance turn_.
   if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
   ForgetIdleClients();
   if (client.queued.empty()) turns_.erase(turn);
@@ -82,8 +82,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Forgets idle clients whose next turn is not after turn_. If forgotten
-// earlier, a client could get an earlier turn by going idle and coming back.
+// Removes idle clients whose next turn is not after turn_. Other idle clients
+// must not be forgotten, so that no client gains an earlier turn by pausing.
 void WorkQueue::ForgetIdleClients() {
   while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
@@ -131,8 +131,8 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // Replace the estimate by the time that was used. Finished work may have used
-  // all threads. Cancelled work counts in full.
+  // Replace the estimated cost by the time used. Finished work may have used
+  // all threads for this time. Cancelled work is charged its full estimate.
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);
@@ -158,7 +158,7 @@ void WorkQueue::RunNext() noexcept {
 
 // Takes the next job of a client that uses less than its share of the threads.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
-  // There may be no clients if a spare thread has taken the work.
+  // `clients` may be 0 if another spare thread has taken the last job.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
@@ -224,8 +224,8 @@ void WorkQueue::WakeSpare() {
   try {
     spares_.emplace_back([this] { RunOverdue(); });
   } catch (const std::system_error&) {
-    // The thread could not be created. The other spare threads watch again when
-    // they finish their work.
+    // The thread could not be created. The other spare threads watch for
+    // overdue work again after their current jobs.
   }
 }
 

@@ -43,11 +43,11 @@ class WorkQueue {
     return nanoseconds <= kSmallNanoseconds && output_bytes <= kSmallBytes;
   }
 
-  /// A spare thread starts a job if no worker has started one for this long.
+  /// A spare thread starts a job if no worker has started a job for this long.
   static constexpr std::chrono::nanoseconds kSlice =
       std::chrono::milliseconds(20);
-  /// The maximum number of spare threads. Half of them run only work that takes
-  /// at most kShortSlices slices.
+  /// The maximum number of spare threads. Half of the spare threads run only
+  /// work that takes at most kShortSlices slices.
   static constexpr size_t kMaxSpares = 16;
   static constexpr int64_t kShortSlices = 5;
 
@@ -75,7 +75,7 @@ class WorkQueue {
 
   /// The number of jobs queued or running.
   int64_t jobs() const { return jobs_; }
-  /// Whether new work would have to wait.
+  /// Returns whether new work would have to wait.
   bool IsBusy() const { return jobs_ >= threads_; }
 
  private:
@@ -136,8 +136,8 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // The later of two times: when RunNext() last started, and when it was last
-  // enqueued while no other RunNext() call was pending.
+  // When RunNext() last started, or when a RunNext() call was last enqueued
+  // while no other was pending, whichever is later.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ advances by
   // elapsed time / running jobs, and thread_time_ advances by
@@ -160,7 +160,8 @@ class WorkQueue {
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
   /// Limits oneTBB to `threads` + 1 threads. The limit includes the calling
-  /// thread, but our calling threads only poll.
+  /// thread, but here the calling threads are pollers, which do not join the
+  /// work.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
   WaitGroup enqueued_;

@@ -35,8 +35,8 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
-// Returns a pointer that keeps `owner` alive. Pollers may release the pointer,
-// so the pointer frees large memory in the background.
+// Returns a pointer that keeps `owner` alive. A poller may release the last
+// copy, so large memory is freed on another thread.
 std::shared_ptr<const void> FreedLater(
     std::vector<std::span<const std::byte>> borrowed,
     const std::shared_ptr<const void>& owner) {
@@ -124,7 +124,7 @@ std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
   std::shared_ptr<const std::string> indices;
   if (answer.values().data().size() + answer.indices().data().size() >
       kPieceBytes) {
-    // Taking the data leaves the source of the tensor unset.
+    // release_data() also removes the data field from the header.
     if (answer.has_values()) {
       values.reset(answer.mutable_values()->release_data());
     }

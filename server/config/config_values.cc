@@ -176,7 +176,7 @@ CLI::Validator Seconds(double least, double most) {
     const double seconds = ParseNumber(std::string_view(text).substr(0, digits))
                                .value_or(std::nan("")) *
                            factor;
-    // Negated so that NaN is rejected.
+    // The condition is negated so that NaN is rejected.
     if (!(seconds >= least && seconds <= most) ||
         (seconds > 0 && seconds < kShortest)) {
       return StrCat(Quote(text),
@@ -201,7 +201,7 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
     unit.erase(0, unit.find_first_not_of(' '));
     const int64_t factor = UnitBytes(unit);
     bytes *= static_cast<long double>(factor);
-    // Negated so that NaN is rejected.
+    // The condition is negated so that NaN is rejected.
     if (error != std::errc() || factor == 0 ||
         !(bytes >= static_cast<long double>(least) &&
           bytes <= static_cast<long double>(most))) {

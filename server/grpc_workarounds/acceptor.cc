@@ -39,8 +39,8 @@ constexpr std::chrono::milliseconds kMaxStopTime{500};
 constexpr std::string_view kUnix = "unix:";
 
 // Returns the first descriptor of the range that connections must not use. The
-// kernel always hands out the lowest free descriptor, so a connection gets one
-// in this range only if all lower descriptors are in use.
+// kernel always returns the lowest free descriptor, so a connection gets a
+// descriptor in this range only if all lower descriptors are in use.
 int FirstReserved() {
   const auto max =
       static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));

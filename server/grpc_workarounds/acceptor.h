@@ -48,7 +48,7 @@ class Acceptor {
 
   /// `max_replaced` is the limit for ConnectionReplacement; `options` has the
   /// limits for ConnectionCounts. Peers that acknowledge no data for the
-  /// keepalive timeout are disconnected. `log` may be null, or must outlive
+  /// keepalive timeout are disconnected. If `log` is not null, it must outlive
   /// this object.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
            int ipv6_prefix = 64, spdlog::logger* log = nullptr);
@@ -63,7 +63,7 @@ class Acceptor {
   /// the address cannot be bound; error() then returns the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
-  /// Like Listen() above, for the server that `builder` builds.
+  /// Like Listen() above, but connections go to the server of `builder`.
   bool Listen(const std::string& address, grpc::ServerBuilder& builder,
               std::shared_ptr<grpc::ServerCredentials> credentials,
               mode_t mode = 0600);

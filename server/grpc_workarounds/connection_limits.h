@@ -1,5 +1,5 @@
-// Limits on open connections. gRPC 1.51 has none. The limits of gRPC 1.83 are
-// private and apply to the whole process. See acceptor.h.
+// Limits on open connections. gRPC 1.51 has no such limits, and the limits of
+// gRPC 1.83 are internal and apply to the whole process. See acceptor.h.
 #pragma once
 
 #include <sys/resource.h>
@@ -33,7 +33,6 @@ class ConnectionReplacement {
   /// necessary. Returns false if too many disconnected connections are still
   /// open; the caller must then close `fd`.
   bool Admit(int fd);
-  /// Disconnects all connections.
   void DisconnectAll() const;
 
  private:

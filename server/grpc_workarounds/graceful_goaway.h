@@ -1,7 +1,7 @@
-// Defect: grpc::Server::Shutdown() sends GOAWAY, but fails calls that the
-// client sent before it received the GOAWAY, with CANCELLED. No public function
-// only sends GOAWAY, so this header calls grpc_core::Server::SendGoaways(),
-// which the library exports but no header of gRPC 1.51 declares.
+// Defect: grpc::Server::Shutdown() sends GOAWAY, but cancels calls that the
+// client sent before it received the GOAWAY. No public function sends only a
+// GOAWAY, so this header calls grpc_core::Server::SendGoaways(), which the
+// library exports but no header of gRPC 1.51 declares.
 // Versions: 1.51 to 1.83. Upstream: https://github.com/grpc/grpc/issues/24237
 // Test: Drain.LosesNoCallOfABalancedClient (drain_test.cc).
 // Delete when a public function sends GOAWAY, or Shutdown() serves those calls.
@@ -19,7 +19,7 @@ namespace topk {
 /// later calls to other servers. Returns false if gRPC exports no function for
 /// this purpose.
 inline bool SendGoaways(grpc::Server& server) {
-  // A grpc_server is a pointer to grpc_core::Server.
+  // A grpc_server* points to a grpc_core::Server, so it can serve as `this`.
   using Function = void (*)(grpc_server*);
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));

@@ -14,7 +14,7 @@
 namespace topk {
 
 /// Makes the threads that poll for calls also read connections, unless
-/// GRPC_EXPERIMENTS is set. Call before starting any thread and using gRPC.
+/// GRPC_EXPERIMENTS is set. Call before starting any thread or using gRPC.
 inline void ReadInPollers() {
 #if TOPK_GRPC_AT_LEAST(83)
   setenv("GRPC_EXPERIMENTS", "-event_engine_listener", /*replace=*/0);

@@ -78,7 +78,7 @@ StepStatus InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
 }
 
 // Serializes the response field by field, because building a ModelInferResponse
-// took as long as computing a small request.
+// takes as long as computing a small request.
 grpc::ByteBuffer InferCodec::Write(std::shared_ptr<v1::TopKResponse> response) {
   std::string own;
   own.reserve(256);

@@ -21,7 +21,7 @@ using google::protobuf::Message;
 using inference::InferParameter;
 
 // Parameters that the protocol reserves, e.g. for sequences and priorities.
-// Ignored because some clients always send them.
+// They are ignored because some clients always send them.
 constexpr std::array<std::string_view, 7> kIgnored = {
     "sequence_id",
     "sequence_start",

@@ -15,7 +15,7 @@ namespace {
 // When the cache is full, all verdicts are dropped at once.
 constexpr size_t kMaxVerdicts = 4096;
 constexpr size_t kMaxIntermediates = 64;
-// How long a rejection is cached, and the minimum time for other verdicts.
+// How long a rejection is cached. Other verdicts are cached at least this long.
 constexpr std::time_t kMinVerdictSeconds = 1;
 constexpr unsigned long kCrlFlags =  // NOLINT: OpenSSL's type
     X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
@@ -123,8 +123,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   }
   Verdict verdict{{}, lists_until_};
   // The first pass ignores the revocation lists, so that the intermediates are
-  // stored even while a list is missing. Resumed sessions need them, because
-  // they send no chain.
+  // stored even while a list is missing. Resumed sessions need the stored
+  // intermediates, because they do not send a chain.
   for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
     if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
@@ -148,7 +148,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // If an authority outside the chain has an expired list, `until` is past.
+  // If the list of an authority outside the chain has expired, `until` is in
+  // the past. Cache the verdict for the minimum time then.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

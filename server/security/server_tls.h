@@ -35,7 +35,7 @@ class ServerTls {
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
 
   /// Returns the checker of client certificates, or null if clients need no
-  /// certificate. It is updated together with the credentials.
+  /// certificate. The checker is updated together with the credentials.
   const ClientCertificates* clients() const {
     return clients_.has_value() ? &*clients_ : nullptr;
   }

@@ -28,7 +28,7 @@ class TokenSet {
   std::map<TokenHash, std::string> names_;
 };
 
-/// Returns a tokens file's line for `token`, without newline. Ignores white
+/// Returns the tokens file line for `token`, without newline. Ignores white
 /// space around the token. Returns INVALID_ARGUMENT for invalid arguments.
 Result<std::string> HashTokenLine(std::string_view name,
                                   std::string_view token);

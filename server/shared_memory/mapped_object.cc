@@ -17,7 +17,7 @@
 namespace topk {
 namespace {
 
-// Sparse objects take no memory, but the address space has only 128 TiB.
+// Sparse objects use no memory, but they use up the address space of 128 TiB.
 constexpr int64_t kMaxMappedBytes = int64_t{64} << 40;  // of all objects
 constexpr int64_t kMaxObjectBytes = int64_t{1} << 40;
 std::atomic<int64_t> mapped_bytes = 0;  // of all mapped objects

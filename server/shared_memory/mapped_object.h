@@ -18,9 +18,9 @@ namespace topk {
 /// How an object's bytes are accessed.
 enum class Access { kRead, kWrite };
 
-/// An open object and its mapping, which has the size of the object when
-/// opened. Other processes may change the bytes or truncate the object at any
-/// time.
+/// An open object and its mapping. The mapping has the size that the object had
+/// when it was opened. Other processes may change the bytes or truncate the
+/// object at any time.
 class MappedObject {
  public:
   /// Opens the object that currently has this name. `field` is the request

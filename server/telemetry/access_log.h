@@ -21,7 +21,6 @@ class CallSpan;
 /// Data shared by all requests of one call.
 struct CallInfo {
   const grpc::ServerContext* context = nullptr;
-  /// The method's name.
   std::string_view method;
   /// When the call's headers arrived.
   RequestStats::Clock::time_point arrived{};
@@ -37,12 +36,12 @@ struct CallInfo {
 /// info, the rest at debug. Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
-  /// Without this limit, clients could fill a disk with invalid requests.
+  /// Without this limit, invalid requests could fill the disk with log lines.
   static constexpr int kLinesPerSecond = 100;
 
   /// `sample` is the fraction of OK requests to log at info, 0 to 1. If
-  /// `slow_nanoseconds` > 0, requests that take longer are slow. `log` must
-  /// outlive this object.
+  /// `slow_nanoseconds` > 0, requests that take longer count as slow. `log`
+  /// must outlive this object.
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 

@@ -20,8 +20,8 @@ class CallSpan {
   /// Maximum number of requests of a call that have their own spans.
   static constexpr int64_t kMaxRequests = 128;
 
-  /// `path` is the path of the method. `many` is true if the call may have many
-  /// requests. `exporter` must outlive this object.
+  /// `many` is true if the call may have many requests. `exporter` must outlive
+  /// this object.
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 

@@ -33,7 +33,6 @@ class LineLimiter {
     return suppressed_ - std::exchange(reported_, suppressed_);
   }
 
-  /// Returns the total number of suppressed lines.
   int64_t suppressed() const { return suppressed_; }
 
  private:

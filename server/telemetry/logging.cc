@@ -23,12 +23,12 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Begins each message that is a JSON object with the line's fields. Clients
-// cannot forge such a message, because no other message begins with their text.
+// Marks a message as a JSON object with the fields of a line. Clients cannot
+// forge the mark, because other messages never begin with text from clients.
 constexpr char kFieldsMark = '\x1e';
 
-// Writes a line of text or a JSON object. Messages cannot forge lines, because
-// both forms escape control characters.
+// Formats a message as a line of text or as a JSON object. Both formats escape
+// control characters, so a message cannot forge another line.
 class LineFormatter final : public spdlog::formatter {
  public:
   explicit LineFormatter(bool as_json) : as_json_(as_json) {}
@@ -64,7 +64,7 @@ class LineFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter pattern_{"%Y-%m-%dT%H:%M:%S.%e%z %l %v"};
 };
 
-// A sink that sets `flushed` when the writing thread flushes it.
+// A sink that sets `flushed` when the writing thread flushes the sink.
 class FlushSignal final
     : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:

@@ -16,7 +16,7 @@ using Bounds = prometheus::Histogram::BucketBoundaries;
 // Returns `count` bounds: first, first * factor, first * factor^2, ...
 Bounds Powers(double first, double factor, int count) {
   Bounds bounds;
-  // Repeated multiplication would expose 1e-3 as 0.0009999.
+  // Do not multiply repeatedly, which would expose 1e-3 as 0.0009999.
   for (int i = 0; i < count; ++i) bounds.push_back(first * std::pow(factor, i));
   return bounds;
 }
@@ -117,7 +117,7 @@ Metrics::Metrics()
 Metrics::OperatorMetrics Metrics::MakeOperatorMetrics(
     const std::string& dialect, const std::string& version) {
   prometheus::Labels labels = {{"dialect", dialect}, {"version", version}};
-  // From 10 us for one cache line to 42 s for a long tensor.
+  // Buckets from 10 us (one cache line) to 42 s (a long tensor).
   OperatorMetrics made{&registry_->MakeHistogram(
                            "topk_compute_seconds",
                            "Compute time of successful requests in seconds",
@@ -153,7 +153,7 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
       operators_.find({request.spec().dialect(), request.spec().version()});
   const OperatorMetrics& row =
       known == operators_.end() ? unknown_operator_ : known->second;
-  // Any other code is a bug.
+  // Count any other code as kInternal, because such a code is a bug.
   const auto count = row.requests.find(status.code);
   (count == row.requests.end() ? row.requests.at(Code::kInternal)
                                : count->second)

@@ -27,7 +27,8 @@ namespace topk {
 /// The service's own metrics. The number of series is bounded. Thread-safe.
 class Metrics {
  public:
-  /// Maximum number of kernels with their own series. Others share "other".
+  /// Maximum number of kernels with their own series. All other kernels share
+  /// the series "other".
   static constexpr size_t kMaxKernels = 64;
 
   Metrics();
@@ -37,7 +38,7 @@ class Metrics {
               const RequestStats& stats, const Status& status);
 
   /// Records the CPU time that a poller spent on one event. Warns, at most once
-  /// per second, if other calls have waited noticeably for the poller.
+  /// per second, if the event took so long that other calls had to wait.
   void RecordPollerBusy(std::chrono::nanoseconds busy, spdlog::logger& log);
 
   /// Sets the gauge that shows whether the server accepts calls.

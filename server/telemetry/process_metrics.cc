@@ -20,7 +20,7 @@ double StatField(int field) {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // Field 2 is the program's name in parentheses, and may contain anything.
+  // Skip field 2, the name of the program in parentheses. It can contain ")".
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));

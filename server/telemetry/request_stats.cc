@@ -44,7 +44,7 @@ std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     properties.emplace_back(name, std::string(text.substr(0, kMaxText)));
   };
   add_text("request_id", request.request_id());
-  // A request that was rejected before it was read has no spec and no tensor.
+  // A request that was rejected before parsing has no spec and no tensor.
   if (request.has_spec()) {
     const Dialect* const dialect = FindDialect(request.spec());
     const auto number = static_cast<int>(request.spec().dialect());

@@ -24,8 +24,9 @@ std::optional<uint64_t> ParseHex(std::string_view text) {
   return value;
 }
 
-// Returns whether a tracestate may be kept. gRPC accepts any bytes, but a
-// collector would reject all spans of a message with text that is not UTF-8.
+// Returns whether a tracestate is printable and not too long. gRPC accepts any
+// bytes, but a collector rejects a whole message of spans for text that is not
+// UTF-8.
 bool IsTraceState(std::string_view text) {
   return text.size() <= kMaxTraceState && std::ranges::all_of(text, [](char c) {
            return (c >= ' ' && c <= '~') || c == '\t';
@@ -59,7 +60,7 @@ std::optional<TraceContext> ParseTraceParent(std::string_view text) {
   if (*version == 0xff || (*high | *low) == 0 || *parent == 0) {
     return std::nullopt;
   }
-  // Version 00 has no further fields. Higher versions may.
+  // Version 00 has no further fields, but higher versions may have more.
   if (text.size() > kLength && (*version == 0 || text[kLength] != '-')) {
     return std::nullopt;
   }

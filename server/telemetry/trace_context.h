@@ -13,7 +13,7 @@ namespace topk {
 
 /// A call's place in its trace.
 struct TraceContext {
-  /// The trace's id. At most one of its halves is 0.
+  /// The two halves of the trace's id. At most one of the halves is 0.
   uint64_t trace_high = 0;
   uint64_t trace_low = 0;
   /// The server's own span.

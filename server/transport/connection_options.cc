@@ -12,7 +12,7 @@
 namespace topk {
 namespace {
 
-// Rounds up, because zero may have a special meaning.
+// Rounds up, because zero milliseconds may have a special meaning in gRPC.
 int Milliseconds(double seconds) {
   return static_cast<int>(std::ceil(seconds * 1000));
 }
@@ -32,7 +32,8 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
   const int timeout = Milliseconds(options.keepalive_timeout);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout);
-  // In later gRPC versions, this is the keepalive timeout (default: 1 minute).
+  // The name of the keepalive timeout in later gRPC versions (default: 1
+  // minute).
   set("grpc.http2.ping_timeout_ms", timeout);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -71,8 +72,8 @@ void ApplySideConnectionOptions(grpc::ServerBuilder& builder) {
   ApplyConnectionOptions(SideConnectionOptions(), builder);
   grpc::ResourceQuota quota;
   quota.Resize(size_t{32} << 20);
-  // Limit the threads, because each call of gRPC's built-in services occupies
-  // one until the client has the response.
+  // Limit the threads, because each call of gRPC's built-in services occupies a
+  // thread until the client has received the response.
   quota.SetMaxThreads(8);
   builder.SetResourceQuota(quota);
 }

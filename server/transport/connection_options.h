@@ -11,7 +11,7 @@ namespace topk {
 /// name. Durations are in seconds.
 struct ConnectionOptions {
   double keepalive_time = 60;
-  /// Also applies to clients that stop reading, as they answer no pings.
+  /// Also disconnects clients that stop reading, because they answer no pings.
   double keepalive_timeout = 20;
   /// A client that pings more often is disconnected at the third violation.
   /// gRPC's default of 5 minutes would disconnect clients that ping every 10 s.
