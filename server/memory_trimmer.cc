@@ -15,11 +15,11 @@
 namespace topk {
 namespace {
 
-// Trim only after this much traffic or growth, in bytes. A trim after less
-// would only empty the allocators' caches.
+// Trim only after this much traffic or growth, in bytes. An earlier trim would
+// only empty the allocators' caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Minimum seconds between two trims that growth triggers, without and with
-// traffic. Under traffic, trims are rarer, because they block allocations.
+// Minimum time in seconds between two trims caused by growth, without and with
+// traffic. Trims are rarer under traffic, because they block allocations.
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 

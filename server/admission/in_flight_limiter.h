@@ -102,8 +102,8 @@ class InFlightLimiter::Reservation {
 };
 
 /// Counts bytes that an admitted call uses for one purpose, such as a queued
-/// message. The destructor releases them. Not thread-safe, but several charges
-/// of one reservation may be used concurrently.
+/// message. The destructor releases the bytes. Not thread-safe, but several
+/// charges of one reservation may be used concurrently.
 class InFlightLimiter::Charge {
  public:
   /// `reservation` must outlive this object.

@@ -66,7 +66,7 @@ class RateLimiter {
     Time filled;
   };
 
-  // Refills the caller's buckets for the time until now, and returns them.
+  // Refills the caller's buckets up to the current time, and returns them.
   Buckets& Fill(std::string_view caller) TOPK_REQUIRES(mutex_);
 
   const BucketConfig requests_;

@@ -94,9 +94,9 @@ bool EventLoop::AwaitCall() {
 }
 
 void EventLoop::EndTurn() {
-  // If the calls that have arrived used up all Call objects that were waiting
-  // at the last marker, more calls may be queued inside gRPC, where no limit
-  // applies. Handle these calls before reading more data from connections.
+  // Calls that arrive while no Call object waits are queued inside gRPC, where
+  // no limit applies. If this may have happened during this turn, handle these
+  // calls before reading more data from connections.
   const int64_t awaited = awaited_at_mark_;  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return EnqueueMarker();
   PollConnections();
@@ -130,8 +130,8 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // A turn lasts for at least this many events and this long. Then, the poller
-  // enqueues the marker and takes the oldest event.
+  // New events may overtake old events in the queue. After at least this many
+  // events and this much time, take the oldest event and begin a new turn.
   constexpr int kTurnEvents = 256;
   constexpr std::chrono::milliseconds kTurn{4};
   // While at least this many refused calls are not destroyed yet, pollers

@@ -106,8 +106,8 @@ class EventLoop final : private CompletionTag {
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
-  /// CountRefused() must be called for each call that ends with a status and
-  /// without a message, and CountDestroyed() when that call is destroyed.
+  /// Call CountRefused() for each call that ends with a status and without a
+  /// message. Call CountDestroyed() when the same call is destroyed.
   void CountRefused() { ++refused_; }
   void CountDestroyed() { --refused_; }
 

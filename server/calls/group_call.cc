@@ -22,7 +22,7 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // messages use memory: a connection may have 256 streams with 64 messages each.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 // Single-slice messages are not compacted while at most this many bytes are in
-// flight. At most 1024 of them wait, each in its own gRPC receive block.
+// flight. At most 1024 such messages wait, each in one gRPC receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -100,9 +100,8 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next messages of the group. If the first of these is small,
-  // this poller computes the small messages. Otherwise, a worker computes all
-  // of them.
+  // Answers the next messages of the group. Computes small messages on this
+  // poller. If the next message is not small, a worker computes the whole rest.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();

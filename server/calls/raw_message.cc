@@ -165,7 +165,7 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller charges at the end, because a worker may have to start over.
+      // A poller charges only at the end: a worker may have to start over.
       if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
@@ -186,7 +186,7 @@ class Scanner {
         input_.CurrentPosition() - begin > kMaxVarint32) {
       return false;
     }
-    // `left` is -1 at the top level of a message of INT_MAX bytes: no limit.
+    // `left` is -1 (no limit) at the top level of a message of INT_MAX bytes.
     const int left = input_.BytesUntilLimit();
     if (left >= 0 && size > left) return false;
     if (field != nullptr) {

@@ -147,8 +147,8 @@ class StreamCall final : public ServiceCall {
                                       : std::nullopt);
   }
 
-  // Runs the next step: starts the tensor after the header, reads `item_`, or
-  // computes the response after the last message.
+  // Runs the next step: allocates the tensor after the header, reads `item_`,
+  // or computes the response after the last message.
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.MustStart()) {

@@ -33,8 +33,8 @@ class StreamRequest {
         cancellation_(cancellation),
         charge_(admitted.reservation) {}
 
-  /// Admits the request, whose header has `bytes` bytes and needs `other_bytes`
-  /// of other memory. Returns the errors of AdmissionController.
+  /// Admits the request, whose header takes `bytes` bytes and `other_bytes`
+  /// bytes of other memory. Returns the errors of AdmissionController.
   Status Admit(int64_t bytes, int64_t other_bytes) {
     return service_.admission.AdmitRequest(admitted_, bytes, other_bytes,
                                            charge_);
@@ -83,9 +83,9 @@ class StreamRequest {
                     cost_.input_bytes.value());
   }
 
-  /// Returns the bytes to reserve for messages once `received` bytes of the
-  /// stream have arrived: enough for the messages read ahead and those being
-  /// computed.
+  /// Returns the number of bytes to reserve for messages once `received` bytes
+  /// of the stream have arrived: enough for all messages that are read ahead or
+  /// being computed.
   Size AheadBytes(int64_t received) const {
     constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
     return std::min(

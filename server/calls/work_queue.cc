@@ -83,7 +83,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
 }
 
 // Removes idle clients whose next turn is not after turn_. Other idle clients
-// must not be forgotten, so that no client gains an earlier turn by pausing.
+// are remembered, so that no client gains an earlier turn by pausing.
 void WorkQueue::ForgetIdleClients() {
   while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
@@ -131,7 +131,7 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // Replace the estimated cost by the time used. Finished work may have used
+  // Replace the estimated cost with the time used. Finished work may have used
   // all threads for this time. Cancelled work is charged its full estimate.
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;

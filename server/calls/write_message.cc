@@ -58,7 +58,7 @@ std::shared_ptr<const void> FreedLater(
       [](Lender* done) { DeferFree(std::unique_ptr<Lender>(done)); });
 }
 
-// Splits `data` into pieces. Appends each to `messages` as the field `number`.
+// Splits `data` into pieces and appends them to `messages` as field `number`.
 void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
                   std::vector<grpc::ByteBuffer>& messages) {
   if (data == nullptr) return;

@@ -229,7 +229,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
-  // gRPC stores milliseconds in a 32-bit integer: at most 24 days.
+  // gRPC stores milliseconds in a 32-bit integer, which can hold 24 days.
   constexpr double kMax = 2000000;
   table.Heading("Connections");
   table.Row("handshake-timeout", options.handshake_timeout,

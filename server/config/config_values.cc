@@ -158,7 +158,7 @@ CLI::Validator Fraction() {
   return Number(0, 1, "FRACTION", "a fraction from 0 to 1");
 }
 
-// Rejects rates below 1e-6, which must be mistakes and would overflow delays.
+// Rejects rates below 1e-6, which must be mistakes and make delays overflow.
 CLI::Validator Rate() {
   return Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
 }
@@ -192,7 +192,7 @@ CLI::Validator Seconds(double least, double most) {
 
 CLI::Validator Bytes(int64_t least, int64_t most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    // A long double represents every int64_t exactly.
+    // Use a long double, because it represents every int64_t exactly.
     long double bytes = 0;
     const char* end = text.data() + text.size();
     const auto [rest, error] =

@@ -105,7 +105,7 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
 }
 
 std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // A sweep of this many connections takes 50 us: one system call for each.
+  // Checking this many connections takes 50 us, with one system call for each.
   constexpr size_t kCheapSweep = 64;
   if (max_ == 0 && max_per_client_ == 0) return "";
   Forget(fd);  // a closed connection, if its descriptor was reused

@@ -10,7 +10,7 @@ namespace topk {
 namespace {
 
 constexpr char kPlatform[] = "topk";
-// A model accepts several types, but its metadata can name only one.
+// Model metadata can name only one type, although models accept several.
 constexpr v1::DataType kListedType = v1::DATA_TYPE_F32;
 constexpr int64_t kAnyDimensions = -1;
 

@@ -149,7 +149,7 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     if (files_.revoked.empty()) break;
   }
   // If the list of an authority outside the chain has expired, `until` is in
-  // the past. Cache the verdict for the minimum time then.
+  // the past. In this case, cache the verdict for the minimum time.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

@@ -21,7 +21,7 @@ namespace topk {
 /// most kMax ranges are guarded at a time.
 class BusGuard {
  public:
-  /// More than a client can use by default: 2048 calls with three objects each.
+  /// More ranges than a client needs by default: 2048 calls with three objects.
   static constexpr size_t kMax = 8192;
 
   /// Guards a page-aligned mapping. `writable` is true if mapped for writing.
