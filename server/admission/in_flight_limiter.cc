@@ -23,7 +23,7 @@ milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
   constexpr double kMax = 10;
   const MutexLock lock(mutex_);
   const double seconds = duration<double>(now - since_).count();
-  // Concurrent calls may pass their totals out of order, so use the largest.
+  // Concurrent calls may report their totals out of order. Use the largest.
   done = std::max(done, done_);
   if (seconds > kMax) {  // stale: the rate is unknown again
     since_ = now;

@@ -11,8 +11,9 @@
 namespace topk {
 namespace {
 
-// Returns the minimum of `limit` and the limits in the files called `file` of
-// `controller`'s cgroups. A file without a limit contains a word such as "max".
+// Returns the minimum of `limit` and the limits in the cgroup files of
+// `controller` named `file`. A file without a limit contains a word such as
+// "max".
 int64_t MinLimit(int64_t limit, const std::string& controller,
                  const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {

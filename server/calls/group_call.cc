@@ -79,7 +79,7 @@ class GroupCall final : public ServiceCall {
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
-    // The stream has ended if the queue has not taken `item`.
+    // If the queue has not taken `item`, the stream has ended.
     if (item.request != nullptr) RecordUnanswered(item, Cancelled());
     return next;
   }
@@ -168,7 +168,7 @@ class GroupCall final : public ServiceCall {
   }
 
   // A disconnect looks like the end of the messages. Therefore, ~Call() records
-  // the status, because the real cause is known then.
+  // the status once the real cause is known.
   void FinishStream(const Status& status) {
     const auto waiting = queue_.Stop();
     for (const Item& item : Rest()) RecordUnanswered(item, status);

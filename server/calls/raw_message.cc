@@ -320,9 +320,9 @@ class Scanner {
     return false;
   }
 
-  // If more than `most` bytes are not charged yet, charges them. Counts kept_
-  // with `size` more bytes four times: the capacity may be twice the size, and
-  // the outgrown buffers may use as much again.
+  // Charges all uncharged memory if it exceeds `most` bytes. Counts four times
+  // the size of kept_ plus `size`: the capacity may be twice the size, and the
+  // outgrown buffers may use as much again.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;

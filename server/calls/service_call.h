@@ -28,7 +28,7 @@ class ServiceCall : public CallHandler, private Listener {
  protected:
   /// Called with the message of a unary call.
   virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
-  /// Calls OnRequest(). Instead ends the call if there is no message, or if the
+  /// Calls OnRequest(). Ends the call instead if there is no message, or if the
   /// message is late and the caller's token or certificate has been revoked.
   void OnRead(bool ok, grpc::ByteBuffer& message) override;
   /// Ends a stream that would be rejected if it arrived now, for the reason in

@@ -63,7 +63,7 @@ class ClientCertificates {
   Store store_ TOPK_GUARDED_BY(mutex_);
   std::time_t lists_until_ TOPK_GUARDED_BY(mutex_) = 0;
   mutable std::map<TokenHash, Verdict> verdicts_ TOPK_GUARDED_BY(mutex_);
-  // Recent intermediate certificates, because resumed sessions do not send any.
+  // Recent intermediate certificates. Resumed sessions need them to be stored.
   mutable std::vector<Certificate> intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 
