@@ -13,8 +13,8 @@ namespace {
 // A connection that accepts no bytes for this long is closed. Otherwise a
 // stalled server would hold the caller's buffers and the call indefinitely.
 constexpr int kStuckMilliseconds = 10'000;
-// gRPC sets TCP_USER_TIMEOUT only if keepalive pings are enabled. The pings
-// themselves are not needed, and servers reject intervals below 5 minutes.
+// Keepalive pings are enabled only because gRPC otherwise does not set
+// TCP_USER_TIMEOUT. Servers reject ping intervals below 5 minutes.
 constexpr int kPingMilliseconds = 600'000;
 // The maximum backoff between connection attempts. gRPC's default is two
 // minutes.

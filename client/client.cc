@@ -35,9 +35,9 @@ namespace {
 
 using std::chrono::system_clock;
 
-// Larger tensors are streamed. With one caller, the latency in one message and
-// as a stream was 176 and 190 us for 64 KiB, 608 and 418 us for 1 MiB, and 27
-// and 16 ms for 64 MiB.
+// Larger tensors are streamed. Measured latencies with one caller, in a single
+// message vs. as a stream: 176 vs. 190 us for 64 KiB, 608 vs. 418 us for 1 MiB,
+// and 27 vs. 16 ms for 64 MiB.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
 // 1 MiB messages had the highest throughput in measurements.
 constexpr size_t kChunkBytes = size_t{1} << 20;
@@ -87,8 +87,8 @@ struct Call {
   const CallOptions& options;
 };
 
-// Call before each attempt, because gRPC may send a request even after its
-// deadline.
+// Returns an error if the call was cancelled or its deadline has passed. Call
+// this before each attempt, because gRPC may send a request after the deadline.
 Status CheckTime(const Call& call) {
   if (call.options.stop.stop_requested()) return Cancelled();
   if (system_clock::now() < call.deadline) return {};
@@ -291,7 +291,7 @@ struct Client::Impl {
   }
 
   ClientOptions options;
-  const Status setup;  // if not OK, nothing is sent
+  const Status setup;  // if not OK, every call fails without being sent
   const std::shared_ptr<grpc::ChannelCredentials> credentials;
   TokenFile token;
   // Requests to Unix sockets are copied. gRPC never closes a Unix socket to a
@@ -301,7 +301,7 @@ struct Client::Impl {
   const std::shared_ptr<ReceiveLimit> receive_limit;
   const std::shared_ptr<grpc::ChannelInterface> channel;
   grpc::GenericStub calls;
-  std::atomic<int64_t> limit = 0;  // of a message, in bytes; 0 = unknown
+  std::atomic<int64_t> limit = 0;  // the message limit in bytes; 0 = unknown
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
   // Asynchronous calls.
   std::stop_source closing;
@@ -405,7 +405,7 @@ Status Client::Impl::ComputeMany(
   std::vector<Status> unsent(count);
   int64_t max_bytes = 0;
   int64_t max_request = LimitFor(0, call);
-  bool asked = false;  // ask only once: a call may take seconds
+  bool asked = false;  // query the limit once: a query may take seconds
   for (size_t i = 0; i < count; ++i) {
     const size_t bytes = item(i).bytes();
     if (bytes > kLargeBytes && !std::exchange(asked, true)) {
@@ -617,8 +617,8 @@ class Client::Impl::AsyncCall
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::Alarm> pause_;
   bool stopped_ = false;
-  // Declared last and thus destroyed first: their destructors wait until no
-  // other thread runs Cancel(), which uses the members above.
+  // Declared last, so that they are destroyed first: the destructors wait until
+  // no other thread runs Cancel(), which uses the members above.
   const std::stop_callback<std::function<void()>> on_stop_, on_close_;
 };
 

@@ -68,7 +68,7 @@ std::optional<Index> FindOutside(const std::byte* data, int64_t position,
       continue;
     }
     const auto index = Load<Index>(data, position);
-    // A negative difference wraps to a large unsigned number.
+    // An index below `begin` wraps to a large number, and is rejected too.
     if (static_cast<uint64_t>(index) - begin >= length) return index;
   }
   return {};

@@ -8,8 +8,8 @@
 namespace topk {
 namespace {
 
-// The longest pause before a retry. gRPC reconnects to a lost server after 1 s,
-// which is less than the first three pauses together.
+// The longest pause before a retry. gRPC reconnects to a lost server after 1 s.
+// The first three pauses add up to more, so the fourth attempt can succeed.
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
 // Retries are safe because TopK is idempotent. If a server dies after a proxy

@@ -34,7 +34,7 @@ Status CannotCreate(const std::string& name, size_t bytes, int error) {
 Result<SharedMemory> SharedMemory::Create(const std::string& name,
                                           size_t bytes) {
   const std::string used = name.empty() ? UniqueName() : name;
-  if (used.find('\0') != std::string::npos) {  // ends the name for shm_open()
+  if (used.find('\0') != std::string::npos) {  // a null byte truncates names
     return CannotCreate(used, bytes, EINVAL);
   }
   const int fd = shm_open(used.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);

@@ -3,14 +3,14 @@
 # materials; the server as PID 1, without root rights and capabilities, on a
 # read-only root; its health check, its metrics, a request from outside, SIGTERM
 # and the drain. Uses Docker if its engine runs. Otherwise uses buildah, which
-# needs no engine, on a base image made by debootstrap. This needs root, buildah,
-# podman and debootstrap. Takes 5 to 15 minutes. Because of these requirements,
-# not part of tests/run.sh.
+# needs no engine, on a base image made by debootstrap. Without Docker, the test
+# needs root, buildah, podman and debootstrap. The test takes 5 to 15 minutes.
+# Because of these requirements, the test is not part of tests/run.sh.
 #
 # usage: deploy/container_test.sh [OPTION...]
-# Needs the topk of deploy/quickstart.sh. Options are passed to the engine's
-# build, e.g. --build-arg TOPK_WITH_CUDA=ON, or --build-arg GRPC=current
-# --build-arg GRPC_DATE= for the current gRPC of this machine's mirror.
+# Needs the command topk that deploy/quickstart.sh builds. Options are passed to
+# the build, e.g. --build-arg TOPK_WITH_CUDA=ON. For the current gRPC from
+# this machine's mirror, pass --build-arg GRPC=current --build-arg GRPC_DATE=
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=deploy/packages.sh
@@ -72,7 +72,7 @@ ask() {
     >"$work/remote.json"
   $topk run deploy/data/digits_similarity.npy --k 5 --json --local \
     >"$work/local.json"
-  # Ignore how the answers were computed.
+  # Remove the execution information, which may differ.
   for side in remote local; do
     sed 's/"execution":{[^}]*},//' "$work/$side.json" >"$work/$side.answer"
   done
@@ -120,10 +120,9 @@ END
   "${podman[@]}" tag debian:$suite-slim debian:$suite
 }
 
-# Prints an image's size.
 size() { "${buildah[@]}" images --format '{{.Size}}' "$1" | head -n 1; }
 
-# Print a field of the image's configuration; lists with one item per line.
+# Print a field of the image's configuration, or a list with one item per line.
 config() { "${buildah[@]}" inspect --format "{{$1}}" $image; }
 config_list() {
   config "range .Docker.Config.$1}}{{println .}}{{end" | sed '/^$/d'
@@ -183,7 +182,7 @@ if [ $engine = docker ]; then
 else
   make_base
   step "building with buildah"
-  # buildah 1.28 mistakes the default of GRPC for an image instead of a stage.
+  # Set GRPC: buildah 1.28 mistakes its default for an image, not a stage.
   "${buildah[@]}" bud --format docker --isolation chroot -t $image \
     --build-arg REVISION="$revision" --build-arg GRPC=debian12 "$@" .
   label=org.opencontainers.image.revision
@@ -194,7 +193,7 @@ else
   user=$(config .Docker.Config.User)
   mapfile -t variables < <(config_list Env)
   mapfile -t command < <(config_list Entrypoint && config_list Cmd)
-  mapfile -t probe < <(config_list Healthcheck.Test | sed 1d)  # after "CMD"
+  mapfile -t probe < <(config_list Healthcheck.Test | sed 1d)  # drops "CMD"
   step "image: $(size $image) on a base of $(size debian:$suite-slim); user" \
     "$user; ${command[*]}; check: ${probe[*]}"
   # The container shares the host's network, so use free ports instead of the

@@ -1,8 +1,8 @@
-# shellcheck shell=bash disable=SC2034  # the lists are for those who source it
+# shellcheck shell=bash disable=SC2034  # used by scripts that source this file
 # The Debian packages that the project needs, and their installation. Used by
 # quickstart.sh, tests/run.sh, tests/quality/grpc_current.sh and the Dockerfile.
 
-# To build topkd, topk and their Debian packages.
+# Required to build topkd, topk and their Debian packages.
 TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
@@ -23,7 +23,7 @@ TOPK_IMAGE_PACKAGES_current=(
   libspdlog1.15 libssl3t64 libprometheus-cpp-pull1.0 libsystemd0
 )
 
-# To build and run the tests as well: GoogleTest, the Python clients'
+# Also required to build and run the tests: GoogleTest, the Python clients'
 # dependencies, openssl for certificates, git for the pages' tests, HAProxy for
 # deploy/haproxy, curl for the commands of deploy/envoy, tools that install and
 # check the Debian packages, clang-format and shellcheck, and Clang for the
@@ -77,19 +77,19 @@ install_packages() {
 
 # Prints the address of apt's Debian mirror. Fails if there is none.
 debian_mirror() {
-  # shellcheck disable=SC2016  # apt's own variable
+  # shellcheck disable=SC2016  # apt expands $(SITE)
   apt-get indextargets --format '$(SITE)' 'Created-By: Packages' |
     grep -m1 '/debian/*$'
 }
 
-# use_current_grpc FOLDER MIRROR: configures apt in the Debian 13 whose root is
-# FOLDER, so that it can install a current gRPC from Debian experimental. MIRROR
-# may also be the date of a snapshot of Debian's archive.
+# use_current_grpc FOLDER MIRROR: configures apt in a Debian 13 with the root
+# folder FOLDER, so that apt can install a current gRPC from Debian experimental.
+# MIRROR may also be the date of a snapshot of Debian's archive.
 use_current_grpc() {
   local folder=$1 mirror=$2 options='' suite
   if [[ $mirror == [0-9]* ]]; then
     mirror=http://snapshot.debian.org/archive/debian/$mirror
-    # The signed lists of a snapshot are out of date by design.
+    # Accept the package lists of a snapshot, which have expired by design.
     options='[check-valid-until=no] '
   fi
   cp "$(dirname "${BASH_SOURCE[0]}")/grpc_current.pins" \
@@ -99,14 +99,14 @@ use_current_grpc() {
   done >"$folder/etc/apt/sources.list.d/grpc_current.list"
 }
 
-# Unpacks a package into a folder unless this has been done before. For packages
-# that would start a service if they were installed.
+# Unpacks a package into a folder unless this has been done before. Use this for
+# packages that would start a service if they were installed.
 unpack_package() {
   local package=$1 folder=$2 deb
   if [ -e "$folder/.$package" ]; then return 0; fi
   echo "== unpacking $package into $folder" >&2
   mkdir -p "$folder"
-  # As root, apt would switch to a user who may not write to the folder.
+  # If run by root, apt would switch to a user who cannot write to the folder.
   local get=(apt-get download -qq -o APT::Sandbox::User=root "$package")
   # Update the package lists if the package is not found.
   if ! (cd "$folder" && "${get[@]}" 2>/dev/null); then

@@ -8,9 +8,9 @@
 #        FILE is the output of `packages`.
 set -euo pipefail
 
-# Prints an entry for each named package, by default for all. SPDX identifiers
-# allow only letters, digits, dots and dashes, so other characters are replaced.
-# Package URLs escape them.
+# Prints an entry for each named package, or for all packages if none is named.
+# SPDX identifiers allow only letters, digits, dots and dashes: other characters
+# are replaced in the identifiers, and escaped in the package URLs.
 packages() {
   local relationship=$1 url release
   shift

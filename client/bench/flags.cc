@@ -63,7 +63,7 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       ->check(CLI::IsMember(types))
       ->capture_default_str();
   AddOperatorFlags(command, flags.kind.operation);
-  command.get_option("--k")->required(false);  // a mix may have it
+  command.get_option("--k")->required(false);  // a mix may set k
   command
       .add_option(
           "--mix", flags.mix,

@@ -8,7 +8,7 @@ namespace topk::cli {
 namespace {
 
 // Returns the width of the histogram step that contains `value`. The width is 1
-// below 128. Above, each range from a power of two to the next has 64 steps.
+// below 128. From 128 on, each range [2^n, 2^(n+1)) has 64 equal steps.
 int64_t WidthAt(int64_t value) {
   constexpr int kBits = 7;
   const auto bits =

@@ -21,8 +21,8 @@ class Histogram {
     int64_t count;
   };
 
-  /// Records a value. Values below 0 count as 0. Values of 2^48 (78 hours in
-  /// nanoseconds) or more count as just below 2^48, except in max() and mean().
+  /// Records a value. Negative values count as 0. Values of 2^48 (78 hours in
+  /// nanoseconds) or more count as 2^48 - 1, except in max() and mean().
   void Record(int64_t value);
 
   void Merge(const Histogram& other);

@@ -24,8 +24,8 @@ class MachineClock final : public LoadClock {
   }
 };
 
-// While a caller waits for its next call, it checks this often whether the load
-// has ended.
+// How often a caller that waits for its next call checks whether the load has
+// ended.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
 struct Shared {

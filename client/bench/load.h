@@ -17,7 +17,7 @@
 
 namespace topk::cli {
 
-/// One response per request of a call.
+/// The responses or errors of a call, one for each request.
 using Answers = std::vector<Result<v1::TopKResponse>>;
 
 /// Sends one call with requests of one kind and waits for its responses. Each
@@ -74,9 +74,9 @@ struct LoadStats {
 struct LoadResult {
   /// One per kind.
   std::vector<LoadStats> stats;
-  /// The time from the end of the warm-up to the last response. An open loop
-  /// with a time limit is timed at least until it reaches the limit or is
-  /// stopped.
+  /// The time from the end of the warm-up to the last response. In an open loop
+  /// with a time limit, the measured time does not end before the limit is
+  /// reached or the load is stopped.
   double seconds = 0;
   /// Open loop only. `missed` is the number of requests that were due but not
   /// sent when the load ended. `lag` is the delay of the last request sent, in

@@ -13,10 +13,10 @@
 namespace topk::cli {
 namespace {
 
-// A message must be smaller than 2 GiB. 1 MiB is for fields other than the
-// tensor.
+// A message must be smaller than 2 GiB, of which 1 MiB is reserved for the
+// fields other than the tensor.
 constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
-// One batch of each kind of request is kept in memory.
+// Limits memory use: one batch of each kind of request stays in memory.
 constexpr int64_t kMaxBatchBytes = int64_t{4} << 30;
 
 std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
@@ -40,7 +40,7 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
         case DType::kBF16:
           bits = single_bits >> 16;
           break;
-        default:  // any finite value >= 0; any bits if packed
+        default:  // a finite number >= 0, or any bits for packed types
           if (!type.packed()) bits %= type.infinity;
       }
     }

@@ -27,7 +27,7 @@ namespace topk::cli {
 
 namespace {
 
-constexpr size_t kIndent = 30;  // CLI11's default
+constexpr size_t kIndent = 30;  // CLI11's default column width
 
 // Formats --help like CLI11, but wraps lines to fit the terminal.
 class Fitting final : public CLI::Formatter {

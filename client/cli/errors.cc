@@ -27,7 +27,7 @@ std::string_view Unreachable(std::string_view message,
     return "the socket does not exist: start a server with topkd --listen "
            "unix:PATH";
   }
-  // The second text is that of gRPC 1.83 and later.
+  // gRPC 1.83 and later report DNS failures with the second text.
   if (has("DNS resolution failed") || has("address lookup failed")) {
     return "the host name cannot be resolved; --target or TOPK_TARGET is "
            "HOST:PORT";
@@ -51,8 +51,8 @@ std::string_view Unreachable(std::string_view message,
     return "the server's certificate has another name: --tls-server-name NAME";
   }
   if (!has("Socket closed") && !has("Connection reset")) return "";
-  // Servers with too many connections cause the same errors by closing new
-  // ones.
+  // A server with too many connections closes new connections, which causes
+  // these errors too.
   return tls ? "the server may require a client certificate (--tls-cert FILE "
                "--tls-key FILE), or have too many connections (topkd's "
                "--max-connections and --max-connections-per-client)"

@@ -24,7 +24,7 @@ struct MergeFlags {
   int64_t axis = -1;
   bool smallest = false;
   std::string order = "value";
-  /// One per folder, or empty.
+  /// The index offset of each folder's shard. May be empty.
   std::vector<int64_t> index_offsets;
   /// The element type of the values, if NumPy has no name for it.
   std::optional<DType> dtype;

@@ -16,8 +16,8 @@
 namespace topk::cli {
 namespace {
 
-// Converts a floating-point type of up to 32 bits to float, exactly. The
-// compiler need not support the type.
+// Converts a floating-point number of up to 32 bits to float, exactly. Supports
+// types that the compiler lacks.
 float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const int exponent_bits = type.bits - 1 - type.mantissa_bits;
   const uint64_t sign = uint64_t{1} << (type.bits - 1);
@@ -25,8 +25,8 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // In a type without infinity, type.infinity is the largest number. Its
-  // mantissa is not 0.
+  // In a type without infinity, type.infinity is the largest number, which has
+  // a nonzero mantissa and is converted like any other number.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
@@ -213,7 +213,7 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     out << "\n";
   }
   if (slices == 0) {
-    // An empty result is valid, but silence would look like a failure.
+    // An empty result is valid, but printing nothing would look like an error.
     out << "no slices: the input has no elements\n";
   }
   if (slices > shown) {

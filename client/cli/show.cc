@@ -38,7 +38,7 @@ Status WriteFiles(const std::string& out, const v1::TopKResponse& response) {
   return WriteFile(StrCat(out, "/", kIndicesFile), BytesOf(response.indices()));
 }
 
-// Rejects x.npy, because --out would create a folder of that name.
+// Rejects names such as x.npy, because --out would create a folder x.npy.
 std::string NoNpyFile(const std::string& path) {
   return path.ends_with(".npy") ? "two arrays need a folder or a .npz file"
                                 : "";

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the examples in build/examples and runs them against a server. Each
-# must print the lines of output.txt. Languages whose tools are absent are
-# skipped: status 77. Needs the package registries of the languages. The page of
-# `web` is only built.
+# example must print the lines of output.txt. The example `web` is only built.
+# Skips languages whose tools are missing, and then exits with status 77. Needs
+# the package registries of the languages.
 #
 # usage: client/examples/run.sh TARGET [LANGUAGE...]    LANGUAGE: a folder here
 set -euo pipefail

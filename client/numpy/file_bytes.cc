@@ -69,7 +69,7 @@ Result<FileBytes> ReadFileBytes(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return CannotRead();
   Result<FileBytes> bytes = ReadDescriptor(fd);
-  close(fd);  // the mapping stays valid
+  close(fd);  // does not invalidate a mapping of the file
   return bytes;
 }
 

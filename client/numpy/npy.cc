@@ -112,7 +112,7 @@ std::vector<std::byte> Reorder(const NpyHeader& header,
   std::vector<std::byte> out(data.size());
   const size_t rank = header.shape.size();
   std::vector<size_t> at(rank);       // the coordinate of the next element
-  std::vector<size_t> strides(rank);  // in the file, in elements
+  std::vector<size_t> strides(rank);  // the file's strides, in elements
   size_t step = 1;
   for (size_t i = 0; i < rank; ++i) {
     const size_t d = header.fortran_order ? i : rank - 1 - i;

@@ -26,8 +26,8 @@ std::string_view TakeCell(std::string_view& line) {
   return cell;
 }
 
-// The numbers read so far. `integers` is complete only if all numbers are
-// integers.
+// The numbers read so far. `reals` has all numbers, and `integers` only those
+// that are integers.
 struct Numbers {
   std::vector<double> reals;
   std::vector<int64_t> integers;
@@ -82,7 +82,7 @@ Result<NpyArray> ParseText(std::span<const std::byte> file) {
     const std::string_view shown = line.substr(0, 40);
     int64_t cells = 0, wrong = 0;
     for (; !line.empty(); ++cells) wrong += !numbers.Add(TakeCell(line));
-    if (number == 1 && wrong == cells) continue;  // a header
+    if (number == 1 && wrong == cells) continue;  // skip a header line
     if (wrong > 0 || (rows > 0 && cells != columns)) {
       return InvalidArgument(
           "TEXT", "file",

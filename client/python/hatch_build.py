@@ -1,8 +1,8 @@
 """Adds the generated stubs to the sdist and the wheel.
 
-The sdist contains its stubs, so that installing it needs neither protoc nor a
-compiler. Stubs are generated in a temporary folder, except for an editable
-install, whose package is the source folder.
+The sdist contains the stubs, so that installing the sdist needs neither protoc
+nor a compiler. For an editable install, the stubs are generated in the source
+folder, otherwise in a temporary folder.
 """
 
 import pathlib
@@ -12,11 +12,11 @@ import tempfile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The oldest generator that has wheels for each Python version. Its stubs work
-# with all later versions of protobuf, but not with earlier ones.
+# For each Python version, the oldest generator that has wheels for the version.
+# Stubs work with later versions of protobuf, but not with earlier versions.
 GENERATORS = (
     ((3, 13), ("grpcio-tools >=1.62.3,<1.63",
-               "setuptools <81")),  # imported by this grpcio-tools
+               "setuptools <81")),  # grpcio-tools 1.62 imports setuptools
     ((3, 14), ("grpcio-tools >=1.67.1,<1.68",)),
     ((4, 0), ("grpcio-tools >=1.75.1,<1.76",)),
 )

@@ -11,7 +11,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r "$(dirname "${BASH_SOURCE[0]}")/helm/topkd" "$work"
-# The first occurrences belong to `image`.
+# Replace only the first occurrence of each key, which belongs to `image`.
 sed -i -e "0,/^  registry: .*/s//  registry: ${BASH_REMATCH[1]}/" \
   -e "0,/^  repository: .*/s||  repository: ${BASH_REMATCH[2]}|" \
   -e "0,/^  digest: .*/s//  digest: ${BASH_REMATCH[3]}/" \

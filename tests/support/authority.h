@@ -20,7 +20,7 @@ struct CertificateSpec {
   /// "DNS:a,IP:127.0.0.1". "" = none.
   std::string names = "DNS:localhost,IP:127.0.0.1";
   long serial = 1;
-  /// Seconds from now.
+  /// The validity period, in seconds from now.
   long valid_from = -60;
   long valid_to = 3600;
 };
@@ -36,7 +36,7 @@ class Authority {
 
   Identity Issue(const CertificateSpec& spec = {}) const;
 
-  /// Returns an intermediate authority whose certificate this one has signed.
+  /// Returns an intermediate authority. This authority signs its certificate.
   std::unique_ptr<Authority> Delegate() const;
 
   /// Returns a revocation list in PEM format with these serial numbers. The

@@ -104,7 +104,7 @@ class Reader {
       if (width < 64) bits &= (uint64_t{1} << width) - 1;
       if (IsNumber(type, bits, value)) return bits;
     }
-    // Types over 16 bits are integer types here. None can represent the number.
+    // Only integer types over 16 bits get here. None can represent the number.
     if (width > 16) Fail("not a value of the type: " + text);
     return SearchedBits(type, value, text);
   }

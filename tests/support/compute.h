@@ -23,7 +23,7 @@ inline Execution RunWhole(const PreparedPlan& prepared,
 using NextPiece = std::function<size_t()>;
 
 /// Feeds data in pieces. The last piece is whatever remains. Each piece is a
-/// separate copy, to detect reads past its end and references that are kept.
+/// separate copy, to detect reads past its end and after the call.
 template <class Feed>
 Status FeedInPieces(const std::string& data, const NextPiece& next,
                     const Feed& feed) {
@@ -37,7 +37,7 @@ Status FeedInPieces(const std::string& data, const NextPiece& next,
   return {};
 }
 
-/// Like FeedInPieces(), but feeds the pieces to `fold`.
+/// Feeds data in pieces to a Fold; see FeedInPieces().
 inline void FoldInPieces(const std::string& data, const NextPiece& next,
                          Fold& fold) {
   (void)FeedInPieces(data, next, [&](std::span<const std::byte> piece) {

@@ -157,7 +157,7 @@ void DescribeOutput(Random& random, const std::vector<int64_t>& shape,
     const auto strides = RandomStrides(random, shape);
     desc.mutable_strides()->Add(strides.begin(), strides.end());
   }
-  if (Chance(random, 4)) {  // larger than any of these tensors needs
+  if (Chance(random, 4)) {  // larger than any generated tensor
     desc.set_total_tensor_size_bytes(200000 + 4 * Pick(random, 0, 9));
   }
 }
@@ -185,7 +185,7 @@ void MakeDirectML(Random& random, v1::TopKRequest& request) {
   if (Chance(random, 2)) {
     std::vector<int64_t> strides = RandomStrides(random, shape);
     for (int64_t& stride : strides) {
-      if (Chance(random, 6)) stride = 0;  // repeats an element
+      if (Chance(random, 6)) stride = 0;  // repeats elements along a dimension
     }
     int64_t count = 1;
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -311,7 +311,7 @@ std::vector<uint64_t> SpecialBits(v1::DataType type) {
       return SpecialFloats(5, 10);
     case v1::DATA_TYPE_BF16:
       return SpecialFloats(8, 7);
-    case v1::DATA_TYPE_F8E4M3:  // has no infinity
+    case v1::DATA_TYPE_F8E4M3:  // a type without infinity
       return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF};
     case v1::DATA_TYPE_F8E5M2:
       return SpecialFloats(5, 2);
@@ -341,7 +341,7 @@ std::string RandomData(Random& random, v1::DataType type, int64_t count) {
     uint64_t bits = random();
     if (family == 1) bits = OneOf(random, specials);
     if (family == 2) bits = constant;
-    if (family == 3) bits = i;  // ascending for positive floats too
+    if (family == 3) bits = i;  // ascending, also as floats
     if (family == 4) bits = static_cast<uint64_t>(count) - i;
     if (family == 5) bits = i % 3;
     WriteBits(type, i, bits, data);

@@ -59,7 +59,7 @@ class HostDevice final : public cuda::Device {
 
   void CloseLane(int64_t bytes) { reserved_ -= bytes; }
 
-  // Counts a call and fails if the options say so.
+  // Counts a call. Returns an error if the options make this call fail.
   Status Call() {
     const int64_t call = calls_++;
     if (options_.calls_until_lost >= 0 && call >= options_.calls_until_lost) {
@@ -79,7 +79,7 @@ class HostDevice final : public cuda::Device {
   std::atomic<int64_t> reserved_ = 0;
 };
 
-// The memory that a call of Lane::Select() declares.
+// Checks that accesses are within the memory declared to Lane::Select().
 class Uses {
  public:
   explicit Uses(std::initializer_list<Memory*> uses) : uses_(uses) {}

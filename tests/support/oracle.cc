@@ -17,7 +17,7 @@ static_assert(std::numeric_limits<long double>::digits >= 64,
 constexpr int kInvalid = 3;
 constexpr int kExhausted = 8;
 constexpr int kUnimplemented = 12;
-// 2^63 - 1. A long double is exact up to 2^64, so products compare correctly.
+// 2^63 - 1. Comparisons are exact: long double has all integers up to 2^64.
 constexpr long double kMaxSize = 9223372036854775807.0L;
 // DirectML's limit.
 constexpr long double kMaxBufferElements = 4294967295.0L;
@@ -358,7 +358,7 @@ class RequestChecker {
       packed *= size;
     }
     if (empty) return 0;
-    const auto elements = last + 1;  // exact up to 2^64, even times 8
+    const auto elements = last + 1;  // exact up to 2^64, also multiplied by 8
     return bits < 8 ? std::ceil(elements * static_cast<long double>(bits) / 8)
                     : elements * static_cast<long double>(bits / 8);
   }
@@ -427,7 +427,7 @@ class RequestChecker {
 
   // Checks the rules common to all dialects, and the limits.
   void CheckCommonRules() {
-    long double product = 1;  // of the nonzero sizes
+    long double product = 1;  // the product of the nonzero sizes
     bool shape_ok = true;
     bool empty = false;
     for (size_t i = 0; i < op_.shape.size(); ++i) {
@@ -536,7 +536,7 @@ class RequestChecker {
   }
 
   void ComputeResponse() {
-    // The description of an output that is not requested may have any size.
+    // Ignore the descriptions of outputs that are not requested.
     const auto selection = request_.output().selection();
     if (selection == v1::OUTPUT_SELECTION_INDICES_ONLY) op_.values.Clear();
     if (selection == v1::OUTPUT_SELECTION_VALUES_ONLY) op_.indices.Clear();
@@ -597,7 +597,7 @@ class RequestChecker {
   const v1::TopKRequest& request_;
   const OracleLimits limits_;
   OperatorRequest op_;
-  std::string field_;  // the attributes field; empty until it is known
+  std::string field_;  // the path of the attributes; "" = unknown
   bool axis_ok_ = true;
   bool k_known_ = false;  // whether K could be read
   Expectation result_;
@@ -744,7 +744,7 @@ Number NumberOf(v1::DataType type, uint64_t bits) {
       return ReadFloat(bits, 11, 52);
     case v1::DATA_TYPE_F8E5M2:
       return ReadFloat(bits, 5, 2);
-    case v1::DATA_TYPE_F8E4M3:  // the highest exponent is an ordinary exponent
+    case v1::DATA_TYPE_F8E4M3:  // numbers may have the highest exponent
       if ((bits & 0x7F) == 0x7F) return {true, 0};
       return ReadFloat((bits & 0x80) << 1 | (bits & 0x7F), 5, 3, 7);
     case v1::DATA_TYPE_F4E2M1:

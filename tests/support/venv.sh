@@ -11,7 +11,7 @@ venv=build/$1
 if cmp -s "$requirements" "$venv/requirements.txt"; then exit 0; fi
 echo "== installing the packages of $requirements into $venv" >&2
 rm -rf "$venv"
-trap 'rm -rf "$venv"' ERR  # an incomplete folder would look up to date
+trap 'rm -rf "$venv"' ERR  # leave no incomplete environment
 /usr/bin/python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
 cp "$requirements" "$venv/requirements.txt"

@@ -34,8 +34,8 @@ struct ClientOptions {
   /// addresses with ports, or xds:///name. With xds, the control plane
   /// configures retries and health checks.
   std::string target = "localhost:50051";
-  /// The timeout of calls that do not set CallOptions::timeout. If it is 0 or
-  /// less, they fail with DEADLINE_EXCEEDED without being sent.
+  /// The timeout of calls that do not set CallOptions::timeout. Calls with a
+  /// timeout of 0 or less fail with DEADLINE_EXCEEDED without being sent.
   std::chrono::milliseconds timeout = std::chrono::minutes(1);
   /// Maximum attempts per call, 1 to 5; 1 disables retries. A call is retried
   /// if it fails with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay
@@ -138,15 +138,16 @@ class Client {
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 
-  /// As above, but does not wait for the response. Calls `done` exactly once,
-  /// on a gRPC thread, or before returning if nothing is sent. Copies the
-  /// tensor, which may be freed after this function returns, and sends it in
-  /// one message. `done` must neither block nor destroy the client. The
-  /// client's destructor cancels such calls and waits for them.
+  /// Sends a request and does not wait for the response. Calls `done` exactly
+  /// once, on a gRPC thread, or before returning if nothing is sent. Copies the
+  /// tensor, which may be freed after this function returns, and sends the copy
+  /// in one message. `done` must neither block nor destroy the client. The
+  /// client's destructor cancels asynchronous calls and waits for them.
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 
-  /// As above, but returns a future. The future's destructor does not block.
+  /// Like ComputeTopK() with `done`, but returns a future. The destructor of
+  /// the future does not block.
   std::future<Result<Response>> ComputeTopKAsync(
       const Request& request, const CallOptions& options = {}) const;
 
@@ -156,8 +157,8 @@ class Client {
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
-  /// As above, but does not copy the tensor, and sends it in one message or as
-  /// a stream. `header` is the request without a tensor source. This is a
+  /// Sends a request and its tensor, without copying the tensor, in one message
+  /// or as a stream. `header` is the request without a tensor source. This is a
   /// template so that `{}` as the second argument means CallOptions.
   template <std::convertible_to<std::span<const std::byte>> Tensor>
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,

@@ -13,8 +13,8 @@ namespace topk {
 /// The response for one shard, or a merged response. Also has the parameters of
 /// the request, because a response does not contain them.
 struct PartialAnswer {
-  /// Must contain both outputs, and both must be packed. For a shard that is
-  /// shorter than k, send a request with the shard's length as k.
+  /// Both outputs must be present and packed. For a shard that is shorter than
+  /// k, send a request with the shard's length as k.
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;

@@ -94,7 +94,7 @@ class Request {
                    std::optional<std::span<const std::byte>> tensor = {})
       : message_(std::move(message)), tensor_(tensor) {}
 
-  /// Use this to set fields that the functions above do not set.
+  /// Returns the message, e.g. to set fields that have no setter here.
   v1::TopKRequest& message() { return message_; }
   const v1::TopKRequest& message() const { return message_; }
   std::optional<std::span<const std::byte>> tensor() const { return tensor_; }

@@ -1,8 +1,8 @@
 """The code shared by the blocking and the asyncio client.
 
 Shared logic is written as coroutines, which call methods that each client class
-overrides. The methods of topk_client.Client block and never suspend, so it can
-run a coroutine with a single send().
+overrides. The methods of topk_client.Client block and never suspend, so this
+client can run a coroutine with a single send().
 """
 
 import bisect
@@ -30,14 +30,14 @@ from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, Answer, ArrayLike,
 from topk_client.specs import OpenVINO
 
 Path = Union[str, "os.PathLike[str]"]
-# Names and values of headers, as gRPC takes them.
+# Names and values of request headers, in the form that gRPC expects.
 Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
 
 _SERVICE = "topk.v1.TopKService"
 # The connection is closed if the server acknowledges no bytes for this long.
-# gRPC sets TCP_USER_TIMEOUT only if keepalive pings are enabled. The pings
-# themselves are not needed, and servers reject intervals below 5 minutes.
+# Keepalive pings are enabled only because gRPC otherwise does not set
+# TCP_USER_TIMEOUT. Servers reject ping intervals below 5 minutes.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
 # Seconds before the first retry, and the maximum for later retries. gRPC
@@ -57,7 +57,7 @@ _MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
 # The numbers are not round, so that gRPC's error for such a response differs
 # from a server's error for a request above its limit.
 _RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
-# One year, which gRPC can represent. Replaces None and longer timeouts.
+# One year. Replaces None and longer timeouts, which gRPC may not support.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
 # A client keeps its last large message of up to this size until it has encoded
@@ -126,7 +126,7 @@ def _grpc_target(target: str) -> str:
 
 def _address_error(target: str) -> str:
     """Returns what the target should be, or "" if its addresses and ports are
-    valid. gRPC itself takes a port modulo 65536, and reads 0x50 as 0."""
+    valid. gRPC reports no error: it uses a port modulo 65536, and 0x50 as 0."""
     addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target).split(",")
     found = [_ADDRESS.fullmatch(address) for address in addresses]
     hosts = [match[1] for match in found
@@ -467,7 +467,8 @@ class Connection:
                            arguments[1]))
             route = Route(channel, limit, tls=tls, has_token=has_token)
             self._open_routes.add(route)
-            if isinstance(channel, grpc.Channel):  # grpc.aio's close themselves
+            # Channels of grpc.aio close themselves.
+            if isinstance(channel, grpc.Channel):
                 weakref.finalize(route, channel.close).atexit = False
             return route
 
@@ -523,8 +524,8 @@ class Connection:
 
     def _route(self, nbytes: int = 0, *, health: bool = False) -> Route:
         """Returns the channel for responses of up to `nbytes` bytes, or for
-        health checks. If the certificates have changed, opens new channels;
-        calls in flight keep theirs."""
+        health checks. If the certificates have changed, opens new channels.
+        Calls in flight continue on their old channels."""
         limit = 0 if health else _RECEIVED_LIMITS[bisect.bisect_left(
             _RECEIVED_LIMITS, nbytes, 0, len(_RECEIVED_LIMITS) - 1)]
         if self._pem is not None and self._pem.has_changed():
@@ -540,9 +541,9 @@ class Connection:
         return route
 
     def _broken(self, error: TopKError, begun: bool) -> TopKError:
-        """Marks the error of a stream whose response had begun to arrive. After
-        close() the error is not marked, because its CANCELLED is not from a
-        proxy."""
+        """Marks an error that arrived after part of the response, because a
+        proxy may have caused the error. Does not mark errors after close(),
+        which itself ends calls with CANCELLED."""
         error._begun = begun and not self._closed
         return error
 
@@ -631,7 +632,7 @@ class Connection:
                 told = capabilities.limits.max_message_bytes or MAX_LIMIT
                 self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)
             except TopKError as error:
-                # The call itself will succeed or report its own error.
+                # Do not raise the error: the call itself will succeed or fail.
                 if error.code == grpc.StatusCode.UNIMPLEMENTED:
                     self._limit = MAX_LIMIT
         return self._limit or MAX_LIMIT

@@ -26,9 +26,9 @@ NUMPY_NAMES = {
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
 # The bits of +infinity in each floating-point type, or of the largest number if
-# there is no infinity. Larger magnitudes are NaN. The bits of all other types
-# compare like unsigned or two's complement integers. So do the bits of f8e8m0,
-# because its NaN has the highest bits.
+# there is no infinity. Larger magnitudes are NaN. The bits of types that are
+# not in this table compare like unsigned or two's complement integers, including
+# f8e8m0, because the bits of its NaN are the highest.
 INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,
@@ -104,7 +104,7 @@ def ordered_keys(array: Array, name: str) -> Array:
     width = WIDTHS.get(name, 8 * array.dtype.itemsize)
     every, sign = (bits.dtype.type(2**width - 1),
                    bits.dtype.type(1 << width - 1))
-    bits = bits & every  # int4 is sign-extended
+    bits = bits & every  # clears the sign extension of int4
     if name in INFINITIES:
         magnitude = bits & ~sign
         keys = np.where((bits & sign != 0) & (magnitude != 0), ~bits & every,

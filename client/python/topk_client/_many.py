@@ -3,7 +3,7 @@ streams.
 
 After a retryable failure, a new stream continues with the requests that have no
 response. If a response may be longer than the stream's channel can receive, the
-stream ends before the response's request, and the next stream begins with it.
+stream ends before that request, and the next stream begins with the request.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class _Pending:
             self._unsent.append(call)
 
     def answer(self, data: bytes) -> Union[Answer, TopKError]:
-        """Reads the next result of the current stream. Raises BAD_ANSWER if it
-        does not match the first pending call."""
+        """Reads the next result of the current stream. Raises BAD_ANSWER if the
+        result does not match the first pending call."""
         if len(self._calls) <= len(self._unsent):
             raise bad_answer("more results than requests")
         return self._calls.popleft().read_result(data)
@@ -139,7 +139,7 @@ class AsyncPendingCalls(_Pending):
         try:
             self._add(Call(await self._requests.__anext__()))
         except StopAsyncIteration:
-            return  # keep the finished task: there are no more requests
+            return  # _taking stays set, so that no more requests are taken
         except BaseException as mistake:
             self._mistake = mistake
             return

@@ -1,4 +1,4 @@
-"""The outputs that a request implies. An answer is checked against them."""
+"""The expected outputs of a request, to check answers against."""
 
 import math
 from typing import Any, List, NamedTuple, Optional, Sequence
@@ -12,8 +12,8 @@ from topk_client.specs import Spec, TensorDesc
 
 
 _FEW_INDICES = 64
-# A server may send any number of sizes. Only the first 65 are compared and
-# reported, because a NumPy array has at most 64 dimensions.
+# How many sizes of a received shape are compared and reported. A server may
+# send more, but a NumPy array has at most 64 dimensions.
 _SIZES = 65
 
 

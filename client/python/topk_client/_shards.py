@@ -25,7 +25,7 @@ from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
 _ROUNDS = 3  # how many times all servers are tried again
-_PREFIX = "/topk-shard-"  # extends the server's default prefix
+_PREFIX = "/topk-shard-"  # starts with the server's default prefix, "/topk"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class _Buffer:
 
     def __init__(self, nbytes: int) -> None:
         while not self._is_made(nbytes):
-            pass  # removed as abandoned before it was locked: try again
+            pass  # another process removed the object before it was locked
         self.alive.add(self)
 
     def _is_made(self, nbytes: int) -> bool:
@@ -120,7 +120,7 @@ def _leave_to_parent() -> None:
     of the locks would prevent the removal of the buffers."""
     global _of_thread
     for buffer in list(_Buffer.alive):
-        buffer.close()  # does not unlink the parent's objects
+        buffer.close()  # close() in a child does not unlink the object
     _of_thread = threading.local()
 
 
@@ -135,13 +135,13 @@ def remove_abandoned() -> int:
     for path in glob.glob(FOLDER + _PREFIX + "*"):
         try:
             file = os.open(path, os.O_RDONLY)
-        except OSError:  # already removed, or another user's
+        except OSError:  # already removed, or owned by another user
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(path)
             count += 1
-        except OSError:  # in use
+        except OSError:  # the object is in use
             pass
         finally:
             os.close(file)
@@ -166,8 +166,8 @@ def _in_shared_memory(shard: Array) -> Region:
 def answer(shard: Array, begin: int, question: Question) -> Partial:
     """Returns a server's result for the shard that starts at `begin` on the
     axis. Tries the next server if one is unreachable or overloaded. The timeout
-    bounds all attempts together. Raises TopKError if no server answers or can
-    answer before the timeout."""
+    bounds all attempts together. Raises TopKError if no server answers, or as
+    soon as no server can answer before the timeout."""
     size = shard.shape[question.spec.axis]
     if not size:
         return question.partial(np.array(shard),

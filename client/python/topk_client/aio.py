@@ -36,8 +36,8 @@ async def _each(items: Iterable[T] | AsyncIterable[T]
 
 
 def _cancellations() -> int:
-    """Returns how often the current task has been cancelled. Always 0 before
-    Python 3.11, which does not count."""
+    """Returns how often the current task has been cancelled, or always 0 before
+    Python 3.11, where tasks do not count cancellations."""
     return int(getattr(asyncio.current_task(), "cancelling", lambda: 0)())
 
 
@@ -225,6 +225,6 @@ class Client(Connection):
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if _cancellations() == before:  # not by the task's owner
+            if _cancellations() == before:  # the task was not cancelled
                 self._check_not_closed()
             raise

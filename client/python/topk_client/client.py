@@ -151,7 +151,7 @@ class Client(Connection):
         def limit_for(call: Call) -> int:
             if call.nbytes > LARGE_BYTES:
                 return self._run(self._limit_for(attempts, call))
-            return self._limit or MAX_LIMIT  # without the cost of a coroutine
+            return self._limit or MAX_LIMIT  # faster than a coroutine
 
         while unsent := pending.begin():
             route = self._route(unsent[0].max_message_bytes)

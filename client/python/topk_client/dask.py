@@ -78,7 +78,7 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
                               meta=np.empty(meta.shape, np.int64)))
 
 
-# Dask's dashboard shows the names of these functions.
+# Dask's dashboard shows the names of the functions below as task names.
 
 
 def _located(block: Any, axis: int, block_info: Any = None) -> Tuple[Any, int]:

@@ -8,14 +8,14 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-# gRPC's text for a server whose health check reports NOT_SERVING, and the text
-# that replaces it.
+# gRPC's error text for a server whose health check reports NOT_SERVING, and the
+# clearer text that replaces gRPC's text.
 _UNHEALTHY = "backend unhealthy"
 _DRAINING = "the server is draining: its health check reports NOT_SERVING"
-# Longer delays are shortened. They come from a faulty or malicious server.
+# Longer delays, which only a faulty or malicious server sends, are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-# Servers with too many connections cause the same errors by closing new ones.
+# Added to hints, since a server with too many connections closes new ones.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
 # gRPC reports the cause of a failed connection as text only. Each entry has a
@@ -26,7 +26,7 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
      "no server listens at the target: start topkd, or pass another target"),
     ("No such file or directory", None,
      "the socket does not exist: start a server with topkd --listen unix:PATH"),
-    # The second text is that of gRPC 1.83 and later.
+    # gRPC 1.83 and later report DNS failures with the second text.
     ("DNS resolution failed|address lookup failed", None,
      "the host name of the target cannot be resolved; the target is HOST:PORT"),
     ("Failed parsing HTTP/2", None,
@@ -167,7 +167,7 @@ def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
     encoded = metadata.get("grpc-status-details-bin")
     try:
         status.ParseFromString(encoded or b"")
-    except DecodeError:  # not from the service
+    except DecodeError:  # the service never sends malformed details
         status.Clear()
     # Use the code and message of the call, because proxies send no details.
     status.code = code.value[0]
@@ -177,7 +177,7 @@ def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
         # the call because its server died during the response.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
                          f"the answer broke off: {details}",
-                         reason="ANSWER_BROKE_OFF")  # no server sends it
+                         reason="ANSWER_BROKE_OFF")  # servers never send this
     error = from_status(status)
     # As in gRPC's own retries, any value other than a number of milliseconds
     # >= 0 forbids a retry.

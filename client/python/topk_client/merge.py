@@ -158,7 +158,7 @@ def _check_order(parts: Sequence[Partial], keys: Array,
 def _check_alike(first: Partial, other: Partial, number: int) -> None:
     def asked(part: Partial) -> Any:
         sizes = [*part.values.shape]
-        sizes[part.axis] = 0  # may differ
+        sizes[part.axis] = 0  # the sizes along the axis may differ
         return {"k": part.k, "data_type": part.data_type,
                 "dtype": str(part.values.dtype), "axis": part.axis,
                 "other sizes": tuple(sizes), "largest": part.largest,

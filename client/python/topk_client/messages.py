@@ -31,8 +31,8 @@ from topk_client.errors import TopKError, bad_answer, from_status
 from topk_client.shared_memory import Region
 from topk_client.specs import Operator, Spec, integer
 
-# Larger tensors are streamed. Smaller tensors are faster in a single message.
-# The C++ client's limit is lower: only grpcio hands chunks to another thread.
+# Larger tensors are streamed. Smaller tensors are faster in a single message,
+# because grpcio, unlike gRPC in C++, passes each chunk to another thread.
 _STREAMED_BYTES = 8 << 20
 # Chunks of 1 to 4 MiB are equally fast.
 _CHUNK_BYTES = 2 << 20
@@ -40,7 +40,7 @@ _CHUNK_BYTES = 2 << 20
 _DATA_FIELDS = 32
 # Tensors up to this size are sent without asking for the server's limit.
 LARGE_BYTES = 48 << 10
-# Encoding a message with more than this may take a millisecond or longer.
+# Encoding more bytes than this may take a millisecond or longer.
 HEAVY_BYTES = 1 << 20
 # The longest input that DirectML allows: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
@@ -62,7 +62,7 @@ _SELECTIONS = {
 
 
 class SupportsDLPack(Protocol):
-    """An array of another library."""
+    """An array that another library exports with DLPack."""
 
     def __dlpack__(self) -> Any:
         ...
@@ -111,7 +111,7 @@ class Request:
 
 
 class Execution(NamedTuple):
-    """How an answer was computed. The outputs never depend on this."""
+    """How an answer was computed. Never affects the outputs."""
 
     backend: str
     kernel: str
@@ -131,8 +131,8 @@ class Answer:
       request_id: the request_id of the request.
       execution: how the answer was computed.
 
-    The arrays are writable. They are in shared memory if the request asked for
-    it; otherwise the caller owns them.
+    The arrays are writable. The arrays are in shared memory if the request had
+    regions for the outputs. Otherwise, the caller owns the arrays.
     """
 
     values: Optional[Array]
@@ -162,7 +162,7 @@ def _array_of(tensor: Any) -> Tuple[Array, bool]:
             "copy it to the CPU first, in PyTorch with tensor.cpu()")
     if torch is not None and is_torch:
         tensor = tensor.detach()
-        if tensor.dtype is torch.bfloat16:  # NumPy has no such type
+        if tensor.dtype is torch.bfloat16:  # NumPy has no bfloat16
             return tensor.view(torch.int16).numpy().view(np.uint16), True
     elif device is not None and not hasattr(tensor, "__array__"):
         return np.from_dlpack(tensor), False
@@ -227,7 +227,7 @@ def _name(memory: Any, array: Array, padding: int, region: Any) -> None:
 def parse(kind: Type[M], data: Optional[bytes]) -> M:
     """Parses a message of type `kind`. Raises BAD_ANSWER if it is malformed."""
     try:
-        if data is None:  # grpc.aio: the call ended without a message
+        if data is None:  # with grpc.aio, a call may end without a message
             raise DecodeError
         return kind.FromString(data)
     except DecodeError:
@@ -279,7 +279,7 @@ class _Head(NamedTuple):
         nbytes = -(-size * bits // 8)
         padded = spec.input_total_tensor_size_bytes
         padding = max(0, padded - nbytes)
-        if padded > _MAX_INPUT_BYTES:  # the server rejects it
+        if padded > _MAX_INPUT_BYTES:  # the server rejects this length
             padding = 0
         nbytes += padding
         before = header.SerializeToString()
@@ -309,16 +309,16 @@ class _Head(NamedTuple):
                    padding)
 
 
-# `typed` because 1 == True == 1.0, but not all of these are valid arguments.
+# `typed`, because 1, True and 1.0 are equal but not all valid as arguments.
 _recent_head = functools.lru_cache(maxsize=256, typed=True)(_Head.of)
 
 
 def _head_of(kind: Any, attributes: Any, *how: Any) -> _Head:
-    """Returns the head for requests with an operator of type `kind`. The result
-    is shared and must not be changed."""
+    """Returns the common part of requests with an operator of type `kind`. The
+    result is shared and must not be changed."""
     try:
         return _recent_head(kind, *how, **attributes)
-    except TypeError:  # unhashable (a K tensor or a list), or a wrong argument
+    except TypeError:  # an invalid or unhashable argument (K tensor, list)
         return _Head.of(kind, *how, **attributes)
 
 
@@ -382,11 +382,11 @@ class Call:
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
         self.max_message_bytes = head.max_message_bytes + len(self._id)
         # The request without the tensor's elements, and the encoded fields
-        # before the elements. Most requests reuse those of `head`.
+        # before the elements. Most requests share the objects in `head`.
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
-        # The outputs for the fast path of read(). Empty = do not use that path.
+        # The outputs for the fast path of read(), or empty to avoid that path.
         self._plain = () if self._packed or has_outs else head.plain
         if region is None and not has_outs:
             return
@@ -397,7 +397,7 @@ class Call:
                   header.tensor.shared_memory)
         for out, named in zip(outs, (header.output.values,
                                      header.output.indices)):
-            if out is not None:  # a copy would be outside the region
+            if out is not None:  # _name() rejects copies of strided arrays
                 _name(out.memory, np.asarray(out.array, order="C"), 0, named)
         self._before = topk_pb2.TopKRequest(
             output=header.output).SerializeToString() + self._before

@@ -28,7 +28,7 @@ def _open(name: str, flags: int) -> int:
 
 
 def _unlink(path: str, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child must not unlink it
+    if os.getpid() == owner:  # a forked child must not unlink the object
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -73,9 +73,9 @@ class SharedMemory:
 
     @classmethod
     def attach(cls, name: str) -> "SharedMemory":
-        """Returns the object of that name, which another process, or this one,
-        has created and owns: close() leaves its name alone. Raises
-        FileNotFoundError if there is none."""
+        """Opens an existing object that this or another process owns. Closing
+        the result does not unlink the name. Raises FileNotFoundError if the
+        object does not exist."""
         memory = cls.__new__(cls)
         memory.name, memory._close = name, None
         file = _open(name, 0)

@@ -20,7 +20,7 @@ def integer(name: str, value: Any) -> int:
     """Converts an integer of any kind, such as NumPy's, to int. Raises
     TypeError or ValueError, with the argument's name, for any other value."""
     try:
-        same = value  # isinstance does not narrow this variable's type
+        same = value  # mypy: isinstance narrows the type of `value`, not `same`
         number = operator.index(
             bool(same) if isinstance(value, np.bool_) else value)
     except TypeError:
@@ -32,10 +32,10 @@ def integer(name: str, value: Any) -> int:
 
 def _converted(name: str, kind: Any, value: Any) -> Any:
     """Converts an attribute of type `kind` to Python's built-in types. Raises
-    TypeError or ValueError, with the attribute's name, if it has another type.
+    TypeError or ValueError, with the attribute's name, if the type is wrong.
     """
-    same = value  # isinstance does not narrow this variable's type
-    if get_args(kind)[1:] == (type(None),):  # Optional
+    same = value  # mypy: isinstance narrows the type of `value`, not `same`
+    if get_args(kind)[1:] == (type(None),):  # `kind` is Optional
         if value is None:
             return None
         kind = get_args(kind)[0]
@@ -91,9 +91,9 @@ class _Attributes:
             for field in dataclasses.fields(self)})
 
     def _fill(self, message: Any) -> None:
-        """Sets the fields whose attributes differ from their defaults, because
-        operator versions without an attribute reject it. REQUIRES: this object
-        was returned by _converted()."""
+        """Sets only the fields whose attributes differ from their defaults,
+        because an operator version rejects fields that it does not have.
+        REQUIRES: this object was returned by _converted()."""
         defaults = {field.name: field.default
                     for field in dataclasses.fields(self)}
         message.SetInParent()
@@ -119,8 +119,8 @@ class Operator(_Attributes):
       _selection: `largest` and `order` of merge.Partial.
       _takes_strides: whether the tensor may have strides.
 
-    The other attributes are those of the operators. The defaults here are for
-    operators without the attribute.
+    The remaining attributes belong to the operators. Operators that lack an
+    attribute use the default in this class.
     """
 
     _dialect: str

@@ -162,14 +162,14 @@ class Attacker:
         return not self._stop.is_set()
 
     def delivered(self, count=1):
-        """Counts rounds that were sent. Each attack needs a minimum number, to
-        make sure that it tests something."""
+        """Counts rounds that were sent. Each attack must send a minimum number
+        of rounds, because the test would otherwise pass without an attack."""
         with self._rounds.get_lock():
             self._rounds.value += count
 
     def source(self):
         """Returns the source address of all attackers or, if they have none, a
-        new source address. Servers count clients by address."""
+        new source address. Servers identify clients by address."""
         if self._source is not None:
             return self._source
         self._sources += 1
@@ -197,7 +197,6 @@ class Attacker:
             client.socket.close()
 
     def count(self, client, streams):
-        """Counts the outcomes of calls."""
         self.outcomes.update(client.outcomes.pop(stream, "no end")
                              for stream in streams)
 
@@ -265,8 +264,8 @@ class Attackers:
         return self._rounds.value
 
     def stop(self, patience=3):
-        """Stops the processes. Returns the outcomes of their calls. Waits at
-        most `patience` seconds for those of each process."""
+        """Stops the processes and returns the outcomes of their calls. Waits at
+        most `patience` seconds for the outcomes of each process."""
         self._stop.set()
         outcomes = collections.Counter()
         for pipe in self._processes:
@@ -311,8 +310,8 @@ def unknown_methods(attacker):
             attacker.count(client, streams)
 
 
-# Uses a health listener, because its poller also reads connections of the
-# main listener.
+# The server has a health listener, because the listener's poller also reads
+# connections of the main listener.
 @attack(rounds=20000, seconds=4, processes=4, longest=0.5,
         flags=("--health-listen=127.0.0.1:0",))
 def calls_refused_on_arrival(attacker):
@@ -348,7 +347,7 @@ def calls_on_closed_connections(attacker):
         attacker.delivered(250)
 
 
-# Behind HAProxy, all clients have the same address and share its limits.
+# Behind HAProxy, all clients share one address, so raise the limit per client.
 @attack(rounds=2000, processes=1,
         flags=("--threads=4", "--pollers=2",
                "--max-client-inflight-calls=4096"),

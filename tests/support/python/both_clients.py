@@ -11,7 +11,7 @@ import topk_client
 import topk_client.aio
 from topk_client._stubs import tensor_pb2, topk_pb2
 
-# Never closed, because gRPC logs events that arrive after their loop is closed.
+# The event loop is never closed: gRPC logs events that arrive at a closed loop.
 _LOOP = asyncio.new_event_loop()
 
 

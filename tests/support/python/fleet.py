@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 ANSWERED = re.compile(
     r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'
     r'grpc_service="topk.v1.TopKService".*\} (\d+)$', re.MULTILINE)
-MIN_ANSWERS = 30  # proof that a server gets its share of the load
+MIN_ANSWERS = 30  # shows that a server gets a share of the load
 
 
 class Replica(harness.Server):
@@ -26,7 +26,6 @@ class Replica(harness.Server):
                          listen=listen)
 
     def metrics(self):
-        """Returns the server's metrics as text."""
         url = f"http://{self.addresses['metrics']}/metrics"
         with urllib.request.urlopen(url) as page:
             return page.read().decode()

@@ -149,7 +149,7 @@ class Connection:
                           not flags & ACK)
 
     def begin(self, ack=True, pongs=True):
-        """Sets the state in which every connection begins."""
+        """Initializes the state of a new connection."""
         self.closed = False
         self.received = b""
         self.frames = []

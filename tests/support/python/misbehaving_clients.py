@@ -1,4 +1,4 @@
-"""Misbehaving clients that run while a load lasts. Attackers run them."""
+"""Misbehaving clients, which attackers run while a load lasts."""
 
 import select
 import time
@@ -36,7 +36,7 @@ def cancel(attacker):
 
 
 def nonsense(attacker):
-    """Sends invalid messages. The server must reject each, if only for load."""
+    """Sends invalid messages, which the server must reject for any reason."""
     chance, counts = attacker.random, attacker.outcomes
     for connection, stream in _streams(attacker):
         body = b"\x0a\xff" + chance.randbytes(chance.randrange(4000))

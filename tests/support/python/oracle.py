@@ -56,11 +56,11 @@ def numbers(array, name):
 
 
 def _number(name, code):
-    """Returns the value of a code of a small type."""
+    """Returns the number that `code` represents in a small type."""
     if name == "I4":
         return code - 16 if code > 7 else code
     if name == "NF4":
-        return code  # the values ascend with the codes
+        return code  # codes have the same order as the numbers
     if name == "F8E8M0":
         return float("nan") if code == 255 else 2.0 ** (code - 127)
     e, m = int(name[3]), int(name[5])
@@ -94,7 +94,7 @@ def order(array, name, axis, k, largest, by_index):
 
 
 def oracle(array, name, axis, k, largest=True, by_index=False):
-    """Returns (values, indices) along the axis."""
+    """Returns the expected (values, indices) along the axis."""
     indices = order(array, name, axis, k, largest, by_index)
     return np.take_along_axis(array, indices, axis), indices
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-SECONDS = 600  # per block
+SECONDS = 600  # the time limit of a block
 BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```sh\n(?P<commands>.*?)^```\n"
     r"(?:\n?```text\n(?P<text>.*?)^```\n)?", re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
 
 def stable_topk(x, axis, k, largest):
     """Returns (values, indices). Equal elements keep their order."""
-    # ml_dtypes misplaces NaN.
+    # Convert bfloat16, because ml_dtypes sorts NaN wrongly.
     keys = x.astype(np.float32) if x.dtype.name == "bfloat16" else x
     if largest:  # reverse the input and the result
         order = np.argsort(np.flip(keys, axis), axis, kind="stable")
