@@ -22,13 +22,13 @@ namespace topk {
 struct StreamHandlers {
   struct Message {
     std::vector<MessagePiece> pieces;
-    /// Whether another message follows immediately, so that gRPC may buffer
-    /// this one.
+    /// Whether gRPC may buffer this message, because another message follows
+    /// immediately.
     bool more = false;
   };
   /// Returns the next message, or nullopt after the last message.
   std::function<std::optional<Message>()> next;
-  /// Consumes a message from the server. If it returns an error, the call ends.
+  /// Consumes a message from the server. Ends the call by returning an error.
   std::function<Status(grpc::ByteBuffer&)> receive;
 };
 

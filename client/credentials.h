@@ -35,7 +35,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
 /// cluster expire after an hour. Thread-safe.
 class TokenFile {
  public:
-  /// "" = no token.
+  /// The path of the file; "" = no token.
   explicit TokenFile(std::string path) : path_(std::move(path)) {
     if (!path_.empty()) Read();
   }

@@ -182,7 +182,7 @@ if [ $engine = docker ]; then
 else
   make_base
   step "building with buildah"
-  # Set GRPC: buildah 1.28 mistakes its default for an image, not a stage.
+  # Set GRPC, because buildah 1.28 mistakes its default stage for an image.
   "${buildah[@]}" bud --format docker --isolation chroot -t $image \
     --build-arg REVISION="$revision" --build-arg GRPC=debian12 "$@" .
   label=org.opencontainers.image.revision

@@ -82,8 +82,8 @@ debian_mirror() {
     grep -m1 '/debian/*$'
 }
 
-# use_current_grpc FOLDER MIRROR: configures apt in a Debian 13 with the root
-# folder FOLDER, so that apt can install a current gRPC from Debian experimental.
+# use_current_grpc FOLDER MIRROR: configures apt in the Debian 13 system in
+# FOLDER, so that apt can install a current gRPC from Debian experimental.
 # MIRROR may also be the date of a snapshot of Debian's archive.
 use_current_grpc() {
   local folder=$1 mirror=$2 options='' suite

@@ -126,7 +126,7 @@ ExitCode Bench(const BenchFlags& flags) {
   }
 
   const std::string& request_id = flags.kind.operation.request_id;
-  for (size_t i = 0; i < clients.size(); ++i) {  // connect before the load
+  for (size_t i = 0; i < clients.size(); ++i) {  // connect before the test
     const Answers answers = callers[i](kinds.front());
     if (!answers.front().ok() && !flags.keep_going) {
       return Report(answers.front().status(), &client, request_id);

@@ -14,8 +14,8 @@ namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The kind of request to send. With a mix, each line of its file may replace
-  /// some of these values.
+  /// The kind of request to send. If there is a mix, each line of the mix file
+  /// may override some of these values.
   RequestSpec kind;
   /// The file with the mix; "" = no mix.
   std::string mix;

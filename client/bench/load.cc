@@ -40,7 +40,7 @@ struct Shared {
   Time last_sent{0};
   Time last_lag{0};
   Time last_answer{0};
-  Time stopped_at = Time::max();  // when the load ended early
+  Time stopped_at = Time::max();  // the time at which the load ended early
 
   Time Now() const { return clock.Now() - start; }
 };

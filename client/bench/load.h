@@ -72,7 +72,7 @@ struct LoadStats {
 
 /// The results of a load.
 struct LoadResult {
-  /// One per kind.
+  /// The results of each kind of request.
   std::vector<LoadStats> stats;
   /// The time from the end of the warm-up to the last response. In an open loop
   /// with a time limit, the measured time does not end before the limit is

@@ -25,15 +25,15 @@ struct LoadProfile {
   double seconds = 5;
   /// The duration of the warm-up in seconds. Its calls are not counted.
   double warmup = 1;
-  /// Requests per call.
+  /// The number of requests per call.
   int64_t batch = 1;
   /// The fraction of the calls whose responses are verified, 0 .. 1.
   double verify = 1;
   uint64_t seed = 1;
 };
 
-/// Hands out the calls of a load in the order in which they are due. The same
-/// seed yields the same calls, regardless of the threads that take them.
+/// Returns the calls of a load in the order in which they are due. The same
+/// seed yields the same calls, regardless of the threads that call Next().
 /// Thread-safe.
 class Schedule {
  public:
@@ -69,7 +69,7 @@ class Schedule {
   double Gap();
 
   const LoadProfile profile_;
-  const int64_t calls_;  // 0 = limited only by time
+  const int64_t calls_;  // calls to count; 0 = limited only by time
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
   std::discrete_distribution<size_t> kinds_;

@@ -307,7 +307,7 @@ int RunCommand(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::cerr << "topk: not enough memory\n";
     return kFailed;
-  } catch (const std::exception& error) {  // e.g. a thread cannot start
+  } catch (const std::exception& error) {  // e.g. starting a thread failed
     std::cerr << "topk: " << error.what() << "\n";
     return kFailed;
   }

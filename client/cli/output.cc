@@ -31,8 +31,8 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
     const uint64_t mantissa = magnitude % hidden + (exponent > 0 ? hidden : 0);
-    // The smallest positive number is 2^least, where least is 1 - bias -
-    // mantissa bits, and the bias is 2^(exponent bits - 1) - 1.
+    // The smallest positive number is 2^least. `least` is 1 - bias - mantissa
+    // bits, and the bias is 2^(exponent bits - 1) - 1.
     const int least = 2 - (1 << (exponent_bits - 1)) - type.mantissa_bits;
     value = std::ldexp(static_cast<float>(mantissa),
                        std::max(exponent - 1, 0) + least);

@@ -34,7 +34,7 @@ struct RunFlags {
   std::string stream = "auto";
   bool shared_memory = false;
   int64_t index_offset = 0;
-  /// "" = no trace.
+  /// The trace context to send; "" = none.
   std::string traceparent;
   ShowFlags show;
   std::string labels;

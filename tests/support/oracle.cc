@@ -19,7 +19,7 @@ constexpr int kExhausted = 8;
 constexpr int kUnimplemented = 12;
 // 2^63 - 1. Comparisons are exact: long double has all integers up to 2^64.
 constexpr long double kMaxSize = 9223372036854775807.0L;
-// DirectML's limit.
+// The maximum number of elements in a DirectML buffer.
 constexpr long double kMaxBufferElements = 4294967295.0L;
 
 using TypeSet = std::set<int>;
@@ -597,7 +597,7 @@ class RequestChecker {
   const v1::TopKRequest& request_;
   const OracleLimits limits_;
   OperatorRequest op_;
-  std::string field_;  // the path of the attributes; "" = unknown
+  std::string field_;  // path of the attributes field; "" = unknown
   bool axis_ok_ = true;
   bool k_known_ = false;  // whether K could be read
   Expectation result_;

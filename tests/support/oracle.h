@@ -29,7 +29,7 @@ struct Expectation {
   v1::TopKResponse response;
 };
 
-/// The limits of the server under test. Same meaning as in core/plan/plan.h.
+/// The limits of the server under test, defined as in core/plan/plan.h.
 struct OracleLimits {
   int64_t max_elements = int64_t{1} << 34;
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
@@ -58,7 +58,7 @@ inline bool operator<(const Number& a, const Number& b) {
   return !a.nan && (b.nan || a.value < b.value);
 }
 
-/// Returns the offset of an element, in elements.
+/// Returns the offset of the element at a coordinate, in elements.
 int64_t OffsetOf(const std::vector<int64_t>& at,
                  const std::vector<int64_t>& strides);
 

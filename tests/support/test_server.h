@@ -49,8 +49,8 @@ std::string BusyPoller(const std::string& log);
 /// Returns a new insecure channel with its own connection.
 std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
 
-/// Runs a server until destroyed. Aborts if the server cannot start. The test
-/// fails if a poller was busy with one event for too long.
+/// Runs a server while this object exists. Aborts if the server cannot start.
+/// The test fails if a poller was busy with one event for too long.
 class TestServer {
  public:
   /// Listens on 127.0.0.1:0 unless the config sets other addresses. Runs two
@@ -82,7 +82,7 @@ v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
 /// Polls until the condition holds, for at most 20 s. Returns whether it holds.
 bool Eventually(const std::function<bool()>& condition);
 
-/// Limits the number of this process's file descriptors until destroyed.
+/// Limits this process to `max` file descriptors while this object exists.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t max);

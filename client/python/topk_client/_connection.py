@@ -65,7 +65,7 @@ _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 # system, and the page faults would cost more than the copies.
 _KEPT_BYTES = 8 << 20
 
-# Prefixes of targets without ports.
+# The prefixes of targets that have no port.
 _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
 # A host name, an IPv4 address or an IPv6 address in brackets; then a port.
 _ADDRESS = re.compile(r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})")
@@ -204,7 +204,7 @@ def _check_key(certificate: Path, key: Path) -> None:
     """Raises ValueError unless the key is that of the certificate."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
-            certificate, key, password="")  # suppresses the prompt
+            certificate, key, password="")  # avoids a password prompt
     except (OSError, ValueError) as error:
         raise ValueError(f"tls_key: {key!s}: not the key of tls_cert, in PEM "
                          "form without a passphrase") from error
@@ -620,8 +620,8 @@ class Connection:
             await self._sleep(pause)
 
     async def _limit_for(self, attempts: Attempts, call: Call) -> int:
-        """Returns the server's message size limit in bytes. Queries it before
-        the first large message, and stores it for all calls."""
+        """Returns the server's message size limit in bytes. Queries the limit
+        before the first large message, and caches the limit for all calls."""
         if (self._limit is None and call.nbytes > LARGE_BYTES
                 and not attempts.asked):
             attempts.asked = True

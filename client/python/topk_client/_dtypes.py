@@ -26,9 +26,9 @@ NUMPY_NAMES = {
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
 # The bits of +infinity in each floating-point type, or of the largest number if
-# there is no infinity. Larger magnitudes are NaN. The bits of types that are
-# not in this table compare like unsigned or two's complement integers, including
-# f8e8m0, because the bits of its NaN are the highest.
+# there is no infinity. Larger magnitudes are NaN. The types that are not listed
+# here compare like unsigned or two's complement integers. This includes f8e8m0,
+# because the bits of its NaN are the highest.
 INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,
@@ -128,7 +128,7 @@ def pack(array: Array, name: str) -> Array:
     if array.dtype.kind in "ui":  # int8 and uint8 can hold larger numbers
         fits = codes < 1 << width
         if array.dtype.kind == "i" and name == "i4":
-            fits = codes + 8 < 16  # -8 .. 7; uint8 wraps around
+            fits = codes + 8 < 16  # for -8 .. 7, because uint8 wraps around
         if not fits.all():
             raise ValueError(f"an element has more than the {width} bits of "
                              f"{name}")
@@ -145,5 +145,5 @@ def unpack(data: Array, count: int, dtype: DType,
     codes: Array = np.packbits(bits.reshape(count, width), axis=1,
                                bitorder="little").reshape(-1)
     if name == "i4" and dtype != np.uint8:
-        codes = (codes ^ 8) - np.uint8(8)  # sign-extend
+        codes = (codes ^ 8) - np.uint8(8)  # sign-extends the element
     return codes.view(dtype)

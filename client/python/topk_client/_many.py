@@ -127,8 +127,8 @@ class AsyncPendingCalls(_Pending):
 
     async def _wait(self, unsent: Deque[Call]) -> bool:
         """See PendingCalls._wait(). Cancelling the call does not cancel the
-        caller's iterator, because that would end the iterator. The next stream
-        waits for the same request."""
+        caller's iterator, because cancellation would end the iterator. The next
+        stream waits for the same request."""
         if not unsent:
             if self._taking is None:
                 self._taking = asyncio.ensure_future(self._take())

@@ -139,7 +139,7 @@ class Client(Connection):
 
         Yields the answer or the error of each request, in order. An error of
         one request does not end the stream. If the stream breaks, a retry
-        continues with the unanswered requests; raises if no attempts are left.
+        continues with the unanswered requests. Raises if no attempts are left.
 
         A gRPC thread reads ahead in `requests`. If the iterator raises, or a
         request exceeds the server's message size limit (REQUEST_TOO_LARGE), the

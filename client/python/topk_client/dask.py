@@ -1,4 +1,4 @@
-"""TopK of a Dask array: topkd computes each chunk, Dask merges the results.
+"""TopK of a Dask array: topkd computes each chunk; Dask merges the results.
 
 Needs topk_client[dask] on the client and the workers.
 """

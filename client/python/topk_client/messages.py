@@ -417,10 +417,10 @@ class Call:
         return data
 
     def is_streamed(self, wanted: Optional[bool], limit: int) -> bool:
-        """Returns whether to use StreamTopK: as `wanted`, or if None, when
-        streaming is faster or the message exceeds `limit`, the server's limit
-        in bytes. Raises ValueError if streaming is wanted for a tensor in
-        shared memory."""
+        """Returns whether to use StreamTopK: the value of `wanted`, or by
+        default, whether streaming is faster or the message exceeds the server's
+        `limit` in bytes. Raises ValueError if streaming is wanted for a tensor
+        in shared memory."""
         if isinstance(self._request.tensor, Region):
             if wanted:
                 raise ValueError("a tensor in shared memory cannot be streamed")
@@ -537,7 +537,7 @@ class Call:
         if data and data[0] == _RESPONSE_TAG:
             begin = _end_of_varint(data, 1)
             if data.startswith(_varint(len(data) - begin), 1):
-                return self.read(data, begin)  # no other fields follow
+                return self.read(data, begin)  # this is the only field
         result = parse(topk_pb2.TopKResult, data)
         if result.request_id:
             self._check_id(result.request_id, "request_id")
@@ -605,7 +605,7 @@ class StreamedAnswer:
         elif kind is None:
             raise bad_answer("an empty message")
         else:
-            data = getattr(chunk, kind)  # copies the bytes
+            data = getattr(chunk, kind)  # protobuf copies the bytes
             if not data:
                 raise bad_answer("a chunk has no bytes",
                                  f"response.{kind}.data")

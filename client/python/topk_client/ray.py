@@ -1,5 +1,5 @@
 """TopK of arrays in Ray's object store or of a Ray dataset: topkd computes each
-shard, Ray tasks merge the results.
+shard, and Ray tasks merge the results.
 
 Needs topk_client[ray] on the driver and the workers.
 """

@@ -397,7 +397,7 @@ def connection_crowd(attacker):
         crowd = [stack.enter_context(socket.socket()) for _ in range(500)]
         while attacker.goes_on():
             at = chance.randrange(len(crowd))
-            if chance.random() < 0.3:  # close with a RST
+            if chance.random() < 0.3:  # send a RST when closing
                 crowd[at].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                                      struct.pack("ii", 1, 0))
             crowd[at].close()

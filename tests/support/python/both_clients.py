@@ -86,8 +86,8 @@ def response(k=1):
 
 
 def headers_seen(kind):
-    """Returns an interceptor for clients of a kind, and the list to which it
-    adds the headers of each unary call."""
+    """Returns an interceptor for clients of class `kind`, and the list to which
+    the interceptor adds the headers of each unary call."""
     seen = []
 
     def intercept(self, proceed, details, request):
@@ -104,7 +104,7 @@ def headers_seen(kind):
 
 
 def start_fake(add_cleanup, **methods):
-    """Starts a server with handlers of bytes. Returns its target."""
+    """Starts a server with handlers of raw messages. Returns its target."""
     handlers = {name: (grpc.unary_unary_rpc_method_handler(method)
                        if name == "ComputeTopK" else
                        grpc.stream_stream_rpc_method_handler(method))

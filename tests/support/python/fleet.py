@@ -1,4 +1,4 @@
-"""Three servers under loads in which no call may fail."""
+"""Puts three servers under load. No call of the load may fail."""
 
 import contextlib
 import json

@@ -168,7 +168,7 @@ class Connection:
         self.socket.close()
 
     def send(self, wire, seconds=10, read=True):
-        """Sends bytes, and also reads if `read`. Returns the number of bytes
+        """Sends bytes. Also reads if `read` is set. Returns the number of bytes
         sent before the server closes the connection or stalls."""
         view = memoryview(wire)
         sent = 0
@@ -301,7 +301,7 @@ class Connection:
         self.received = buffer[at:]
 
     def _reply(self):
-        """Sends pending acknowledgments. Not called within a frame."""
+        """Sends pending acknowledgments. Must not be called within a frame."""
         owed, self.owed = self.owed, b""
         try:
             if owed:

@@ -181,7 +181,7 @@ class Server(Process):
         self.start()
 
     def start(self):
-        self._ready.unlink(missing_ok=True)  # left behind after SIGKILL
+        self._ready.unlink(missing_ok=True)  # may remain after SIGKILL
         self._killed = False
         super().__init__(subprocess.Popen(self._command, **self._options))
         try:

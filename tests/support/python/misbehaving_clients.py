@@ -14,7 +14,7 @@ def pause(connection, seconds):
 
 
 def _streams(attacker):
-    """Yields (connection, stream) pairs of a new connection."""
+    """Opens a connection, and yields it with each of its unused streams."""
     with h2.Connection(attacker.target, source=attacker.source()) as connection:
         for stream in range(1, 400, 2):
             if attacker.goes_on() and not connection.closed:
