@@ -1,5 +1,5 @@
-// Checks the length of a request's data against its plan, and fills in the
-// response message.
+// Checks that a request's data has the length that the plan requires, and
+// prepares the response message.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace topk {
 
-/// Returns INVALID_ARGUMENT, naming both lengths, unless `bytes` is a length
-/// that `plan` allows for the input's data.
+/// Returns OK if `plan` allows an input with `bytes` bytes of data. Otherwise,
+/// returns INVALID_ARGUMENT with the actual and the expected length.
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
 /// Allocates zeroed output tensors in `response`, and returns them for writing.

@@ -33,9 +33,9 @@ Cost MaxCost(const Cost& a, const Cost& b) {
           std::max(a.nanoseconds, b.nanoseconds)};
 }
 
-// A stream allocates a selection for each column when its first data arrives.
-// Limit the columns, so that a small header cannot cost more memory than a
-// response.
+// A stream allocates memory for each column when its first data arrives. Limit
+// the number of columns, so that a small header cannot allocate more memory
+// than a response.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;
@@ -61,7 +61,6 @@ void Discard(const Plan& plan, v1::TopKResponse response) {
   }
 }
 
-// Sets the response's ExecutionInfo.
 void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
                   v1::TopKResponse& response) {
   v1::ExecutionInfo& info = *response.mutable_execution();
@@ -127,7 +126,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
                        request.prepared->EstimateNanoseconds()) {
       continue;
     }
-    // The request falls back to the last backend if this backend fails.
+    // The cost covers both backends: the request may fall back to the last one.
     request.cost = MaxCost(request.cost, prepared->CostOf(arrival));
     request.prepared = std::move(prepared);
     if (chosen) break;
@@ -243,9 +242,9 @@ Size TensorStream::FeedNanoseconds(Size bytes) const {
 
 Size TensorStream::FinishNanoseconds() const {
   const Plan& plan = *request_.plan;
-  // A strided tensor is computed only when all of its data has arrived.
+  // A strided tensor is computed by Finish(), when all data has arrived.
   if (!plan.input.packed) return request_.cost.nanoseconds;
-  // A fold on the CPU writes each slice when its last element arrives. Only
+  // The CPU writes each slice when the last element of the slice arrives. Only
   // values smaller than a byte are packed at the end, in up to 1 ns each.
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
   return request_.prepared->FeedNanoseconds(0) +

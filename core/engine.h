@@ -118,7 +118,7 @@ class TensorStream {
   ~TensorStream();
 
   /// Return upper bounds on the CPU time of Feed() with `bytes` bytes, and of
-  /// Finish(). The bounds do not depend on the data fed before.
+  /// Finish(). The bounds do not depend on earlier calls.
   Size FeedNanoseconds(Size bytes) const;
   Size FinishNanoseconds() const;
 

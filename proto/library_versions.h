@@ -45,7 +45,7 @@ Message& NewMessage(google::protobuf::Arena& arena) {
 }
 
 /// Sets `provider` as the source of the root certificates, the identity
-/// certificate, or both. The TLS credentials follow its updates.
+/// certificate, or both. The TLS credentials pick up the updates of `provider`.
 template <class Options>
 void UseCertificates(
     Options& options,

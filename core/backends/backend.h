@@ -1,4 +1,4 @@
-// The interface of a backend. ARCHITECTURE.md explains how to add another one.
+// The interface of a backend. ARCHITECTURE.md explains how to add a backend.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@ using Chunks = std::span<const std::span<const std::byte>>;
 /// at the start, or in a stream of chunks.
 enum class Arrival { kWhole, kChunks, kStream };
 
-/// The memory for the outputs: plan.values.bytes and plan.indices.bytes. The
-/// caller must zero it. An output that was not requested is empty.
+/// The output buffers, of plan.values.bytes and plan.indices.bytes bytes. The
+/// caller must zero the buffers. An output that was not requested is empty.
 struct Outputs {
   std::span<std::byte> values;
   std::span<std::byte> indices;
 };
 
-/// Describes what computed a result. The strings are static.
+/// Describes a computation. The strings live as long as the backend.
 struct Execution {
   std::string_view backend;
   std::string_view kernel;
@@ -45,7 +45,7 @@ struct Execution {
 struct DeviceState {
   /// E.g. "NVIDIA H100 80GB HBM3".
   std::string name;
-  /// The device memory in use by this process and the limit on it, in bytes.
+  /// The device memory that this process uses, and its limit, in bytes.
   int64_t memory_bytes = 0;
   int64_t memory_limit = 0;
   /// Whether the device is unusable until the process restarts.
@@ -70,7 +70,7 @@ class Fold {
   }
 
   /// Writes the remaining outputs. REQUIRES: all plan.input.bytes bytes were
-  /// fed.
+  /// passed to Feed().
   virtual Execution Finish() = 0;
 
  private:
@@ -82,23 +82,23 @@ class Fold {
 /// A plan that one backend will run. Thread-safe. The plan and the backend must
 /// outlive this object.
 ///
-/// A null cancellation never cancels. After a cancellation, a computation skips
-/// unstarted work and returns soon, and its outputs are undefined. The caller
-/// must check the cancellation afterwards.
+/// `cancellation` may be null. After a cancellation, a computation skips work
+/// that has not started, returns soon and leaves the outputs undefined. The
+/// caller must therefore check `cancellation` after the computation.
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
 
-  /// Returns the typical wall time of Run(). Used to choose between backends.
-  /// In contrast, the costs below are upper bounds on the total CPU time.
+  /// Returns the typical wall time of Run(), for choosing a backend. CostOf()
+  /// and FeedNanoseconds() instead return upper bounds on the total CPU time.
   virtual int64_t EstimateNanoseconds() const = 0;
 
   /// Returns the cost of a request whose data arrives as `arrival`: in one
   /// chunk, in several chunks, or as a stream.
   virtual Cost CostOf(Arrival arrival) const = 0;
 
-  /// Returns an upper bound on the CPU time of one Fold::Feed() of `bytes`
-  /// bytes.
+  /// Returns an upper bound on the CPU time of one call of Fold::Feed() with
+  /// `bytes` bytes.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
   /// Computes the result from all chunks of the tensor. Uses only the calling
@@ -108,9 +108,9 @@ class PreparedPlan {
   virtual Execution Run(Chunks chunks, const Outputs& outputs,
                         const Cancellation* cancellation) const = 0;
 
-  /// Starts a fold over a tensor that arrives in chunks. Returns the same
+  /// Starts a selection over a tensor that arrives in chunks. Returns the same
   /// errors as Execution::status. This object, `outputs` and `cancellation`
-  /// must outlive the fold.
+  /// must outlive the result.
   virtual Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const = 0;
 };

@@ -36,8 +36,8 @@ Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions&) {
 
 struct Row {
   const char* name;
-  /// Returns the backend, or the reason why this process cannot use it. Is
-  /// fast, because a backend initializes its devices when they are first used.
+  /// Returns the backend, or the reason why this process cannot use the
+  /// backend. Fast, because a backend initializes its devices on first use.
   Result<std::unique_ptr<Backend>> (*make)(int threads,
                                            const BackendOptions& options);
 };
@@ -73,7 +73,7 @@ std::vector<std::unique_ptr<Backend>> MakeBackends(
         options.choice == kAutoBackend || options.choice == row.name;
     if (!last && !wanted) continue;
     auto made = row.make(threads, options);
-    // Throws if the last one is not available.
+    // Dereferencing throws if the last backend is not available.
     if (last || made.ok()) backends.push_back(*std::move(made));
   }
   return backends;

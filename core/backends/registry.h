@@ -12,11 +12,11 @@
 namespace topk {
 
 /// The environment variable that sets the instruction set of the CPU backend,
-/// for tests and measurements. If it is unset or empty, the backend uses the
-/// best set that the machine supports.
+/// for tests and measurements. If the variable is unset or empty, the backend
+/// uses the best set that the machine supports.
 inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 
-/// The choice to run each plan on the backend with the lowest time estimate.
+/// The choice that runs each plan on the backend with the lowest time estimate.
 inline constexpr char kAutoBackend[] = "auto";
 
 /// Returns the names of all backends, including those that were not built in,
@@ -26,7 +26,7 @@ std::vector<std::string> BackendNames();
 /// Options for CheckEnvironment() and MakeBackends().
 struct BackendOptions {
   /// kAutoBackend, or the name of a backend. A named backend runs every plan
-  /// that it supports. The last backend runs the rest.
+  /// that it supports. The last backend runs the other plans.
   std::string choice = kAutoBackend;
   /// The maximum memory to use on each device, in bytes. 0 means half of the
   /// memory of the device.

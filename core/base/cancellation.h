@@ -5,15 +5,15 @@
 
 namespace topk {
 
-/// A thread-safe flag that cancels a computation. It is never reset. The caller
-/// checks it after the computation, so a cancelled computation may skip work.
+/// A thread-safe flag that cancels a computation. The flag is never reset. A
+/// cancelled computation may skip work, so check the flag afterwards.
 class Cancellation {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
  private:
-  // Relaxed is enough: the flag publishes no other data.
+  // Relaxed ordering suffices, because the flag publishes no other data.
   std::atomic<bool> cancelled_ = false;
 };
 

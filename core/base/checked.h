@@ -39,7 +39,7 @@ class Size {
   static constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
   constexpr Size() = default;
-  // Implicit. Clamps `count` to the range 0 to kMax.
+  // Converts implicitly, and clamps `count` to the range 0 to kMax.
   constexpr Size(std::integral auto count)  // NOLINT(runtime/explicit)
       : count_(std::cmp_less(count, 0)         ? 0
                : std::cmp_greater(count, kMax) ? kMax

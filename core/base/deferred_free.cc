@@ -20,7 +20,7 @@ struct Block {
   void (*free)(void*);
 };
 
-// Frees memory on its own thread.
+// Frees memory on a background thread.
 class FreeingThread {
  public:
   void Add(const Block& block) {
@@ -50,7 +50,7 @@ class FreeingThread {
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::vector<Block> waiting_;
-  // Last, because the thread uses the members above.
+  // Declared last, because the thread uses the members above.
   std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
 
@@ -63,7 +63,7 @@ void DropPages(void* memory, size_t bytes) noexcept {
   const uintptr_t end = (begin + bytes) / page * page;
   for (uintptr_t at = (begin + page - 1) / page * page; at < end;) {
     const size_t size = std::min(end - at, kStep);
-    // Best effort.
+    // Best effort: ignore errors.
     (void)madvise(reinterpret_cast<void*>(at), size, MADV_DONTNEED);
     at += size;
   }

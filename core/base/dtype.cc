@@ -8,7 +8,7 @@
 namespace topk {
 namespace {
 
-// InfoOf() indexes the table by number.
+// Returns whether InfoOf() can index the table by DType number.
 constexpr bool RowsAreInOrder() {
   for (size_t i = 0; i < std::size(kDTypes); ++i) {
     if (static_cast<size_t>(kDTypes[i].type) != i + 1) return false;

@@ -55,7 +55,8 @@ struct DTypeInfo {
   /// True if elements are ordered as in IEEE 754: by sign and magnitude, with
   /// NaNs.
   bool is_float;
-  /// Floats: the sign bit. Integers: the bits to flip to sort them as unsigned.
+  /// Floats: the sign bit. Integers: the bits to flip for an unsigned
+  /// comparison.
   uint64_t sign;
   /// Floats: the bits of the largest magnitude that is not NaN. This is
   /// infinity if the type has an infinity.

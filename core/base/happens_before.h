@@ -31,8 +31,8 @@ inline void AnnotateHappensAfter([[maybe_unused]] const void* address) {
 }
 
 /// Sleeps in ThreadSanitizer builds, so that other threads run and tests find
-/// more races. Place it between two steps that must look atomic to other
-/// threads, and after handing an object to another thread.
+/// more races. Call this function between two steps that must look atomic to
+/// other threads, and after handing an object to another thread.
 inline void WidenRace() {
 #ifdef TOPK_TSAN
   std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -40,7 +40,7 @@ inline void WidenRace() {
 }
 
 /// Wraps a function that a library without ThreadSanitizer copies and calls on
-/// its own threads. Each call sees all writes before the construction.
+/// its own threads. Each call sees all writes made before the construction.
 template <class Fn>
 class HandedOver {
  public:

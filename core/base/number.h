@@ -11,7 +11,7 @@
 namespace topk {
 
 /// Parses the whole text as a decimal number. Returns nullopt if the text is
-/// malformed or not finite, because NaN would pass range checks.
+/// malformed. Also rejects NaN, which would pass range checks, and infinities.
 inline std::optional<double> ParseNumber(std::string_view text) {
   double number = 0;
   const char* end = text.data() + text.size();

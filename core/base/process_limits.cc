@@ -83,7 +83,7 @@ int AvailableProcessors() {
   if (sched_getaffinity(0, sizeof(mask), &mask) == 0) {
     count = CPU_COUNT(&mask);
   } else {
-    // A cpu_set_t may be too small for the processors that the kernel supports.
+    // sched_getaffinity() fails if the kernel supports more CPUs than `mask`.
     count = static_cast<int>(std::thread::hardware_concurrency());
   }
   if (!ApplyQuotas(true, count)) ApplyQuotas(false, count);

@@ -9,7 +9,7 @@ namespace topk {
 /// For LARGEST, -0 equals +0, and all NaNs are equal and rank first. For
 /// SMALLEST, the order is reversed.
 ///
-/// All integer types of the same width share an instantiation. So do floats.
+/// Integer types of the same width share an instantiation, and so do floats.
 template <class Key, bool kFloat>
 struct SortKeyEncoder {
   Key sign;
@@ -26,7 +26,7 @@ struct SortKeyEncoder {
 
   constexpr Key operator()(Key bits) const {
     if constexpr (kFloat) {
-      // sign + magnitude, or sign - magnitude for negative numbers.
+      // The key is sign + magnitude, or sign - magnitude for negative numbers.
       Key key = static_cast<Key>(bits & sign ? 0 - bits : bits | sign);
       if ((bits & ~sign) > infinity) key = static_cast<Key>(~Key{0});
       return static_cast<Key>(key ^ flip);

@@ -80,7 +80,7 @@ class [[nodiscard]] Result {
   bool ok() const { return std::holds_alternative<T>(state_); }
   /// REQUIRES: !ok().
   const Status& status() const { return std::get<Status>(state_); }
-  /// REQUIRES: ok(), for each accessor below.
+  /// Each accessor below REQUIRES: ok().
   T& operator*() & { return std::get<T>(state_); }
   const T& operator*() const& { return std::get<T>(state_); }
   T&& operator*() && { return std::get<T>(std::move(state_)); }

@@ -34,8 +34,8 @@ inline std::string ErrnoText(int error) {
   return strerror_r(error, buffer, sizeof(buffer));
 }
 
-/// Quotes untrusted text for a message. Truncates it to 64 bytes and replaces
-/// bytes other than printable ASCII with '?'.
+/// Quotes untrusted text for a message. Truncates the text to 64 bytes and
+/// replaces bytes other than printable ASCII with '?'.
 inline std::string Quote(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text.substr(0, 64)) {
@@ -68,8 +68,8 @@ inline std::string HexOf(unsigned char byte) {
 }
 
 /// Returns the length in bytes of the first character of nonempty UTF-8 text.
-/// Returns 0 if the character is not safe to print: control characters,
-/// bidirectional formatting characters and invalid bytes.
+/// Returns 0 if the character is unsafe to print, i.e. a control character, a
+/// bidirectional formatting character or an invalid byte.
 inline size_t PrintableLength(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;

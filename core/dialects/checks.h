@@ -28,8 +28,8 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
 
 /// Returns K, which may be a number or a tensor of one of `types` and of shape
 /// [] (`rank` 0) or [1] (`rank` 1). Returns INVALID_ARGUMENT if K is missing,
-/// exceeds 2^63 - 1, or is another tensor. MakePlan() checks the rest of the
-/// range. `field` is the path of K.
+/// exceeds 2^63 - 1, or is a tensor of another type or shape. MakePlan() checks
+/// the other limits of K. `field` is the path of K.
 Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                       int rank, std::string_view field, std::string_view owner);
 

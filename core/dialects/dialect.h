@@ -48,9 +48,9 @@ struct Dialect {
   v1::TopKRequest::AttributesCase attributes;
   /// In ascending order.
   std::span<const OperatorVersion> versions;
-  /// Checks the dialect's own rules and translates the request. MakePlan()
-  /// checks everything else. REQUIRES: the dialect and the version are valid,
-  /// and the attributes are set.
+  /// Checks the rules that only this dialect has, and translates the request.
+  /// MakePlan() checks everything else. REQUIRES: the dialect and the version
+  /// are valid, and the attributes are set.
   Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
                                const OperatorVersion& version);
   /// Returns the outline of a request with attributes of this dialect, even if

@@ -50,7 +50,7 @@ Outline Peek(const v1::TopKRequest& request) {
   Outline outline;
   // The default axis is -1. Opset 11 says that a "negative value means counting
   // dimensions from the back". Opsets 1 and 10 do not mention negative values,
-  // but topkd accepts them there too, because the default is negative.
+  // but topkd always accepts negative values, because the default is negative.
   outline.axis = onnx.has_axis() ? onnx.axis() : -1;
   SetK(onnx.k(), outline);
   return outline;

@@ -23,7 +23,7 @@ constexpr std::array<DType, 23> kTypes = {
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// From "Inputs": a "scalar of any integer type", or i8, i32, i64 in version 1.
+// K is a "scalar of any integer type" ("Inputs"), or i8, i32, i64 in version 1.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,

@@ -1,4 +1,4 @@
-// Turns a request of any dialect into a plan.
+// Converts a request of any dialect to a plan.
 #pragma once
 
 #include <span>

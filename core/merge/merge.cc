@@ -192,7 +192,7 @@ struct Work {
   std::byte* indices = nullptr;
 };
 
-// Merges slice by slice. REQUIRES: no index is negative.
+// Merges the partials slice by slice. REQUIRES: no index is negative.
 template <class Key, bool kFloat>
 class Merger {
  public:
@@ -255,8 +255,8 @@ class Merger {
                "; shards must not overlap, and each has its index_offset"));
   }
 
-  // Sets the winner of a node to the winner of either child, whichever ranks
-  // first. The root is winners_[1]. The leaves are the sources.
+  // Sets the winner of a node to the better winner of its two children. The
+  // root is winners_[1]. The leaves are the sources.
   void Play(size_t node) {
     const uint32_t a = winners_[2 * node];
     const uint32_t b = winners_[2 * node + 1];

@@ -177,8 +177,8 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
   layout.packed = strides.empty();
   if (layout.packed) {
     layout.strides.resize(shape.size());
-    // Treat sizes of 0 as 1. The strides of an empty tensor do not matter, and
-    // CountElements() has bounded the product of the nonzero sizes.
+    // Treat sizes of 0 as 1: the strides of an empty tensor do not matter. They
+    // cannot overflow, as CountElements() bounds the product of nonzero sizes.
     int64_t stride = 1;
     int64_t count = 1;
     for (size_t i = shape.size(); i-- > 0;) {

@@ -74,11 +74,11 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
   return {};
 }
 
-// Returns the length of a DirectML buffer's data. This is `total` or, if that
-// is 0, the length that sizes and strides imply, rounded up to a multiple of 4.
-// `elements` is the number of elements that the sizes or the strides imply,
-// whichever is greater. Errors about `elements` name `field`, and errors about
-// `total` name `total_field`.
+// Returns the length of a DirectML buffer's data. This is `total` or, if
+// `total` is 0, the length implied by sizes and strides, rounded up to a
+// multiple of 4. `elements` is the number of elements that the sizes or the
+// strides imply, whichever is greater. Errors about `elements` name `field`,
+// and errors about `total` name `total_field`.
 Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
                             int64_t element_bytes, int64_t total,
                             std::string_view field,

@@ -76,7 +76,7 @@ struct Plan : Selected {
 /// The limits of a single request.
 struct Limits {
   /// The maximum number of elements in the input's shape. Includes elements
-  /// that a stride of 0 repeats: they have no bytes, but they take time.
+  /// that a stride of 0 repeats, which take time but no memory.
   int64_t max_elements = int64_t{1} << 34;
   /// The maximum total size of both outputs, in bytes. A protobuf message is
   /// limited to 2 GiB.
@@ -94,9 +94,9 @@ struct OutputRequest {
   /// The field to name in errors: the output's description, for example
   /// "directml.output_value", or the input's shape if there is no description.
   std::string field = "tensor.shape";
-  /// In elements. Empty means contiguous.
+  /// The strides, in elements. Empty means contiguous.
   std::vector<int64_t> strides;
-  /// In bytes. 0 means the length that shape and strides imply.
+  /// The total size, in bytes. 0 means the length that shape and strides imply.
   int64_t total_bytes = 0;
 };
 
@@ -106,7 +106,7 @@ struct PlanRequest : Selected {
   /// The request field with the attributes, e.g. "onnx". Used in errors.
   std::string_view attributes;
   std::vector<int64_t> shape;
-  /// In elements. Empty means contiguous.
+  /// The strides, in elements. Empty means contiguous.
   std::vector<int64_t> strides;
   /// Whether the input is a DirectML buffer. A buffer has at most 2^32 - 1
   /// elements, and its data may be padded to a multiple of 4 bytes.

@@ -30,7 +30,7 @@ Result<std::vector<Object>> ReadAll(const PemFile& pem, const char* kind,
   while (Object next{read(bio.get(), nullptr, NoPassphrase, &asked)}) {
     objects.push_back(std::move(next));
   }
-  // At the end of the text, OpenSSL reports "no start line".
+  // The error "no start line" only means that the end of the text was reached.
   const unsigned long end = ERR_peek_last_error();  // NOLINT: OpenSSL's type
   if (ERR_GET_LIB(end) != ERR_LIB_PEM ||
       ERR_GET_REASON(end) != PEM_R_NO_START_LINE) {

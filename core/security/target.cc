@@ -16,7 +16,7 @@ namespace {
 bool IsHost(std::string_view host) {
   const auto in_host = [](char c) { return c > ' ' && c < 0x7f && c != ','; };
   if (host.empty() || !std::ranges::all_of(host, in_host)) return false;
-  // gRPC would parse "unix-abstract:", "vsock:" and others as a scheme.
+  // Reject colons: gRPC would parse "vsock:", "unix-abstract:" etc. as schemes.
   return host.starts_with('[') ? host.ends_with(']')
                                : host.find(':') == std::string_view::npos;
 }

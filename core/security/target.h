@@ -17,10 +17,10 @@ bool IsHostPort(std::string_view address, int min_port);
 std::string TargetError(std::string_view target);
 
 /// Returns true for a Unix socket address in gRPC's format: unix:path or
-/// unix-abstract:name. Host names that merely begin with "unix" do not count.
+/// unix-abstract:name. Returns false for host names that begin with "unix".
 bool IsUnixAddress(std::string_view address);
 
-/// Returns true if `address`, a host with or without a port, is this machine:
+/// Returns true if `address`, with or without a port, refers to this machine:
 /// localhost, 127.0.0.0/8 (also IPv4-mapped), or ::1.
 bool IsLoopback(std::string_view address);
 

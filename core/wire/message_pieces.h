@@ -13,8 +13,8 @@
 
 namespace topk {
 
-/// A part of a serialized message. Its bytes are either owned, or borrowed from
-/// the serialized object. The other member is empty.
+/// A part of a serialized message. The bytes are either owned by the piece, or
+/// borrowed from the serialized object. The unused member is empty.
 struct MessagePiece {
   std::string own;
   std::span<const std::byte> borrowed;
@@ -31,8 +31,8 @@ void BeginField(int number, size_t size, std::string& to);
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message);
 
-/// Serializes `header` with `tensor` as the data of its tensor. REQUIRES: the
-/// tensor in `header` has no data source.
+/// Serializes `header` as if its tensor had the data `tensor`. REQUIRES: the
+/// tensor in `header` has neither data nor a shared memory region.
 std::vector<MessagePiece> PiecesOf(const v1::TopKRequest& header,
                                    std::span<const std::byte> tensor);
 

@@ -80,7 +80,7 @@ class BlockFeed {
   }
 
  private:
-  // With fewer columns, most bits of a mask word would be unused.
+  // Narrower blocks are copied. Most bits of their mask words would be unused.
   static constexpr int64_t kMinColumns = 32;
 
   // Sets bounds_ for FeedInPlace(). Returns false if columns must be copied.

@@ -41,8 +41,8 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // The first factor of 2 is for the last doubling of the window. The second
-    // is for both the old and the new memory of a growing vector.
+    // A factor of 2 allows for the last doubling of `window`, and another one
+    // for both the old and the new memory of a growing vector.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
@@ -78,7 +78,7 @@ class Bounds {
       kernels_.raise_maxima(encoder_, elements, count, maxima_.data(), window);
       return;
     }
-    // Take one chunk from each section of the row. Its offset in the section is
+    // Take one chunk from each section of the row. The offset of the chunk is
     // pseudo-random (a linear congruential generator), because chunks at equal
     // distances could all read the same part of a repeating pattern.
     const int64_t chunk = sampled / chunks;
@@ -107,8 +107,8 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of at most this many elements are not sampled. A sample of half of
-  /// such a row would have less than one vector per chunk.
+  /// Rows of at most this many elements are not sampled. A sample of half of a
+  /// row of this length would have less than one vector per chunk.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   /// In longer rows, the sample is 1 / kFraction of the row, but at least kMin

@@ -32,7 +32,7 @@ int64_t AxisStride(const Plan& plan) {
 }
 
 // Returns the typical time of a plan on one thread. The cost is an upper bound:
-// 5 to 15 times the real time of most plans. 8 is in between.
+// 5 to 15 times the actual time of most plans, so divide by 8.
 double TypicalNanoseconds(const Plan& plan) {
   return static_cast<double>(RunNanoseconds(plan).value()) / 8;
 }
@@ -46,7 +46,8 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // Each of a slice's `factor` parts inserts at least its first k elements.
+    // Each of the `factor` parts of a slice inserts its first k elements or
+    // more.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
@@ -185,7 +186,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const int64_t n = DistinctElements(plan);
   schedule.block = n;
-  // Narrows tiles to get one per thread, but not to fewer than `least` slices.
+  // Narrows tiles to get one per thread. A tile keeps at least `least` slices.
   const auto divide = [&](int64_t least) {
     const int64_t groups = plan.inner > 1 ? plan.outer : 1;
     const int64_t group = plan.slices() / groups;
@@ -252,8 +253,8 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The memory, in bytes, that a fold may always use. kSmallSlice applies if
-  // slices arrive one by one, because collecting their elements gains little.
+  // The memory, in bytes, that collected elements may always use. If slices
+  // arrive one by one, this is kSmallSlice, because collecting gains little.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
   if (plan.slices() == 0) return plan.n;
@@ -279,10 +280,10 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // A poller thread must not block, so folds that it may feed use one thread.
+    // Use one thread if a poller may call Feed(). A poller must not block.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
-    // Slices with different outer indices arrive one after another.
+    // A tile must not mix outer indices, whose slices arrive one after another.
     schedule.tile = std::min(schedule.tile, plan.inner);
     return schedule;
   }

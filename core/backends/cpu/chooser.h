@@ -46,7 +46,6 @@ struct Schedule {
   /// Whether the calling thread does all the work.
   bool run_inline = true;
 
-  /// Returns the number of units.
   int64_t units(const Plan& plan) const {
     return plan.slices() / group(plan) * tiles(plan);
   }
@@ -82,8 +81,8 @@ bool CanRun(Algorithm algorithm, const Plan& plan);
 inline constexpr int64_t kFoldWidth = 64;
 
 /// Returns the smallest k for which copying slices to rows is faster than
-/// kColumns, where more elements enter the state of a column as k grows. It is
-/// more than twice the bytes of an element.
+/// kColumns, which inserts more elements as k grows. The result is more than
+/// twice the bytes of an element.
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to
@@ -102,17 +101,17 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
 /// Returns the number of candidates that a selection buffers in addition to k.
-/// A slack of k suffices for a large k, but a small k would reselect too often.
-/// If `many` selections share the cache, each has less slack.
+/// This is more than k for a small k, to avoid frequent reselections. If `many`
+/// selections share the cache, each buffers fewer candidates.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns the number of axis positions that a fold collects. This is n if all
+/// Returns how many axis positions ElementFold collects at a time: n if all
 /// positions take little memory, or at most twice the memory of the selections.
 int64_t FoldRows(const Plan& plan);
 
-/// A fold collects FoldRows() positions and then processes them together.
-/// Returns the schedule for this. All n positions are processed like a whole
-/// tensor; fewer are scanned, because more positions follow.
+/// Returns the schedule for the FoldRows() positions that ElementFold collects.
+/// All n positions are processed like a whole tensor. Fewer positions are
+/// scanned, because more positions follow.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

@@ -88,7 +88,7 @@ class ColumnRunner {
                                   rows - first);
       }
     };
-    // After a cancellation, the indices are not valid.
+    // After a cancellation, the indices are invalid and must not be used.
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     if (factor == 1 && pieces == 1 && plan_.order == Order::kValue &&
         plan_.values.packed && plan_.indices.packed) {
@@ -127,7 +127,7 @@ class ColumnRunner {
     }
   }
 
-  // Merges the candidates of each column from all pieces and folded columns.
+  // Merges the candidates of each column from all pieces and all joined rows.
   void MergeTile(int64_t slice, int64_t width, const std::byte* tile,
                  int64_t rows) {
     const int64_t factor = run_.schedule.row_factor;
@@ -170,7 +170,7 @@ class ColumnRunner {
 
   const Run<Key, kFloat>& run_;
   const Plan& plan_;
-  // The state of the tile, or of each of its pieces.
+  // The column state of each piece of the tile.
   std::vector<std::unique_ptr<Block[]>> pieces_;
   std::vector<Part> parts_;
   const SliceWriter<Key> writer_;

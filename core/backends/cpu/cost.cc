@@ -37,7 +37,7 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
 }
 
 // Returns the time per selected element, in nanoseconds: collecting candidates,
-// sorting them and writing the output. In a long slice and in a fold, each
+// sorting them and writing the output. In long slices and in streams, each
 // access may miss the cache.
 double SelectedNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
@@ -56,10 +56,11 @@ double SliceNanoseconds(const Plan& plan) {
 
 // Returns the fixed time of all slices, in nanoseconds. Wide tensors with a
 // small k always use kColumns, whose fixed time per column is low. The first
-// columns still count like rows: a wider tensor must not have a lower cost.
+// kFoldWidth columns cost as much as rows: a wider tensor must not have a lower
+// cost.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
-  // FoldRows() is n for all shorter slices, so a fold runs them like a tensor.
+  // For slices of up to this length, FoldRows() is n, so streams use kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&
@@ -122,8 +123,8 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
-  // In the worst case, the fold also processes all collected elements, and
-  // finishes the slices of one more outer index.
+  // In the worst case, Feed() also processes all elements that were collected
+  // earlier, and finishes the slices of one more outer index.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

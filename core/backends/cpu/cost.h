@@ -15,7 +15,7 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads);
 /// schedule.
 Size RunNanoseconds(const Plan& plan);
 
-/// Returns the cost of a fold over the whole tensor.
+/// Returns the cost of processing a whole tensor in chunks.
 Cost FoldCost(const Plan& plan, int threads, double task);
 
 /// Returns the CPU time of one Feed() of `bytes` bytes, including the time for

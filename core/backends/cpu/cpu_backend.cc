@@ -111,9 +111,9 @@ class CpuPlan final : public PreparedPlan {
   }
 
  private:
-  // Returns whether a tensor is folded rather than concatenated. A stream is
-  // folded if possible, to save memory. Other chunks are folded if that is as
-  // fast as running the whole tensor.
+  // Returns whether to process chunks one by one instead of concatenating them.
+  // If possible, do so for a stream, to save memory. For other chunks, do so
+  // only if this is as fast as running the whole tensor.
   bool Folds(Arrival arrival) const {
     return arrival != Arrival::kWhole && plan_.input.packed &&
            (arrival == Arrival::kStream ||

@@ -35,7 +35,7 @@ class UnitCutter {
   /// REQUIRES: 1 <= unit <= 8.
   explicit UnitCutter(size_t unit) : unit_(unit) {}
 
-  /// Calls fn(units) with the whole units of the next chunk, in order.
+  /// Calls fn(units) with the complete units of the next chunk, in order.
   template <class Fn>
   void Cut(std::span<const std::byte> chunk, const Fn& fn) {
     if (size_ > 0) {  // complete the split unit
@@ -62,8 +62,8 @@ class UnitCutter {
   size_t size_ = 0;
 };
 
-/// A fold on the CPU. Writes each slice when its last element arrives. The
-/// memory does not depend on the length of the tensor.
+/// The CPU implementation of Fold. Writes a slice when its last element
+/// arrives. The memory does not depend on the length of the tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
@@ -91,7 +91,7 @@ class ElementFold final : public Fold {
     if (rows_ < plan.n) runner_.emplace(run_);
   }
 
-  /// Returns an upper bound on the memory of a fold, in bytes.
+  /// Returns an upper bound on the memory of an ElementFold, in bytes.
   static Size Bytes(const Plan& own, int threads, double task) {
     const Plan plan = InfoOf(own.dtype).packed() ? UnpackedPlan(own) : own;
     const Schedule schedule = FoldSchedule(plan, threads, task);
@@ -114,7 +114,7 @@ class ElementFold final : public Fold {
       AddUnits(units.data(),
                static_cast<int64_t>(units.size()) * 8 / type_.bits);
     });
-    // The last group of packed elements may be incomplete.
+    // Add the last group of packed elements even if it is incomplete.
     const auto rest = units_.rest();
     const int64_t left = Left();
     if (left < kPackedGroup && !rest.empty() &&

@@ -31,7 +31,7 @@ struct InstructionSet {
 std::vector<InstructionSet> SupportedInstructionSets();
 
 /// Returns the instruction set with this name, or the best one for "". Returns
-/// INVALID_ARGUMENT if the name is unknown or this machine cannot run the set.
+/// INVALID_ARGUMENT if the name is unknown or not supported by this machine.
 Result<InstructionSet> ChooseInstructionSet(std::string_view name);
 
 }  // namespace topk::cpu

@@ -11,7 +11,7 @@
 
 #include "core/backends/cpu/instruction_set.h"
 // clang-format off
-// First, because the other files use these.
+// These two files come first, because the other files use them.
 #include "core/backends/cpu/simd/vectors-inl.h"
 #include "core/backends/cpu/simd/sort_few-inl.h"
 // clang-format on
@@ -50,7 +50,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace topk::cpu {
 
-// Best first. Users refer to the sets by these names.
+// Lists the best instruction set first. Users refer to the sets by name.
 std::vector<InstructionSet> SupportedInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3
@@ -72,7 +72,7 @@ std::vector<InstructionSet> SupportedInstructionSets() {
     {"scalar", HWY_SCALAR, &N_SCALAR::kTable},
 #endif
   };
-  // The last set is the compiler's baseline. The whole program requires it.
+  // The last set is the compiler's baseline, which every machine must support.
   const int64_t supported =
       hwy::SupportedTargets() | std::rbegin(kSets)->target;
   std::vector<InstructionSet> sets;

@@ -109,7 +109,7 @@ struct Kernels {
   /// Updates the state with `count` axis positions, which are `pitch` elements
   /// apart and have `state.columns` elements each. Their indices are first,
   /// first + 1, ... REQUIRES: the indices 0 .. k - 1 come first, because they
-  /// initialize the state. This pointer is null for keys of 8 and 16 bits.
+  /// initialize the state. Null for keys of 8 and 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
@@ -120,7 +120,7 @@ struct Kernels {
                     int64_t pitch, std::byte* transposed,
                     int64_t transposed_pitch);
 
-  /// Unpacks `count` bytes of two elements each, like Unpack() in
+  /// Unpacks `count` bytes, each with two elements, like Unpack() in
   /// core/base/packing.h. Null unless keys have 8 bits.
   void (*unpack_halves)(const std::byte* packed, int64_t count,
                         std::byte* elements);

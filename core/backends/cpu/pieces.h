@@ -1,8 +1,8 @@
 // Runs work in parallel on oneTBB's threads.
 //
-// A thread that waits for other threads runs only tasks of its own loop.
-// Otherwise its request, even if cancelled, might have to wait for a task of
-// another request, and the memory of both requests would stay in use.
+// A thread that waits for a parallel loop runs only tasks of this loop.
+// Otherwise, even a cancelled request might have to wait for a task of another
+// request, and the memory of both requests would stay in use.
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -19,9 +19,9 @@
 
 namespace topk::cpu {
 
-/// Arenas for parallel loops. Each computation has its own arena, because a
-/// thread that enters a full arena must wait for the computations in it. oneTBB
-/// divides its threads among the arenas in use. Thread-safe.
+/// Arenas for parallel loops. Each computation uses a separate arena, because a
+/// thread that enters a full arena must wait for the computations in that
+/// arena. oneTBB divides its threads among the arenas in use. Thread-safe.
 class ArenaPool {
  public:
   /// Creates arenas of `threads` threads each.
@@ -46,8 +46,8 @@ class ArenaPool {
 };
 
 /// Calls fn(0) ... fn(count - 1), in parallel if count > 1. Starts no more
-/// calls after a cancellation. Returns whether all calls were made. If not,
-/// their results must not be read.
+/// calls after a cancellation. Returns whether all calls were made. If not, the
+/// results must not be used.
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t)> fn);
 

@@ -28,12 +28,12 @@ struct Probe {
 /// nothing exceeds.
 ///
 /// Integers: the key is the bits, XORed with a constant. Floats: on each side
-/// of zero, numbers have the order of their bits or the reverse order, so a
-/// single comparison finds the numbers beyond a bound. The bound is first
-/// moved, past values that no number has, so that all NaNs of one sign are on
-/// the same side of it. For NaNs with the sign bit set, the first comparison is
-/// always wrong, and the second comparison inverts it. SMALLEST inverts the
-/// result of the first comparison. Tests: unit/probe_test.cc.
+/// of zero, numbers are in the order of their bits or in the reverse order, so
+/// one comparison finds the numbers that exceed a bound. The bound is first
+/// clamped, so that all NaNs of one sign are on the same side of the bound. For
+/// NaNs with the sign bit set, the first comparison is always wrong, and the
+/// second comparison inverts the result. SMALLEST inverts the result of the
+/// first comparison. Tests: unit/probe_test.cc.
 template <class Key, bool kFloat>
 Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});
@@ -41,7 +41,7 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     return {static_cast<Key>(encoder.sign ^ encoder.flip), bound, kOnes};
   } else {
     const Key sign = encoder.sign;
-    // The key of +infinity for LARGEST, which is also the bits of -infinity.
+    // The key of +infinity for LARGEST. The bits of -infinity are the same.
     const Key highest = static_cast<Key>(sign | encoder.infinity);
     const Key below_all = static_cast<Key>(sign - encoder.infinity - 1);
     const bool smallest = encoder.flip != 0;

@@ -34,7 +34,7 @@ namespace topk::cpu {
 /// A candidate during the sort.
 template <class Key>
 struct Ranked {
-  /// The bitwise complement of the key: the best candidate has the lowest.
+  /// The bitwise complement of the key. The lowest complement ranks first.
   Key key;
   /// The position of the candidate in its selection.
   uint32_t slot;
@@ -44,7 +44,7 @@ struct Ranked {
 /// cheap. For many items, long digits reduce the number of passes.
 inline constexpr int kFewBits = 8;
 inline constexpr int kManyBits = 11;
-/// At least this many items are sorted with digits of kManyBits.
+/// The minimum number of items for digits of kManyBits.
 inline constexpr int64_t kManyItems = int64_t{1} << 17;
 
 /// Returns an upper bound, in bytes, on the memory that SortByRank() uses in
@@ -64,7 +64,7 @@ std::span<const Ranked<Key>> SortByRank(
     std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
     const Cancellation* cancellation = nullptr) {
   const auto count = static_cast<int64_t>(items.size());
-  // Sort by key - lowest, and divide its bits evenly among the digits.
+  // Sort by the difference key - lowest. Split its bits evenly into digits.
   Key lowest = items[0].key;
   Key highest = items[0].key;
   const auto widen = [&](int64_t begin, int64_t end) {

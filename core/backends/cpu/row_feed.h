@@ -96,7 +96,7 @@ class RowFeed {
   /// Offers a row, or the next part of a row. Cuts it into one piece per
   /// selection, and feeds the pieces in parallel. If the selections have no
   /// bound yet, uses one from `hint` or from a sample. `hint` comes from the
-  /// previous row, and is updated for the next row. It may be null.
+  /// previous row, is updated for the next row, and may be null.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {
@@ -160,8 +160,9 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Reads the row with lower and lower bounds from a sample until one holds, or
-  // without a bound if none holds. Returns the bound that held, if any.
+  // Reads the row with sampled bounds, from high to low, until k elements
+  // exceed the bound, or else without a bound. Returns the bound that
+  // succeeded, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -178,8 +179,8 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads with a bound. Drops the bound and returns nullopt if fewer than k
-  // elements exceeded it.
+  // Reads the row with a bound. Drops the bound and returns nullopt if fewer
+  // than k elements exceeded the bound.
   std::optional<Held> Try(Key bound, const Stretch& row, int64_t patience,
                           Bounds<Key, kFloat>& bounds,
                           Selections selections) const {
@@ -197,7 +198,7 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // This many reselections imply that k elements exceeded the bound. If fewer
+    // So many reselections prove that k elements exceeded the bound. If fewer
     // exceed it now, the elements changed, and retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
@@ -211,9 +212,9 @@ class RowFeed {
 
   // Reads the row once, even if too many elements exceed the bound. A piece
   // that reselects `patience` times is probably ascending, so the rest of the
-  // piece gets a better bound from a new sample. A single piece puts this
-  // sample into `bounds`. The old sample is not needed again, because Try()
-  // accepts a bound after so many reselections.
+  // piece is sampled for a better bound. A single piece can overwrite the old
+  // sample in `bounds`, because Try() accepts a bound after so many
+  // reselections.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
@@ -229,11 +230,11 @@ class RowFeed {
     });
   }
 
-  // Returns the hint for the next row: nullopt if too many elements exceeded
-  // the bound for it to be useful, otherwise the bound that held. A bound that
-  // far more than k elements exceeded is raised, so that k elements plus a few
-  // standard deviations exceed it. Bounds are not raised by small steps,
-  // because similar rows would raise the hint until it fails.
+  // Returns the bound for the next row to try first, or nullopt if too many
+  // elements exceeded the last bound. If far more than k elements did, returns
+  // a higher bound, which k elements plus a few standard deviations exceed.
+  // Never raises the bound by a small step, because in a series of similar
+  // rows, the bound would rise until it fails.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

@@ -49,7 +49,7 @@ class Scratch {
   struct Free {
     size_t bytes = 0;
     void operator()(T* p) const {
-      // oneTBB does not cache blocks of this size, so freeing them is slow.
+      // Defer freeing huge blocks, which is slow: oneTBB does not cache them.
       constexpr size_t kHuge = size_t{64} << 20;
       if (bytes < kHuge) {
         kScratchFree(p);

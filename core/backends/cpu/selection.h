@@ -40,9 +40,9 @@ namespace topk::cpu {
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
 /// Returns a threshold t such that exactly k of the keys are >= t or, if ties
-/// prevent this, the k-th greatest key. `kernel` is Kernels::kth, which may
-/// return a different threshold. Returns 0 only if the k-th greatest key is 0.
-/// Returns an arbitrary key if cancelled.
+/// prevent this, the k-th greatest key. `kernel` is Kernels::kth, whose
+/// threshold may differ from that of the radix select. Returns 0 only if the
+/// k-th greatest key is 0. Returns an arbitrary key if cancelled.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -77,8 +77,8 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
     for (; value > 0 && counted() < wanted; --value) wanted -= counted();
     prefix = static_cast<Key>(prefix | static_cast<Key>(Key(value) << shift));
     decided = static_cast<Key>(decided | static_cast<Key>(Key(mask) << shift));
-    // All keys with this prefix are among the k largest. The lower digits
-    // would not exclude any of them.
+    // All keys with this prefix are among the k largest, so stop here: the
+    // lower digits would not exclude any of them.
     if (counted() == wanted && prefix != 0) break;
   }
   return prefix;
@@ -93,8 +93,8 @@ class Selection {
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
   /// Creates an empty selection. The buffer holds min(n, k + slack) candidates.
-  /// It is allocated at once, because untouched pages cost nothing. A larger
-  /// `slack` >= k takes more memory but reselects less often. After a
+  /// The whole buffer is allocated at once: untouched pages cost nothing. A
+  /// larger `slack` >= k takes more memory but reselects less often. After a
   /// cancellation, the candidates may not be the best. All other guarantees
   /// hold.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
@@ -119,7 +119,7 @@ class Selection {
   const Cancellation* cancellation() const { return cancellation_; }
 
   /// Offers an element with its bits, because several bit patterns may share a
-  /// key (-0 and +0, NaNs). REQUIRES: `index` exceeds those of all candidates.
+  /// key (-0 and +0, NaNs). REQUIRES: `index` exceeds the candidates' indices.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);
@@ -131,8 +131,7 @@ class Selection {
   /// the same k, and its indices are greater than those of this selection.
   void Merge(Selection& other) {
     if (keys_.size() + other.keys_.size() > capacity_) {
-      // Drop the elements that cannot be among the k best instead of moving
-      // them.
+      // Do not move elements that cannot be among the k best.
       if (keys_.size() > k_) Reselect();
       if (other.keys_.size() > k_) other.Reselect();
     }
@@ -148,8 +147,8 @@ class Selection {
   }
 
   /// Keeps the k best candidates, in ascending order of index. If elements
-  /// changed between two reads, there may be fewer than k candidates. In this
-  /// case, adds zeros. REQUIRES: at least k elements were offered.
+  /// changed between two reads, there may be fewer than k candidates, and zeros
+  /// are added. REQUIRES: at least k elements were offered.
   void Finish() {
     if (keys_.size() > k_) Reselect();
     if (keys_.size() == k_) return;
@@ -273,7 +272,7 @@ class Selection {
     ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
     keys_.resize(k_);
     elements_.resize(k_);
-    // Keep at least the bound on trial, because elements below it were dropped.
+    // Never lower the bound, because elements below the bound were dropped.
     bound_ = bounded_ ? std::max(bound_, least) : least;
     bounded_ = true;
     ++reselections_;
@@ -289,7 +288,7 @@ class Selection {
   bool bounded_ = false;
   int64_t reselections_ = 0;
 
-  // The bound before the current trial.
+  // The bound before the last call of TryBound().
   struct {
     bool bounded = false;
     Key bound = 0;

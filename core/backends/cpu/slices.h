@@ -18,8 +18,8 @@
 
 namespace topk::cpu {
 
-/// Runs tiles of slices, or folds slices that arrive in parts. REQUIRES: the
-/// algorithm is neither kNothing nor kColumns.
+/// Selects from tiles of slices, or from slices that arrive in parts. REQUIRES:
+/// the algorithm is neither kNothing nor kColumns.
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
@@ -88,7 +88,7 @@ class SliceRunner {
     }
   }
 
-  /// Feeds the axis positions begin .. end - 1 of the slices with an outer
+  /// Feeds the axis positions begin .. end - 1 of all slices with this outer
   /// index. Writes the slices if `end` is n. REQUIRES: the positions arrive in
   /// order, and the schedule has one piece.
   void Fold(int64_t outer, int64_t begin, int64_t end) {
@@ -110,9 +110,9 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Returns whether the outputs of a tile are first written to a buffer as
-  // rows. If the outputs are not rows, the short-rows kernel needs this,
-  // because it can write only rows. For slices that are copied whole, it is
-  // faster, because the outputs of a tile are then copied together.
+  // rows. The short-rows kernel can write only rows, so it needs the buffer for
+  // other layouts. For slices that are copied whole, the buffer is faster,
+  // because the outputs of a tile are then copied together.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;

@@ -70,7 +70,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
 }
 
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
-  // The speed at which one thread copies to pinned memory. PCIe is faster.
+  // The speed of copies to pinned memory by one thread. PCIe is faster.
   constexpr double kCopyBytesPerNanosecond = 9;
   // The time to open a lane and to wait for the result.
   constexpr double kFixedNanoseconds = 40000;

@@ -44,7 +44,7 @@ std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 /// Returns the method that most tiles use. REQUIRES: plan.input.bytes > 0.
 Method MethodOf(const Plan& plan, int64_t chunk_positions);
 
-/// Returns an upper bound on the device memory of a fold, in bytes.
+/// Returns an upper bound on the device memory of a CudaFold, in bytes.
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions);
 
 /// Returns the estimated time to run a plan on a tensor in host memory. This is

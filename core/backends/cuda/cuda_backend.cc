@@ -30,7 +30,7 @@ bool CanRun(const Plan& plan) {
          (type.bytes > 4 || plan.n <= kNarrowIndices);
 }
 
-// Uses its devices round-robin.
+// A backend that uses its devices round-robin.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::vector<std::unique_ptr<Device>> devices,
@@ -76,7 +76,7 @@ class CudaPlan final : public PreparedPlan {
     return cuda::EstimateNanoseconds(plan_, positions_);
   }
 
-  // One thread copies to pinned memory and waits for the device.
+  // Includes the one thread that copies to pinned memory and awaits the device.
   Cost CostOf(Arrival) const override {
     Cost cost = CostOfOutputs(plan_);
     cost.working_bytes = 2 * cuda::kStagingBytes;

@@ -11,10 +11,10 @@
 
 namespace topk {
 
-/// Returns a backend that uses the devices round-robin. It rejects strided
-/// tensors and plans that exceed the memory limit of every device. Chunks have
-/// about `chunk_elements` elements. Tests use small chunks. REQUIRES:
-/// !devices.empty().
+/// Returns a backend that uses the devices round-robin. The backend rejects
+/// strided tensors and plans that exceed the memory limit of every device.
+/// Chunks have about `chunk_elements` elements. Tests use small chunks.
+/// REQUIRES: !devices.empty().
 std::unique_ptr<Backend> MakeCudaBackend(
     std::vector<std::unique_ptr<cuda::Device>> devices,
     int64_t chunk_elements = cuda::kChunkElements);

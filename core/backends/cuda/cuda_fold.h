@@ -19,9 +19,8 @@ namespace topk::cuda {
 /// returns the status of the lane.
 class CudaFold final : public Fold {
  public:
-  /// `plan`, `cancellation` and `architecture` must outlive this object.
-  /// `architecture` is that of the device. A chunk has `chunk_positions`
-  /// positions.
+  /// `plan`, `cancellation` and `architecture` must outlive this object. A
+  /// chunk has `chunk_positions` positions.
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
            const Cancellation* cancellation)
@@ -81,8 +80,8 @@ class CudaFold final : public Fold {
     return lane_->status().ok() && !IsCancelled(cancellation_);
   }
 
-  // Starts computing the current buffer, and collects the outputs of the other
-  // buffer, which becomes the current buffer.
+  // Starts the computation of the current buffer, downloads the outputs of the
+  // other buffer, and makes the other buffer current.
   void SwapBuffers() {
     if (Continues()) Compute(buffers_[current_]);
     current_ ^= 1;
@@ -115,7 +114,7 @@ class CudaFold final : public Fold {
     buffer.filled = 0;
   }
 
-  // Keeps the best k items of each slice of the tile at byte `at` of `buffer`.
+  // Keeps the best k items per slice of the tile at byte `at` of `buffer`.
   void Compute(const Tile& tile, size_t at, Buffer& buffer) {
     SelectTask task;
     task.rule = rule_;
@@ -192,11 +191,11 @@ class CudaFold final : public Fold {
   const size_t chunk_bytes_;
   const Method method_;
   const std::string_view architecture_;
-  // Must outlive the Memory objects below.
+  // Declared first, because the lane must outlive all Memory objects.
   const std::unique_ptr<Lane> lane_;
   std::array<Buffer, 2> buffers_;
   int current_ = 0;
-  // The best items of the unfinished batch so far.
+  // The best items so far of the unfinished batch.
   Items carried_;
   // The next position to compute, out of all outer * n positions.
   int64_t next_position_ = 0;

@@ -51,8 +51,8 @@ class Lane {
   /// later operation, at the latest by the next Download().
   const Status& status() const { return status_; }
 
-  /// Returns uninitialized memory. Never returns null, but after an error
-  /// data() is null.
+  /// Returns uninitialized memory. Never returns null. After an error, data()
+  /// of the result is null.
   virtual std::unique_ptr<Memory> Allocate(size_t bytes) = 0;
 
   /// Copies bytes to offset `at` of `to`. The caller may change `from` as soon
@@ -90,7 +90,6 @@ class Device {
   virtual bool lost() const = 0;
   /// The maximum total memory of all lanes, in bytes.
   virtual int64_t memory_limit() const = 0;
-  /// The device's state, reported to operators.
   virtual DeviceState state() const = 0;
 };
 

@@ -1,8 +1,8 @@
-// An item represents an element. Its order is its sort key, which is unique in
-// its slice. Every correct selection by order therefore returns the same items,
-// regardless of the number of threads and the treatment of equal keys.
+// An item represents an element. The order of an item is its sort key, which is
+// unique in the slice. Every correct selection by order therefore returns the
+// same items, for any number of threads and any treatment of equal keys.
 //
-// Limited to C++17, because it is compiled for host and device.
+// Limited to C++17, because this file is compiled for host and device.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ struct ItemTypes {
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
   /// Returns the index that `order` contains. If `arrangement` is kByIndex,
-  /// `order` is a result of ByIndex().
+  /// `order` must come from ByIndex().
   TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
                                           Arrangement arrangement) {
     if (arrangement == Arrangement::kByIndex) order >>= kHalf;

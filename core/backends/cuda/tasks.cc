@@ -3,12 +3,12 @@
 namespace topk::cuda {
 namespace {
 
-// A segmented sort uses one thread block for a long segment. A radix sort uses
-// the whole device for a segment, but needs a dozen launches per segment.
+// From this length on, a slice is radix-sorted by the whole device, in a dozen
+// launches. A segmented sort uses only one thread block for a long slice.
 constexpr int64_t kLongSegment = int64_t{1} << 16;
 
-// If k is more than a quarter of the slice, a selection reads the slice about
-// as often as a sort.
+// If k is more than a quarter of the slice, sort the slice, because a selection
+// would read the slice about as often.
 constexpr int64_t kSortBeyondOneIn = 4;
 
 // Up to this number of slices, processing one slice at a time makes better use

@@ -29,7 +29,7 @@ constexpr KeyRule RuleOf(const Type& type, bool largest) {
 
 /// The algorithm that finds the best k of each slice.
 enum class Method {
-  /// Keeps all items, because k is the length of a slice.
+  /// Keeps all items. Used if k is the length of a slice.
   kKeepAll,
   /// cub::DeviceBatchedTopK: a thread block for each slice.
   kBatchedTopK,
@@ -70,7 +70,6 @@ struct ItemArrays {
 constexpr int64_t OrderBytes(int element_bytes) {
   return element_bytes <= 4 ? 8 : 16;
 }
-/// Returns the size of an item in bytes.
 constexpr int64_t ItemBytes(int element_bytes) {
   return OrderBytes(element_bytes) * 3 / 2;
 }
@@ -100,8 +99,8 @@ struct SelectTask {
   /// The items kept from earlier tiles, [slices, carried_count], if any.
   ItemArrays carried;
   int64_t carried_count = 0;
-  /// The result, [slices, k]. With kByIndex, the orders are results of
-  /// ByIndex(). REQUIRES: 1 <= k <= length().
+  /// The result, [slices, k]. If `arrangement` is kByIndex, the orders come
+  /// from ByIndex(). REQUIRES: 1 <= k <= length().
   ItemArrays kept;
   int64_t k = 1;
   Method method = Method::kKeepAll;

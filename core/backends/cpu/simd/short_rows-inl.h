@@ -188,7 +188,7 @@ class ShortRowSelector {
       raise(maxima[v], i);
       i += kLanes;
     }
-    // Find the k-th greatest maximum: the least maximum whose rank is below k.
+    // A true lane is -1, so subtract the mask to count.
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
     V ranks[kVectors];
     for (int v = 0; v < kVectors; ++v) {

@@ -110,7 +110,8 @@ class RowNetwork {
       auto even = least;
       auto odd = least;
       int64_t i = 0;
-      // On x86, Max() returns its second argument if the first is a NaN.
+      // Ignore NaNs: on x86, Max() returns its second argument if the first is
+      // NaN.
       for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
         const V x = LoadElements(d, elements + i * sizeof(Key));
         const V y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));

@@ -2,7 +2,7 @@
 // resources of closed lanes.
 //
 // A lane has one stream for copies and one for computations. Each Memory has
-// two events, so that a stream waits for the other only if both use that
+// two events, so that one stream waits for the other only if both use the
 // memory.
 //
 // Tests: those with the CTest label gpu.
@@ -72,7 +72,6 @@ struct LaneParts {
   }
 };
 
-// Returns an error's name and text.
 std::string TextOf(cudaError_t error) {
   return StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
@@ -139,7 +138,7 @@ class CudaDevice final : public Device {
   // Creates the context and the memory pool. A context takes several hundred
   // MiB of device memory, so it is created only when there is work.
   cudaError_t Initialize() {
-    // Threads that wait for the device must not spin.
+    // Let threads that wait for the device block instead of spinning.
     cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
                                        cudaInitDeviceFlagsAreValid);
     if (error == cudaSuccess) error = Use();
@@ -152,7 +151,7 @@ class CudaDevice final : public Device {
     cudaMemPool_t pool = nullptr;
     error = cudaMemPoolCreate(&pool, &properties);
     if (error != cudaSuccess) return error;
-    // Keep freed memory for later requests.
+    // Keep freed memory in the pool for later requests.
     auto keep = static_cast<uint64_t>(memory_limit_);
     error =
         cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
@@ -213,7 +212,7 @@ class CudaMemory final : public Memory {
   }
 
   // Before...() makes a stream wait until the other stream has finished using
-  // this memory. After...() marks the end of the stream's own use of it.
+  // this memory. After...() records when a stream finishes using this memory.
   cudaError_t BeforeCopy() const {
     return cudaStreamWaitEvent(parts_.copying.get(), computed_.get(), 0);
   }
@@ -340,7 +339,7 @@ class CudaLane final : public Lane {
     return error == cudaSuccess;
   }
 
-  // Returns whether an operation may start: no earlier operation has failed.
+  // Returns whether an operation may start, i.e. no earlier operation failed.
   bool Begins() { return status_.ok() && Succeeds(device_.Use()); }
 
   // Starts the copy of the staged bytes to the device.
@@ -395,8 +394,8 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
   }
 }
 
-// Returns why there is no device. cudaGetDeviceCount() returns the same error
-// for a missing driver and for an old one.
+// Returns why there is no device. Checks the driver's version, because
+// cudaGetDeviceCount() does not tell a missing driver from an old driver.
 std::string WhyNoDevice(cudaError_t error) {
   const auto version = [](int number) {
     return StrCat(number / 1000, ".", number % 1000 / 10);

@@ -17,14 +17,14 @@ namespace {
 
 namespace execution = ::cuda::execution;
 
-// Returns the error from the enclosing function if a call fails.
+// Makes the enclosing function return the error if a call fails.
 #define TOPK_CUDA_RETURN(call)              \
   do {                                      \
     const cudaError_t error = (call);       \
     if (error != cudaSuccess) return error; \
   } while (false)
 
-// The stream and the memory pool of a call.
+// The stream and the memory pool that a task uses.
 struct Place {
   cudaStream_t stream;
   cudaMemPool_t pool;
@@ -76,7 +76,7 @@ __host__ __device__ Computed<Fn> Compute(Fn fn) {
   return Computed<Fn>(::cuda::counting_iterator<int64_t>(0), fn);
 }
 
-// Maps an item of a slice to its order or its bits.
+// Returns the sort key (if kOrder) or the bits of an item of a slice.
 template <class Types, bool kOrder>
 struct PartOfItem {
   ItemSource<Types> source;
@@ -90,7 +90,7 @@ struct PartOfItem {
   }
 };
 
-// Maps a slice to an iterator: over its orders if kOrder, else over its bits.
+// Returns an iterator over the sort keys (if kOrder) or the bits of a slice.
 template <class Types, bool kOrder>
 struct EachSlice {
   ItemSource<Types> source;
@@ -182,7 +182,7 @@ class Selector {
     return cudaSuccess;
   }
 
-  // Writes the best k items of each slice to `to`, in the method's order.
+  // Writes the best k items of each slice to `to`, as ordered by the method.
   cudaError_t Keep(const ItemArrays& to) {
     switch (task_.method) {
       case Method::kKeepAll:
@@ -198,7 +198,6 @@ class Selector {
     return cudaErrorInvalidValue;
   }
 
-  // Writes the first `count` items of each slice.
   cudaError_t Write(const ItemSource<Types>& source, const ItemArrays& to,
                     int64_t count) {
     return cub::DeviceFor::Bulk(task_.slices() * count,
@@ -226,9 +225,9 @@ class Selector {
     });
   }
 
-  // CUB is faster with 32-bit lengths. These suffice: `length` is at most a
-  // chunk plus k carried items, and ChooseMethod() returns kTopK only if k is
-  // at most a quarter of `length`.
+  // CUB is faster with 32-bit lengths. 32-bit lengths suffice: `length` is at
+  // most a chunk plus k carried items, and ChooseMethod() returns kTopK only if
+  // k is at most a quarter of `length`.
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
         ::cuda::stream_ref{place_.stream},
