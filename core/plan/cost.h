@@ -29,7 +29,7 @@ struct Cost {
 /// about ten microseconds, because the cost is an upper bound.
 inline constexpr int64_t kSerialNanoseconds = 150'000;
 
-/// Returns the CPU time to zero `bytes` bytes of new memory, including page
+/// Returns the CPU time for zeroing `bytes` bytes of new memory, including page
 /// faults.
 inline Size ZeroFillNanoseconds(Size bytes) {
   // A page fault takes 0.7 us, which is 0.17 ns per byte. Slower machines take

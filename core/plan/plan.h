@@ -125,7 +125,7 @@ struct PlanRequest : Selected {
 /// The error is RESOURCE_EXHAUSTED if a limit is exceeded, or INVALID_ARGUMENT
 /// if no dialect allows the request: rank 0, negative or overflowing sizes, an
 /// axis outside the rank, k < 1, k > n, indices that do not fit their type, or
-/// outputs that overlap themselves.
+/// outputs whose elements overlap.
 Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits);
 
 /// Returns the position of a slice's first element in a tensor with `layout`,

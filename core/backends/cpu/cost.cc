@@ -108,7 +108,7 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
                                    const SortKeyEncoder<Key, kFloat>&) {
         return ElementFold<Key, kFloat>::Bytes(plan, threads, task);
       });
-  // Add the time to zero the memory for the selections of all columns.
+  // Add the time for zeroing the memory for the selections of all columns.
   constexpr int64_t kCandidateBytes = 24;
   cost.nanoseconds +=
       Nanoseconds(plan, true) +

@@ -52,8 +52,8 @@ class SliceRunner {
                                             Selected(std::move(selections_))));
   }
 
-  /// Returns an upper bound, in bytes, on the memory of a runner for Do() or,
-  /// if `folds`, for Fold().
+  /// Returns an upper bound, in bytes, on the memory of a runner for Do(), or
+  /// for Fold() if `folds`.
   static Size Bytes(const Plan& plan, const Schedule& schedule,
                     bool folds = false) {
     const int64_t n = DistinctElements(plan);
@@ -240,7 +240,7 @@ class SliceRunner {
     selections[0].Reset();
   }
 
-  // Copies a staged output to the slices first .. first + width - 1.
+  // Copies an output from the buffer to the slices first .. first + width - 1.
   template <class T, bool kIsFloat>
   void Unstage(const Kernels<T, kIsFloat>& kernels, const Layout& layout,
                int64_t first, int64_t width, Span from, Span to) const {

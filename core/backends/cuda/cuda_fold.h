@@ -191,7 +191,7 @@ class CudaFold final : public Fold {
   const size_t chunk_bytes_;
   const Method method_;
   const std::string_view architecture_;
-  // Declared first, because the lane must outlive all Memory objects.
+  // Declared before all Memory objects, because the lane must outlive them.
   const std::unique_ptr<Lane> lane_;
   std::array<Buffer, 2> buffers_;
   int current_ = 0;

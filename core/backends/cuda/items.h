@@ -64,7 +64,7 @@ struct ItemTypes {
            static_cast<Order>(static_cast<Bits>(~static_cast<Bits>(index)));
   }
 
-  /// Returns an order that ranks items by index alone, the lowest index first.
+  /// Returns a sort key that ranks items by index alone, lowest index first.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
   /// Returns the index that `order` contains. If `arrangement` is kByIndex,
@@ -88,7 +88,7 @@ struct ItemSource {
 
   SelectTask task;
 
-  /// Returns the order of item i of slice s.
+  /// Returns the order (sort key) of item i of slice s.
   TOPK_HOST_DEVICE Order OrderAt(int64_t s, int64_t i) const {
     if (i < task.carried_count) {
       return static_cast<const Order*>(

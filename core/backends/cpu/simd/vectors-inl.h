@@ -1,6 +1,6 @@
-// Vectors of elements and of their keys. kernels.cc includes the files of this
-// folder once for each instruction set, and this file first. They therefore
-// have no include guards, and do not include each other.
+// Vectors of elements and of their keys. kernels.cc includes this file, and
+// then the other files of this folder, once for each instruction set. The files
+// therefore have no include guards, and do not include each other.
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>

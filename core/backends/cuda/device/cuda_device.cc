@@ -29,7 +29,7 @@ namespace {
 constexpr int kLanes = 16;
 
 using Stream = std::unique_ptr<CUstream_st, FreeWith<cudaStreamDestroy>>;
-// Waiting for an event that was never recorded is a no-op.
+// A CUDA event. Waiting for an event that was never recorded is a no-op.
 using Event = std::unique_ptr<CUevent_st, FreeWith<cudaEventDestroy>>;
 
 // Creates an event. Threads that wait for the event block instead of spinning.
