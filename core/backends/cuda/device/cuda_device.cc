@@ -138,7 +138,7 @@ class CudaDevice final : public Device {
   // Creates the context and the memory pool. A context takes several hundred
   // MiB of device memory, so it is created only when there is work.
   cudaError_t Initialize() {
-    // Let threads that wait for the device block instead of spinning.
+    // Make threads block, rather than spin, while they wait for the device.
     cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
                                        cudaInitDeviceFlagsAreValid);
     if (error == cudaSuccess) error = Use();
