@@ -38,7 +38,7 @@ Status CheckPayload(const Plan& plan, int64_t bytes) {
           : "";
   const std::string expected =
       plan.data_bytes > plan.input.bytes
-          ? "its total size is "
+          ? "input_total_tensor_size_bytes is "
           : StrCat("its type (", InfoOf(plan.dtype).name, ")",
                    plan.input.packed ? " and shape" : ", shape and strides",
                    " imply ");

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kOrderingRule =
     "Elements rank by value, descending for the largest and ascending for the "
-    "smallest, then by index, ascending in both. -0 equals +0; every NaN is "
-    "one value, above +infinity. The first k in rank are the answer, in rank "
+    "smallest, then by index, ascending in both. -0 equals +0; all NaNs are "
+    "equal and exceed +infinity. The result is the first k elements, in rank "
     "order or, for sort = index, by ascending index. Values are bit copies of "
     "the input.";
 
@@ -41,9 +41,9 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
   const int64_t most = limits.max_output_bytes / kColumnBytes;
   if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
   return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",
-                           StrCat(plan.inner, " columns next to axis ",
-                                  plan.axis, " exceed the limit of a stream, ",
-                                  most, "; make the axis the last one"));
+                           StrCat(plan.inner, " columns after axis ", plan.axis,
+                                  " exceed a stream's limit of ", most,
+                                  "; make the axis the last dimension"));
 }
 
 // Discards a response that nobody waits for. Large buffers are freed

@@ -29,8 +29,7 @@ Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions& options) {
 #else
 Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions&) {
   return InvalidArgument("NO_CUDA", "backend",
-                         "CUDA was not built in: configure with "
-                         "-DTOPK_WITH_CUDA=ON");
+                         "CUDA requires a build with -DTOPK_WITH_CUDA=ON");
 }
 #endif
 

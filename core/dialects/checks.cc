@@ -120,8 +120,9 @@ Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
   const std::byte* const data = std::as_bytes(std::span(tensor.data())).data();
   if (const uint64_t bits = ReadBits(InfoOf(*type), data, 0);
       *type == DType::kU64 && !std::in_range<int64_t>(bits)) {
-    return InvalidArgument("K_EXCEEDS_DIMENSION", field,
-                           StrCat("k = ", bits, " exceeds every dimension"));
+    return InvalidArgument(
+        "K_EXCEEDS_DIMENSION", field,
+        StrCat("k = ", bits, " exceeds the maximum size of a dimension"));
   }
   return ReadInteger(InfoOf(*type), data);
 }

@@ -60,7 +60,7 @@ Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
   if (!v1::FeatureLevel_IsValid(level)) {
     return InvalidArgument("UNKNOWN_FEATURE_LEVEL", "directml.feature_level",
                            StrCat("feature level ", static_cast<int>(level),
-                                  " is not published; the newest is ",
+                                  " is unknown; the newest is ",
                                   v1::FeatureLevel_Name(v1::FeatureLevel_MAX)));
   }
   if (version.version != kTopK && level < v1::FEATURE_LEVEL_2_1) {

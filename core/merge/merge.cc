@@ -66,7 +66,7 @@ Status CheckAgreement(std::span<const Partial> partials) {
     return InvalidArgument(
         "PARTIALS_DIFFER", Path(i, a->first),
         StrCat(a->first, " = ", b->second, " differs from ", a->second,
-               " in partials[0]; all partials must answer one request"));
+               " in partials[0]; all partials must have the same ", a->first));
   }
   return {};
 }
@@ -115,7 +115,7 @@ Status CheckIndices(const Partial& partial, size_t number) {
   if (index < 0) {
     return InvalidArgument("INDEX_RANGE", Path(number, "indices"),
                            StrCat("an index is outside 0 .. ", most,
-                                  ": its bits are those of ", index));
+                                  "; as a signed number, it is ", index));
   }
   int64_t sum = 0;
   if (!CheckedAdd(index, partial.index_offset, &sum) || sum > most) {
@@ -147,8 +147,8 @@ Status CheckPartial(const Partial& partial, size_t number) {
   const int64_t own = partial.shape[static_cast<size_t>(partial.axis)];
   if (own > partial.k) {
     return InvalidArgument("MORE_THAN_K", StrCat(shape, "[", partial.axis, "]"),
-                           StrCat("there are ", own, " elements along axis ",
-                                  partial.axis, " where k = ", partial.k));
+                           StrCat(own, " elements along axis ", partial.axis,
+                                  " exceed k = ", partial.k));
   }
   constexpr DType kIndexTypes[] = {DType::kI32, DType::kI64, DType::kU32,
                                    DType::kU64};
@@ -248,11 +248,11 @@ class Merger {
   }
 
   Status Overlap(uint64_t index) const {
-    return InvalidArgument(
-        "SHARDS_OVERLAP", "partials",
-        StrCat("index ", index, " comes twice in slice ",
-               outer_ * work_.inner + column_,
-               "; shards must not overlap, and each has its index_offset"));
+    return InvalidArgument("SHARDS_OVERLAP", "partials",
+                           StrCat("index ", index, " occurs twice in slice ",
+                                  outer_ * work_.inner + column_,
+                                  "; shards must not overlap, and each shard "
+                                  "needs its own index_offset"));
   }
 
   // Sets the winner of a node to the better winner of its two children. The
@@ -272,10 +272,10 @@ class Merger {
     for (int64_t i = 1; i < work_.sources[source].count; ++i) {
       const Element element = Get(source, i);
       if (!RanksBefore(before, element)) {
-        return InvalidArgument(
-            "NOT_IN_ORDER", Path(source, "values"),
-            StrCat("element ", i, " of slice ", outer_ * work_.inner + column_,
-                   " ranks before its predecessor"));
+        return InvalidArgument("NOT_IN_ORDER", Path(source, "values"),
+                               StrCat("slice ", outer_ * work_.inner + column_,
+                                      " is not sorted: element ", i,
+                                      " must rank after element ", i - 1));
       }
       before = element;
     }

@@ -91,7 +91,7 @@ Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
     return InvalidArgument(
         "SIZE_RANGE", field,
         StrCat("the tensor has ", elements,
-               " elements, gaps included; DirectML allows at most ",
+               " elements, counting gaps; DirectML allows at most ",
                kMaxElements));
   }
   const int64_t implied = round_up(layout.bytes);
@@ -195,8 +195,8 @@ Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
   return ResourceExhausted(
       "LAYOUT_TOO_COMPLEX", field,
       StrCat("cannot determine in ", kOverlapSteps,
-             " steps whether elements overlap; use a stride for each dimension "
-             "that exceeds the range of the dimensions with smaller strides"));
+             " steps whether elements overlap; make each stride exceed the "
+             "extent of all dimensions with smaller strides"));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ Status CheckToken(std::string_view token) {
     return InvalidArgument(
         "TOKEN", "token",
         StrCat("a token of ", token.size(),
-               " characters can be guessed; use at least ", kMinTokenLength,
+               " characters is too short; use at least ", kMinTokenLength,
                ", e.g. from: openssl rand -hex 32"));
   }
   return {};

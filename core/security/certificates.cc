@@ -66,7 +66,7 @@ Status ReadKeyPair(PemFile& certificate, PemFile& key) {
       return InvalidArgument(
           "TLS_FILE", pem->file.flag,
           StrCat(certificate.file.flag, " and ", key.file.flag,
-                 " need each other; ", pem->file.flag, " is not given"));
+                 " must be set together; ", pem->file.flag, " is missing"));
     }
     Result<std::string> text = ReadSmallFile(pem->file);
     if (!text.ok()) return text.status();

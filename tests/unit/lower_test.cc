@@ -93,7 +93,7 @@ TEST(Lower, ExplainsRefusals) {
          SetK(DType::kU64, std::string(8, '\xff'),
               *r.mutable_openvino()->mutable_k());
        },
-       "k = 18446744073709551615 exceeds every dimension"},
+       "k = 18446744073709551615 exceeds the maximum size of a dimension"},
       {OpenVinoRequest(),
        [](R& r) {
          SetK(DType::kU64, std::string(7, '\xff') + '\x7f',
@@ -172,7 +172,9 @@ TEST(CheckPayload, NamesWhatImpliesTheLength) {
             "the tensor has 99 bytes of data; its type (f16), shape and "
             "strides imply 10 (or 12 with padding)");
   request.mutable_directml()->set_input_total_tensor_size_bytes(16);
-  EXPECT_EQ(message(), "the tensor has 99 bytes of data; its total size is 16");
+  EXPECT_EQ(
+      message(),
+      "the tensor has 99 bytes of data; input_total_tensor_size_bytes is 16");
 }
 
 TEST(Quote, TruncatesAndReplaces) {

@@ -238,7 +238,7 @@ TEST(MergePartials, RejectsInvalidPartials) {
       {[](Part& p) {
          p = Given(2, {8, 7, 6, 5, 4, 3}, {3, 4, 5, 3, 4, 5});
        },
-       "MORE_THAN_K", "[1].shape[1]", "3 elements along axis 1 where k = 2"},
+       "MORE_THAN_K", "[1].shape[1]", "3 elements along axis 1 exceed k = 2"},
       {[](Part& p) { p.partial.shape[1] = -1; }, "NEGATIVE_DIMENSION",
        "[1].shape[1]", "is -1"},
       {[](Part& p) { p.values.pop_back(); }, "DATA_LENGTH", "[1].values",
@@ -250,34 +250,34 @@ TEST(MergePartials, RejectsInvalidPartials) {
       {[](Part& p) {
          SetIndices(p, {4, -3, 3, 4});
        },
-       "INDEX_RANGE", "[1].indices", "are those of -3"},
+       "INDEX_RANGE", "[1].indices", "as a signed number, it is -3"},
       {[](Part& p) { p.partial.index_offset = 2147483644; },
        "INDEX_TYPE_TOO_SMALL", "[1].index_offset",
        "index 4 with index_offset = 2147483644 exceeds 2147483647"},
       {[](Part& p) { p.partial.index_offset = INT64_MAX; },
        "INDEX_TYPE_TOO_SMALL", "[1].index_offset", "the greatest i32 index"},
       {[](Part& p) { p.values = "\x0a\x14\x05\x04"; }, "NOT_IN_ORDER",
-       "[1].values", "element 1 of slice 0 ranks before its predecessor"},
+       "[1].values", "slice 0 is not sorted: element 1 must rank after"},
       {[](Part& p) {
          p.values[1] = p.values[0];
          SetIndices(p, {3, 3, 3, 4});
        },
-       "NOT_IN_ORDER", "[1].values", "element 1 of slice 0 ranks before"},
+       "NOT_IN_ORDER", "[1].values", "element 1 must rank after element 0"},
       {[](Part& p) { p = First(); }, "SHARDS_OVERLAP", "",
-       "index 0 comes twice in slice 0"},
+       "index 0 occurs twice in slice 0"},
       // The shard has no offset.
       {[](Part& p) {
          SetIndices(p, {5, 6, 0, 1});
          p.values[2] = 6;
        },
-       "SHARDS_OVERLAP", "", "index 0 comes twice in slice 1"},
+       "SHARDS_OVERLAP", "", "index 0 occurs twice in slice 1"},
       // One shard has an index twice.
       {[](Part& p) {
          SetIndices(p, {3, 3, 3, 4});
          p.values[1] = 10;
          p.values[0] = 11;
        },
-       "SHARDS_OVERLAP", "", "index 3 comes twice in slice 0"},
+       "SHARDS_OVERLAP", "", "index 3 occurs twice in slice 0"},
   };
   for (const Mistake& mistake : mistakes) {
     Part second = Second();

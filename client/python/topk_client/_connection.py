@@ -258,7 +258,7 @@ def _check_token(token: str) -> str:
         raise ValueError("a token must have only letters, digits and -._~+/=, "
                          "so no spaces or line breaks")
     if len(token) < _MIN_TOKEN:
-        raise ValueError(f"a token of {len(token)} characters can be guessed; "
+        raise ValueError(f"a token of {len(token)} characters is too short; "
                          f"use at least {_MIN_TOKEN}")
     return token
 
@@ -407,7 +407,7 @@ class Connection:
         if not 1 <= max_attempts <= 5:
             raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
         if (tls_cert is None) != (tls_key is None):
-            raise ValueError("tls_cert and tls_key need each other")
+            raise ValueError("tls_cert and tls_key must be set together")
         grpc_target = _grpc_target(target)
         for name, text in (("user_agent", user_agent), ("token", token),
                            ("tls_server_name", tls_server_name)):

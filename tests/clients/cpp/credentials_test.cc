@@ -60,9 +60,9 @@ TEST_F(ClientCheck, NamesTheOptionTheFileAndTheRule) {
   EXPECT_THAT(check({.tls_ca = File("token")}),
               HasSubstr("has no certificate in PEM form"));
   EXPECT_EQ(check({.tls_cert = File("client.pem")}),
-            "tls_cert and tls_key need each other; tls_key is not given");
+            "tls_cert and tls_key must be set together; tls_key is missing");
   EXPECT_EQ(check({.tls_key = File("client.key")}),
-            "tls_cert and tls_key need each other; tls_cert is not given");
+            "tls_cert and tls_key must be set together; tls_cert is missing");
   EXPECT_THAT(
       check({.tls_cert = File("ca.pem"), .tls_key = File("client.key")}),
       HasSubstr("is not the key of the first certificate of tls_cert"));
@@ -74,7 +74,7 @@ TEST_F(ClientCheck, NamesTheOptionTheFileAndTheRule) {
   EXPECT_EQ(check({.token_file = "/nonexistent"}),
             "token_file: cannot read /nonexistent: No such file or directory");
   EXPECT_THAT(check({.token_file = File("short")}),
-              HasSubstr("a token of 4 characters can be guessed"));
+              HasSubstr("a token of 4 characters is too short"));
 }
 
 TEST_F(ClientCheck, InvalidOptionsFailEachCall) {

@@ -172,7 +172,7 @@ class CudaDevice final : public Device {
     }
     if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
       return ResourceExhausted("DEVICE_MEMORY", "server",
-                               StrCat("there is no room on ", name_, " now"),
+                               StrCat(name_, " is busy with other requests"),
                                std::chrono::seconds(1));
     }
     reserved_ += bytes;
@@ -372,7 +372,7 @@ class CudaLane final : public Lane {
 Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
   if (lost()) {
     return Status{Code::kUnavailable, "DEVICE_LOST", "",
-                  StrCat(name_, " failed before")};
+                  StrCat(name_, " failed earlier and is no longer used")};
   }
   std::unique_ptr<LaneParts> parts;
   if (Status s = Reserve(bytes, parts); !s.ok()) return s;
