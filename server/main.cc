@@ -105,7 +105,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   // Do not exit on SIGHUP: operators may send it to reload the configuration.
   for (; received == SIGHUP; received = WaitFor(signals)) {
     log->info(
-        "Hangup: ignored; certificate and token files are reloaded when they "
+        "SIGHUP is ignored; certificate and token files are reloaded when they "
         "change, and other settings need a restart");
   }
   (void)sd_notify(0, "STOPPING=1");
@@ -123,9 +123,9 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   sigdelset(&ends, SIGHUP);
   std::thread([ends, log, most = delay + timeout + kLastResort] {
     if (WaitFor(ends, most) != 0) {
-      log->warn("second signal: ending at once");
+      log->warn("second signal: exiting now");
     } else {
-      log->critical("not drained {} s after --drain-timeout: ending at once",
+      log->critical("not drained {} s after --drain-timeout: exiting now",
                     kLastResort.count());
     }
     FlushLog(kLastLines);

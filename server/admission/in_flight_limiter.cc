@@ -96,7 +96,7 @@ Status InFlightLimiter::Charge::Add(Size bytes) {
     if (whole > limit) {
       return ResourceExhausted("REQUEST_TOO_LARGE", "",
                                StrCat("the request needs ", whole.value(),
-                                      " bytes at once, more than the limit (",
+                                      " bytes of memory, more than the limit (",
                                       flag, " = ", limit, ")"));
     }
     return ResourceExhausted(

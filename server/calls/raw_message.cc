@@ -100,7 +100,7 @@ Status MalformedMessage() {
 Status TooMuchToParse() {
   return ResourceExhausted("TOO_MUCH_TO_PARSE", "",
                            StrCat("the message has more than ", kMaxParsedBytes,
-                                  " bytes without its tensor data"));
+                                  " bytes besides the tensor data"));
 }
 
 Status TooManyNumbers() {

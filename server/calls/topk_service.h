@@ -71,7 +71,7 @@ auto CatchBadAlloc(const Fn& fn) -> decltype(fn()) {
     return fn();
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("OUT_OF_MEMORY", "",
-                             "the server lacks memory for this request");
+                             "the server lacks free memory for this request");
   }
 }
 

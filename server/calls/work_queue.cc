@@ -255,9 +255,8 @@ Status WorkQueue::CheckDeadline(
   if (wait <= left) return {};
   return ResourceExhausted(
       "DEADLINE_TOO_SHORT", "server",
-      StrCat("the queued work of this client takes ", wait.count(),
-             " ms, longer than the ", left.count(),
-             " ms until the call's deadline"),
+      StrCat("this client's queued work will finish in ", wait.count(),
+             " ms, but the deadline is in ", left.count(), " ms"),
       wait);
 }
 

@@ -85,7 +85,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
       ->default_str(config.listen.front());
   table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
             "File mode of unix: sockets. Clients need write permission: 0660 "
-            "admits the group, 0666 everyone");
+            "lets the group connect, 0666 everyone");
   table.Row("metrics-listen", config.metrics_listen, HttpAddress(),
             "Address of the Prometheus metrics, at the path /metrics. An empty "
             "value disables them");
@@ -136,11 +136,11 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
       ->delimiter(',')
       ->default_str("");
   table.Row("auth-tokens-file", config.auth_tokens_file,
-            "File of tokens; each call except health checks must then send one "
-            "in the header \"authorization: Bearer TOKEN\". Each line is "
-            "name:SHA-256 as printed by topkd hash-token, or a comment after "
-            "#. The server reloads the file when it changes, and logs and "
-            "ignores an invalid one");
+            "File with hashes of the accepted tokens; each call except health "
+            "checks must then send a token in the header \"authorization: "
+            "Bearer TOKEN\". Each line is name:SHA-256 as printed by topkd "
+            "hash-token, or a comment after #. The server reloads the file "
+            "when it changes, and logs and ignores an invalid one");
   table.Row("client-ipv6-prefix", config.client_ipv6_prefix, Whole(1, 128),
             "Number of leading bits of an IPv6 address that identify a client "
             "that has neither a token nor a certificate. A host commonly owns "
@@ -152,7 +152,7 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "certificate, else its address");
   table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
             "Max rate of request bytes per client; 0 for no limit. Bursts last "
-            "one second. A request larger than a full burst is admitted after "
+            "one second. A request larger than a full burst is accepted after "
             "a second without requests and delays the next ones. StreamTopK is "
             "read at this rate");
 }
@@ -179,8 +179,8 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
   table.Row("pollers", config.pollers, Whole(0, 4096),
             "Number of threads that poll connections and compute small "
             "requests; 0 uses half the compute threads. One poller gives the "
-            "lowest latency of small calls on two CPUs; with two or more, a "
-            "connection that floods the server delays other connections less");
+            "lowest latency of small calls on two CPUs; with two or more "
+            "pollers, a flooding connection delays the others less");
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Read tensors from POSIX shared memory and write results to it. "
                "Every client can then access every object with the prefix that "
@@ -208,8 +208,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of all requests together");
   table.Row("max-inflight-bytes", config.max_inflight_bytes, Bytes(0, kMax),
             "Max memory of all requests in flight; 0 uses a quarter of the "
-            "memory of the machine or, if less, of the cgroup. It includes "
-            "responses and working memory");
+            "memory of the machine or, if less, of the cgroup. The limit "
+            "includes responses and working memory");
   table.Row("max-inflight-calls", config.max_inflight_calls, Whole(0, kMax),
             "Max number of calls in flight, open streams included; 0 uses one "
             "per 512 KiB of memory, at most 4096");
@@ -268,10 +268,10 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
             "A proxy counts as one address");
   table.Row("max-concurrent-streams", options.max_concurrent_streams,
             Whole(1, 1 << 20), "Max number of calls in flight per connection");
-  table.Row(
-      "max-metadata-bytes", options.max_metadata_bytes, Whole(1024, 1 << 20),
-      "Max size of a call's metadata in bytes. Each field counts 32 bytes "
-      "more than its length");
+  table.Row("max-metadata-bytes", options.max_metadata_bytes,
+            Whole(1024, 1 << 20),
+            "Max size of a call's metadata in bytes. Each field counts as its "
+            "length plus 32 bytes");
 }
 
 void AddDrain(ConfigTable& table, ServerConfig& config) {
@@ -295,9 +295,9 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
             "Format of log lines");
   table.Row("access-log-sample", config.access_log_sample, Fraction(),
-            "Fraction of successful requests to log. Unless it is 0, requests "
-            "that the caller traces are always logged. Failed requests are "
-            "always logged");
+            "Fraction of successful requests to log. Unless the fraction is 0, "
+            "requests that the caller traces are always logged. Failed "
+            "requests are always logged");
   table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
             "Duration above which a request is logged as a warning; 0 to "
             "disable");

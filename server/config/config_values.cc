@@ -44,7 +44,7 @@ std::string CheckListen(std::string& address) {
   if (path.find('%') != std::string::npos) {
     return StrCat(Quote(address),
                   ": the path of a unix socket must not contain ",
-                  "%, with which gRPC escapes characters");
+                  "%, which gRPC uses as an escape character");
   }
   if (path.size() > kMaxUnixPath) {
     return StrCat("the path of a unix socket has at most ", kMaxUnixPath,
@@ -149,7 +149,7 @@ CLI::Validator ObjectPrefix() {
             return prefix.rfind('/') == 0
                        ? ""
                        : Quote(prefix) +
-                             " must begin with a slash and contain no other";
+                             " must begin with a slash and have no other slash";
           },
           "PREFIX"};
 }

@@ -233,7 +233,7 @@ Status TakeInputs(const RawInfer& from, const Regions& regions,
   if (next == from.content_count) return {};
   return InvalidArgument("CONTENTS_LEFT", "raw_input_contents",
                          StrCat("the request has ", from.content_count,
-                                " raw_input_contents for ", next, " inputs"));
+                                " raw_input_contents; its inputs use ", next));
 }
 
 Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,

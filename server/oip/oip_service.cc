@@ -68,7 +68,7 @@ void OipService::AddMethods(CallRouter& router) {
       [this](const auto& request, auto& to, const Caller&) {
         if (!request.repository_name().empty()) {
           return Unimplemented("REPOSITORY", "repository_name",
-                               "the name of the only repository is \"\"");
+                               "this server has one repository, named \"\"");
         }
         const bool is_ready = health_.serving();
         for (const Model& model : Models()) {

@@ -68,7 +68,7 @@ Result<int> ReadEnum(const std::string& name, const InferParameter& value,
     const Result<int64_t> number = ReadInteger(name, value);
     if (!number.ok()) return number.status();
     if (*number < 0 || !std::in_range<int>(*number)) {
-      return WrongType(name, "the number of a value");
+      return WrongType(name, "the number of an enum value");
     }
     return static_cast<int>(*number);
   }

@@ -60,7 +60,7 @@ Status NotAllowed(const std::vector<std::string>& names) {
   constexpr size_t kMaxNamed = 8;
   std::string message = names.empty()
                             ? "the client's certificate has no name"
-                            : "none of the client certificate's names may call";
+                            : "no name in the client's certificate is allowed";
   for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
     message += StrCat(i == 0 ? ": " : ", ", Quote(names[i]));
   }

@@ -113,7 +113,7 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   const auto own = ReadCertificates({{"", ""}, std::string(certificate)});
   Result<std::vector<Certificate>> others = std::vector<Certificate>();
   if (!chain.empty()) others = ReadCertificates({{"", ""}, std::string(chain)});
-  if (!own.ok() || !others.ok()) return rejected("it cannot be read");
+  if (!own.ok() || !others.ok()) return rejected("its PEM cannot be parsed");
   const std::unique_ptr<STACK_OF(X509), FreeStack> untrusted(
       sk_X509_new_null());
   for (const auto* list : {&*others, &intermediates_}) {

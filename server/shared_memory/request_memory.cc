@@ -47,8 +47,7 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
     if (options.selection() == without) {
       return InvalidArgument(
           "OUTPUT_NOT_SELECTED", field,
-          StrCat(field,
-                 " names a region for an output that output.selection omits"));
+          StrCat(field, " is set, but output.selection omits this output"));
     }
     Result<SharedRegion> region = objects_->Open(named, Access::kWrite, field);
     if (!region.ok()) return region.status();

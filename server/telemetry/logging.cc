@@ -150,7 +150,7 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
       const auto missing = limiter.Pass();
       if (!missing.has_value()) return;
       if (*missing > 0) {
-        target->log(level, "gRPC: {} earlier errors not logged", *missing);
+        target->log(level, "gRPC: {} earlier errors were not logged", *missing);
       }
     }
     target->log(level, "{}: {}", library, text);

@@ -112,7 +112,7 @@ TEST_F(Oip, RejectsInvalidContents) {
   ExpectRefusal(request, kBad, "datatype \"INT4\" of input 'X'");
   request = SmallInferRequest();
   request.add_raw_input_contents("more");
-  ExpectRefusal(request, kBad, "2 raw_input_contents for 1 inputs");
+  ExpectRefusal(request, kBad, "2 raw_input_contents; its inputs use 1");
   request = SmallInferRequest();
   request.add_inputs()->set_name("K");
   request.mutable_inputs(1)->set_datatype("INT64");
@@ -191,7 +191,7 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
          model(r, "directml_topk");
          SetInt(r, "axis_direction", -1);
        },
-       "must be the number of a value"},
+       "must be the number of an enum value"},
       {[&](R& r) {
          model(r, "directml_topk");
          add_k(r, "FP32", 4);

@@ -68,7 +68,7 @@ TEST(Topkd, NotifiesTheServiceManager) {
 TEST(Topkd, IgnoresSighup) {
   Topkd topkd({"--drain-delay", "20s"});
   topkd.process().Signal(SIGHUP);
-  EXPECT_TRUE(topkd.HasLogged("Hangup: ignored; "));
+  EXPECT_TRUE(topkd.HasLogged("SIGHUP is ignored; "));
   EXPECT_TRUE(Answers(topkd.target()));
   topkd.process().Signal(SIGTERM);
   EXPECT_TRUE(topkd.HasLogged("Terminated: draining"));

@@ -62,11 +62,10 @@ TEST_F(ClientCertificatesTest, AcceptsCertificatesOfItsAuthorities) {
   EXPECT_EQ(Check(authority_.Issue().certificate), "");
   EXPECT_THAT(Check(Authority().Issue().certificate), HasSubstr("issuer"));
   EXPECT_EQ(Check(""),
-            "the client's certificate is not valid: it cannot be "
-            "read");
-  EXPECT_THAT(Check("text"), HasSubstr("cannot be read"));
+            "the client's certificate is not valid: its PEM cannot be parsed");
+  EXPECT_THAT(Check("text"), HasSubstr("cannot be parsed"));
   EXPECT_THAT(Check(authority_.Issue().certificate, "-----BEGIN CERTIFICATE"),
-              HasSubstr("cannot be read"));
+              HasSubstr("cannot be parsed"));
 }
 
 TEST_F(ClientCertificatesTest, ChecksTheDatesAgain) {
