@@ -170,8 +170,7 @@ ExitCode Bench(const BenchFlags& flags) {
     return Report(result.error, &client, request_id);
   }
   if (result.interrupted) {
-    std::cerr
-        << "topk: interrupted: the report covers the requests until then\n";
+    std::cerr << "topk: interrupted: the report covers part of the load\n";
     return kInterrupted;
   }
   if (!result.kept_up) {

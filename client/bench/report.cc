@@ -119,7 +119,7 @@ void PrintText(const BenchReport& report, int columns, std::ostream& out) {
   if (result.interrupted) head << "interrupted: the load ended early\n";
   if (!result.kept_up) {
     head << "the callers could not keep up: " << result.missed
-         << " due requests were not sent, the last one was sent "
+         << " due requests were not sent; the last request was sent "
          << TimeText(result.lag * 1e9) << " late\n";
   }
   for (const auto& [code, count] : total.errors) {

@@ -67,8 +67,8 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
           StrCat(spec.origin, ": must have sizes >= 0 and at most ", most,
                  " bytes",
                  separate_tensor ? ""
-                                 : ", as one message has to hold it; --path "
-                                   "stream has no such limit"));
+                                 : ", because the tensor must fit in one "
+                                   "message; --path stream has no such limit"));
     }
   }
   if (bytes > kMaxBatchBytes / batch && batch > 1) {

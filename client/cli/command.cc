@@ -101,7 +101,7 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
       ->capture_default_str();
   command
       .add_option("--max-attempts", client.max_attempts,
-                  "Max attempts per call. A call is tried again after "
+                  "Max attempts per call. A call is retried after "
                   "UNAVAILABLE, and after RESOURCE_EXHAUSTED if the server's "
                   "retry delay ends before the deadline; 1 disables retries")
       ->check(CLI::Range(1, 5))

@@ -45,7 +45,7 @@ std::string Difference(const v1::TopKResponse& server,
     const auto name = [](const v1::TopKResponse& answer) {
       return InfoOf(static_cast<DType>(answer.indices().data_type())).name;
     };
-    return StrCat("the indices are ", name(server), ", here ", name(ours));
+    return StrCat("the indices are ", name(server), ", locally ", name(ours));
   }
   const int64_t count = CountOf(server.values());
   int64_t inner = 1;
@@ -64,9 +64,10 @@ std::string Difference(const v1::TopKResponse& server,
   }
   if (differ == 0) return "";
   const int64_t slice = first / (inner * k) * inner + first % inner;
-  return StrCat(differ, " of ", count, " elements differ, first ",
-                SliceName(server.values(), axis, slice), " number ",
-                first / inner % k, ": ", Pair(server, ours, first), ", here ",
+  return StrCat(differ, " of ", count,
+                " elements differ; the first is element ", first / inner % k,
+                " of slice ", SliceName(server.values(), axis, slice),
+                ": server ", Pair(server, ours, first), ", local ",
                 Pair(ours, server, first));
 }
 

@@ -7,9 +7,9 @@
 
 namespace topk::cli {
 
-/// Returns "" if both responses have the same bytes. Otherwise returns the
-/// number of elements that differ and describes the first one, e.g.
-///   3 of 20 elements differ, first [2, :] number 1: 0.5 @7, here 0.6 @9
+/// Returns "" if both responses have the same bytes. Otherwise counts the
+/// elements that differ and describes the first, e.g. "3 of 20 elements differ;
+/// the first is element 1 of slice [2, :]: server 0.5 @7, local 0.6 @9".
 /// REQUIRES: ExpectedAnswer accepts the server's response, `axis` is its axis,
 /// and `ours` is the local response to the same request.
 std::string Difference(const v1::TopKResponse& server,

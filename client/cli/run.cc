@@ -105,9 +105,9 @@ ExitCode Compare(const v1::TopKRequest& request,
               << difference << "\n";
     return kWrongAnswer;
   }
-  std::cout << "the same: " << answer.values().data().size()
+  std::cout << "equal: " << answer.values().data().size()
             << " bytes of values and " << answer.indices().data().size()
-            << " of indices are those computed here\n";
+            << " bytes of indices match the local result\n";
   return kOk;
 }
 

@@ -33,9 +33,8 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
       .add_option_function<std::string>(
           "--dtype",
           [&dtype](const std::string& name) { dtype = FindDType(name)->type; },
-          "Element type, if .npy has no name for it: bf16 is read from "
-          "elements of 2 bytes (V2, u2), other types from the low bits of a "
-          "byte (V1, u1)")
+          "Element type, if .npy lacks it: bf16 is read from elements of 2 "
+          "bytes (V2, u2), other types from the low bits of a byte (V1, u1)")
       ->check(CLI::IsMember(types));
 }
 

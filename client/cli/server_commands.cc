@@ -51,9 +51,9 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
       << limits.max_rank() << " dimensions\n"
       << "  answer            " << limits.max_output_bytes() << " bytes, "
       << limits.max_selected_elements() << " elements\n"
-      << "  at once           " << limits.max_inflight_calls() << " calls, "
+      << "  in flight         " << limits.max_inflight_calls() << " calls, "
       << limits.max_inflight_bytes() << " bytes\n"
-      << "  of one client     " << limits.max_client_inflight_calls()
+      << "  per client        " << limits.max_client_inflight_calls()
       << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
       << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
       << "\n\norder\n  "

@@ -40,8 +40,7 @@ Status WriteFiles(const std::string& out, const v1::TopKResponse& response) {
 
 // Rejects names such as x.npy, because --out would create a folder x.npy.
 std::string NoNpyFile(const std::string& path) {
-  return path.ends_with(".npy") ? "two arrays need a folder or a .npz file"
-                                : "";
+  return path.ends_with(".npy") ? "must be a folder or a .npz file" : "";
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ TEST_F(Command, CompareReportsTheFirstDifference) {
         6);
     EXPECT_THAT(output_, StartsWith("topk: "));
     EXPECT_THAT(output_,
-                HasSubstr("4 of 4 elements differ, first [0, :] number "
-                          "0: 0 @0, here 4 @4"));
+                HasSubstr("4 of 4 elements differ; the first is element 0 of "
+                          "slice [0, :]: server 0 @0, local 4 @4"));
   }
 }
 

@@ -34,10 +34,12 @@ TEST(Difference, NamesTheFirstElement) {
   Set(*server.mutable_indices(), 3, int64_t{4});
   Set(*server.mutable_indices(), 2, int64_t{1});
   EXPECT_EQ(Difference(server, RightAnswer(), 1),
-            "2 of 4 elements differ, first [1, :] number 0: 0 @1, here 0 @0");
+            "2 of 4 elements differ; the first is element 0 of slice [1, :]: "
+            "server 0 @1, local 0 @0");
   // Along axis 0, the same element is the second one of the first slice.
   EXPECT_EQ(Difference(server, RightAnswer(), 0),
-            "2 of 4 elements differ, first [:, 0] number 1: 0 @1, here 0 @0");
+            "2 of 4 elements differ; the first is element 1 of slice [:, 0]: "
+            "server 0 @1, local 0 @0");
 }
 
 TEST(Difference, ShowsBitsIfTheTextsAreEqual) {
@@ -46,15 +48,15 @@ TEST(Difference, ShowsBitsIfTheTextsAreEqual) {
   Set(*server.mutable_values(), 0, 0x7fc00001u);
   Set(*ours.mutable_values(), 0, 0xffc00000u);
   EXPECT_EQ(Difference(server, ours, 1),
-            "1 of 4 elements differ, first [0, :] number 0: nan (0x7fc00001) "
-            "@0, here nan (0xffc00000) @0");
+            "1 of 4 elements differ; the first is element 0 of slice [0, :]: "
+            "server nan (0x7fc00001) @0, local nan (0xffc00000) @0");
 }
 
 TEST(Difference, ReportsAnotherIndexType) {
   v1::TopKResponse server = RightAnswer();
   server.mutable_indices()->set_data_type(v1::DATA_TYPE_I32);
   EXPECT_EQ(Difference(server, RightAnswer(), 1),
-            "the indices are i32, here i64");
+            "the indices are i32, locally i64");
 }
 
 }  // namespace
