@@ -73,7 +73,7 @@ TEST(ExpectedAnswer, RejectsOtherResponses) {
   }
 }
 
-// The Python client does not send these requests, or compares the response.
+// Not in answer_cases.json: the Python client's errors name other fields.
 TEST(ExpectedAnswer, AcceptsNoResponseToRequestsThatTopkdRejects) {
   const json& pair = Cases()["requests"]["directml strided"];
   const auto response = Parse<v1::TopKResponse>(pair["response"]);
