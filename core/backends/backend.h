@@ -82,15 +82,15 @@ class Fold {
 /// A plan that one backend will run. Thread-safe. The plan and the backend must
 /// outlive this object.
 ///
-/// `cancellation` may be null. After a cancellation, a computation skips work
-/// that has not started, returns soon and leaves the outputs undefined. The
-/// caller must therefore check `cancellation` after the computation.
+/// `cancellation` may be null. After a cancellation, a computation returns soon
+/// and leaves the outputs undefined. The caller must therefore check
+/// `cancellation` after the computation.
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
 
   /// Returns the typical wall time of Run(), for choosing a backend. CostOf()
-  /// and FeedNanoseconds() instead return upper bounds on the total CPU time.
+  /// and FeedNanoseconds() return upper bounds on the CPU time instead.
   virtual int64_t EstimateNanoseconds() const = 0;
 
   /// Returns the cost of a request whose data arrives as `arrival`: in one
@@ -101,10 +101,10 @@ class PreparedPlan {
   /// `bytes` bytes.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
-  /// Computes the result from all chunks of the tensor. Uses only the calling
-  /// thread if there is one chunk, CostOf() is at most kSerialNanoseconds, and
-  /// the backend computes on the CPU. REQUIRES: the chunks have at least
-  /// plan.input.bytes bytes.
+  /// Computes the result from all chunks of the tensor. On the CPU backend,
+  /// uses only the calling thread if there is one chunk and CostOf() is at most
+  /// kSerialNanoseconds. REQUIRES: the chunks have at least plan.input.bytes
+  /// bytes.
   virtual Execution Run(Chunks chunks, const Outputs& outputs,
                         const Cancellation* cancellation) const = 0;
 
@@ -128,9 +128,9 @@ class Backend {
   /// The maximum number of threads, or 0 if not applicable.
   virtual int threads() const = 0;
 
-  /// Chooses how to run a plan. `plan` must outlive the result. Returns null if
-  /// this backend cannot run the plan. The last backend of the registry runs
-  /// all plans.
+  /// Chooses how to run a plan. Returns null if this backend cannot run the
+  /// plan. The last backend in the registry can run every plan. `plan` must
+  /// outlive the result.
   virtual std::unique_ptr<const PreparedPlan> Prepare(
       const Plan& plan) const = 0;
 

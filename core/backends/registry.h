@@ -33,9 +33,9 @@ struct BackendOptions {
   int64_t device_memory_bytes = 0;
 };
 
-/// Returns INVALID_ARGUMENT if this process must not start: the environment
-/// variable names an instruction set that is unknown or that this machine
-/// cannot run, or the chosen backend was not built in or has no device.
+/// Returns INVALID_ARGUMENT if this process must not start because the
+/// environment variable names an instruction set that is unknown or not
+/// supported, or because the chosen backend was not built in or has no device.
 Status CheckEnvironment(const BackendOptions& options = {});
 
 /// Returns the backends in the order in which they are tried. The last backend

@@ -80,7 +80,7 @@ class BlockFeed {
   }
 
  private:
-  // Narrower blocks are copied. Most bits of their mask words would be unused.
+  // The minimum width for FeedInPlace(). Narrower blocks are faster to copy.
   static constexpr int64_t kMinColumns = 32;
 
   // Sets bounds_ for FeedInPlace(). Returns false if columns must be copied.

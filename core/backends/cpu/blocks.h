@@ -9,15 +9,15 @@
 namespace topk::cpu {
 
 /// The block size, in elements, for simple work on each element. A block takes
-/// 4 us if it is in L1, so checking for cancellation costs little. It takes 1
-/// ms if each element is read from memory with small pages.
+/// 4 us if the data is in L1, so checking for cancellation is cheap. A block
+/// takes up to 1 ms if every element is read from memory.
 inline constexpr int64_t kBlockElements = int64_t{1} << 13;
 /// The block size, in bytes, of a kernel that processes all data. A block takes
 /// 50 us.
 inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
 /// The block size, in bytes, of a kernel that mostly reads memory. A block
-/// takes 0.3 ms. Blocks are large, because the hardware prefetcher restarts at
-/// each block.
+/// takes 0.3 ms. Small blocks would be slower, because the hardware prefetcher
+/// restarts at each block.
 inline constexpr int64_t kScanBytes = int64_t{1} << 22;
 
 /// Returns the number of rows to transpose per block. A row has `columns`
@@ -27,10 +27,10 @@ inline int64_t RowsPerBlock(int64_t columns) {
   return std::max(kBlockElements / columns, kMinRows);
 }
 
-/// Calls fn(b, e) for consecutive parts of [begin, end), of at most `block`
-/// items each, until all are done or the computation is cancelled. Does not
-/// check for cancellation before the first part. Returns whether all parts were
-/// done. Always inlined, because `fn` is often a hot loop.
+/// Divides [begin, end) into blocks of at most `block` items. Calls fn(b, e)
+/// for each block in order. Checks for cancellation between blocks, and stops
+/// if cancelled. Returns whether all calls were made. Always inlined, because
+/// `fn` is often a hot loop.
 template <class Fn>
 [[gnu::always_inline]] inline bool ForEachBlock(
     int64_t begin, int64_t end, int64_t block, const Cancellation* cancellation,

@@ -41,8 +41,8 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // A factor of 2 allows for the last doubling of `window`, and another one
-    // for both the old and the new memory of a growing vector.
+    // In `groups`, the factor 2 allows for the last doubling of `window`. In
+    // the result, it allows for the old and the new memory of a growing vector.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
@@ -65,8 +65,8 @@ class Bounds {
       rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
     }
     rank_ = static_cast<int64_t>(std::ceil(rank));
-    // Use separate groups for each chunk. If all chunks shared their groups,
-    // the maxima of a sorted row would all come from one chunk.
+    // Each chunk has separate groups. If the chunks shared groups, all maxima
+    // of a sorted row would come from the same chunk.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     if (whole) window *= 4;  // independent accumulators
@@ -78,9 +78,9 @@ class Bounds {
       kernels_.raise_maxima(encoder_, elements, count, maxima_.data(), window);
       return;
     }
-    // Take one chunk from each section of the row. The offset of the chunk is
-    // pseudo-random (a linear congruential generator), because chunks at equal
-    // distances could all read the same part of a repeating pattern.
+    // Take one chunk from each section of the row, at a pseudo-random offset (a
+    // linear congruential generator). Chunks at equal distances could all read
+    // the same part of a repeating pattern.
     const int64_t chunk = sampled / chunks;
     uint64_t random = 0x853C49E6748FEA9B;
     for (int64_t c = 0; c < chunks; ++c) {
@@ -94,8 +94,8 @@ class Bounds {
     }
   }
 
-  /// Returns the next bound to try, which is lower than the previous bound, or
-  /// nullopt if the row must be read without a bound.
+  /// Returns the next bound to try, or nullopt if the row must be read without
+  /// a bound. Each bound is lower than the one before.
   std::optional<Key> Next() {
     const auto groups = static_cast<int64_t>(maxima_.size());
     if (rank_ > groups * 7 / 8) return std::nullopt;
@@ -107,8 +107,8 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of at most this many elements are not sampled. A sample of half of a
-  /// row of this length would have less than one vector per chunk.
+  /// Rows of at most this many elements are not sampled. The sample of a longer
+  /// row has at least one whole vector per chunk.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   /// In longer rows, the sample is 1 / kFraction of the row, but at least kMin

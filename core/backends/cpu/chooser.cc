@@ -12,9 +12,9 @@ namespace {
 
 // The L2 budget, in bytes, of a copied tile or of the state of a column tile.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
-// The minimum width of a column tile. Narrower tiles use too little of a page.
+// The minimum width of a column tile. Narrower tiles read too little per page.
 constexpr int64_t kMinTile = 256;
-// The limits on the width of a copied tile. Wider tiles were not faster.
+// The minimum and maximum widths of a copied tile. Wider tiles are not faster.
 constexpr int64_t kMinCopied = 16;
 constexpr int64_t kMaxCopied = 128;
 // The maximum number of slices in a tile of rows, of sub-byte columns, or of
@@ -31,8 +31,8 @@ int64_t AxisStride(const Plan& plan) {
   return plan.input.strides[static_cast<size_t>(plan.axis)];
 }
 
-// Returns the typical time of a plan on one thread. The cost is an upper bound:
-// 5 to 15 times the actual time of most plans, so divide by 8.
+// Returns the typical time of a plan on one thread. The cost of most plans is 5
+// to 15 times the actual time, so divide the cost by 8.
 double TypicalNanoseconds(const Plan& plan) {
   return static_cast<double>(RunNanoseconds(plan).value()) / 8;
 }
@@ -46,33 +46,33 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // Each of the `factor` parts of a slice inserts its first k elements or
-    // more.
+    // Joining rows splits each slice into `factor` parts, and each part inserts
+    // at least its first k elements.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
       return Algorithm::kColumns;
     }
   }
-  // The short-rows kernel cannot handle many equal elements, so do not use it
-  // if a sub-byte row has more than kEqual elements per distinct value.
+  // The short-rows kernel cannot process many equal elements. Do not use it if
+  // a sub-byte row has more than kEqual elements per distinct value.
   constexpr int64_t kEqual = 16;
   const DTypeInfo& type = InfoOf(plan.dtype);
   const bool repeats = type.packed() && plan.n > kEqual << type.bits;
   if (!repeats && CanRun(Algorithm::kShortRows, plan)) {
     return Algorithm::kShortRows;
   }
-  // If k is more than half of n, or a quarter for 1-byte elements, sorting all
-  // elements is faster than selecting first.
+  // Sorting all elements is faster than selecting if k is more than half of n,
+  // or more than a quarter of n for 1-byte elements.
   const int64_t fraction = type.bytes == 1 ? 4 : 2;
   const bool sorts = plan.k > plan.n / fraction;
   return sorts && CanRun(Algorithm::kSort, plan) ? Algorithm::kSort
                                                  : Algorithm::kScan;
 }
 
-// Returns the number of elements per slice to copy together in a tile of `tile`
-// slices. They fill an odd number of cache lines, because rows a power of two
-// apart would map to the same few sets of L1.
+// Returns how many elements of each slice to copy at a time. The elements fill
+// an odd number of cache lines. If the distance between rows were a power of
+// two, all rows would compete for a few sets of L1.
 int64_t BlockFor(int64_t tile, int64_t bytes) {
   constexpr int64_t kLine = 64;
   const int64_t lines = std::max(kTileBytes / tile / kLine, int64_t{1});
@@ -109,8 +109,8 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
       n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
-// Returns the maximum cost of a plan that runs on one thread, if tasks take
-// `task` nanoseconds.
+// Returns the cost up to which a plan runs on one thread. `task` is the minimum
+// time of a task, in nanoseconds.
 Size SerialNanoseconds(double task) {
   return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
                   kTaskNanoseconds);
@@ -186,7 +186,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const int64_t n = DistinctElements(plan);
   schedule.block = n;
-  // Narrows tiles to get one per thread. A tile keeps at least `least` slices.
+  // Narrows tiles to one per thread, but not to fewer than `least` slices.
   const auto divide = [&](int64_t least) {
     const int64_t groups = plan.inner > 1 ? plan.outer : 1;
     const int64_t group = plan.slices() / groups;
@@ -227,8 +227,8 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.run_inline = false;
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(units)));
-  // With only a few long units, cut each into pieces, so that all threads have
-  // work.
+  // If there are fewer units than threads, cut each unit into pieces, so that
+  // all threads have work.
   const bool whole = schedule.copies && schedule.block == n;
   const bool cut = algorithm == Algorithm::kColumns ||
                    algorithm == Algorithm::kSort ||
@@ -253,16 +253,16 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The memory, in bytes, that collected elements may always use. If slices
-  // arrive one by one, this is kSmallSlice, because collecting gains little.
+  // The number of bytes that the collected elements may always use. If inner is
+  // 1, the limit is only kSmallSlice, because collecting elements gains little.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) return std::min(plan.n, kSmallSlice / bytes);
-  // With fewer rows, the fixed cost of a block would dominate.
+  // With fewer positions, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
-  // Approximates Selection::Bytes() for k + `more` candidates.
+  // Approximates the bytes of a selection with room for k + `more` candidates.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };
@@ -280,10 +280,10 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // Use one thread if a poller may call Feed(). A poller must not block.
+    // Use one thread if Feed() may run on a poller, which must not block.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
-    // A tile must not mix outer indices, whose slices arrive one after another.
+    // A tile must not mix outer indices, which arrive one after another.
     schedule.tile = std::min(schedule.tile, plan.inner);
     return schedule;
   }

@@ -36,10 +36,10 @@ struct Schedule {
   int64_t block = 1;
   /// The number of pieces into which each unit is cut along the axis.
   int64_t pieces = 1;
-  /// The minimum number of units in a task.
+  /// A task of at most this many units is not split.
   int64_t grain = 1;
-  /// kColumns: the number of adjacent axis positions of a narrow tensor that
-  /// are treated as one wide row.
+  /// Used by kColumns for narrow tensors: the number of adjacent axis positions
+  /// that are joined into one wide row.
   int64_t row_factor = 1;
   /// The number of threads that sort the k best elements of a slice.
   int64_t sort_pieces = 1;
@@ -66,8 +66,8 @@ struct Schedule {
   }
 };
 
-/// Returns the number of elements of a slice that must be read: n, or only k if
-/// the stride is 0, because then all elements are the same.
+/// Returns how many elements of a slice must be read. This is n, or k if the
+/// stride is 0 and all elements are therefore the same.
 int64_t DistinctElements(const Plan& plan);
 
 /// Returns the plan for a tile of `slices` slices that were copied to rows.
@@ -76,13 +76,12 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
-/// kColumns joins the rows of a narrow tensor into rows of about this many
-/// columns.
+/// If a tensor is narrow, kColumns joins adjacent rows until they have about
+/// this many columns.
 inline constexpr int64_t kFoldWidth = 64;
 
 /// Returns the smallest k for which copying slices to rows is faster than
-/// kColumns, which inserts more elements as k grows. The result is more than
-/// twice the bytes of an element.
+/// kColumns. The result is more than twice the size of an element in bytes.
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to
@@ -92,33 +91,32 @@ inline constexpr double kTaskNanoseconds = 10000;
 /// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
 /// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
 /// thread. A smaller `task` lowers this limit in proportion. The result depends
-/// only on the arguments and on constants measured by tests/bench. All times
-/// are derived from the cost (cost.h).
+/// only on the arguments and on constants measured by tests/bench.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns the number of candidates that a selection buffers in addition to k.
-/// This is more than k for a small k, to avoid frequent reselections. If `many`
-/// selections share the cache, each buffers fewer candidates.
+/// Returns how many candidates a selection buffers in addition to k. This is k,
+/// but at least a constant, to avoid frequent reselections. The constant is
+/// lower if `many` selections share the cache.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns how many axis positions ElementFold collects at a time: n if all
-/// positions take little memory, or at most twice the memory of the selections.
+/// Returns how many axis positions ElementFold collects at a time: n if this
+/// takes little memory, or at most twice the memory of the selections.
 int64_t FoldRows(const Plan& plan);
 
-/// Returns the schedule for the FoldRows() positions that ElementFold collects.
-/// All n positions are processed like a whole tensor. Fewer positions are
-/// scanned, because more positions follow.
+/// Returns the schedule for a block of FoldRows() positions in ElementFold. A
+/// block of n positions is processed like a whole tensor. A block of fewer
+/// positions has only parts of slices, which only kScan can process.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads);
 
-/// Returns the number of parallel pieces in which k candidates are sorted.
+/// Returns the number of pieces in which k candidates are sorted in parallel.
 int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);
 
 /// Returns a schedule's name, e.g. "scan". The name is "scan-split" if slices

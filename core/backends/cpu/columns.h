@@ -25,7 +25,7 @@ class ColumnRunner {
   static Size Bytes(const Plan& plan, const Schedule& schedule) {
     const int64_t columns = schedule.tile * schedule.row_factor;
     const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
-    // The factor of 2 is for both the old and new memory of a growing vector.
+    // The factor 2 is for the old and the new memory of a growing vector.
     const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Part);
     return schedule.pieces * (state + parts);
   }
@@ -53,9 +53,9 @@ class ColumnRunner {
     int64_t index;
   };
 
-  // Runs one tile. Treats `factor` adjacent rows of the tensor as one row of
-  // factor * width columns. The remaining rows form a row with fewer columns.
-  // Each piece processes a range of rows.
+  // Runs one tile. Joins each group of `factor` adjacent rows of the tensor
+  // into one row of factor * width columns. If rows remain, they form a shorter
+  // row. Each piece processes some of the joined rows.
   void DoTile(int64_t outer, int64_t column, int64_t width) {
     const int64_t factor = run_.schedule.row_factor;
     const int64_t pieces = run_.schedule.pieces;
@@ -88,7 +88,7 @@ class ColumnRunner {
                                   rows - first);
       }
     };
-    // After a cancellation, the indices are invalid and must not be used.
+    // After a cancellation, the indices are invalid, so do not write outputs.
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     if (factor == 1 && pieces == 1 && plan_.order == Order::kValue &&
         plan_.values.packed && plan_.indices.packed) {
@@ -127,7 +127,7 @@ class ColumnRunner {
     }
   }
 
-  // Merges the candidates of each column from all pieces and all joined rows.
+  // Merges the candidates of each column, which come from all pieces and rows.
   void MergeTile(int64_t slice, int64_t width, const std::byte* tile,
                  int64_t rows) {
     const int64_t factor = run_.schedule.row_factor;
@@ -170,7 +170,7 @@ class ColumnRunner {
 
   const Run<Key, kFloat>& run_;
   const Plan& plan_;
-  // The column state of each piece of the tile.
+  // The memory of each piece's ColumnState.
   std::vector<std::unique_ptr<Block[]>> pieces_;
   std::vector<Part> parts_;
   const SliceWriter<Key> writer_;

@@ -12,9 +12,9 @@ namespace topk::cpu {
 namespace {
 
 // The constants below are about twice the times measured for the slowest data.
-// unit/cost_property_test.cc compares them with real runs. The cost depends
-// only on the layout. If it depended on the algorithm, a larger request could
-// have a lower cost.
+// unit/cost_property_test.cc compares the cost with actual times. The cost does
+// not depend on the algorithm. Otherwise, a larger request could have a lower
+// cost.
 
 // Returns the time to read an element, in nanoseconds.
 double ElementNanoseconds(const Plan& plan, bool fold) {
@@ -22,7 +22,7 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
   const auto bytes = static_cast<double>(type.bytes);
   const double row = bytes * 0.08 + (type.packed() ? 2 : 0);
   if (!plan.input.packed) {
-    // Each element may miss the cache if elements are not contiguous.
+    // If the elements are not contiguous, each of them may miss the cache.
     return plan.input.strides[static_cast<size_t>(plan.axis)] == 1 ? row : 8;
   }
   if (plan.inner == 1) return row;
@@ -36,9 +36,8 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
   return bytes * (0.2 + 0.04 * static_cast<double>(k));
 }
 
-// Returns the time per selected element, in nanoseconds: collecting candidates,
-// sorting them and writing the output. In long slices and in streams, each
-// access may miss the cache.
+// Returns the time, in nanoseconds, to collect, sort and write one selected
+// element. In long slices and in streams, each access may miss the cache.
 double SelectedNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const double misses =
@@ -48,7 +47,7 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
 }
 
 // Returns an upper bound on the fixed time per slice, in nanoseconds. The worst
-// case is a short row of equal elements, which takes the path for long rows.
+// case is a short row of equal elements, which is read like a long row.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
@@ -56,11 +55,11 @@ double SliceNanoseconds(const Plan& plan) {
 
 // Returns the fixed time of all slices, in nanoseconds. Wide tensors with a
 // small k always use kColumns, whose fixed time per column is low. The first
-// kFoldWidth columns cost as much as rows: a wider tensor must not have a lower
-// cost.
+// kFoldWidth columns still cost as much as rows, so that a wider tensor never
+// has a lower cost.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
-  // For slices of up to this length, FoldRows() is n, so streams use kColumns.
+  // Streams collect slices of at most this length whole and use kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&
@@ -108,7 +107,7 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
                                    const SortKeyEncoder<Key, kFloat>&) {
         return ElementFold<Key, kFloat>::Bytes(plan, threads, task);
       });
-  // Add the time for zeroing the memory for the selections of all columns.
+  // Add the time to zero the memory for the selections of all columns.
   constexpr int64_t kCandidateBytes = 24;
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
@@ -123,8 +122,8 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
-  // In the worst case, Feed() also processes all elements that were collected
-  // earlier, and finishes the slices of one more outer index.
+  // In the worst case, Feed() also processes all elements collected by earlier
+  // calls, and finishes the slices of one more outer index.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

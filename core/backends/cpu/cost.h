@@ -18,8 +18,8 @@ Size RunNanoseconds(const Plan& plan);
 /// Returns the cost of processing a whole tensor in chunks.
 Cost FoldCost(const Plan& plan, int threads, double task);
 
-/// Returns the CPU time of one Feed() of `bytes` bytes, including the time for
-/// buffered rows and slices that these bytes may complete.
+/// Returns the CPU time of one Feed() with `bytes` bytes. Includes the time to
+/// process buffered elements and to finish slices.
 Size FeedNanoseconds(const Plan& plan, Size bytes);
 
 }  // namespace topk::cpu

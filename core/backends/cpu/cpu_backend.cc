@@ -112,8 +112,8 @@ class CpuPlan final : public PreparedPlan {
 
  private:
   // Returns whether to process chunks one by one instead of concatenating them.
-  // If possible, do so for a stream, to save memory. For other chunks, do so
-  // only if this is as fast as running the whole tensor.
+  // Strided tensors are concatenated. Other streams are not, to save memory.
+  // Other chunks are concatenated if running the whole tensor is faster.
   bool Folds(Arrival arrival) const {
     return arrival != Arrival::kWhole && plan_.input.packed &&
            (arrival == Arrival::kStream ||

@@ -10,8 +10,8 @@
 namespace topk {
 namespace cpu {
 
-/// Computes the outputs, with oneTBB tasks unless schedule.run_inline. See
-/// PreparedPlan::Run() for `outputs` and `cancellation`. REQUIRES:
+/// Computes the outputs. Uses oneTBB tasks unless schedule.run_inline is true.
+/// PreparedPlan::Run() explains `outputs` and `cancellation`. REQUIRES:
 /// CanRun(schedule.algorithm, plan).
 void RunSchedule(const Plan& plan, const Schedule& schedule,
                  const InstructionSet& set, const std::byte* tensor,
@@ -20,8 +20,8 @@ void RunSchedule(const Plan& plan, const Schedule& schedule,
 
 }  // namespace cpu
 
-/// Returns a backend that accepts every plan and runs it with one instruction
-/// set on at most `threads` oneTBB threads, including the caller's. A task has
+/// Returns a backend that runs every plan with the instruction set `set`. Uses
+/// at most `threads` oneTBB threads, including the calling thread. A task has
 /// at least `task` nanoseconds of work. Tests pass a small `task` to split
 /// small plans. REQUIRES: threads >= 1, and this machine supports `set`.
 std::unique_ptr<Backend> MakeCpuBackend(int threads,

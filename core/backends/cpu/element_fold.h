@@ -35,7 +35,7 @@ class UnitCutter {
   /// REQUIRES: 1 <= unit <= 8.
   explicit UnitCutter(size_t unit) : unit_(unit) {}
 
-  /// Calls fn(units) with the complete units of the next chunk, in order.
+  /// Calls fn(units) for the complete units of the next chunk, in order.
   template <class Fn>
   void Cut(std::span<const std::byte> chunk, const Fn& fn) {
     if (size_ > 0) {  // complete the split unit
@@ -68,7 +68,7 @@ template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
   /// `plan` and `cancellation` must outlive this object. `resources` must
-  /// outlive all calls except the destructor.
+  /// outlive all calls, but may be destroyed before this object.
   ElementFold(const Plan& plan, const Outputs& outputs,
               const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
               const Cancellation* cancellation)
@@ -123,12 +123,12 @@ class ElementFold final : public Fold {
     }
   }
 
-  // Returns the number of elements yet to arrive.
+  // Returns the number of elements that have not arrived yet.
   int64_t Left() const {
     return plan_.slices() * plan_.n - position_ - buffered_;
   }
 
-  // Adds `count` elements, starting at a unit boundary.
+  // Adds the next `count` elements. The first element begins a new unit.
   void AddUnits(const std::byte* units, int64_t count) {
     if (!type_.packed()) return Add(units, count);
     count = std::min(count, Left());  // the last byte may have unused bits
@@ -150,7 +150,7 @@ class ElementFold final : public Fold {
       const int64_t size = std::min(rows_ * inner, left);
       int64_t taken = std::min(count, size - buffered_);
       if (taken == size) {
-        // Select in place from as many positions as possible.
+        // Do not buffer: select in place from as many positions as possible.
         taken = rows_ == plan_.n ? count / whole * whole
                                  : std::min(count / inner * inner, left);
         Select(elements, taken);
@@ -178,8 +178,8 @@ class ElementFold final : public Fold {
     buffered_ += count;
   }
 
-  // Selects from the next `count` elements: all positions of some outer
-  // indices, or some positions of one outer index.
+  // Selects from the next `count` elements. These are all positions of one or
+  // more outer indices, or some positions of one outer index.
   void Select(const std::byte* elements, int64_t count) {
     run_.tensor = elements;
     run_.first = position_;
@@ -208,7 +208,7 @@ class ElementFold final : public Fold {
   const int64_t rows_;
   const Schedule schedule_;
   Run<Key, kFloat> run_;
-  // Selects from slices that are not collected as a whole.
+  // Used only if the block is too small for whole slices (rows_ < n).
   std::optional<SliceRunner<Key, kFloat>> runner_;
   UnitCutter units_;
   Scratch<std::byte> buffer_;

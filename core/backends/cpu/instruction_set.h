@@ -30,8 +30,9 @@ struct InstructionSet {
 /// empty.
 std::vector<InstructionSet> SupportedInstructionSets();
 
-/// Returns the instruction set with this name, or the best one for "". Returns
-/// INVALID_ARGUMENT if the name is unknown or not supported by this machine.
+/// Returns the named instruction set, or the best one if `name` is empty.
+/// Returns INVALID_ARGUMENT if this machine cannot run the set or the name is
+/// unknown.
 Result<InstructionSet> ChooseInstructionSet(std::string_view name);
 
 }  // namespace topk::cpu

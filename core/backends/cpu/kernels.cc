@@ -50,7 +50,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace topk::cpu {
 
-// Lists the best instruction set first. Users refer to the sets by name.
+// Lists the best instruction set first. Users know the sets by these names.
 std::vector<InstructionSet> SupportedInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3

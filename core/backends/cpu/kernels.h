@@ -51,14 +51,14 @@ struct ColumnState {
     return (columns + kBlock - 1) / kBlock * 2 * k * kBlock;
   }
 
-  /// Returns the address of the key of rank j in a column. The index of that
-  /// key is stored k * kBlock elements later.
+  /// Returns the address of a column's key with rank j. The index of the
+  /// element is stored k * kBlock elements after the key.
   Key* at(int64_t column, int64_t j) const {
     return blocks + (column / kBlock * 2 * k + j) * kBlock + column % kBlock;
   }
 };
 
-/// Scan may write up to this many unspecified positions after its results.
+/// A scan may write up to this many unspecified positions after its results.
 inline constexpr int64_t kScanSlack = 128;
 /// The maximum k and n for SelectShortRows.
 inline constexpr int64_t kShortK = 16;
@@ -74,15 +74,15 @@ struct Kernels {
   using Encoder = SortKeyEncoder<Key, kFloat>;
 
   /// Writes the positions of the elements that pass the probe, in order. Stops
-  /// when all elements are scanned or fewer than kScanSlack of the `room`
+  /// after the last element, or when fewer than kScanSlack of the `room`
   /// positions are left. REQUIRES: room >= kScanSlack.
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
   /// Divides the elements into groups, and raises `maxima` to the greatest key
   /// of each group. At least r elements have keys >= the r-th greatest maximum,
-  /// unless that maximum is 0. Ignores a remainder that does not fill a vector.
-  /// REQUIRES: `groups` fills whole vectors of kVectorBytes.
+  /// unless this maximum is 0. Ignores elements that do not fill a vector.
+  /// REQUIRES: `groups` keys fill whole vectors of kVectorBytes.
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);
 
@@ -90,9 +90,9 @@ struct Kernels {
   /// prevent this, returns the k-th greatest key. REQUIRES: 1 <= k <= count.
   Key (*kth)(const Key* keys, int64_t count, int64_t k);
 
-  /// Writes the positions, in order, of the elements whose keys exceed their
-  /// bounds. `columns` must have room for `count` + kScanSlack positions.
-  /// Returns the number of elements found.
+  /// Writes the positions of the elements whose keys exceed their bounds, in
+  /// order. Returns the number of positions. REQUIRES: `columns` has room for
+  /// `count` + kScanSlack positions.
   int64_t (*scan_columns)(const Encoder& encoder, const std::byte* elements,
                           int64_t count, const Key* bounds, uint32_t* columns);
 
@@ -101,15 +101,15 @@ struct Kernels {
   /// aligned and have room for whole vectors.
   void (*rank)(const Key* keys, int64_t count, Key* ranks);
 
-  /// Selects from the rows, starting with row `begin`. Stops at a row that
-  /// needs the path for long rows. Returns the first row that is not done.
+  /// Selects from the rows, beginning with row `begin`, until a row needs the
+  /// algorithm for long rows. Returns the first row that is not done.
   int64_t (*select_short_rows)(const Encoder& encoder,
                                const ShortRows<Key>& rows, int64_t begin);
 
-  /// Updates the state with `count` axis positions, which are `pitch` elements
-  /// apart and have `state.columns` elements each. Their indices are first,
-  /// first + 1, ... REQUIRES: the indices 0 .. k - 1 come first, because they
-  /// initialize the state. Null for keys of 8 and 16 bits.
+  /// Adds `count` axis positions to the state. A position has state.columns
+  /// elements, and positions are `pitch` elements apart. The positions have the
+  /// indices first, first + 1, ... REQUIRES: the indices 0 .. k - 1 come first,
+  /// because they initialize the state. Null for keys of 8 and 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);

@@ -7,8 +7,8 @@
 namespace topk::cpu {
 namespace {
 
-// Calls fn(begin, end) on ranges of [0, count), in parallel. Returns whether
-// all calls were made.
+// Divides [0, count) into ranges and calls fn(begin, end) for each range, in
+// parallel. Returns whether all calls were made.
 template <class Partitioner>
 bool ForEach(int64_t count, int64_t grain, const Partitioner& partitioner,
              const Cancellation* cancellation,
@@ -29,7 +29,7 @@ bool ForEach(int64_t count, int64_t grain, const Partitioner& partitioner,
         partitioner, context);
   });
   AnnotateHappensAfter(&context);
-  // Also return false if the enclosing loop has failed in the meantime.
+  // The context is also cancelled if an enclosing parallel loop fails.
   return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
 }
 

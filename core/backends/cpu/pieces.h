@@ -51,8 +51,9 @@ class ArenaPool {
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t)> fn);
 
-/// Calls fn(begin, end) for ranges of [0, count) with `grain` or more elements,
-/// in parallel if there are several. Starts no more calls after a cancellation.
+/// Divides [0, count) into ranges and calls fn(begin, end) for each, in
+/// parallel. Does not divide ranges of at most `grain` elements. Starts no more
+/// calls after a cancellation.
 void ForEachRange(int64_t count, int64_t grain,
                   const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t, int64_t)> fn);

@@ -18,9 +18,9 @@ template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// For floats, the bits of -infinity. Elements with greater bits, as an
-  /// unsigned integer, are NaNs with the sign bit set. For integers, all ones,
-  /// so that no element is greater.
+  /// For floats, the bits of -infinity. Greater bit patterns, compared as
+  /// unsigned integers, are the NaNs with the sign bit set. For integers, all
+  /// ones: no bit pattern is greater.
   Key nan;
 };
 
@@ -41,7 +41,7 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     return {static_cast<Key>(encoder.sign ^ encoder.flip), bound, kOnes};
   } else {
     const Key sign = encoder.sign;
-    // The key of +infinity for LARGEST. The bits of -infinity are the same.
+    // The key of +infinity for LARGEST, which equals the bits of -infinity.
     const Key highest = static_cast<Key>(sign | encoder.infinity);
     const Key below_all = static_cast<Key>(sign - encoder.infinity - 1);
     const bool smallest = encoder.flip != 0;

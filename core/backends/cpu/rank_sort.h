@@ -34,9 +34,9 @@ namespace topk::cpu {
 /// A candidate during the sort.
 template <class Key>
 struct Ranked {
-  /// The bitwise complement of the key. The lowest complement ranks first.
+  /// The bitwise complement of the key, so that the lowest value ranks first.
   Key key;
-  /// The position of the candidate in its selection.
+  /// The position of the candidate in its selection or row.
   uint32_t slot;
 };
 
@@ -57,14 +57,14 @@ inline Size SortBytes(int64_t count, int64_t pieces) {
 }
 
 /// Sorts `items` by rank, in `pieces` >= 1 parallel pieces. `other` is scratch
-/// of the same size. The result is in `items` or `other`, or an empty span if
-/// cancelled. REQUIRES: `items` is not empty.
+/// of the same size. Returns the sorted items, which are in `items` or in
+/// `other`. Returns an empty span if cancelled. REQUIRES: `items` is not empty.
 template <class Key>
 std::span<const Ranked<Key>> SortByRank(
     std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
     const Cancellation* cancellation = nullptr) {
   const auto count = static_cast<int64_t>(items.size());
-  // Sort by the difference key - lowest. Split its bits evenly into digits.
+  // Sort by key - lowest. Split the bits of this difference evenly into digits.
   Key lowest = items[0].key;
   Key highest = items[0].key;
   const auto widen = [&](int64_t begin, int64_t end) {

@@ -65,8 +65,8 @@ struct Stretch {
 template <class Key>
 struct Hint {
   std::optional<Key> bound;
-  /// The number of rows before the hint is tried again. A failed hint costs a
-  /// read of the row, so rows that are not similar must not try it each time.
+  /// The number of rows until the hint is tried again. Set when the hint fails,
+  /// because a failure costs an extra read of the row.
   int wait = 0;
 };
 
@@ -93,10 +93,10 @@ class RowFeed {
     return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
-  /// Offers a row, or the next part of a row. Cuts it into one piece per
+  /// Offers a row, or the next part of a row. Cuts the row into one piece per
   /// selection, and feeds the pieces in parallel. If the selections have no
-  /// bound yet, uses one from `hint` or from a sample. `hint` comes from the
-  /// previous row, is updated for the next row, and may be null.
+  /// bound yet, uses a bound from `hint` or from a sample. `hint` has the bound
+  /// of the previous row, and is updated for the next row. `hint` may be null.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {
@@ -115,9 +115,9 @@ class RowFeed {
     if (hint != nullptr) hint->bound = NextHint(held, selections);
   }
 
-  /// Offers elements, a vector at a time once the selection has a bound. Stops
-  /// after `patience` reselections. Returns the number of elements processed,
-  /// or run.count if the selection is cancelled.
+  /// Offers elements to a selection. Stops after `patience` reselections.
+  /// Returns the number of elements processed, or run.count if the selection is
+  /// cancelled.
   int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
     constexpr Key kOnes = static_cast<Key>(~Key{0});
     constexpr int64_t kPositions = 1024;
@@ -160,9 +160,9 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Reads the row with sampled bounds, from high to low, until k elements
-  // exceed the bound, or else without a bound. Returns the bound that
-  // succeeded, if any.
+  // Reads the row with one sampled bound after another, from high to low, until
+  // k elements exceed the bound. If all bounds fail, reads the row without a
+  // bound. Returns the bound that succeeded, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -179,8 +179,8 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads the row with a bound. Drops the bound and returns nullopt if fewer
-  // than k elements exceeded the bound.
+  // Reads the row with a bound. If fewer than k elements exceed the bound,
+  // drops the bound and returns nullopt.
   std::optional<Held> Try(Key bound, const Stretch& row, int64_t patience,
                           Bounds<Key, kFloat>& bounds,
                           Selections selections) const {
@@ -198,8 +198,9 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // So many reselections prove that k elements exceeded the bound. If fewer
-    // exceed it now, the elements changed, and retrying might never end.
+    // This many reselections prove that at least k elements exceeded the bound.
+    // If Exceeding() finds fewer, the elements changed, and retrying may never
+    // end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;
@@ -210,10 +211,10 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads the row once, even if too many elements exceed the bound. A piece
-  // that reselects `patience` times is probably ascending, so the rest of the
-  // piece is sampled for a better bound. A single piece can overwrite the old
-  // sample in `bounds`, because Try() accepts a bound after so many
+  // Reads the row once. If a piece reselects `patience` times, its elements are
+  // probably ascending, so the rest of the piece is sampled for a better bound.
+  // A single piece can overwrite the old sample in `bounds`, because the old
+  // sample is not used again: Try() accepts a bound after that many
   // reselections.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
@@ -230,11 +231,11 @@ class RowFeed {
     });
   }
 
-  // Returns the bound for the next row to try first, or nullopt if too many
-  // elements exceeded the last bound. If far more than k elements did, returns
-  // a higher bound, which k elements plus a few standard deviations exceed.
-  // Never raises the bound by a small step, because in a series of similar
-  // rows, the bound would rise until it fails.
+  // Returns the bound to try first in the next row, or nullopt if too many
+  // elements exceeded the last bound. If far more than k elements exceeded it,
+  // returns a higher bound, which slightly more than k elements exceed. Never
+  // raises the bound by a small step: in a series of similar rows, the bound
+  // would rise until it fails.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

@@ -24,8 +24,8 @@ inline constexpr auto kScratchFree = scalable_free;
 
 /// An array that keeps its memory when a smaller size is requested. Uses
 /// oneTBB's allocator, which caches large blocks for the next request. The
-/// system allocator would return the blocks to the OS, and new pages for each
-/// request would take a third of the time of a full sort.
+/// system allocator would return the blocks to the OS. Getting new pages for
+/// each request would take a third of the time of a full sort.
 template <class T>
 class Scratch {
  public:
@@ -49,7 +49,7 @@ class Scratch {
   struct Free {
     size_t bytes = 0;
     void operator()(T* p) const {
-      // Defer freeing huge blocks, which is slow: oneTBB does not cache them.
+      // Free huge blocks later. oneTBB does not cache them, so this is slow.
       constexpr size_t kHuge = size_t{64} << 20;
       if (bytes < kHuge) {
         kScratchFree(p);

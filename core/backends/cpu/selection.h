@@ -39,10 +39,10 @@ namespace topk::cpu {
 /// radix select.
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
-/// Returns a threshold t such that exactly k of the keys are >= t or, if ties
-/// prevent this, the k-th greatest key. `kernel` is Kernels::kth, whose
-/// threshold may differ from that of the radix select. Returns 0 only if the
-/// k-th greatest key is 0. Returns an arbitrary key if cancelled.
+/// Returns a threshold t such that exactly k of the keys are >= t. If ties
+/// prevent this, returns the k-th greatest key. Returns 0 only if the k-th
+/// greatest key is 0. Returns an arbitrary key if cancelled. `kernel` is
+/// Kernels::kth, which may return a different threshold than the radix select.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -77,8 +77,8 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
     for (; value > 0 && counted() < wanted; --value) wanted -= counted();
     prefix = static_cast<Key>(prefix | static_cast<Key>(Key(value) << shift));
     decided = static_cast<Key>(decided | static_cast<Key>(Key(mask) << shift));
-    // All keys with this prefix are among the k largest, so stop here: the
-    // lower digits would not exclude any of them.
+    // Stop if all keys with this prefix are among the k greatest. The lower
+    // digits would not exclude any of these keys.
     if (counted() == wanted && prefix != 0) break;
   }
   return prefix;
@@ -92,11 +92,11 @@ class Selection {
   /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Creates an empty selection. The buffer holds min(n, k + slack) candidates.
-  /// The whole buffer is allocated at once: untouched pages cost nothing. A
-  /// larger `slack` >= k takes more memory but reselects less often. After a
+  /// Creates an empty selection. The buffer holds min(n, k + slack) candidates,
+  /// and is allocated at once, because untouched pages cost nothing. A larger
+  /// `slack` takes more memory but causes fewer reselections. After a
   /// cancellation, the candidates may not be the best. All other guarantees
-  /// hold.
+  /// hold. REQUIRES: slack >= k.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
@@ -147,8 +147,8 @@ class Selection {
   }
 
   /// Keeps the k best candidates, in ascending order of index. If elements
-  /// changed between two reads, there may be fewer than k candidates, and zeros
-  /// are added. REQUIRES: at least k elements were offered.
+  /// changed between two reads, there may be too few candidates. In this case,
+  /// adds zeros. REQUIRES: at least k elements were offered.
   void Finish() {
     if (keys_.size() > k_) Reselect();
     if (keys_.size() == k_) return;
@@ -163,11 +163,11 @@ class Selection {
     bounded_ = false;
   }
 
-  /// If bounded(), keys of new candidates must be greater than bound().
+  /// If bounded(), an element enters only if its key is greater than bound().
   bool bounded() const { return bounded_; }
   Key bound() const { return bound_; }
 
-  /// The number of candidates, and the number that fit before a reselection.
+  /// The number of candidates, and how many more fit before a reselection.
   int64_t size() const { return static_cast<int64_t>(keys_.size()); }
   int64_t room() const {
     return static_cast<int64_t>(capacity_ - keys_.size());
@@ -177,8 +177,8 @@ class Selection {
   int64_t reselections() const { return reselections_; }
 
   /// Tries a bound that may be too high. From now on, elements must exceed the
-  /// bound to enter. The bound holds if Exceeding(bound) is at least k, summed
-  /// over all pieces of the row. Otherwise, the caller must call GiveBoundUp().
+  /// bound to enter. Later, the caller must add up Exceeding(bound) for all
+  /// pieces of the row, and call GiveBoundUp() if the sum is less than k.
   void TryBound(Key bound) {
     proven_ = {bounded_, bound_};
     if (!bounded_ || bound > bound_) bound_ = bound;
@@ -194,8 +194,8 @@ class Selection {
     ForEachBlock(0, size(), kBlockElements, cancellation_, count);
     return exceeding;
   }
-  /// Restores the previous bound and drops the candidates with an index of
-  /// `first` or more. The caller must offer all elements from `first` on again.
+  /// Restores the previous bound. Drops the candidates with an index of at
+  /// least `first`. The caller must offer all elements from `first` on again.
   void GiveBoundUp(uint64_t first) {
     const auto forgotten = std::partition_point(
         elements_.begin(), elements_.end(),
@@ -232,7 +232,7 @@ class Selection {
     elements_.clear();
   }
 
-  // Keeps the k best candidates, in order. The least key becomes the bound.
+  // Keeps the k best candidates, in order. Their least key becomes the bound.
   void Reselect() {
     const Key bar = KthOf(kth_, keys_.data(), size(), static_cast<int64_t>(k_),
                           cancellation_);

@@ -24,7 +24,7 @@ class SliceWriter {
   /// All arguments must outlive this object. Sorts a slice in `pieces` parallel
   /// pieces. If `pieces` > 1, the caller must be in an arena of the backend,
   /// which limits the number of threads. `cancellation` may be null. After a
-  /// cancellation, slices are written in part or not at all.
+  /// cancellation, slices may be incomplete.
   template <bool kFloat>
   SliceWriter(const Plan& plan, const Outputs& outputs,
               const Kernels<Key, kFloat>& kernels, int64_t pieces,
@@ -75,8 +75,8 @@ class SliceWriter {
         [element, encoder](size_t slot) { return encoder(element(slot)); },
         [element](size_t slot, auto store) { store(element(slot), slot); },
         [element, encoder](const Ranked<Key>& item, auto store) {
-          // Compute the bits from the key if possible, because loading the
-          // element is likely a cache miss.
+          // If possible, compute the bits from the key, because loading the
+          // element is likely to miss the cache.
           const Key key = static_cast<Key>(~item.key);
           store(encoder.IsShared(key) ? element(item.slot) : encoder.Bits(key),
                 item.slot);
@@ -97,8 +97,8 @@ class SliceWriter {
  private:
   // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
   // `key_at` returns the key in a slot. `store_slot` stores the element in a
-  // slot. `store_item` does the same for an item, whose key is known. All three
-  // are passed by value, because stores may alias referenced objects.
+  // slot. `store_item` stores the element of an item. These functions are
+  // passed by value, because stores may alias objects passed by reference.
   template <class KeyAt, class StoreSlot, class StoreItem>
   void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
                    StoreSlot store_slot, StoreItem store_item) {
@@ -143,8 +143,8 @@ class SliceWriter {
     return slots;
   }
 
-  // Calls fn(begin, end) on blocks of [0, count), in parallel pieces. Returns
-  // false if cancelled.
+  // Divides [0, count) into blocks and calls fn(begin, end) for each block.
+  // Runs in `pieces_` parallel pieces. Returns false if cancelled.
   template <class Fn>
   bool ForEachBlockOf(int64_t count, const Fn& fn) const {
     return ForEachPiece(pieces_, cancellation_, [&](int64_t p) {

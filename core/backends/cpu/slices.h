@@ -52,8 +52,8 @@ class SliceRunner {
                                             Selected(std::move(selections_))));
   }
 
-  /// Returns an upper bound, in bytes, on the memory of a runner for Do(), or
-  /// for Fold() if `folds`.
+  /// Returns an upper bound, in bytes, on the memory of a runner. `folds` is
+  /// true for calls of Fold() and false for calls of Do().
   static Size Bytes(const Plan& plan, const Schedule& schedule,
                     bool folds = false) {
     const int64_t n = DistinctElements(plan);
@@ -110,9 +110,9 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Returns whether the outputs of a tile are first written to a buffer as
-  // rows. The short-rows kernel can write only rows, so it needs the buffer for
-  // other layouts. For slices that are copied whole, the buffer is faster,
-  // because the outputs of a tile are then copied together.
+  // rows. The short-rows kernel can write only rows. For slices that are copied
+  // whole, the buffer is faster, because all outputs of a tile are copied
+  // together.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kMax = 9e18;  // fits int64_t
 
-// Returns how often an algorithm reads or writes an item.
+// Returns how often a method reads or writes each item.
 double Passes(Method method, int64_t order_bytes) {
   switch (method) {
     case Method::kKeepAll:
@@ -43,8 +43,8 @@ std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end) {
 
 Method MethodOf(const Plan& plan, int64_t chunk_positions) {
   const int64_t batches = std::max<int64_t>(chunk_positions / plan.n, 1);
-  // If a slice has several chunks, each chunk except the first also processes k
-  // carried items.
+  // If a slice spans several chunks, each chunk except the first also processes
+  // the k items carried from the previous chunk.
   const bool whole = chunk_positions >= plan.n;
   const int64_t length = whole ? plan.n : chunk_positions + plan.k;
   return ChooseMethod(batches * plan.inner, length, plan.k);
@@ -59,8 +59,8 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
   const double batches = std::max(positions / static_cast<double>(plan.n), 1.0);
   const bool carries = chunk_positions < plan.n;
   const double chunks = 2 * positions * inner * element;
-  // A sort needs its input, its output and a copy of the input for CUB, plus 20
-  // % for CUB's histograms.
+  // A sort needs its input, its output, a copy of the input, and 20 % more for
+  // the histograms of CUB.
   const double sorted = 3.2 * (positions + (carries ? k : 0)) * inner * item;
   // Three buffers of k items per slice: the items carried from earlier chunks,
   // the selected items, and the items in output order.
@@ -70,7 +70,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
 }
 
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
-  // The speed of copies to pinned memory by one thread. PCIe is faster.
+  // One thread copies to pinned memory at this speed. PCIe is faster.
   constexpr double kCopyBytesPerNanosecond = 9;
   // The time to open a lane and to wait for the result.
   constexpr double kFixedNanoseconds = 40000;

@@ -29,11 +29,10 @@ struct Tile {
   }
 };
 
-/// Returns the number of positions per chunk. A chunk has whole batches if at
-/// least one batch fits. Otherwise, it has at least k positions, so that
-/// sorting the items carried from the previous chunk costs no more than sorting
-/// new items. `elements` is kChunkElements except in tests. REQUIRES:
-/// plan.input.bytes > 0.
+/// Returns the number of positions per chunk. A chunk has about `elements`
+/// elements. If at least one batch fits, a chunk has only whole batches.
+/// Otherwise, a chunk has at least k positions, so that it has at least as many
+/// new items as carried items. REQUIRES: plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
 
 /// Cuts the positions [begin, end), out of all outer * n positions, into at
@@ -48,8 +47,8 @@ Method MethodOf(const Plan& plan, int64_t chunk_positions);
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions);
 
 /// Returns the estimated time to run a plan on a tensor in host memory. This is
-/// the time to copy the tensor to the device and the outputs back, or the
-/// compute time if that is longer. REQUIRES: plan.input.bytes > 0.
+/// the longer of two times: copying the tensor to the device and the outputs
+/// back, or computing. REQUIRES: plan.input.bytes > 0.
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions);
 
 }  // namespace topk::cuda

@@ -20,8 +20,8 @@ using cuda::Lane;
 
 constexpr std::string_view kName = "cuda";
 
-// Returns whether the kernels can run a plan: without strides, with elements of
-// whole bytes, and with indices that fit into an item.
+// Returns whether the kernels can run a plan. Strides, sub-byte elements, empty
+// tensors, and indices that do not fit into an item are not supported.
 bool CanRun(const Plan& plan) {
   constexpr int64_t kNarrowIndices = int64_t{1} << 32;
   const DTypeInfo& type = InfoOf(plan.dtype);
@@ -76,7 +76,8 @@ class CudaPlan final : public PreparedPlan {
     return cuda::EstimateNanoseconds(plan_, positions_);
   }
 
-  // Includes the one thread that copies to pinned memory and awaits the device.
+  // Includes the time of the thread that copies to pinned memory and then
+  // waits.
   Cost CostOf(Arrival) const override {
     Cost cost = CostOfOutputs(plan_);
     cost.working_bytes = 2 * cuda::kStagingBytes;
@@ -84,7 +85,7 @@ class CudaPlan final : public PreparedPlan {
     return cost;
   }
 
-  // Every call may wait for the device, so none may run on a poller thread.
+  // Feed() may wait for the device, so it must not run on a poller thread.
   Size FeedNanoseconds(Size) const override {
     return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
   }

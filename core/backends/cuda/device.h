@@ -32,12 +32,12 @@ class Memory {
   std::byte* data_;
 };
 
-/// The size of each of a lane's two buffers of pinned memory. All copies pass
-/// through these buffers, because copies from pageable memory are slow and
+/// The size of a buffer of pinned memory. A lane has two buffers. All copies
+/// pass through these buffers, because copies from pageable memory are slow and
 /// synchronous.
 inline constexpr size_t kStagingBytes = size_t{4} << 20;
 
-/// A queue of work on a device. Only one caller may use it at a time.
+/// A queue of work on a device. Only one thread at a time may use a lane.
 /// Operations on the same memory run in the order of the calls. Uploads overlap
 /// with computations that use other memory.
 ///
@@ -56,8 +56,7 @@ class Lane {
   virtual std::unique_ptr<Memory> Allocate(size_t bytes) = 0;
 
   /// Copies bytes to offset `at` of `to`. The caller may change `from` as soon
-  /// as Upload() returns. `to` must live until the next operation other than
-  /// Upload().
+  /// as Upload() returns. `to` must live until the next Select() or Download().
   virtual void Upload(std::span<const std::byte> from, Memory& to,
                       size_t at) = 0;
 

@@ -20,10 +20,10 @@ namespace topk::cuda {
 
 __extension__ using Order128 = unsigned __int128;
 
-/// Returns the key of an element. Elements with greater keys rank first. Narrow
-/// elements are first shifted to the top bits of Key, which does not change
-/// their order, so two kernels serve all types. Key is uint32_t for elements of
-/// up to 4 bytes, and uint64_t for wider elements.
+/// Returns the key of an element. Elements with greater keys rank first. Shifts
+/// narrow elements to the top bits of Key, which does not change their order.
+/// Two kernels therefore serve all types. Key is uint32_t for elements of up to
+/// 4 bytes, and uint64_t for wider elements.
 template <class Key>
 constexpr Key KeyOf(const KeyRule& rule, Key bits) {
   const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;
@@ -79,8 +79,8 @@ struct ItemTypes {
 using NarrowItems = ItemTypes<uint64_t, uint32_t>;
 using WideItems = ItemTypes<Order128, uint64_t>;
 
-/// The items of a task, computed on access: the carried items, then the items
-/// of the tile.
+/// The items of a task: first the carried items, then the items of the tile.
+/// Items are computed on access.
 template <class Types>
 struct ItemSource {
   using Order = typename Types::Order;

@@ -3,16 +3,16 @@
 namespace topk::cuda {
 namespace {
 
-// From this length on, a slice is radix-sorted by the whole device, in a dozen
-// launches. A segmented sort uses only one thread block for a long slice.
+// Slices of at least this length are radix-sorted by the whole device, in a
+// dozen launches. A segmented sort has only one thread block for a slice.
 constexpr int64_t kLongSegment = int64_t{1} << 16;
 
-// If k is more than a quarter of the slice, sort the slice, because a selection
-// would read the slice about as often.
+// If k is more than a quarter of the slice's length, sort the slice. A
+// selection would read the slice about as often as a sort.
 constexpr int64_t kSortBeyondOneIn = 4;
 
-// Up to this number of slices, processing one slice at a time makes better use
-// of the device than one thread block per slice.
+// For at most this many slices, process one slice after another. With a thread
+// block per slice, the device would not be fully used.
 constexpr int64_t kFewSlices = 64;
 
 }  // namespace

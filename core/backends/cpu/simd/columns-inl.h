@@ -34,8 +34,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Inserts a vector of keys into the first `levels` levels, so that each column
-/// keeps its best keys. `keys` and `indices` point to the first level.
+/// Inserts a vector of keys into the first `levels` levels. Each column keeps
+/// its best keys. `keys` and `indices` point to the first level.
 template <class Key, class V>
 HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
                        int64_t levels) {
@@ -69,7 +69,7 @@ inline constexpr int64_t kRowsAhead = 2;
 /// The prefetch distance in bytes, used if one strip covers all columns.
 inline constexpr int64_t kBytesAhead = 8192;
 
-/// Implements FeedColumns() for the columns begin .. end - 1, at most a strip.
+/// Implements FeedColumns() for one strip: the columns begin .. end - 1.
 template <class Key, bool kFloat>
 HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
                           const ColumnState<Key>& state,
@@ -88,7 +88,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* row = elements + i * pitch * kBytes;
     const auto index = static_cast<Key>(first + i);
-    // Always insert the first k elements of a column. A comparison would miss
+    // Always insert the first k elements of a column. A comparison would reject
     // keys of 0, which exceed no key.
     const bool filling = first + i < state.k;
     const int64_t levels = filling ? first + i + 1 : state.k;
@@ -108,8 +108,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     const auto last_keys = [&](int64_t column) HWY_ATTR {
       return hn::Load(d, state.at(column, state.k - 1));
     };
-    // First find all vectors with a better element, then insert them. A branch
-    // per vector would wait until its elements arrive from memory.
+    // Find all vectors with a better element before inserting any. A branch per
+    // vector would have to wait until the vector arrives from memory.
     uint64_t better = filling ? FirstBits(vectors) : 0;
     for (int64_t v = 0; v < vectors && !filling; ++v) {
       const int64_t column = begin + v * kLanes;
@@ -125,14 +125,14 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     }
     if (whole < end) {
       const std::byte* at = row + whole * kBytes;
-      // Loading a full vector is safe except at the end of the tensor.
+      // Copy the end of the tensor, so that a full vector can be loaded.
       alignas(kVectorBytes) Key padded[kLanes] = {};
       if ((count - 1 - i) * pitch < kLanes) {
         std::memcpy(padded, at, static_cast<size_t>(end - whole) * sizeof(Key));
         at = reinterpret_cast<const std::byte*>(padded);
       }
       // Zero the lanes beyond `end`, which may hold elements of other columns.
-      // Zero keys are not inserted, because they exceed no key.
+      // Keys of 0 are never inserted, because they exceed no key.
       const auto keys =
           hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(end - whole)),
                              vector_encoder.Keys(LoadElements(d, at)));

@@ -34,9 +34,9 @@ class ShortRowSelector {
                    const ShortRows<Key>& rows)
       : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
-  /// Selects from `count` <= kRows rows. Stops at a row that needs the path for
-  /// long rows. Returns the number of rows done. Performs each step on all rows
-  /// before the next step, so that the CPU overlaps the rows' computations.
+  /// Selects from `count` <= kRows rows. Stops at a row that needs the
+  /// algorithm for long rows. Returns the number of rows done. Finishes each
+  /// step for all rows before the next step, so that the CPU can overlap rows.
   int64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;
@@ -60,9 +60,9 @@ class ShortRowSelector {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   /// The maximum number of candidates of a row.
   static constexpr int64_t kMax = 32;
-  /// The maximum number of groups: two per selected element, or one per lane.
+  /// The maximum number of groups: at least two per selected element.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
-  /// Whether the network sorts the candidates.
+  /// Whether to use the sorting network (sort_few-inl.h).
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
 
   /// The number of rows whose bounds the network finds together.
@@ -76,7 +76,7 @@ class ShortRowSelector {
     alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack];
     int64_t found;
     Key bound;
-    /// If kNetwork: the bound as a VectorEncoder::Number, in all lanes.
+    /// Used if kNetwork: the bound in all lanes, as a VectorEncoder::Number.
     alignas(kVectorBytes) Key limits[kLanes];
   };
 
@@ -92,8 +92,8 @@ class ShortRowSelector {
     return kNetwork && slots.found <= kLanes && !rows_.by_index;
   }
 
-  /// Writes the positions of all candidates and returns their number, or
-  /// returns -1 if there are more than kMax.
+  /// Writes the positions of all candidates. Returns their number, or -1 if
+  /// there are more than kMax.
   int64_t Find(const std::byte* elements, Slots& slots) {
     if (rows_.n <= kMax) {
       for (int64_t i = 0; i < rows_.n; ++i) {
@@ -183,12 +183,11 @@ class ShortRowSelector {
     for (; i + kVectors * kLanes <= rows_.n; i += kVectors * kLanes) {
       for (int v = 0; v < kVectors; ++v) raise(maxima[v], i + v * kLanes);
     }
-    // Skip the remainder. The bound is valid without it.
+    // Skip elements that do not fill a vector. The bound is valid without them.
     for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
       raise(maxima[v], i);
       i += kLanes;
     }
-    // A true lane is -1, so subtract the mask to count.
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
     V ranks[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -198,7 +197,7 @@ class ShortRowSelector {
     for (int64_t g = 0; g < kVectors * kLanes; ++g) {
       const V group = hn::Set(d, groups[g]);
       for (int v = 0; v < kVectors; ++v) {
-        // A true lane is -1.
+        // A true lane is -1, so subtract the mask to count.
         ranks[v] =
             hn::Sub(ranks[v], hn::VecFromMask(d, hn::Gt(group, maxima[v])));
       }
@@ -215,7 +214,7 @@ class ShortRowSelector {
 
   void Load(const std::byte* elements, Slots& slots) {
     if (AreFew(slots)) {
-      // Avoid a branch on the number of candidates.
+      // Always load kLanes elements, to avoid a branch on the number found.
       const hn::ScalableTag<uint32_t> d;
       const auto in = hn::FirstN(d, static_cast<size_t>(slots.found));
       hn::Store(hn::IfThenElseZero(in, hn::Load(d, slots.positions)), d,

@@ -44,8 +44,8 @@ void Rank(const Key* keys, int64_t count, Key* ranks) {
   }
 }
 
-/// Swaps each lane of the vectors with lane ^ kBits if the two are out of
-/// order.
+/// Compares the lanes i and i ^ kBits of each vector, and swaps their values if
+/// they are out of order.
 template <int kBits, class D, class V, size_t kVectors>
 HWY_INLINE void ExchangeLanes(D d, V (&v)[kVectors]) {
   const hn::RebindToUnsigned<D> lanes;
@@ -95,9 +95,9 @@ class RowNetwork {
              const ShortRows<Key>& rows)
       : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
 
-  /// Sets the limits of kCount rows. The limit of a row is the k-th greatest of
-  /// its group maxima, so at least k elements are not below it. Ignores NaNs.
-  /// There are kLanes groups, or 2 * kLanes if k is more than half of kLanes.
+  /// Sets the limits of kCount rows. A row has kLanes groups, or 2 * kLanes if
+  /// k is more than half of kLanes. The limit of a row is the k-th greatest of
+  /// the group maxima, so at least k elements are not below it. Ignores NaNs.
   template <int64_t kCount, class Slots>
   void FindLimits(const std::byte* elements, Slots* slots) const {
     const D d;
@@ -110,15 +110,15 @@ class RowNetwork {
       auto even = least;
       auto odd = least;
       int64_t i = 0;
-      // Ignore NaNs: on x86, Max() returns its second argument if the first is
-      // NaN.
+      // This order ignores NaNs: on x86, Max() returns its second argument if
+      // the first is NaN.
       for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
         const V x = LoadElements(d, elements + i * sizeof(Key));
         const V y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
         even = hn::Max(encoder_.Numbers(x), even);
         odd = hn::Max(encoder_.Numbers(y), odd);
       }
-      // Skip the remainder. The bound is valid without it.
+      // Skip the remaining elements. The limit is valid without them.
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);
@@ -143,7 +143,7 @@ class RowNetwork {
     }
   }
 
-  /// Returns a mask of the elements, out of 64, that are not below the limits.
+  /// Tests 64 elements. Returns a mask of the elements not below the limits.
   HWY_INLINE uint64_t Word(const std::byte* elements,
                            const Key* row_limits) const {
     const D d;
@@ -169,7 +169,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // Masks of the candidates in the even and in the odd lanes.
+    // Pairs of keys and complemented positions, from the even and odd lanes.
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
@@ -188,8 +188,8 @@ class RowNetwork {
   }
 
  private:
-  /// Writes the elements with ranks from `first` on. The upper half of a pair
-  /// is a key, and the lower half is the complement of a position.
+  /// Writes the elements with the ranks first, first + 1, ... The upper half of
+  /// a pair is a key, and the lower half is the complement of a position.
   template <class Pairs>
   HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) const {
     const Tag<uint64_t> pairs;

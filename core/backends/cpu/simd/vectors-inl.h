@@ -111,7 +111,7 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
-  /// The type for comparing elements where keys are too expensive. Floats are
+  /// A type for comparing elements that is cheaper than keys. Floats are
   /// compared as numbers, negated for SMALLEST. Integers are compared as
   /// unsigned integers. REQUIRES: floats have 32 bits.
   using Number = std::conditional_t<kFloat, float, Key>;
@@ -140,7 +140,7 @@ class VectorProbe {
         limit_(hn::Set(D(), probe.limit)),
         nan_(hn::Set(D(), probe.nan)) {}
 
-  /// Returns a mask of the elements, out of 64, that pass the probe.
+  /// Tests 64 elements. Returns a mask of the elements that pass the probe.
   HWY_INLINE uint64_t Word(const std::byte* elements) const {
     const D d;
     return WordBits(d, [&](int64_t i) HWY_ATTR {
@@ -149,8 +149,8 @@ class VectorProbe {
     });
   }
 
-  /// Returns true if an element of `kVectors` vectors may pass the probe. Makes
-  /// only one comparison, with the maximum of all vectors.
+  /// Returns whether an element of kVectors vectors may pass the probe. Fast,
+  /// because only the maximum of all vectors is tested.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;

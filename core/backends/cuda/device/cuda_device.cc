@@ -163,7 +163,7 @@ class CudaDevice final : public Device {
     return error;
   }
 
-  // Reserves memory for a lane, and takes parts from `idle_` if there are any.
+  // Reserves memory for a lane. Reuses the parts of a closed lane if possible.
   Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
     const std::lock_guard lock(mutex_);
     if (pool_ == nullptr) {
@@ -234,12 +234,12 @@ class CudaMemory final : public Memory {
 
 class CudaLane final : public Lane {
  public:
-  // `bytes` and `parts` must have been reserved by the device.
+  // The device must have reserved `bytes` for this lane.
   CudaLane(CudaDevice& device, int64_t bytes, std::unique_ptr<LaneParts> parts)
       : device_(device), bytes_(bytes), parts_(std::move(parts)) {}
   ~CudaLane() override {
-    // Wait, because memory that was freed on this lane is not available to
-    // other lanes until the work of the lane ends.
+    // Wait until all work of this lane is done. Until then, memory that this
+    // lane freed is not available to other lanes.
     if (device_.Use() != cudaSuccess ||
         cudaStreamSynchronize(parts_->copying.get()) != cudaSuccess ||
         cudaStreamSynchronize(parts_->computing.get()) != cudaSuccess) {
@@ -299,7 +299,7 @@ class CudaLane final : public Lane {
     }
   }
 
-  // Copies to one staging buffer while emptying the other.
+  // Copies from the device to one staging buffer while emptying the other.
   void Download(Memory& memory, std::span<std::byte> to) override {
     CopyStaged();
     auto& from = static_cast<CudaMemory&>(memory);
@@ -395,7 +395,7 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
 }
 
 // Returns why there is no device. Checks the driver's version, because
-// cudaGetDeviceCount() does not tell a missing driver from an old driver.
+// cudaGetDeviceCount() does not distinguish a missing driver from an old one.
 std::string WhyNoDevice(cudaError_t error) {
   const auto version = [](int number) {
     return StrCat(number / 1000, ".", number % 1000 / 10);

@@ -16,7 +16,7 @@ Status CheckDevices();
 
 /// Returns the devices of this machine that the backend supports. A device is
 /// initialized when its first lane opens. `memory_bytes` is the memory limit of
-/// each device. 0 means half of its memory.
+/// each device. If it is 0, the limit is half of the device's memory.
 std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes);
 
 }  // namespace topk::cuda

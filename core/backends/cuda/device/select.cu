@@ -30,8 +30,8 @@ struct Place {
   cudaMemPool_t pool;
 };
 
-// Scratch memory. Freed in stream order, after the work queued before its
-// destruction.
+// Scratch memory. The destructor queues the release on the stream, so work that
+// was queued earlier can still use the memory.
 class Scratch {
  public:
   explicit Scratch(const Place& place) : place_(place) {}
@@ -182,7 +182,7 @@ class Selector {
     return cudaSuccess;
   }
 
-  // Writes the best k items of each slice to `to`, as ordered by the method.
+  // Writes the best k items of each slice to `to`, in the method's order.
   cudaError_t Keep(const ItemArrays& to) {
     switch (task_.method) {
       case Method::kKeepAll:
@@ -225,9 +225,9 @@ class Selector {
     });
   }
 
-  // CUB is faster with 32-bit lengths. 32-bit lengths suffice: `length` is at
-  // most a chunk plus k carried items, and ChooseMethod() returns kTopK only if
-  // k is at most a quarter of `length`.
+  // Passes 32-bit lengths to CUB, because they are faster. 32 bits suffice:
+  // `length` is at most a chunk plus k carried items, and ChooseMethod()
+  // returns kTopK only if k is at most a quarter of `length`.
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
         ::cuda::stream_ref{place_.stream},
