@@ -22,8 +22,8 @@ class BorrowedBuffers {
  public:
   explicit BorrowedBuffers(Memory memory) : memory_(memory) {}
 
-  /// Returns a buffer that consists of the pieces. Copies borrowed pieces only
-  /// if this object was created with Memory::kCopied.
+  /// Returns a buffer with the bytes of all pieces. References borrowed pieces,
+  /// or copies them if this object was created with Memory::kCopied.
   grpc::ByteBuffer Wrap(const std::vector<MessagePiece>& pieces);
 
   /// Blocks until gRPC has released all buffers, and polls `queue` meanwhile.

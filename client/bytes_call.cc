@@ -12,7 +12,7 @@
 namespace topk {
 namespace {
 
-// The operation that a completion queue tag belongs to.
+// The operation that an event of the completion queue belongs to.
 enum class Event { kStart = 1, kWrite, kWritesDone, kRead, kFinish };
 
 void* TagOf(Event event) {
@@ -108,8 +108,8 @@ class Stream {
   Status bad_;
 };
 
-// Calls `run` with a new context and returns its status, after gRPC has
-// released the borrowed memory.
+// Calls `run` with a new context, waits until gRPC has released the borrowed
+// memory, and returns the status of the call.
 template <class Run>
 Status InContext(Memory memory,
                  const std::function<void(grpc::ClientContext&)>& prepare,

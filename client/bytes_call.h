@@ -22,19 +22,19 @@ namespace topk {
 struct StreamHandlers {
   struct Message {
     std::vector<MessagePiece> pieces;
-    /// Whether gRPC may buffer this message, because another message follows
-    /// immediately.
+    /// Whether another message follows immediately. If so, gRPC may buffer this
+    /// message.
     bool more = false;
   };
   /// Returns the next message, or nullopt after the last message.
   std::function<std::optional<Message>()> next;
-  /// Consumes a message from the server. Ends the call by returning an error.
+  /// Consumes a message from the server. Returning an error ends the call.
   std::function<Status(grpc::ByteBuffer&)> receive;
 };
 
-/// Sends one message, receives one, and returns the call's status. The memory
-/// of `request` may be freed after the return. `prepare` sets the call's
-/// metadata and deadline. `stop` cancels the call.
+/// Sends one message, receives one message, and returns the call's status.
+/// `request` may be freed after this function returns. `prepare` sets the
+/// call's metadata and deadline. `stop` cancels the call.
 Status CallUnary(grpc::GenericStub& stub, const std::string& method,
                  Memory memory, const std::vector<MessagePiece>& request,
                  const std::function<void(grpc::ClientContext&)>& prepare,

@@ -10,26 +10,26 @@
 namespace topk {
 namespace {
 
-// A connection that accepts no bytes for this long is closed. Otherwise a
-// stalled server would hold the caller's buffers and the call indefinitely.
+// A connection is closed if the server accepts no bytes for this long.
+// Otherwise, a stalled server could block a call forever.
 constexpr int kStuckMilliseconds = 10'000;
-// Keepalive pings are enabled only because gRPC otherwise does not set
-// TCP_USER_TIMEOUT. Servers reject ping intervals below 5 minutes.
+// gRPC sets TCP_USER_TIMEOUT only if keepalive pings are enabled. Servers
+// reject ping intervals below 5 minutes.
 constexpr int kPingMilliseconds = 600'000;
 // The maximum backoff between connection attempts. gRPC's default is two
 // minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
-// Sets no retry policy, because Attempts (retry.h) decides when to retry. gRPC
-// would wait for a retry delay even beyond the deadline, and then lose the
-// server's status. Also, if a connection breaks while a message of a stream is
-// in flight, gRPC 1.51 may skip a message when it resends the stream.
+// Sets no retry policy, because Attempts (retry.h) handles retries. gRPC's own
+// retries may wait past the deadline, and then lose the server's status. Also,
+// gRPC 1.51 may skip a message when it resends a stream after a connection
+// broke.
 constexpr char kServiceConfig[] =
     R"({"loadBalancingConfig": [{"round_robin": {}}],)"
     R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";
 
-// Adds the scheme that gRPC needs for a list of addresses: ipv6 if the first
-// address is in brackets, otherwise ipv4.
+// Prefixes a list of addresses with the scheme that gRPC needs: "ipv6:" if the
+// first address is in brackets, otherwise "ipv4:".
 std::string Target(const std::string& target) {
   const bool list = target.find(',') != std::string::npos &&
                     target.find('/') == std::string::npos &&

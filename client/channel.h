@@ -17,8 +17,8 @@ enum class ToUnhealthy { kNo, kYes };
 
 /// Returns a channel to `options.target`. The channel connects at its first
 /// call and uses round robin. It does not retry calls that a server has seen;
-/// see Attempts. Message sizes have no limit other than `limit`. Compressed
-/// messages are rejected, because a small message may expand to any size.
+/// see Attempts. Message sizes are limited only by `limit`. Compressed messages
+/// are rejected, because a small message may expand to any size.
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

@@ -35,20 +35,20 @@ namespace {
 
 using std::chrono::system_clock;
 
-// Larger tensors are streamed. Measured latencies with one caller, in a single
-// message vs. as a stream: 176 vs. 190 us for 64 KiB, 608 vs. 418 us for 1 MiB,
-// and 27 vs. 16 ms for 64 MiB.
+// Larger tensors are streamed. Measured latency of one caller with a single
+// message and with a stream: 176 and 190 us for 64 KiB, 608 and 418 us for 1
+// MiB, 27 and 16 ms for 64 MiB.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
 // 1 MiB messages had the highest throughput in measurements.
 constexpr size_t kChunkBytes = size_t{1} << 20;
 // Requests up to this size are sent without querying the server's message
-// limit, because servers are not expected to have a lower limit.
+// limit. Servers are expected to have at least this limit.
 constexpr size_t kLargeBytes = size_t{48} << 10;
 // The lowest message limit that a server may have.
 constexpr int64_t kMinLimit = 1024;
-// Upper bound on the bytes that a message adds to its data.
+// Upper bound on the bytes of tags and lengths around a message's data.
 constexpr size_t kFieldBytes = 32;
-// Effectively no deadline. The limit keeps deadlines within the clock's range.
+// Upper bound on timeouts, so that deadlines do not overflow the clock.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
 constexpr int64_t kMaxCapabilities = int64_t{1} << 20;
 // Protobuf does not support larger messages, and gRPC 1.51 aborts on them.
@@ -63,7 +63,7 @@ Status CheckSize(size_t bytes, int64_t limit) {
              " (--max-message-bytes); StreamTopK has no limit"));
 }
 
-// A request, and its tensor if the request does not contain it.
+// A request. `tensor` is set if the tensor is not in `header`.
 struct Item {
   const v1::TopKRequest& header;
   std::optional<std::span<const std::byte>> tensor;
@@ -236,7 +236,7 @@ struct Client::Impl {
                      const std::function<void(Result<v1::TopKResponse>)>& done,
                      const Call& call, bool* too_many);
 
-  // Calls `make` until it succeeds or returns an error that is not retried.
+  // Calls `make` until it succeeds or fails with an error that is not retried.
   Status Attempt(int64_t max_bytes, const Call& call,
                  const std::function<Status()>& make,
                  const std::function<bool()>& rewind) {
@@ -249,8 +249,8 @@ struct Client::Impl {
       Status status = make();
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
-      // First wait for a connection: gRPC reconnects only while a caller waits.
-      // Then sleep until `wake`, regardless of changes to the system time.
+      // First wait for a connection, because gRPC reconnects only while a
+      // caller waits. Then sleep until `wake`, even if the system time changes.
       const auto wake =
           std::chrono::steady_clock::now() + (*then - system_clock::now());
       WaitForConnected(*then, call.options.stop);
@@ -261,8 +261,8 @@ struct Client::Impl {
     }
   }
 
-  // Returns when to make the next attempt after an attempt that ended with
-  // `status`, or nullopt if the call ends with `status`.
+  // Returns when to retry an attempt that ended with `status`, or nullopt if
+  // the call ends with `status`.
   static std::optional<system_clock::time_point> RetryTime(
       Attempts& attempts, const Call& call, Status& status,
       const std::function<bool()>& rewind) {
@@ -354,7 +354,7 @@ Result<v1::TopKResponse> Client::Impl::StreamTensor(
     const Call& call) {
   const auto room =
       static_cast<size_t>(LimitFor(tensor.size(), call)) - kFieldBytes;
-  // Chunks begin at multiples of 64 bytes so that no element is split.
+  // Chunks begin at multiples of 64 bytes, so that no element is split.
   const size_t chunk_bytes = std::min(kChunkBytes, room / 64 * 64);
   using Message = StreamHandlers::Message;
   v1::TopKRequestChunk first;
@@ -428,8 +428,8 @@ Status Client::Impl::ComputeMany(
     ++answered;
     done(std::move(result));
   };
-  // Finds the next request that awaits a response. Reports the errors of the
-  // unsent requests before it. Returns false if no request awaits a response.
+  // Finds the next request that awaits a response, and reports the errors of
+  // unsent requests before it. Returns false if there is no such request.
   const auto has_next = [&] {
     while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
     return answered < next;
@@ -617,8 +617,8 @@ class Client::Impl::AsyncCall
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::Alarm> pause_;
   bool stopped_ = false;
-  // Declared last, so that they are destroyed first: the destructors wait until
-  // no other thread runs Cancel(), which uses the members above.
+  // Declared last and destroyed first. The destructors wait for running
+  // Cancel() calls, which use the members above.
   const std::stop_callback<std::function<void()>> on_stop_, on_close_;
 };
 

@@ -43,8 +43,8 @@ bool UsesTls(const ClientOptions& options) {
 bool IsLocalTarget(const std::string& target) {
   if (IsUnixAddress(target)) return true;
   std::string_view rest = target;
-  // The form of a target is [scheme:[//authority/]]addresses. If an authority
-  // resolves the addresses, the target is not local.
+  // The form of a target is [scheme:[//authority/]]addresses. A target with an
+  // authority is not local, because the authority resolves the addresses.
   for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
     if (rest.starts_with(scheme)) {
       rest.remove_prefix(scheme.size());
@@ -115,7 +115,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
   if (!UsesTls(options)) return grpc::InsecureChannelCredentials();
   grpc::experimental::TlsChannelCredentialsOptions tls;
   if (!options.tls_ca.empty() || HasCertificate(options)) {
-    // Without tls_ca, gRPC trusts the default authorities of the system.
+    // Without tls_ca, gRPC trusts the system's certificate authorities.
     UseCertificates(
         tls,
         std::make_shared<FileWatcherCertificateProvider>(

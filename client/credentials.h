@@ -19,15 +19,15 @@ namespace topk {
 /// localhost, 127.0.0.0/8 or ::1.
 bool IsLocalTarget(const std::string& target);
 
-/// Returns the name that messages use for an option such as "tls_ca".
+/// Returns the name that error messages use for an option such as "tls_ca".
 using OptionName = std::string (*)(std::string_view name);
 
 /// Returns the first error in the options, e.g. an invalid target, an unusable
 /// file, or a token without TLS.
 Status CheckOptions(const ClientOptions& options, OptionName name);
 
-/// Returns the credentials for valid options. Certificate files are reloaded
-/// within about a second of a change.
+/// Returns the credentials for `options`, which must be valid. Certificate
+/// files are reloaded within about a second of a change.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const ClientOptions& options);
 

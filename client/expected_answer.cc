@@ -14,8 +14,8 @@
 namespace topk {
 namespace {
 
-// Upper bound on the bytes of a response other than the outputs' data: field
-// tags, and the names in ExecutionInfo.
+// Upper bound on the bytes of a response's field tags and of the names in
+// ExecutionInfo.
 constexpr int64_t kAroundData = 16 << 10;
 // Upper bound on the encoded bytes of a size or a stride.
 constexpr int64_t kVarintBytes = 10;
@@ -54,8 +54,8 @@ Result<int64_t> ReadK(const Outline& outline) {
 
 using Dimensions = std::span<const int64_t>;
 
-// Checks the indices in `data` from `position` on. Returns one that is outside
-// begin .. begin + length - 1, if any.
+// Searches `data`, from `position` on, for an index outside begin .. begin +
+// length - 1. Returns the first such index, if any.
 template <class Index>
 std::optional<Index> FindOutside(const std::byte* data, int64_t position,
                                  Dimensions shape, Dimensions strides,
@@ -68,7 +68,7 @@ std::optional<Index> FindOutside(const std::byte* data, int64_t position,
       continue;
     }
     const auto index = Load<Index>(data, position);
-    // An index below `begin` wraps to a large number, and is rejected too.
+    // If index < begin, the difference wraps to a large number.
     if (static_cast<uint64_t>(index) - begin >= length) return index;
   }
   return {};

@@ -16,8 +16,8 @@ namespace topk {
 /// cannot belong to its request. `field` is the response's field, or "".
 Status BadAnswer(std::string_view field, std::string_view message);
 
-/// What a request implies about its response: the types, shapes and sizes of
-/// the outputs, and the range of the indices. Does not check whether the right
+/// The properties that a request implies for its response: the types, shapes
+/// and sizes of the outputs, and the range of the indices. Does not check which
 /// elements were selected. The server may be faulty or a different program, so
 /// call Check() before using numbers in a response as memory offsets.
 class ExpectedAnswer {

@@ -10,16 +10,16 @@
 
 namespace topk {
 
-/// Limits the memory for responses from one target to what the calls in flight
-/// need. A channel's message size limit does not limit memory: gRPC allocates a
-/// whole message before it checks the length, and receives up to 2 GiB if the
+/// Limits the memory for responses from one target to the needs of the calls in
+/// flight. A channel's message size limit does not limit memory: gRPC allocates
+/// a whole message before it checks the length, and receives up to 2 GiB if the
 /// server sends that much. If this limit is exceeded, gRPC resets the target's
 /// streams, including those of other calls. Thread-safe.
 class ReceiveLimit {
  public:
   /// Returns the limit for a target. All clients of the target in this process
-  /// share the limit, because clients with equal options share connections.
-  /// Calls to other targets are not affected.
+  /// share the limit, because they may share connections. Calls to other
+  /// targets are not affected.
   static std::shared_ptr<ReceiveLimit> Of(const std::string& target);
 
   ReceiveLimit() { Add(0); }

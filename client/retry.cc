@@ -12,9 +12,9 @@ namespace {
 // The first three pauses add up to more, so the fourth attempt can succeed.
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
-// Retries are safe because TopK is idempotent. If a server dies after a proxy
-// has forwarded part of its response, the proxy sends no status, and gRPC
-// reports CANCELLED or INTERNAL. topkd always sends a reason with these codes.
+// Retries are safe because TopK is idempotent. topkd sends a reason with every
+// CANCELLED or INTERNAL error. gRPC reports these codes without a reason if the
+// server dies after a proxy has forwarded part of the response.
 bool IsRetried(const Status& status, bool begun) {
   if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {

@@ -8,9 +8,9 @@
 
 namespace topk {
 
-/// Decides when to retry a call of any method. gRPC itself must not retry calls
-/// that a server has seen: it would wait for a retry delay even beyond the
-/// deadline, and then lose the server's status.
+/// Decides when to retry a call of any method. gRPC's own retries are not used
+/// for calls that a server has seen: they may wait past the deadline, and then
+/// lose the server's status.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;
@@ -18,10 +18,10 @@ class Attempts {
   Attempts(int max_attempts, Time deadline)
       : left_(max_attempts), deadline_(deadline) {}
 
-  /// Returns when to retry, which is before the deadline, or nullopt if the
+  /// Returns when to retry, always before the deadline. Returns nullopt if the
   /// call ends with `status`. `begun` tells whether part of the response had
-  /// arrived. If the server's retry delay ends after the deadline, adds a note
-  /// to the message.
+  /// arrived. Adds a note to the message if the server asks for a retry after
+  /// the deadline.
   std::optional<Time> Next(Status& status, bool begun);
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Upper bound on retry delays, since a server may send any number of seconds.
-// topkd never sends a longer delay, and adding a day does not overflow a clock.
+// The maximum retry delay. A server may send any delay, which could overflow
+// the clock. topkd never sends a longer delay.
 constexpr milliseconds kMaxDelay = std::chrono::hours(24);
 
 milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
@@ -28,8 +28,8 @@ milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
                                   milliseconds(0), kMaxDelay);
 }
 
-// Returns the delay from the trailer that gRPC's own retries obey. Any value
-// other than a number >= 0 forbids a retry.
+// Returns the delay in the trailer grpc-retry-pushback-ms. Any value other than
+// a number >= 0 forbids a retry.
 milliseconds PushbackOf(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
@@ -101,8 +101,8 @@ Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   if (!has_delay || pushback == kDoNotRetry) status.retry_after = pushback;
   if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
       grpc.error_details().empty()) {
-    // topkd always sends details with an error. If they are missing, a proxy
-    // ended the call because its server died during the response.
+    // topkd always sends details. An error without details is from a proxy
+    // whose server died during the response.
     status.code = Code::kUnavailable;
     status.reason = kBrokeOff;
     status.message = StrCat("the answer broke off: ", grpc.error_message());

@@ -22,10 +22,10 @@ Status FromRpc(const google::rpc::Status& rpc);
 /// The value of Status::retry_after if the server forbids a retry.
 inline constexpr std::chrono::milliseconds kDoNotRetry{-1};
 
-/// Returns the status of a finished call, with the reason and field of the
-/// details in grpc-status-details-bin, if any. The retry delay is from the
-/// RetryInfo or else from the trailer grpc-retry-pushback-ms, and is at most 1
-/// day. It is kDoNotRetry if this trailer forbids a retry.
+/// Returns the status of a finished call, with the reason and field from
+/// grpc-status-details-bin, if any. The retry delay is from the details or else
+/// from grpc-retry-pushback-ms, and is at most 1 day. If this trailer forbids a
+/// retry, the delay is kDoNotRetry.
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context);
 
 }  // namespace topk

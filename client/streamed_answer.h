@@ -7,7 +7,7 @@
 
 namespace topk {
 
-/// Assembles StreamTopK's messages into one response, which never exceeds the
+/// Assembles StreamTopK's messages into one response. Rejects data beyond the
 /// size that the request implies.
 class StreamedAnswer {
  public:
@@ -19,7 +19,7 @@ class StreamedAnswer {
   /// of order, or makes an output too long.
   Status Add(v1::TopKResponseChunk& chunk);
 
-  /// Discards all messages. Returns whether any had been added.
+  /// Discards all messages. Returns whether there were any.
   bool Clear();
 
   /// Returns the whole response, or BAD_ANSWER if it is incomplete or wrong.

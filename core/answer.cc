@@ -18,7 +18,7 @@ std::span<std::byte> PrepareTensor(const Plan& plan, DType type,
     tensor.mutable_strides()->Add(layout.strides.begin(), layout.strides.end());
   }
   std::string& data = *tensor.mutable_data();
-  // Check for cancellation after each block. New pages take 0.25 ms per block.
+  // Check for cancellation after each block. Zeroing a new block takes 0.25 ms.
   constexpr size_t kBlock = size_t{1} << 20;
   const auto size = static_cast<size_t>(layout.bytes);
   data.reserve(size);

@@ -18,7 +18,7 @@ Status CheckPayload(const Plan& plan, int64_t bytes);
 
 /// Allocates zeroed output tensors in `response`, and returns them for writing.
 /// `response` must not be moved before the tensors are written. After a
-/// cancellation, the outputs may be too short and must not be used.
+/// cancellation, the tensors may be too short and must not be used.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
 

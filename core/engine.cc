@@ -244,8 +244,8 @@ Size TensorStream::FinishNanoseconds() const {
   const Plan& plan = *request_.plan;
   // A strided tensor is computed by Finish(), when all data has arrived.
   if (!plan.input.packed) return request_.cost.nanoseconds;
-  // The CPU writes each slice when the last element of the slice arrives. Only
-  // values smaller than a byte are packed at the end, in up to 1 ns each.
+  // The CPU writes a slice when its last element arrives. Values smaller than a
+  // byte are packed at the end, which takes at most 1 ns per value.
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
   return request_.prepared->FeedNanoseconds(0) +
          Size(packs ? plan.selected() : 0);

@@ -30,8 +30,8 @@ struct EngineOptions {
 /// The state of all devices other than the CPU.
 struct DeviceReport {
   std::vector<DeviceState> devices;
-  /// The numbers of requests that fell back to the CPU because a device failed
-  /// (lost), or because a device had no memory left (full).
+  /// The number of requests that fell back to the CPU because a device was
+  /// lost, and the number that fell back because a device's memory was full.
   int64_t fallbacks_lost = 0;
   int64_t fallbacks_full = 0;
 };
@@ -41,7 +41,7 @@ struct DeviceReport {
 struct PreparedRequest {
   std::unique_ptr<const Plan> plan;
   std::string request_id;
-  /// Refers to `plan` and to the engine's backend.
+  /// References `plan` and the engine's backend.
   std::unique_ptr<const PreparedPlan> prepared;
   Cost cost;
 };
@@ -101,7 +101,7 @@ class Engine {
   std::string choice_;
   mutable std::atomic<int64_t> fallbacks_lost_ = 0;
   mutable std::atomic<int64_t> fallbacks_full_ = 0;
-  /// The last backend, the CPU, runs every plan.
+  /// The last backend, the CPU, can run every plan.
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 

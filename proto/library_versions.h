@@ -33,8 +33,8 @@
 
 namespace topk {
 
-/// Returns a new message owned by `arena`. protobuf 5.27 deprecated
-/// CreateMessage(); before 5.27, Create() did not allocate fields on the arena.
+/// Returns a new message owned by `arena`. CreateMessage() is deprecated since
+/// protobuf 5.27. Before 5.27, Create() did not allocate fields on the arena.
 template <class Message>
 Message& NewMessage(google::protobuf::Arena& arena) {
 #if GOOGLE_PROTOBUF_VERSION >= 5027000
@@ -44,8 +44,8 @@ Message& NewMessage(google::protobuf::Arena& arena) {
 #endif
 }
 
-/// Sets `provider` as the source of the root certificates, the identity
-/// certificate, or both. The TLS credentials pick up the updates of `provider`.
+/// Makes `provider` supply the root certificates, the identity certificate, or
+/// both. The TLS credentials pick up new certificates of `provider`.
 template <class Options>
 void UseCertificates(
     Options& options,

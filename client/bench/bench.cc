@@ -39,8 +39,8 @@ void HandleInterrupts(void (*handler)(int)) {
   }
 }
 
-// Records the first SIGINT or SIGTERM. The next one ends the process, in case a
-// stalled server keeps the load from ending.
+// Records the first SIGINT or SIGTERM. A second signal ends the process, even
+// if the server is stalled.
 void Interrupt(int) {
   HandleInterrupts(SIG_DFL);
   interrupted = true;
@@ -149,7 +149,7 @@ ExitCode Bench(const BenchFlags& flags) {
               << " differs from the result computed locally\n";
     return kWrongAnswer;
   }
-  // Without a counted response, there are no statistics to print.
+  // Print no statistics if no response was counted.
   const bool answered = std::ranges::any_of(
       result.stats, [](const LoadStats& stats) { return stats.answered > 0; });
   if (!answered && !result.error.ok()) {

@@ -14,8 +14,8 @@ namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The kind of request to send. If there is a mix, each line of the mix file
-  /// may override some of these values.
+  /// The kind of request to send. The lines of the mix file, if any, may
+  /// override these values.
   RequestSpec kind;
   /// The file with the mix; "" = no mix.
   std::string mix;
@@ -28,9 +28,8 @@ struct BenchFlags {
   ClientOptions client;
 };
 
-/// Adds the flags to the subcommand. Parsing derives the defaults of some flags
-/// from other flags, and throws CLI::ValidationError if flags contradict each
-/// other.
+/// Adds the flags to the subcommand. The defaults of some flags depend on other
+/// flags. Parsing throws CLI::ValidationError if flags contradict each other.
 void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 
 /// Sends random tensors repeatedly from several threads, at a fixed rate or in

@@ -14,7 +14,7 @@ constexpr int kOpenLoopCallers = 64;
 constexpr int64_t kBatch = 16;
 constexpr double kDaySeconds = 86400;
 
-// Derives defaults from other flags. Throws if flags contradict each other.
+// Sets derived defaults. Throws if flags contradict each other.
 void Settle(const CLI::App& command, BenchFlags& flags) {
   const auto given = [&command](const char* name) {
     return command.get_option(name)->count() > 0;

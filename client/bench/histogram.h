@@ -9,7 +9,7 @@ namespace topk::cli {
 
 /// A log-linear histogram of whole numbers >= 0, e.g. nanoseconds, with 64
 /// steps per power of two. Values are accurate to less than 1 %. Not
-/// thread-safe: use one per thread and merge them.
+/// thread-safe: use one histogram per thread and merge them.
 // Implemented here because Debian 12 does not package HdrHistogram's C library.
 class Histogram {
  public:
@@ -27,8 +27,8 @@ class Histogram {
 
   void Merge(const Histogram& other);
 
-  /// Returns the smallest value v such that the fraction `share` (0 .. 1) of
-  /// all values is at most v, accurate to 0.8 %; 0 if nothing was recorded.
+  /// Returns the percentile for `share`, e.g. the median for 0.5, accurate to
+  /// 0.8 %. Returns 0 if nothing was recorded. REQUIRES: 0 <= share <= 1.
   int64_t Percentile(double share) const;
 
   /// The number of recorded values.

@@ -24,8 +24,7 @@ class MachineClock final : public LoadClock {
   }
 };
 
-// How often a caller that waits for its next call checks whether the load has
-// ended.
+// How often a waiting caller checks whether the load has ended.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
 struct Shared {
@@ -84,8 +83,8 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
       stats.retry_hints += error->retry_after.count() > 0 ? 1 : 0;
-      // topkd always sends a reason with UNAVAILABLE. If there is none, the
-      // connection failed.
+      // topkd sends a reason with every UNAVAILABLE error. If there is no
+      // reason, the connection failed.
       if (error->code == Code::kUnavailable && error->reason.empty()) {
         ++(IsConnectFailure(*error) ? stats.not_connected : stats.lost);
       }

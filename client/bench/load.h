@@ -20,7 +20,7 @@ namespace topk::cli {
 /// The responses or errors of a call, one for each request.
 using Answers = std::vector<Result<v1::TopKResponse>>;
 
-/// Sends one call with requests of one kind and waits for its responses. Each
+/// Sends one call with requests of one kind, and returns the responses. Each
 /// caller has its own Send.
 using Send = std::function<Answers(const RequestTemplate& kind)>;
 
@@ -34,27 +34,28 @@ class LoadClock {
   virtual void SleepUntil(std::chrono::nanoseconds time) = 0;
 };
 
-/// Returns the machine's monotonic clock.
+/// Returns a clock that reads the machine's monotonic clock.
 LoadClock& SteadyClock();
 
 /// Configures a load.
 struct LoadOptions {
   LoadProfile profile;
-  /// Whether to count failed requests and continue. Otherwise, the first
-  /// failure ends the load. A wrong response always ends the load.
+  /// Whether to continue after failed requests. Otherwise, the first failure
+  /// ends the load. A wrong response always ends the load.
   bool keep_going = false;
-  /// If set, called by every caller after each call with the number of requests
-  /// sent so far, including the warm-up.
+  /// If set, every caller calls this function after each call. `requests` is
+  /// the number of requests sent so far, including the warm-up.
   std::function<void(int64_t requests)> progress;
-  /// If set, polled by every caller before each call and while waiting for a
-  /// call to become due. The load ends early when it returns true.
+  /// If set, callers poll this function before each call and while waiting for
+  /// a call's due time. Returning true ends the load.
   std::function<bool()> interrupted;
 };
 
 /// The results of one kind of request, excluding the warm-up.
 struct LoadStats {
-  /// Latencies, in nanoseconds, of calls whose requests all succeeded: the time
-  /// from when a call was due (in a closed loop: sent) to its last response.
+  /// The latencies, in nanoseconds, of calls whose requests all succeeded: the
+  /// time from when a call was due to its last response. In a closed loop,
+  /// latencies start when a call is sent.
   Histogram latency;
   int64_t answered = 0;
   int64_t verified = 0;
@@ -62,8 +63,8 @@ struct LoadStats {
   std::map<std::string, int64_t> errors;
   /// The number of failed requests whose error had a retry delay.
   int64_t retry_hints = 0;
-  /// The number of requests that failed without a connection, and the number
-  /// that lost the connection before the response arrived.
+  /// The number of requests that failed because there was no connection, and
+  /// the number of requests whose connection broke before the response arrived.
   int64_t not_connected = 0;
   int64_t lost = 0;
 
@@ -75,8 +76,8 @@ struct LoadResult {
   /// The results of each kind of request.
   std::vector<LoadStats> stats;
   /// The time from the end of the warm-up to the last response. In an open loop
-  /// with a time limit, the measured time does not end before the limit is
-  /// reached or the load is stopped.
+  /// with a time limit, this time extends at least to the limit, or to the time
+  /// when the load is stopped.
   double seconds = 0;
   /// Open loop only. `missed` is the number of requests that were due but not
   /// sent when the load ended. `lag` is the delay of the last request sent, in
@@ -87,12 +88,12 @@ struct LoadResult {
   /// Whether LoadOptions::interrupted ended the load early.
   bool interrupted = false;
   Status error;
-  /// The name of a kind of request that had a wrong response, or "".
+  /// The kind of request that had a wrong response, or "" if there is none.
   std::string wrong;
 };
 
-/// Makes calls on one thread per caller until the number of requests or seconds
-/// in the profile is reached. REQUIRES: at least one kind and one caller.
+/// Runs a load with one thread per caller until the profile's number of
+/// requests or duration is reached. REQUIRES: at least one kind and one caller.
 LoadResult RunLoad(const LoadOptions& options,
                    const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers,

@@ -36,7 +36,7 @@ bool GetShape(const Json& value, std::vector<int64_t>* shape) {
   return true;
 }
 
-// Sets the field called `key`. Returns the rule that the value violates, or "".
+// Sets the field `key`. Returns the rule that `value` violates, or "".
 std::string_view SetKey(std::string_view key, const Json& value,
                         RequestSpec& kind) {
   if (key == "weight") {

@@ -25,11 +25,11 @@ struct RequestSpec {
   std::string Name() const;
 };
 
-/// Reads a mix: one JSON object per line, e.g.
+/// Reads a mix with one JSON object per line, e.g.
 ///   {"weight": 3, "shape": [8, 1000], "dtype": "f32", "k": 5, "axis": -1,
 ///    "smallest": false}
-/// Missing keys have the values in `defaults`. Skips blank lines. For any other
-/// input, returns INVALID_ARGUMENT with `name`, the line and the key.
+/// A missing key has the value in `defaults`. Skips blank lines. Returns
+/// INVALID_ARGUMENT with `name`, the line and the key if a line is invalid.
 Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
                                           const std::string& name,
                                           const RequestSpec& defaults);

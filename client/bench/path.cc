@@ -35,8 +35,8 @@ Send Many(const Client& client) {
   };
 }
 
-// Keeps one caller's input tensors in shared memory, one for each kind of
-// request. Outputs are not in shared memory.
+// Returns a Send that passes input tensors in shared memory, with one region
+// for each kind of request. Outputs are not in shared memory.
 Send InSharedMemory(const Client& client) {
   struct Input {
     SharedMemory memory;

@@ -11,8 +11,8 @@
 
 namespace topk::cli {
 
-/// The input of a report. REQUIRES: all members are from the same load, which
-/// had at least one response.
+/// The input of a report. All members must be from the same load, which must
+/// have had at least one response.
 struct BenchReport {
   const BenchFlags& flags;
   const std::vector<RequestTemplate>& kinds;

@@ -13,8 +13,8 @@
 namespace topk::cli {
 namespace {
 
-// A message must be smaller than 2 GiB, of which 1 MiB is reserved for the
-// fields other than the tensor.
+// A message must be smaller than 2 GiB. 1 MiB is reserved for fields other than
+// the tensor.
 constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
 // Limits memory use: one batch of each kind of request stays in memory.
 constexpr int64_t kMaxBatchBytes = int64_t{4} << 30;

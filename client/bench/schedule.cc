@@ -24,8 +24,8 @@ std::optional<Schedule::Call> Schedule::Next(Time now) {
   const std::lock_guard lock(mutex_);
   const bool open = profile_.rate > 0;
   const double taken = std::chrono::duration<double>(now).count();
-  // Once the warm-up is over, skip the warm-up calls that have not been sent,
-  // because they would delay the measured calls.
+  // Skip unsent warm-up calls once the warm-up is over. Otherwise, they would
+  // delay the measured calls.
   if (taken >= profile_.warmup) next_ = std::max(next_, profile_.warmup);
   const double at = open ? next_ : taken;
   const bool over = calls_ > 0 ? counted_ == calls_

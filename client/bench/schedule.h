@@ -13,14 +13,14 @@ namespace topk::cli {
 
 /// The arrival rate and duration of a load.
 struct LoadProfile {
-  /// Requests per second, on a schedule that does not wait for responses (an
-  /// open loop). 0 = each caller sends a request as soon as it has a response
-  /// (a closed loop).
+  /// The number of requests per second in an open loop, which does not wait for
+  /// responses. 0 = a closed loop: each caller sends its next request as soon
+  /// as it has a response.
   double rate = 0;
-  /// Open loop: whether the gaps between arrivals are exponentially distributed
-  /// instead of equal.
+  /// Whether the gaps between arrivals in an open loop are exponentially
+  /// distributed instead of equal.
   bool poisson = false;
-  /// The number of requests to count; 0 = as many as fit in `seconds`.
+  /// The number of requests to measure; 0 = as many as fit in `seconds`.
   int64_t requests = 0;
   double seconds = 5;
   /// The duration of the warm-up in seconds. Its calls are not counted.
@@ -41,7 +41,7 @@ class Schedule {
   using Time = std::chrono::nanoseconds;
 
   struct Call {
-    /// When the call is due. In a closed loop, the time of the Next() call.
+    /// When the call is due. In a closed loop, this is when Next() was called.
     Time at;
     /// The index of the kind of request, chosen at random by weight.
     size_t kind;
@@ -52,9 +52,9 @@ class Schedule {
 
   Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
-  /// Returns the next call, or nullopt once the load is over. Drops calls that
-  /// are overdue when the warm-up or the load ends, but returns at least one
-  /// counted call.
+  /// Returns the next call, or nullopt once the load is over. Skips calls that
+  /// were not sent before the warm-up or the load ended. Always returns at
+  /// least one counted call.
   std::optional<Call> Next(Time now);
 
   /// Ends the load: no call after `at` is due.
@@ -62,7 +62,7 @@ class Schedule {
   bool stopped() const;
 
   /// The number of calls that were due but never sent. With Poisson arrivals,
-  /// this is the expected number.
+  /// this is an estimate.
   int64_t missed() const;
 
  private:

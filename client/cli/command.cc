@@ -139,17 +139,17 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
       ->envname("TOPK_TOKEN_OVER_PLAINTEXT");
 }
 
-// Flushes stdout. Returns kFailed instead of kOk if that fails, e.g. because of
-// a full disk or a closed pipe.
+// Flushes stdout and returns `exit_code`. Returns kFailed instead of kOk if
+// stdout cannot be written, e.g. because the disk is full.
 int AtEnd(int exit_code) {
   if (std::cout.flush() || exit_code != kOk) return exit_code;
   std::cerr << "topk: cannot write to stdout\n";
   return kFailed;
 }
 
-// Returns the option called `name`, or null. Prefers the option of the command
-// in use. Searches the other commands too, because CLI11 also reads their
-// environment variables.
+// Returns the option called `name`, or null. Searches the command in use first.
+// Also searches the other commands, because CLI11 reads their environment
+// variables too.
 const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   std::vector<const CLI::App*> commands = app.get_subcommands({});
   std::stable_partition(
@@ -161,7 +161,7 @@ const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Returns a flag's type, and the environment variable or flag that set it.
+// Returns a flag's type and its source: the flag or an environment variable.
 UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
                    char** argv) {
   const CLI::Option* option = FindOption(app, name);
@@ -185,7 +185,7 @@ std::string FlagOf(std::string_view option) {
 }
 
 // Returns the error text for an unknown command or flag, or "" if all are
-// known. For an unknown word, CLI11 may only report a missing command or flag.
+// known. CLI11's own error may only say that a command or flag is missing.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";

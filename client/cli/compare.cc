@@ -25,7 +25,7 @@ bool AreEqual(const v1::Tensor& a, const v1::Tensor& b, int64_t i) {
 }
 
 // Returns element `i` and its index, e.g. "0.5 @7". Appends the bits if element
-// `i` of `other` is printed alike but has different bits, as with NaNs.
+// `i` of `other` has the same text but different bits, e.g. for NaNs.
 std::string Pair(const v1::TopKResponse& answer, const v1::TopKResponse& other,
                  int64_t i) {
   const v1::Tensor& values = answer.values();

@@ -11,8 +11,8 @@
 namespace topk::cli {
 namespace {
 
-// gRPC reports the cause of a failed connection as text only. Maps the text to
-// a hint that names the command's flags.
+// Returns a hint for a failed connection, with the flags to set. gRPC reports
+// the cause only as text.
 std::string_view Unreachable(std::string_view message,
                              const ClientOptions& client) {
   const auto has = [message](std::string_view words) {
@@ -27,7 +27,7 @@ std::string_view Unreachable(std::string_view message,
     return "the socket does not exist: start a server with topkd --listen "
            "unix:PATH";
   }
-  // gRPC 1.83 and later report DNS failures with the second text.
+  // gRPC 1.83 and later use the second text.
   if (has("DNS resolution failed") || has("address lookup failed")) {
     return "the host name cannot be resolved; --target or TOPK_TARGET is "
            "HOST:PORT";
@@ -51,8 +51,8 @@ std::string_view Unreachable(std::string_view message,
     return "the server's certificate has another name: --tls-server-name NAME";
   }
   if (!has("Socket closed") && !has("Connection reset")) return "";
-  // A server with too many connections closes new connections, which causes
-  // these errors too.
+  // These errors also occur if a server has too many connections and closes new
+  // ones.
   return tls ? "the server may require a client certificate (--tls-cert FILE "
                "--tls-key FILE), or have too many connections (topkd's "
                "--max-connections and --max-connections-per-client)"
@@ -61,7 +61,7 @@ std::string_view Unreachable(std::string_view message,
                "--max-connections-per-client)";
 }
 
-// gRPC's messages for calls that found no connection.
+// gRPC's messages for calls that could not connect.
 constexpr std::string_view kNotConnected[] = {
     "failed to connect to all addresses",
     "connections to all backends failing",

@@ -14,8 +14,8 @@ namespace topk::cli {
 /// or "".
 std::string Advice(const Status& status, const ClientOptions& client);
 
-/// Returns true if a call could not connect, or false if its connection broke.
-/// REQUIRES: `status` is UNAVAILABLE without a reason.
+/// Returns true if the call could not connect, or false if its connection broke
+/// later. REQUIRES: `status` is UNAVAILABLE without a reason.
 bool IsConnectFailure(const Status& status);
 
 /// Prints the error of a call, or of a local computation if `client` is null.

@@ -16,8 +16,8 @@
 namespace topk::cli {
 namespace {
 
-// Converts a floating-point number of up to 32 bits to float, exactly. Supports
-// types that the compiler lacks.
+// Converts a floating-point number of at most 32 bits to float, without
+// rounding. Also supports types that the compiler lacks.
 float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const int exponent_bits = type.bits - 1 - type.mantissa_bits;
   const uint64_t sign = uint64_t{1} << (type.bits - 1);
@@ -25,14 +25,14 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // In a type without infinity, type.infinity is the largest number, which has
-  // a nonzero mantissa and is converted like any other number.
+  // If the type has no infinity, type.infinity is its largest number. It has a
+  // nonzero mantissa and is converted like other numbers.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
     const uint64_t mantissa = magnitude % hidden + (exponent > 0 ? hidden : 0);
-    // The smallest positive number is 2^least. `least` is 1 - bias - mantissa
-    // bits, and the bias is 2^(exponent bits - 1) - 1.
+    // The smallest positive number is 2^least, where least = 1 - bias -
+    // mantissa bits. The bias is 2^(exponent bits - 1) - 1.
     const int least = 2 - (1 << (exponent_bits - 1)) - type.mantissa_bits;
     value = std::ldexp(static_cast<float>(mantissa),
                        std::max(exponent - 1, 0) + least);
@@ -86,8 +86,8 @@ auto WithNumber(const v1::Tensor& tensor, int64_t i, Fn fn) {
   return type.sign != 0 ? fn(SignExtended(type, bits)) : fn(bits);
 }
 
-// Prints a name and cells. Lines wrap at the terminal's width and are indented
-// below the name.
+// Prints a name and then cells. Wraps lines at the terminal's width, and aligns
+// the cells on continuation lines.
 class Line {
  public:
   Line(const std::string& name, int columns, std::ostream& out)

@@ -47,7 +47,7 @@ struct TableShape {
 ///   [3, :]  0.98 @12  0.97 @40
 /// With labels, the labels of the selected elements come first:
 ///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
-/// A last line says how many slices were left out, or that there are none.
+/// If slices were left out, or if there are no slices, a last line says so.
 /// REQUIRES: ExpectedAnswer accepts the response, and `axis` is its axis.
 void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, const TableShape& shape,

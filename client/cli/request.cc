@@ -51,7 +51,7 @@ void SetOpenVino(const OperatorFlags& flags, v1::OpenVinoTopK& openvino) {
 Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
   constexpr int kTopK = 0;  // version 0 has no axis_direction
   v1::DirectMLTopK& directml = *request.mutable_directml();
-  // The default is the last axis, as a number >= 0: DirectML rejects -1.
+  // Use the last axis by default. DirectML requires a number >= 0.
   directml.set_axis(flags.axis.value_or(request.tensor().shape_size() - 1));
   directml.set_k(flags.k);
   if (flags.smallest) {

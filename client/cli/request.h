@@ -32,9 +32,9 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 
 /// Returns the request for a tensor of this type and shape, without its data.
 /// Sets only attributes whose flags were given, so that the operator's own
-/// defaults and rules apply. However, the axis defaults to the last one and the
-/// version to the newest one. Returns INVALID_ARGUMENT for a flag that the
-/// dialect does not have. REQUIRES: flags.dialect names a dialect.
+/// defaults and rules apply. However, the axis defaults to the last axis, and
+/// the version to the newest version. Returns INVALID_ARGUMENT for a flag that
+/// the dialect does not have. REQUIRES: flags.dialect names a dialect.
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
                                     v1::DataType data_type,
                                     const std::vector<int64_t>& shape);

@@ -29,7 +29,7 @@ struct RunFlags {
   std::optional<DType> dtype;
   bool local = false;
   /// Whether to compare the server's response with a local result instead of
-  /// showing it.
+  /// showing the response.
   bool compare = false;
   std::string stream = "auto";
   bool shared_memory = false;
@@ -48,9 +48,9 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 /// Adds the flags to `topk run`. `flags` must outlive `command`.
 void AddRunFlags(CLI::App& command, RunFlags& flags);
 
-/// Reads the file, computes the result on the server or locally, and returns
-/// the exit status. Writes the result to stdout or to files, or compares it
-/// with a result computed locally.
+/// Reads the file and computes the result on the server or locally. Writes the
+/// result to stdout or to files, or compares it with a local result. Returns
+/// the exit status.
 ExitCode Run(const RunFlags& flags);
 
 }  // namespace topk::cli

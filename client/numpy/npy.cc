@@ -44,7 +44,7 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
                                    : "save it converted, e.g. x.astype('f4')"));
 }
 
-// A file's header, with the element type and the data size that it implies.
+// A file's header, and the element type and data size that the header implies.
 struct NpyLayout {
   NpyHeader header;
   DType dtype;
@@ -66,7 +66,7 @@ Result<NpyLayout> NpyLayoutOf(std::span<const std::byte> file,
   return NpyLayout{*std::move(header), *dtype, bytes};
 }
 
-// Packs elements that are stored one per byte, in the lowest bits. The upper
+// Packs elements that are stored in the lowest bits of one byte each. The other
 // bits must be zero or a sign extension.
 Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
                                             std::span<const std::byte> data) {

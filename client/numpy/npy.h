@@ -28,18 +28,18 @@ struct NpyArray {
   std::shared_ptr<const void> owner;
 };
 
-/// Returns whether NumPy has a name for a type. As in ml_dtypes, bf16 is stored
-/// as NumPy's type V2, u2 or i2, and other types without a name are stored as
-/// V1, u1 or i1, with each element in the lowest bits of a byte.
+/// Returns whether NumPy has a name for the type. Files store bf16 as NumPy's
+/// V2, u2 or i2, like ml_dtypes. Files store other types without a name as V1,
+/// u1 or i1, with each element in the lowest bits of a byte.
 bool HasNpyName(const DTypeInfo& type);
 
-/// Returns the size of a file in bytes, as implied by its header, shape and
-/// type. `start` is the start of the file or the whole file. For `as`, see
-/// ParseNpy(). Returns INVALID_ARGUMENT if ParseNpy() would reject the header.
+/// Returns the size of a file in bytes, computed from its header. `start` is
+/// the start of the file or the whole file. For `as`, see ParseNpy(). Returns
+/// INVALID_ARGUMENT if ParseNpy() would reject the header.
 Result<size_t> NpyFileSize(std::span<const std::byte> start,
                            std::optional<DType> as);
 
-/// Parses the content of a file. Byte-swaps big-endian data, transposes Fortran
+/// Parses the content of a file. Converts the data to little-endian row-major
 /// order, and packs elements of less than a byte. `as` is the element type if
 /// NumPy has no name for it. `owner` owns the memory of `file`.
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,

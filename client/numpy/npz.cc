@@ -94,11 +94,11 @@ Result<size_t> Find(const std::vector<std::string>& names,
           : StrCat("it has no array ", Quote(member), ", only ", list));
 }
 
-// Appends inflated bytes to `content` until it has `size` bytes or the member
-// ends.
+// Appends decompressed bytes to `content` until `content` has `size` bytes or
+// the member ends.
 Status Inflate(zip_file_t* member, size_t size,
                std::vector<std::byte>& content) {
-  // Grow the memory as data arrives: the size in a header may be false.
+  // Allocate memory as data arrives, because the size in a header may be wrong.
   constexpr size_t kStep = size_t{1} << 20;
   size_t filled = content.size();
   while (filled < size) {
@@ -115,8 +115,8 @@ Status Inflate(zip_file_t* member, size_t size,
   return {};
 }
 
-// Inflates a member up to the size that its own header implies. libzip checks
-// the CRC at the end.
+// Decompresses a member, up to the size that its .npy header implies. libzip
+// checks the CRC at the end.
 Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
                                       std::optional<DType> as) {
   const std::unique_ptr<zip_file_t, FreeWith<zip_fclose>> member(
@@ -134,8 +134,8 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
     return MalformedNpy(StrCat("the archive says that it has ", stat.size,
                                " bytes; its shape and type imply ", *size));
   }
-  // Ask for one byte more than expected, to reach the end of the member or
-  // detect that the member is too long.
+  // Read one byte more than expected, to reach the member's end or to detect
+  // that the member is too long.
   if (Status s = Inflate(member.get(), *size + 1, content); !s.ok()) return s;
   if (content.size() > *size) {
     return MalformedNpy(StrCat("it has more than the ", *size,

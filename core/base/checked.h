@@ -32,8 +32,8 @@ inline bool AddWithin(int64_t limit, int64_t amount,
 }
 
 /// A nonnegative count of bytes, elements or nanoseconds. Sums and products
-/// saturate at 2^63 - 1, and differences saturate at 0. The estimate for a
-/// hostile request is therefore huge rather than negative.
+/// saturate at 2^63 - 1, and differences saturate at 0, so the estimate for a
+/// hostile request is huge rather than negative.
 class Size {
  public:
   static constexpr int64_t kMax = std::numeric_limits<int64_t>::max();

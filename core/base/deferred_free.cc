@@ -20,7 +20,7 @@ struct Block {
   void (*free)(void*);
 };
 
-// Frees memory on a background thread.
+// A background thread that frees memory.
 class FreeingThread {
  public:
   void Add(const Block& block) {

@@ -40,10 +40,10 @@ enum class DType : int {
 /// A row of the table: everything that the rest of the code knows about a type.
 ///
 /// Elements smaller than 8 bits are packed without gaps across the whole
-/// tensor. The first element of a byte is in its lowest bits, except that the
-/// first 1-bit element is in the highest bit. Computations use one byte per
-/// element, with the element in the highest bits (see packing.h). `sign`,
-/// `infinity` and `mantissa_bits` describe that byte.
+/// tensor. The first element of a byte is in the lowest bits, or for 1-bit
+/// elements in the highest bit. Computations use one byte per element, with the
+/// element in the highest bits (see packing.h). `sign`, `infinity` and
+/// `mantissa_bits` describe that byte.
 struct DTypeInfo {
   DType type;
   /// The user-visible name, e.g. "f32".

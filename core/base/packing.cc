@@ -1,9 +1,9 @@
-// Unpacks eight elements at a time in a 64-bit word. Splits the word in the
-// middle, then the halves, then the quarters, so that each element ends up in
-// its own byte. Packing does the same steps in reverse.
+// Unpacks eight elements at a time in a 64-bit word. Splits the word into
+// halves, the halves into quarters, and the quarters into elements, so that
+// each element ends up in its own byte. Packing reverses these steps.
 //
-// This takes a dozen ordinary instructions and no table at any width, even if
-// elements straddle bytes. Reading the elements from memory takes longer.
+// This works at any width, even if elements straddle bytes, and needs no table.
+// It takes less time than reading the elements from memory.
 #include "core/base/packing.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace topk {
 namespace {
 
-// Returns a mask of the lowest `bits` bits in each lane of `lane` bits.
+// Returns a mask of the lowest `bits` bits of each `lane`-bit lane.
 constexpr uint64_t LowBits(int bits, int lane) {
   uint64_t mask = 0;
   for (int at = 0; at < 64; at += lane) {
@@ -33,7 +33,7 @@ struct Packing {
   static constexpr uint64_t kLow16 = LowBits(2 * kBits, 32);
   static constexpr uint64_t kLow32 = LowBits(4 * kBits, 64);
 
-  // Spreads the low 8 * kBits bits to eight bytes.
+  // Moves eight elements from the lowest bits of `x` to one byte each.
   static uint64_t Spread(uint64_t x) {
     x = (x & kLow32) | x >> 4 * kBits << 32;
     x = (x & kLow16) | (x << (16 - 2 * kBits) & kLow16 << 16);

@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// The smallest number of elements that fill whole bytes for every width.
+/// The smallest number of elements that occupies whole bytes at every width.
 inline constexpr int64_t kPackedGroup = 8;
 
 /// Unpacks `count` elements of a packed tensor, starting at element `first`,

@@ -30,7 +30,7 @@ std::string CgroupPath(const std::string& table, const std::string& wanted) {
 }
 
 // Lowers `count` to the lowest quota of the cgroup and its parents. Returns
-// whether there is a quota.
+// whether any quota is set.
 bool ApplyQuotas(bool v2, int& count) {
   bool limited = false;
   for (const std::string& folder : CgroupFolders(v2 ? "" : "cpu")) {

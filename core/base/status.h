@@ -37,9 +37,9 @@ struct [[nodiscard]] Status {
   Code code = Code::kOk;
   /// A stable UPPER_SNAKE name for programs, e.g. K_EXCEEDS_DIMENSION.
   std::string reason;
-  /// The path of the offending request field, e.g. "tensor.shape[1]", or "". If
-  /// a quota is exceeded, the owner of the quota: "server", or "client:"
-  /// followed by the caller's key.
+  /// The path of the offending request field, e.g. "tensor.shape[1]", or "".
+  /// For an exceeded quota, this is the owner of the quota: "server", or
+  /// "client:" followed by the caller's key.
   std::string field;
   /// A human-readable message that names the value and the rule.
   std::string message;
@@ -80,7 +80,7 @@ class [[nodiscard]] Result {
   bool ok() const { return std::holds_alternative<T>(state_); }
   /// REQUIRES: !ok().
   const Status& status() const { return std::get<Status>(state_); }
-  /// Each accessor below REQUIRES: ok().
+  /// All accessors below require ok().
   T& operator*() & { return std::get<T>(state_); }
   const T& operator*() const& { return std::get<T>(state_); }
   T&& operator*() && { return std::get<T>(std::move(state_)); }

@@ -9,9 +9,9 @@
 
 namespace topk {
 
-/// Calls `fn` with the SortKeyEncoder for the members `dtype` and `direction`
-/// of `selected`, a Plan or a Partial. There are eight instantiations: integers
-/// and floats in four widths.
+/// Calls `fn` with the SortKeyEncoder for selected.dtype and
+/// selected.direction. `selected` is a Plan or a Partial. There are eight
+/// instantiations: integers and floats in four widths.
 template <class Selected, class Fn>
 auto WithSortKeyEncoder(const Selected& selected, const Fn& fn) {
   const DTypeInfo& type = InfoOf(selected.dtype);

@@ -17,15 +17,15 @@ struct UsageFlag {
   std::string source;
 };
 
-/// Rewrites the message of a CLI11 error so that it names the source of the
-/// value, the value and the rule. `find` returns the flag with a name such as
-/// "--threads". Does not change the messages of the project's validators.
+/// Rewrites the message of a CLI11 error to name the value, the source of the
+/// value and the rule. `find` returns the flag with a name such as "--threads".
+/// Does not change messages of this project's validators.
 std::string UsageText(const std::string& message,
                       const std::function<UsageFlag(const std::string&)>& find);
 
 /// Checks that `text` is a whole number from `least` to `most`, and rewrites
-/// `text` in canonical form. Returns an error or "". CLI11 itself clamps
-/// numbers beyond int64_t, reads "" as 0, and reads 010 as octal.
+/// `text` in canonical form. Returns an error or "". CLI11 itself would clamp
+/// numbers beyond int64_t, read "" as 0, and read 010 as octal.
 std::string CheckWhole(std::string& text, int64_t least, int64_t most);
 
 /// Returns whether the arguments set a flag, as `--flag value` or

@@ -13,8 +13,8 @@
 namespace topk {
 
 /// Returns `data_type` as a DType if `allowed` contains it. Otherwise, returns
-/// INVALID_ARGUMENT for the field `field`. The message lists the types that
-/// `owner` allows and, unless `data_type` is unspecified, ends with `remedy`.
+/// INVALID_ARGUMENT for `field`, with the types that `owner` allows. Appends
+/// `remedy` to the message if `data_type` is set.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::string_view remedy = "");
@@ -26,10 +26,10 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions);
 
-/// Returns K, which may be a number or a tensor of one of `types` and of shape
-/// [] (`rank` 0) or [1] (`rank` 1). Returns INVALID_ARGUMENT if K is missing,
-/// exceeds 2^63 - 1, or is a tensor of another type or shape. MakePlan() checks
-/// the other limits of K. `field` is the path of K.
+/// Returns K, a number or a tensor. A tensor must have one of `types`, and the
+/// shape [] if `rank` is 0 or [1] if `rank` is 1. Returns INVALID_ARGUMENT if K
+/// is missing, exceeds 2^63 - 1, or is a tensor of another type or shape.
+/// MakePlan() checks the other limits of K. `field` is the path of K.
 Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                       int rank, std::string_view field, std::string_view owner);
 
@@ -40,7 +40,7 @@ void SetK(const v1::KInput& k, Outline& outline);
 Status MissingK(std::string_view field, std::string_view owner);
 
 /// Returns INVALID_ARGUMENT for an attribute that was added in version `since`
-/// and that the older `version` does not have.
+/// but is set in a request for the older `version`.
 Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
                        const OperatorVersion& version, int since);
 

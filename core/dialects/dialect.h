@@ -20,7 +20,7 @@ struct OperatorVersion {
   /// The name in the operator's specification, e.g. "ONNX TopK-11".
   std::string_view name;
   std::span<const DType> data_types;
-  /// The default type comes first.
+  /// The types of the indices. The first type is the default.
   std::span<const DType> index_types;
 };
 
@@ -48,9 +48,9 @@ struct Dialect {
   v1::TopKRequest::AttributesCase attributes;
   /// In ascending order.
   std::span<const OperatorVersion> versions;
-  /// Checks the rules that only this dialect has, and translates the request.
-  /// MakePlan() checks everything else. REQUIRES: the dialect and the version
-  /// are valid, and the attributes are set.
+  /// Checks the rules of this dialect that MakePlan() does not check, and
+  /// translates the request. REQUIRES: the dialect and the version are valid,
+  /// and the attributes are set.
   Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
                                const OperatorVersion& version);
   /// Returns the outline of a request with attributes of this dialect, even if

@@ -49,8 +49,8 @@ Outline Peek(const v1::TopKRequest& request) {
   const v1::OnnxTopK& onnx = request.onnx();
   Outline outline;
   // The default axis is -1. Opset 11 says that a "negative value means counting
-  // dimensions from the back". Opsets 1 and 10 do not mention negative values,
-  // but topkd always accepts negative values, because the default is negative.
+  // dimensions from the back". Opsets 1 and 10 do not mention negative values.
+  // topkd accepts them in all opsets, because the default is negative.
   outline.axis = onnx.has_axis() ? onnx.axis() : -1;
   SetK(onnx.k(), outline);
   return outline;
@@ -82,8 +82,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
       ReadFlag(onnx.has_largest(), onnx.largest(), "largest", version);
   if (!largest.ok()) return largest.status();
   plan.direction = *largest ? Direction::kLargest : Direction::kSmallest;
-  // With sorted = 0, the "order of returned Values and Indices are undefined",
-  // so return the same order as with sorted = 1.
+  // With sorted = 0, the "order of returned Values and Indices are undefined".
+  // topkd returns the same order as with sorted = 1.
   const Result<bool> sorted =
       ReadFlag(onnx.has_sorted(), onnx.sorted(), "sorted", version);
   if (!sorted.ok()) return sorted.status();

@@ -23,7 +23,7 @@ constexpr std::array<DType, 23> kTypes = {
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// K is a "scalar of any integer type" ("Inputs"), or i8, i32, i64 in version 1.
+// K is a "scalar of any integer type" ("Inputs"). In version 1: i8, i32 or i64.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
@@ -52,8 +52,8 @@ Status CheckValue(std::string_view attribute, const std::string& value,
 }
 
 // Checks "stable", which TopK-11 added: "only in effect when the sort attribute
-// is set to value or index". Rejects stable = true with sort = "none", as
-// OpenVINO does. The value has no other effect, as results are always stable.
+// is set to value or index". Like OpenVINO, rejects true with sort = "none".
+// Otherwise ignores the value, because results are always stable.
 Status CheckStable(const v1::OpenVinoTopK& openvino,
                    const OperatorVersion& version) {
   if (!openvino.has_stable()) return {};

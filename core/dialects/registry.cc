@@ -40,9 +40,9 @@ Status UnknownDialect(int number) {
       StrCat("dialect ", number, " is unknown; use ", known));
 }
 
-// Returns the version, or an error that suggests the newest version older than
-// `number`, or the newest version if none is older. An ONNX version is an opset
-// that changed TopK.
+// Returns the version with this number. Returns an error if there is none, and
+// suggests the newest older version or, if none is older, the newest version.
+// ONNX versions are the opsets that changed TopK.
 Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
                                            int32_t number) {
   const OperatorVersion* use = &dialect.versions.back();

@@ -21,8 +21,8 @@ const Dialect* FindDialect(const v1::Spec& spec);
 const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes);
 
 /// Validates a request and returns its plan, or an error for the first rule
-/// that the request breaks. Ignores the source of the tensor's data, so that
-/// the header of a stream can be validated before the data arrives.
+/// that the request breaks. Ignores Tensor.source, so that the header of a
+/// stream can be validated before the data arrives.
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits);
 
 }  // namespace topk

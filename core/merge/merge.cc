@@ -84,8 +84,8 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
              NameOf(type), ") imply ", bytes));
 }
 
-// Returns the greatest index, compared as unsigned. Negative indices are
-// therefore greater than all others.
+// Returns the greatest index, compared as unsigned integers. A negative index
+// is therefore greater than all others.
 template <class Index>
 uint64_t GreatestIndex(std::span<const std::byte> indices) {
   uint64_t greatest = 0;
@@ -255,8 +255,8 @@ class Merger {
                                   "needs its own index_offset"));
   }
 
-  // Sets the winner of a node to the better winner of its two children. The
-  // root is winners_[1]. The leaves are the sources.
+  // Sets the winner of a node to the better of its children's winners. The root
+  // is winners_[1]. The leaves are the sources.
   void Play(size_t node) {
     const uint32_t a = winners_[2 * node];
     const uint32_t b = winners_[2 * node + 1];
@@ -266,7 +266,7 @@ class Merger {
   }
 
   // Checks that a source is in rank order. Checks all elements up front,
-  // because the merge does not read all of them.
+  // because the merge may not read all of them.
   Status CheckOrder(size_t source) const {
     Element before = Get(source, 0);
     for (int64_t i = 1; i < work_.sources[source].count; ++i) {
@@ -309,7 +309,7 @@ class Merger {
     return twice == indices_.end() ? Status() : Overlap(*twice);
   }
 
-  // Selects the k elements that rank first in all sources, and sorts them by
+  // Selects the k highest-ranking elements of all sources, and sorts them by
   // index.
   Status MergeByIndex() {
     elements_.clear();

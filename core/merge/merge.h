@@ -15,7 +15,7 @@
 namespace topk {
 
 /// The result for one shard or for several merged shards. The attributes are
-/// those of the request for the whole axis. Both outputs are contiguous and
+/// from the request for the whole axis. Both outputs are contiguous and
 /// row-major.
 struct Partial {
   DType dtype = DType::kF32;
@@ -36,7 +36,7 @@ struct Partial {
   int64_t index_offset = 0;
 };
 
-/// The result of a merge. To merge the result again, pass it as a partial with
+/// The result of a merge. This result can be merged again as a partial with
 /// index_offset 0 and the other attributes of the inputs.
 struct Merged {
   std::vector<int64_t> shape;

@@ -17,23 +17,23 @@ struct Cost {
   /// concatenated from chunks.
   Size working_bytes;
   /// Total CPU time of all threads. Includes zero fill, unpacking, repeated
-  /// elements (stride 0), and the fixed cost per slice. On an idle machine,
-  /// this estimate is at most 64 times the actual time plus 50 us, except
-  /// for types up to 8 bits, whose selection may end early. Checked by
+  /// elements (stride 0), and the fixed cost per slice. On an idle machine, the
+  /// estimate is at most 64 times the actual time plus 50 us. This bound
+  /// excludes types up to 8 bits, whose selection may end early. Checked by
   /// unit/cost_property_test.cc.
   Size nanoseconds;
 };
 
-/// A computation of at most this cost runs on the calling thread alone, so a
-/// thread that must not block may run it. Most such computations take only
-/// about ten microseconds, because the cost is an upper bound.
+/// A computation with at most this cost runs entirely on the calling thread,
+/// even if that thread must not block. Because the cost is an upper bound, most
+/// such computations take only about ten microseconds.
 inline constexpr int64_t kSerialNanoseconds = 150'000;
 
 /// Returns the CPU time for zeroing `bytes` bytes of new memory, including page
 /// faults.
 inline Size ZeroFillNanoseconds(Size bytes) {
-  // A page fault takes 0.7 us, which is 0.17 ns per byte. Slower machines take
-  // twice as long.
+  // A page fault takes 0.7 us, i.e. 0.17 ns per byte, and twice as long on
+  // slower machines.
   return Size::Of(static_cast<double>(bytes.value()) * 0.35);
 }
 

@@ -20,8 +20,8 @@ Status Overflow(std::string_view field) {
                          "the tensor's size exceeds 2^63 - 1 bytes");
 }
 
-// A dimension of a strided tensor. Two elements differ by a step of -most ..
-// most in this coordinate, which changes the position by step * stride.
+// A dimension of a strided tensor. Two elements may differ by -most .. most
+// steps in this dimension. A step changes the position by `stride`.
 struct Term {
   int64_t stride;  // > 0
   int64_t most;    // > 0
@@ -35,8 +35,8 @@ struct Term {
 // given their greatest possible sum and their greatest common divisor.
 class Collisions {
  public:
-  // REQUIRES: at least two terms, in ascending order of stride. The sum of
-  // stride * most over all terms is less than 2^63.
+  // The sum of stride * most over all terms must be less than 2^63. REQUIRES:
+  // at least two terms, in ascending order of stride.
   explicit Collisions(std::span<const Term> terms) : terms_(terms) {
     int64_t reach = 0;
     int64_t divisor = 0;
@@ -55,17 +55,17 @@ class Collisions {
   }
 
  private:
-  // For a term and all smaller terms: the greatest sum of stride * step, and
-  // the greatest common divisor of the strides.
+  // For a term and all terms with smaller strides: the sum of stride * most,
+  // and the greatest common divisor of the strides.
   struct Below {
     int64_t reach;
     int64_t divisor;
   };
 
-  // Returns whether the first `count` terms have steps such that `place` plus
-  // the sum of stride * step is 0. If all steps so far are 0 (`trivial`), one
-  // of these must be nonzero. Then only steps >= 0 are tried for the last term,
-  // because negating all steps of a solution gives another solution.
+  // Returns whether the first `count` terms have steps for which `place` plus
+  // the sum of stride * step is 0. If all other steps are 0 (`trivial`), one of
+  // these must be nonzero. Negative steps of the last term are then skipped,
+  // because negating a solution gives another solution.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -74,7 +74,7 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Skip steps after which the smaller terms cannot make the sum 0.
+    // Skip steps for which the smaller terms cannot make the sum 0.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
@@ -91,18 +91,18 @@ class Collisions {
     return false;
   }
 
-  // Returns whether a * x + b * y = 0 has a solution other than x = y = 0,
-  // where a and b are the two smallest strides. The smallest solution has |x| =
-  // b / gcd and |y| = a / gcd.
+  // Returns whether a * x + b * y = 0 has a solution other than x = y = 0. a
+  // and b are the two smallest strides. The smallest solution has |x| = b / gcd
+  // and |y| = a / gcd.
   bool TwoMeet(int64_t divisor) const {
     return terms_[1].stride / divisor <= terms_[0].most &&
            terms_[0].stride / divisor <= terms_[1].most;
   }
 
   // Returns whether a * x + b * y = wanted has a solution in the ranges of x
-  // and y. `divisor` is the gcd of the strides, and `wanted` is already divided
-  // by it. Algorithm: the range of y limits x to [low, high]. In this interval,
-  // y is an integer for every b-th x.
+  // and y. `divisor` is the gcd of the strides. `wanted` must already be
+  // divided by `divisor`. The range of y limits x to [low, high]. In this
+  // range, y is an integer for every b-th x.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;
@@ -177,8 +177,8 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
   layout.packed = strides.empty();
   if (layout.packed) {
     layout.strides.resize(shape.size());
-    // Treat sizes of 0 as 1: the strides of an empty tensor do not matter. They
-    // cannot overflow, as CountElements() bounds the product of nonzero sizes.
+    // Treat sizes of 0 as 1: an empty tensor's strides do not matter. The
+    // strides cannot overflow, because CountElements() limits the product.
     int64_t stride = 1;
     int64_t count = 1;
     for (size_t i = shape.size(); i-- > 0;) {

@@ -18,9 +18,9 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
                               std::string_view field);
 
 /// Returns the layout of a tensor. Without strides, the tensor is contiguous
-/// and row-major. Returns INVALID_ARGUMENT, naming a field, if the numbers of
-/// strides and sizes differ, a stride is outside 0 .. 2^32 - 1, or the length
-/// overflows. REQUIRES: CountElements() accepts `shape`. `strides` is empty if
+/// and row-major. Returns INVALID_ARGUMENT if the numbers of strides and sizes
+/// differ, a stride is outside 0 .. 2^32 - 1, or the length overflows.
+/// REQUIRES: CountElements() accepts `shape`, and `strides` is empty if
 /// elements are smaller than a byte.
 Result<Layout> MakeLayout(std::span<const int64_t> shape,
                           std::span<const int64_t> strides,
@@ -30,7 +30,7 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
 /// The result of Overlaps().
 enum class Overlap { kNo, kYes, kUndecided };
 
-/// The maximum number of search steps in Overlaps(). Each takes about 10 ns.
+/// The maximum number of search steps in Overlaps(). A step takes about 10 ns.
 inline constexpr int kOverlapSteps = 4000;
 
 /// Returns whether two elements have the same position. Exact for nested

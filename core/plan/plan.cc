@@ -74,11 +74,11 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
   return {};
 }
 
-// Returns the length of a DirectML buffer's data. This is `total` or, if
-// `total` is 0, the length implied by sizes and strides, rounded up to a
-// multiple of 4. `elements` is the number of elements that the sizes or the
-// strides imply, whichever is greater. Errors about `elements` name `field`,
-// and errors about `total` name `total_field`.
+// Returns the length of a DirectML buffer's data: `total` or, if `total` is 0,
+// the length implied by sizes and strides, rounded up to a multiple of 4.
+// `elements` is the number of elements implied by sizes or strides, whichever
+// is greater. Errors about `elements` name `field`, and errors about `total`
+// name `total_field`.
 Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
                             int64_t element_bytes, int64_t total,
                             std::string_view field,
@@ -146,8 +146,7 @@ Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
       layout->bytes / type.bytes, *layout, type.bytes, request.total_bytes,
       field("strides"), field("total_tensor_size_bytes"));
   if (!bytes.ok()) return bytes.status();
-  // Contiguous outputs have no padding unless the request sets their total
-  // size.
+  // Contiguous outputs have no padding, unless the request sets the total size.
   if (!layout->packed || request.total_bytes != 0) layout->bytes = *bytes;
   return layout;
 }

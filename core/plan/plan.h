@@ -16,7 +16,7 @@ namespace topk {
 
 /// The arrangement of a tensor's elements in its data.
 struct Layout {
-  /// The strides, in elements. There is one per dimension.
+  /// The strides, in elements: one per dimension.
   std::vector<int64_t> strides;
   /// The length of the tensor's data, in bytes. Padding may follow the data of
   /// an input and is ignored.
@@ -49,7 +49,7 @@ struct Plan : Selected {
   int64_t n = 1;
   int64_t inner = 1;
 
-  /// The input's shape, and the axis, which is the dimension of length n.
+  /// The input's shape, and the number of the dimension to select along.
   std::vector<int64_t> shape;
   int axis = 0;
 
@@ -81,9 +81,9 @@ struct Limits {
   /// The maximum total size of both outputs, in bytes. A protobuf message is
   /// limited to 2 GiB.
   int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
-  /// The maximum number of elements in one output, which has k per slice. Each
-  /// element also takes working memory and sorting time. REQUIRES: less than
-  /// 2^32, because the sort uses 32-bit positions.
+  /// The maximum number of elements in each output. Each element also takes
+  /// working memory and sorting time. REQUIRES: less than 2^32, because the
+  /// sort uses 32-bit positions.
   int64_t max_selected_elements = std::numeric_limits<uint32_t>::max();
   /// The maximum number of dimensions of the input.
   int64_t max_rank = 64;
@@ -122,10 +122,10 @@ struct PlanRequest : Selected {
 };
 
 /// Returns the plan, or an error for the first rule that the request breaks.
-/// The error is RESOURCE_EXHAUSTED if a limit is exceeded, or INVALID_ARGUMENT
-/// if no dialect allows the request: rank 0, negative or overflowing sizes, an
-/// axis outside the rank, k < 1, k > n, indices that do not fit their type, or
-/// outputs whose elements overlap.
+/// Returns RESOURCE_EXHAUSTED if a limit is exceeded. Returns INVALID_ARGUMENT
+/// for rank 0, negative or overflowing sizes, an axis outside the rank, k < 1,
+/// k > n, indices that do not fit their type, or outputs whose elements
+/// overlap. These rules hold for all dialects.
 Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits);
 
 /// Returns the position of a slice's first element in a tensor with `layout`,

@@ -13,8 +13,8 @@ namespace topk {
 /// and need not be slow, unlike a password hash.
 using TokenHash = std::array<unsigned char, 32>;
 
-/// Returns OK if a header can carry the token (RFC 6750: letters, digits and
-/// -._~+/=) and if the token is hard to guess: at least 16 characters long.
+/// Checks that the token has at least 16 characters, all of which a header can
+/// carry (RFC 6750: letters, digits and -._~+/=).
 Status CheckToken(std::string_view token);
 
 /// Returns the hash of `token`.

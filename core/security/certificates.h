@@ -1,4 +1,4 @@
-// Checks certificates. gRPC only reports that loading failed, not why.
+// Checks certificates, because gRPC does not report why loading failed.
 #pragma once
 
 #include <ctime>
@@ -28,7 +28,7 @@ struct CertificateInfo {
 Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                                      const PemFile& key);
 
-/// Read each file into PemFile::text and check the text with CheckKeyPair() or
+/// Read the files into PemFile::text, and check them with CheckKeyPair() or
 /// ReadCertificates(). Return INVALID_ARGUMENT if only one of a pair is given.
 Status ReadKeyPair(PemFile& certificate, PemFile& key);
 Status ReadCaBundle(PemFile& bundle);

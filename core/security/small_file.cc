@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
 
-// Reads to the end of the file or one byte past the limit. Returns 0 or errno.
+// Reads the file to its end, or to one byte past the limit. Returns 0 or errno.
 int ReadAll(int fd, std::string& content) {
   content.resize(kMaxBytes + 1);
   size_t size = 0;
@@ -38,7 +38,7 @@ Result<std::string> ReadSmallFile(const NamedFile& file) {
         StrCat(file.flag, ": cannot read ",
                EscapeControls(file.path.substr(0, PATH_MAX)), ": ", why)};
   };
-  // Without O_NONBLOCK, opening a pipe could block, e.g. in a later reload.
+  // O_NONBLOCK prevents blocking if the path is a pipe, e.g. in a later reload.
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return error(ErrnoText(errno));
   struct stat info {};

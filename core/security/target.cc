@@ -21,8 +21,8 @@ bool IsHost(std::string_view host) {
                                : host.find(':') == std::string_view::npos;
 }
 
-// Returns true if the host in `host_port` is a literal IPv6 address in brackets
-// (if `ipv6`), or a literal IPv4 address (otherwise).
+// Returns true if the host in `host_port` is a literal IP address: IPv6 in
+// brackets if `ipv6` is true, otherwise IPv4.
 bool IsAddress(std::string_view host_port, bool ipv6) {
   std::string host(host_port.substr(0, host_port.rfind(':')));
   if (ipv6) host = host.substr(1, host.find_first_of("%]") - 1);  // no zone

@@ -11,8 +11,8 @@ namespace topk {
 /// `min_port` and 65535. The host may be an IPv6 address in brackets.
 bool IsHostPort(std::string_view address, int min_port);
 
-/// Returns an error message if a port in a gRPC target is invalid, or else "".
-/// gRPC itself would use the port modulo 65536, and would read 0x50 as 0.
+/// Returns an error message if a port in a gRPC target is invalid, otherwise
+/// "". gRPC itself would use the port modulo 65536, and would read 0x50 as 0.
 /// Targets such as unix: and xds: have no ports.
 std::string TargetError(std::string_view target);
 
@@ -20,8 +20,8 @@ std::string TargetError(std::string_view target);
 /// unix-abstract:name. Returns false for host names that begin with "unix".
 bool IsUnixAddress(std::string_view address);
 
-/// Returns true if `address`, with or without a port, refers to this machine:
-/// localhost, 127.0.0.0/8 (also IPv4-mapped), or ::1.
+/// Returns true if `address`, with or without a port, is an address of this
+/// machine: localhost, 127.0.0.0/8 (also IPv4-mapped), or ::1.
 bool IsLoopback(std::string_view address);
 
 }  // namespace topk

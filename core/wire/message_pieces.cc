@@ -12,8 +12,8 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
-// Collects the pieces that protobuf writes. Copies small writes to blocks, and
-// references large fields.
+// Collects the pieces that protobuf writes. Copies small writes into blocks,
+// and references large fields.
 class PieceStream final : public google::protobuf::io::ZeroCopyOutputStream {
  public:
   bool Next(void** data, int* size) override {

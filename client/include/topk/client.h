@@ -31,7 +31,7 @@ namespace topk {
 struct ClientOptions {
   /// The address of the servers: host:port, unix:path, dns:///name:port (round
   /// robin over all addresses of the name), a comma-separated list of IP
-  /// addresses with ports, or xds:///name. With xds, the control plane
+  /// addresses with ports, or xds:///name. For xds targets, the control plane
   /// configures retries and health checks.
   std::string target = "localhost:50051";
   /// The timeout of calls that do not set CallOptions::timeout. Calls with a
@@ -50,17 +50,17 @@ struct ClientOptions {
   int max_attempts = 4;
   /// Prefix of the user-agent header, before gRPC's own name.
   std::string user_agent = {};
-  /// Whether this client uses a connection of its own. Otherwise, clients in
-  /// this process that have equal options share a connection.
+  /// Whether this client has its own connection. By default, clients in this
+  /// process with equal options share a connection.
   bool own_connection = false;
   /// Whether to connect through the HTTP proxy set by environment variables
   /// such as http_proxy.
   bool use_http_proxy = true;
 
-  /// Whether to use TLS 1.2 or later. Implied by each of the next four options.
-  /// The server's certificate must be signed by an authority in `tls_ca`
-  /// (default: this machine's authorities) and be valid for `tls_server_name`
-  /// (default: the name in the target).
+  /// Whether to use TLS 1.2 or later. Each of the next four options also
+  /// enables TLS. The server's certificate must be signed by a certificate
+  /// authority in `tls_ca` (default: the system's authorities), and be valid
+  /// for `tls_server_name` (default: the name in the target).
   bool tls = false;
   /// PEM files with the certificate authorities, the client's certificate and
   /// its key. The client reloads files that change. Replace a certificate and
@@ -76,8 +76,8 @@ struct ClientOptions {
   std::string token_file = {};
   bool token_over_plaintext = false;
 
-  /// Custom credentials. They replace the TLS options above, which must then be
-  /// unset.
+  /// Custom credentials, which replace the TLS options above. If set, the TLS
+  /// options must be unset.
   std::shared_ptr<grpc::ChannelCredentials> credentials = {};
   /// Creates the client's two channels, for calls and for health checks.
   /// Default: grpc::CreateCustomChannel. Set this to change the arguments, to
@@ -96,9 +96,9 @@ bool UsesTls(const ClientOptions& options);
 struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Whether ComputeTopK() streams a separate tensor. If unset, a tensor is
-  /// streamed if it is larger than 512 KiB, because streaming is then faster,
-  /// or if the request exceeds the server's message limit.
+  /// Whether ComputeTopK() streams a tensor that is separate from the message.
+  /// By default, ComputeTopK() streams tensors larger than 512 KiB, for speed,
+  /// and requests that exceed the server's message limit.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};
@@ -133,16 +133,16 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Sends a request, without copying its tensor, and returns the response.
-  /// Sends one message, or a stream if the tensor is large.
+  /// Sends a request and returns the response. Streams a large tensor, and
+  /// sends any other request in one message. Does not copy the tensor.
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 
-  /// Sends a request and does not wait for the response. Calls `done` exactly
-  /// once, on a gRPC thread, or before returning if nothing is sent. Copies the
-  /// tensor, which may be freed after this function returns, and sends the copy
-  /// in one message. `done` must neither block nor destroy the client. The
-  /// client's destructor cancels asynchronous calls and waits for them.
+  /// Sends a request without waiting for the response. Calls `done` exactly
+  /// once, on a gRPC thread, or before this function returns if nothing is
+  /// sent. Copies the tensor, which may be freed after this function returns,
+  /// and sends one message. `done` must neither block nor destroy the client.
+  /// The client's destructor cancels asynchronous calls and waits for them.
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 
@@ -151,15 +151,15 @@ class Client {
   std::future<Result<Response>> ComputeTopKAsync(
       const Request& request, const CallOptions& options = {}) const;
 
-  /// Sends a request in one message. Returns RESOURCE_EXHAUSTED, without
-  /// sending the request, if it exceeds the server's message limit. The client
-  /// queries the limit once, before the first large request.
+  /// Sends a request in one message. If the request exceeds the server's
+  /// message limit, returns RESOURCE_EXHAUSTED without sending the request. The
+  /// client queries the limit once, before the first large request.
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
                                        const CallOptions& options = {}) const;
 
-  /// Sends a request and its tensor, without copying the tensor, in one message
-  /// or as a stream. `header` is the request without a tensor source. This is a
-  /// template so that `{}` as the second argument means CallOptions.
+  /// Sends a request with a separate tensor, in one message or as a stream.
+  /// Does not copy the tensor. Tensor.source must not be set in `header`. This
+  /// is a template so that `{}` as the second argument means CallOptions.
   template <std::convertible_to<std::span<const std::byte>> Tensor>
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
                                        const Tensor& tensor,
@@ -167,9 +167,9 @@ class Client {
     return ComputeSeparateTensor(header, tensor, options);
   }
 
-  /// Streams a tensor of any size without copying it. Each chunk has 1 MiB, or
-  /// less if the server's message limit is lower. `header` is the request
-  /// without a tensor source.
+  /// Streams a tensor of any size without copying it, in chunks of 1 MiB, or
+  /// less if the server's message limit is lower. Tensor.source must not be set
+  /// in `header`.
   Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
                                       std::span<const std::byte> tensor,
                                       const CallOptions& options = {}) const;
@@ -195,9 +195,9 @@ class Client {
   Result<v1::Capabilities> GetCapabilities(
       const CallOptions& options = {}) const;
 
-  /// Returns whether `service` ("" = the whole server) is SERVING, or NOT_FOUND
-  /// if the server has no such service. Also reaches servers that are not
-  /// serving. If there are several servers, asks one of them.
+  /// Returns whether `service` is SERVING. "" means the whole server. Returns
+  /// NOT_FOUND if the server has no such service. Also reaches servers that are
+  /// NOT_SERVING. If there are several servers, queries one of them.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 

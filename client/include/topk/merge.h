@@ -10,11 +10,11 @@
 
 namespace topk {
 
-/// The response for one shard, or a merged response. Also has the parameters of
-/// the request, because a response does not contain them.
+/// The response for one shard, or a merged response. Also contains the
+/// request's parameters, which are not part of a response.
 struct PartialAnswer {
-  /// Both outputs must be present and packed. For a shard that is shorter than
-  /// k, send a request with the shard's length as k.
+  /// Both outputs must be present and packed. If a shard is shorter than k, its
+  /// request must use the shard's length as k.
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;
@@ -23,8 +23,8 @@ struct PartialAnswer {
   Direction direction = Direction::kLargest;
   /// kIndex for OpenVINO's sort = "index", kValue for all other requests.
   Order order = Order::kValue;
-  /// The position of the shard's first element on the axis, or 0 if the request
-  /// set index_offset. Added to every index.
+  /// The offset to add to every index: the position of the shard's first
+  /// element on the axis, or 0 if the request set index_offset.
   int64_t index_offset = 0;
 };
 

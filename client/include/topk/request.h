@@ -88,8 +88,8 @@ class Request {
   static Request DirectML(Elements tensor, const std::vector<int64_t>& shape,
                           int64_t k, const DirectMLAttributes& attributes = {});
 
-  /// Wraps a message. `tensor` is the tensor's data. Omit it if the message has
-  /// the data or refers to shared memory.
+  /// Wraps a message. `tensor` is the tensor's data. Omit `tensor` if the
+  /// message contains the data or refers to shared memory.
   explicit Request(v1::TopKRequest message,
                    std::optional<std::span<const std::byte>> tensor = {})
       : message_(std::move(message)), tensor_(tensor) {}

@@ -22,12 +22,12 @@ namespace topk {
 /// the result is unspecified.
 class SharedMemory {
  public:
-  /// Creates an object of `bytes` zero bytes and allocates its memory. Only
+  /// Creates a zeroed object of `bytes` bytes and allocates its memory. Only
   /// this user may open the object. If `name` is empty, generates a unique name
-  /// that begins with "/topk", the servers' default prefix. Returns
-  /// INVALID_ARGUMENT if the name exists or is invalid (a valid name begins
-  /// with a slash and has no other slash), or RESOURCE_EXHAUSTED if there is
-  /// not enough shared memory.
+  /// that begins with "/topk", the servers' default prefix. A valid name begins
+  /// with a slash and has no other slash. Returns INVALID_ARGUMENT if the name
+  /// is invalid or exists, and RESOURCE_EXHAUSTED if there is not enough shared
+  /// memory.
   static Result<SharedMemory> Create(const std::string& name, size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;

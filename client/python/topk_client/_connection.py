@@ -35,12 +35,12 @@ Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
 
 _SERVICE = "topk.v1.TopKService"
-# The connection is closed if the server acknowledges no bytes for this long.
-# Keepalive pings are enabled only because gRPC otherwise does not set
-# TCP_USER_TIMEOUT. Servers reject ping intervals below 5 minutes.
+# A connection is closed if the server acknowledges no bytes for this long. gRPC
+# sets TCP_USER_TIMEOUT only if keepalive pings are enabled. Servers reject ping
+# intervals below 5 minutes.
 _STUCK_MILLISECONDS = 10_000
 _PING_MILLISECONDS = 600_000
-# Seconds before the first retry, and the maximum for later retries. gRPC
+# The pause before the first retry and the longest pause, in seconds. gRPC
 # reconnects to a lost server after 1 s, so the fourth attempt, after 2.1 s, can
 # succeed.
 _FIRST_PAUSE = 0.1
@@ -60,9 +60,9 @@ _RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
 # One year. Replaces None and longer timeouts, which gRPC may not support.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
-# A client keeps its last large message of up to this size until it has encoded
-# the next one. Otherwise malloc would return the memory of each message to the
-# system, and the page faults would cost more than the copies.
+# A client keeps its last large message, up to this size, until the next one is
+# encoded. Otherwise, malloc would return the memory to the system after each
+# message, and page faults would slow down the next message.
 _KEPT_BYTES = 8 << 20
 
 # The prefixes of targets that have no port.
@@ -72,8 +72,7 @@ _ADDRESS = re.compile(r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})")
 
 # The minimum time between two reads of the certificate files.
 _RELOAD_SECONDS = 1.0
-# The environment variables TOPK_TARGET, TOPK_TLS_CA etc. that the command topk
-# reads too.
+# The text options that environment variables such as TOPK_TLS_CA can set.
 _VARIABLES = ("target", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
               "token_file")
 _FLAG_VARIABLES = ("tls", "token_over_plaintext")
@@ -97,10 +96,9 @@ def _finite(timeout: Optional[float]) -> float:
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
-# gRPC's retry policy is not used; see Attempts instead. gRPC would wait for a
-# retry delay even beyond the deadline, and then lose the status. Also, if a
-# connection breaks while a message of a stream is in flight, gRPC 1.51 may omit
-# a message when it resends the stream.
+# gRPC's own retries are not used; see Attempts instead. They may wait past the
+# deadline, and then lose the server's status. Also, gRPC 1.51 may omit a
+# message when it resends a stream after a connection broke.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": _SERVICE}})
@@ -217,7 +215,7 @@ class _PemFiles:
     def __init__(self, ca: Optional[Path], key: Optional[Path],
                  certificate: Optional[Path]) -> None:
         self._ca, self._key, self._certificate = ca, key, certificate
-        # The authorities, the key and the certificate.
+        # The contents of the CA, key and certificate files.
         self.contents: Tuple[Optional[bytes], ...] = ()
         self.reload()
 
@@ -285,9 +283,9 @@ def _read_token(path: Path) -> str:
 
 def is_retried(error: TopKError) -> bool:
     """Returns whether another attempt may succeed, after the error's delay."""
-    # If a server dies after a proxy has forwarded part of its response, the
-    # proxy sends no status, and gRPC reports CANCELLED or INTERNAL without a
-    # reason. topkd always sends a reason with these codes.
+    # topkd sends a reason with every CANCELLED or INTERNAL error. gRPC reports
+    # these codes without a reason if the server dies after a proxy has
+    # forwarded part of the response.
     return error._may_retry and (
         error.code is grpc.StatusCode.UNAVAILABLE
         or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -424,8 +422,8 @@ class Connection:
                 f"the token would go to {target} without TLS; use TLS, or "
                 "token_over_plaintext if the network is trusted")
         self._timeout = _finite(timeout)
-        # The server's message size limit in bytes. Unknown (None) until the
-        # client asks for it, before the first large message.
+        # The server's message size limit in bytes. None until the client asks
+        # for the limit, before the first large message.
         self._limit: Optional[int] = None
         self._last_message = b""
         self._max_attempts = max_attempts
@@ -467,7 +465,7 @@ class Connection:
                            arguments[1]))
             route = Route(channel, limit, tls=tls, has_token=has_token)
             self._open_routes.add(route)
-            # Channels of grpc.aio close themselves.
+            # grpc.aio closes its channels itself.
             if isinstance(channel, grpc.Channel):
                 weakref.finalize(route, channel.close).atexit = False
             return route
@@ -475,11 +473,11 @@ class Connection:
         self._connect = connect
         self._lock = threading.Lock()
         self._closed = False
-        # The channel for each limit in _RECEIVED_LIMITS. Key 0 has the channel
-        # for health checks.
+        # The channels, by their limit in _RECEIVED_LIMITS. Key 0 is for health
+        # checks.
         self._routes: Dict[int, Route] = {}
-        # All channels, including those with old certificates that calls in
-        # flight still use.
+        # All channels. Calls in flight may still use channels with old
+        # certificates.
         self._open_routes: "weakref.WeakSet[Route]" = weakref.WeakSet()
 
     @classmethod

@@ -27,9 +27,9 @@ class _Pending:
         # stream has its own deque, because gRPC may still read the deque of an
         # ended stream.
         self._unsent: Deque[Call] = collections.deque()
-        # The error of the caller's iterator or of an invalid request. Hidden
-        # from gRPC, which would log a traceback or wait for requests until the
-        # deadline.
+        # The error raised by the caller's iterator or by an invalid request.
+        # Hidden from gRPC, which would log a traceback or wait for requests
+        # until the deadline.
         self._mistake: Optional[BaseException] = None
 
     def _renew(self) -> Deque[Call]:
@@ -82,8 +82,8 @@ class PendingCalls(_Pending):
     def _wait(self, unsent: Deque[Call]) -> bool:
         """If the stream has no unsent call, takes the next request. Returns
         whether the stream has an unsent call now."""
-        # Check before locking, because the caller's iterator runs with the lock
-        # held, and may block until an unsent call is sent and answered.
+        # Check without the lock. The caller's iterator runs with the lock held,
+        # and may wait for the result of an unsent call.
         if not unsent:
             with self._taking:
                 try:

@@ -12,8 +12,8 @@ from topk_client.specs import Spec, TensorDesc
 
 
 _FEW_INDICES = 64
-# How many sizes of a received shape are compared and reported. A server may
-# send more, but a NumPy array has at most 64 dimensions.
+# The maximum number of sizes of a received shape to compare and report. A
+# server may send more, but a NumPy array has at most 64 dimensions.
 _SIZES = 65
 
 

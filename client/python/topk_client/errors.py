@@ -8,25 +8,25 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-# gRPC's error text for a server whose health check reports NOT_SERVING, and the
-# clearer text that replaces gRPC's text.
+# gRPC's error text for a server that reports NOT_SERVING, and the clearer text
+# that replaces it.
 _UNHEALTHY = "backend unhealthy"
 _DRAINING = "the server is draining: its health check reports NOT_SERVING"
 # Longer delays, which only a faulty or malicious server sends, are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-# Added to hints, since a server with too many connections closes new ones.
+# Added to hints: a server with too many connections closes new connections.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
-# gRPC reports the cause of a failed connection as text only. Each entry has a
-# pattern of that text, whether the client uses TLS (None = either), and a hint.
+# gRPC reports the cause of a failed connection only as text. Each entry has a
+# pattern of this text, whether the client uses TLS (None = either), and a hint.
 # OpenSSL and BoringSSL word the same errors differently.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),
     ("No such file or directory", None,
      "the socket does not exist: start a server with topkd --listen unix:PATH"),
-    # gRPC 1.83 and later report DNS failures with the second text.
+    # gRPC 1.83 and later use the second text.
     ("DNS resolution failed|address lookup failed", None,
      "the host name of the target cannot be resolved; the target is HOST:PORT"),
     ("Failed parsing HTTP/2", None,
@@ -173,8 +173,8 @@ def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
     status.code = code.value[0]
     status.message = (details or "").replace(_UNHEALTHY, _DRAINING)
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
-        # The server always sends details. If they are missing, a proxy ended
-        # the call because its server died during the response.
+        # The server always sends details. An error without details is from a
+        # proxy whose server died during the response.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
                          f"the answer broke off: {details}",
                          reason="ANSWER_BROKE_OFF")  # servers never send this

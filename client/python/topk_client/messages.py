@@ -36,7 +36,7 @@ from topk_client.specs import Operator, Spec, integer
 _STREAMED_BYTES = 8 << 20
 # Chunks of 1 to 4 MiB are equally fast.
 _CHUNK_BYTES = 2 << 20
-# Upper bound on the bytes that a message adds to its data.
+# Upper bound on the bytes of the tags and lengths around a message's data.
 _DATA_FIELDS = 32
 # Tensors up to this size are sent without asking for the server's limit.
 LARGE_BYTES = 48 << 10
@@ -44,14 +44,14 @@ LARGE_BYTES = 48 << 10
 HEAVY_BYTES = 1 << 20
 # The longest input that DirectML allows: 2^32 elements of 8 bytes.
 _MAX_INPUT_BYTES = 8 << 32
-# Upper bound on the bytes that a response adds to the data of its outputs.
+# Upper bound on the size of a response without its shapes and data.
 _AROUND_DATA = 16 << 10
 # The encoded tag of TopKResult.response.
 _RESPONSE_TAG = topk_pb2.TopKResult.RESPONSE_FIELD_NUMBER << 3 | 2
 # The DLPack device types whose memory the CPU can read: CPU memory and pinned
 # memory.
 _CPU_DEVICES = (1, 3, 11)
-# The exceptions that reading an invalid answer may raise.
+# The exceptions that may be raised while reading an invalid answer.
 _BAD = (KeyError, OverflowError, TypeError, ValueError)
 
 _SELECTIONS = {

@@ -13,9 +13,9 @@ from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
 
-# A partial result, with indices relative to its first shard, and the total size
-# of its shards along the axis. This total size is the index offset of the next
-# part, so the sizes of the shards need not be known in advance.
+# A partial result and the total size of its shards along the axis. The indices
+# are relative to the first shard. The total size is the index offset of the
+# next part, so the sizes of the shards need not be known in advance.
 _Part = Tuple[Partial, int]
 
 
