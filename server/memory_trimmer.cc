@@ -15,20 +15,20 @@
 namespace topk {
 namespace {
 
-// Trim only after this much traffic or growth, in bytes. An earlier trim would
-// only empty the allocators' caches.
+// Trim only after this many bytes of traffic or growth. An earlier trim would
+// only empty the caches of the allocators.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Minimum time in seconds between two trims caused by growth, without and with
-// traffic. Trims are rarer under traffic, because they block allocations.
+// Minimum seconds between two trims caused by growth. kBusyPause applies during
+// traffic and is longer, because a trim blocks allocations.
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 
-// The free memory that glibc keeps at the end of each arena, and the largest
-// allocation that it serves from an arena.
+// glibc keeps up to kTrimThreshold free bytes at the end of each arena, and
+// serves allocations of up to kMaxFromArena bytes from arenas.
 constexpr int kTrimThreshold = 64 << 20;
 constexpr int kMaxFromArena = 32 << 20;
-// glibc's default of 8 arenas per processor makes a flood of calls take twice
-// the memory, because freed memory is only reused within its arena.
+// glibc reuses freed memory only within its arena. With the default of 8 arenas
+// per processor, a flood of calls would use twice the memory.
 constexpr int kArenasPerProcessor = 2;
 
 void Trim() {
@@ -62,10 +62,10 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
           ++seconds;
           const bool idle = quiet && now.open_calls == 0 &&
                             now.bytes - trimmed >= kWorthTrimming;
-          // Activity does not count the memory that gRPC allocated for calls
-          // that were never delivered, so also look at the size of the process.
-          // A trim during a burst frees little, so measure growth from the
-          // minimum size, not from the size after the last trim.
+          // Check the size of the process too: calls that gRPC never delivered
+          // use memory, but Activity does not count them. Measure growth from
+          // the minimum size, not from the size after the last trim, because a
+          // trim during a burst frees little memory.
           const double size = AnonymousBytes();
           least = std::min(least, size);
           const bool grown = size - least >= kWorthTrimming &&

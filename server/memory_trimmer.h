@@ -16,17 +16,17 @@ struct Activity {
   int64_t bytes;
 };
 
-/// Makes glibc keep freed message buffers for the next messages, in few arenas,
-/// until MemoryTrimmer returns them to the OS. By default, glibc returns them
-/// at once, and the page faults of the next messages take half of the CPU time
-/// of large calls. REQUIRES: the process has not started a thread.
+/// Makes glibc use fewer arenas and keep freed memory for the next messages
+/// until MemoryTrimmer returns it to the OS. By default, glibc returns large
+/// buffers at once, and page faults then take half of the CPU time of large
+/// calls. REQUIRES: the process has not started a thread.
 void KeepFreeMemory();
 
 /// Returns the allocators' free memory to the OS when the server becomes idle
-/// after traffic, and when the process has grown: at most every 3 s without
-/// traffic, and every 30 s with traffic. Without trimming, the allocators keep
-/// the peak of a burst: 145 MiB after a few responses of 36 MB, 700 MiB after
-/// 50 000 calls of unknown methods.
+/// after traffic. Also does so when the process has grown, at most every 3 s,
+/// or 30 s during traffic. Without trimming, the allocators keep the peak of a
+/// burst: 145 MiB after a few responses of 36 MB, and 700 MiB after 50 000
+/// calls of unknown methods.
 class MemoryTrimmer {
  public:
   /// Calls `activity` every second until this object is destroyed.

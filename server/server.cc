@@ -32,8 +32,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Calls that a client sent before it received the GOAWAY arrive within a round
-// trip. Clients that ignore the GOAWAY delay the drain by at most kMaxLate.
+// After the GOAWAY, wait until no call has arrived for kRoundTrip. Wait at most
+// kMaxLate, because a client may ignore the GOAWAY.
 constexpr std::chrono::milliseconds kRoundTrip{500};
 constexpr std::chrono::seconds kMaxLate{2};
 // How often the drain tells open streams to end.

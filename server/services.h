@@ -29,10 +29,10 @@ namespace topk {
 class Services {
  public:
   /// The fractions of the memory that requests in flight and gRPC's receive
-  /// buffers may use. The fraction for the buffers is larger, because the
-  /// buffers also hold messages that are not admitted yet, and gRPC resets
-  /// calls without an error message if the buffers are full. Some bytes count
-  /// towards both fractions. The remaining memory is for the process itself.
+  /// buffers may use. Some bytes count towards both. The buffers get more,
+  /// because they also hold messages that are not admitted yet, and because
+  /// gRPC resets calls without an error message when the buffers are full. The
+  /// remaining memory is for the process itself.
   static constexpr double kInflightMemory = 0.25;
   static constexpr double kReceiveMemory = 0.6;
 

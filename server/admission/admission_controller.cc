@@ -13,7 +13,7 @@ std::string FormatRate(double rate) {
 }
 
 Status ShuttingDown() {
-  // The retry delay is short, because another server can accept the call now.
+  // Another server can accept the call at once, so the retry delay is short.
   return {Code::kUnavailable, "SHUTTING_DOWN", "",
           "the server is shutting down", std::chrono::milliseconds(100)};
 }

@@ -21,10 +21,10 @@ struct AdmittedCall {
   InFlightLimiter::Reservation reservation;
 };
 
-/// Decides whether calls and requests are admitted. For each call, checks that
-/// the server is not shutting down, then that the caller is authorized, then
-/// the limits on calls in flight. For each request (a stream can have many),
-/// checks the rate limit, then the limits on bytes in flight. Thread-safe.
+/// Decides whether to admit calls and requests. Rejects a call if the server is
+/// shutting down, the caller is not authorized, or too many calls are in
+/// flight. Rejects a request if the caller exceeds its rate limit or too many
+/// bytes are in flight. Thread-safe.
 class AdmissionController {
  public:
   /// `authenticator` must outlive this object.
@@ -49,18 +49,17 @@ class AdmissionController {
   Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// Returns OK if a call with this context would be admitted now. Returns
-  /// UNAVAILABLE after Close(). For other errors, see
-  /// Authenticator::Authenticate().
+  /// Checks an admitted call again, but ignores limits. Returns UNAVAILABLE
+  /// after Close(). For other errors, see Authenticator::Authenticate().
   Status CheckAdmitted(const grpc::ServerContextBase& context) const;
 
-  /// Counts a message already received on a stream against the rate limit.
+  /// Counts a received message of a stream against the rate limit. Never fails.
   void DebitUnchecked(const AdmittedCall& admitted, int64_t bytes) {
     limiter_.DebitUnchecked(admitted.caller.key, bytes);
   }
 
-  /// Returns how long a stream must wait before its next read because its
-  /// caller has exceeded the rate limit, or nullopt if it may read now.
+  /// Returns how long a stream must wait before its next read, or nullopt if
+  /// the caller has not exceeded the rate limit.
   std::optional<std::chrono::milliseconds> ReadDelay(
       const AdmittedCall& admitted) {
     return limiter_.Take(admitted.caller.key, 0, 0);

@@ -106,8 +106,8 @@ Status InFlightLimiter::Charge::Add(Size bytes) {
         limiter.bytes_delay_.Join(amount, limiter.bytes_done_,
                                   std::chrono::steady_clock::now()));
   };
-  // Check the client's limit first, so that bytes that exceed it are never
-  // counted against other clients.
+  // Check the client's limit first. Bytes above this limit must never count
+  // against other clients.
   if (!AddWithin(limits.client_bytes, amount, use.bytes)) {
     return full("TOO_MANY_BYTES_OF_CLIENT", QuotaOf(client),
                 limits.client_bytes, "--max-client-inflight-bytes");

@@ -36,7 +36,7 @@ class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Appends `amount` units to the queue and returns the delay until they can
+  /// Appends `amount` units to the queue. Returns the delay until the units can
   /// be admitted: 20 ms to 10 s, with 20 % jitter so that clients do not retry
   /// in lockstep. `done` is the total number of units finished since the start.
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
@@ -113,7 +113,7 @@ class InFlightLimiter::Charge {
   ~Charge() { Shrink(0); }
 
   /// Adds `bytes` to the charge. Returns RESOURCE_EXHAUSTED if a limit would be
-  /// exceeded, with a retry delay unless the charge alone exceeds the limit.
+  /// exceeded, without a retry delay if the charge alone exceeds the limit.
   ///
   /// REQUIRES: the call was admitted.
   Status Add(Size bytes);

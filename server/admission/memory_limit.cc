@@ -11,8 +11,8 @@
 namespace topk {
 namespace {
 
-// Returns the minimum of `limit` and the limits in the cgroup files of
-// `controller` named `file`. A file without a limit contains a word such as
+// Reads `file` in each cgroup folder of `controller`. Returns the lowest of
+// these limits and `limit`. A file without a limit contains a word such as
 // "max".
 int64_t MinLimit(int64_t limit, const std::string& controller,
                  const char* file) {

@@ -56,7 +56,7 @@ class RateLimiter {
     double per_second;  // fill rate
     double capacity;
     bool limited() const { return per_second > 0; }
-    // Returns the seconds until a bucket holding `level` tokens has `wanted`.
+    // Returns the seconds until the level has risen from `level` to `wanted`.
     double Wait(double level, double wanted) const;
   };
   struct Buckets {

@@ -82,8 +82,8 @@ void Call::OnRead(bool ok) {
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   SendTraceParent();
   count_->Sent();
-  // The first write completes when the initial metadata has been sent. With a
-  // buffer hint, gRPC might never send the initial metadata.
+  // The first write completes only when the initial metadata has been sent. A
+  // buffer hint could delay the metadata forever, so clear the hint.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
   stream_.Write(message, options, written_tag_.For(shared_from_this()));
   WidenRace();
@@ -121,8 +121,8 @@ void Call::SendStatus(const Status& status) {
     context_.AddTrailingMetadata("grpc-retry-pushback-ms",
                                  std::to_string(wait > 0 ? wait : -1));
   }
-  // If no message was sent, send `traceparent` in the trailers. gRPC 1.83 would
-  // drop initial metadata. With gRPC 1.51, initial metadata would prevent
+  // If no message was sent, send `traceparent` in the trailers. In the initial
+  // metadata, gRPC 1.83 would drop `traceparent`, and gRPC 1.51 would keep
   // clients from retrying the call.
   if (!trace_parent_.empty()) {
     context_.AddTrailingMetadata("traceparent", trace_parent_);

@@ -38,31 +38,30 @@ class CallHandler {
   virtual void RecordRequest(const Status& status) { (void)status; }
 };
 
-/// A gRPC call: a stream of raw messages in each direction. On the wire, a
-/// unary call is a stream of one message each way. When a call arrives, only
-/// its headers have been read. The server decides when to read each message.
+/// A gRPC call, which receives and sends raw messages. A unary call has one
+/// message in each direction. When a call arrives, gRPC has read only its
+/// headers. The server decides when to read each message.
 ///
 /// Pending completion tags and jobs keep the call alive, so pollers may handle
-/// the tags in any order. Even the end of a call may be reported before its
-/// arrival.
+/// the tags in any order. OnEnded() may even run before OnArrived().
 class Call final : public std::enable_shared_from_this<Call> {
  public:
   /// `loop` and `router` must outlive the call.
   Call(EventLoop& loop, CallRouter& router)
       : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
-  /// Records the final status unless Finish() has recorded it: CANCELLED if the
-  /// call was cancelled, DEADLINE_EXCEEDED if its deadline passed, otherwise
-  /// the status of FinishAndRecordLater().
+  /// Records the final status unless Finish() has recorded it. The status is
+  /// CANCELLED if the call was cancelled, DEADLINE_EXCEEDED if its deadline
+  /// passed, and otherwise the status given to FinishAndRecordLater().
   ~Call();
 
-  /// Requests the next incoming call from gRPC. When the call arrives, lets the
-  /// router create the next waiting Call and then creates the handler. Call
-  /// Wait() once. REQUIRES: a shared_ptr owns this object.
+  /// Requests the next incoming call from gRPC. When a call arrives, lets the
+  /// router create more Call objects, then creates the handler. Must be called
+  /// once. REQUIRES: a shared_ptr owns this object.
   void Wait();
 
-  /// Starts a read or a write. At most one of each may be in flight. After
-  /// Finish() or FinishAndRecordLater(), do not write. Reads then finish with
-  /// `ok` = false.
+  /// Starts a read or a write. At most one read and one write may be in flight.
+  /// After Finish() or FinishAndRecordLater(), writes are not allowed, and
+  /// reads finish with `ok` = false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records
@@ -71,7 +70,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
   /// Ends the call with `status`. The destructor records the final status,
-  /// because the reason for the end is known only then.
+  /// which differs if the call is cancelled or its deadline has passed.
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }

@@ -48,7 +48,7 @@ const CallRouter::Method& CallRouter::Find(std::string_view path) const {
 
 void CallRouter::Register(grpc::ServerBuilder& builder) {
   builder.RegisterAsyncGenericService(&rpc_);
-  // Disable the health service of gRPC, which may be enabled for the process.
+  // Disable gRPC's own health service, in case it is enabled for the process.
   // It would receive the health checks instead of the generic service.
   builder.SetOption(
       std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));

@@ -32,10 +32,10 @@ class CallRouter {
     MakeHandler make_handler;
   };
 
-  /// Calls to unknown methods fail with UNIMPLEMENTED. If `authenticator`
-  /// rejects the caller, they fail with its error instead, so that callers
-  /// without a token cannot probe for methods. A null `authenticator` accepts
-  /// every caller. `metrics` and `authenticator` must outlive the router.
+  /// Calls to unknown methods fail with UNIMPLEMENTED, or with the error of
+  /// `authenticator` if it rejects the caller. Callers without a token can
+  /// therefore not probe for methods. A null `authenticator` accepts every
+  /// caller. `metrics` and `authenticator` must outlive the router.
   CallRouter(const RpcMetrics& metrics, const Authenticator* authenticator);
 
   /// Adds the method at `path`, e.g. "/package.Service/Method". Call before
@@ -45,8 +45,8 @@ class CallRouter {
 
   /// Registers the generic service with `builder`.
   void Register(grpc::ServerBuilder& builder);
-  /// Creates Call objects until enough of them wait on `loop` for incoming
-  /// calls. Called when the server starts and when a call arrives.
+  /// Creates Call objects until enough of them wait for incoming calls. Called
+  /// when the server starts and when a call arrives.
   void AcceptMore(EventLoop& loop);
 
   grpc::AsyncGenericService& rpc() { return rpc_; }

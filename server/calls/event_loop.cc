@@ -8,10 +8,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Measures how long a thread is busy with one event. Prefers CPU time, which is
-// unaffected by other processes. Reading the CPU time takes 1 to 2 us and
-// reading the clock 40 ns, so the CPU time is read only once per kRefresh and
-// after events of at least kRefresh. The result is at most kRefresh too large.
+// Measures how long a thread is busy with one event. Uses the clock for events
+// shorter than kRefresh, and the CPU time for longer events. Reading the CPU
+// time takes 1 to 2 us, so it is read before an event only once per kRefresh.
+// The result may therefore be up to kRefresh too large.
 class BusyTime {
  public:
   void Start() {
@@ -94,9 +94,9 @@ bool EventLoop::AwaitCall() {
 }
 
 void EventLoop::EndTurn() {
-  // Calls that arrive while no Call object waits are queued inside gRPC, where
-  // no limit applies. If this may have happened during this turn, handle these
-  // calls before reading more data from connections.
+  // If no Call object waits, gRPC queues arriving calls without a limit. If
+  // this may have happened during this turn, handle the queued calls before
+  // reading more data from connections.
   const int64_t awaited = awaited_at_mark_;  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return EnqueueMarker();
   PollConnections();
@@ -131,12 +131,12 @@ void EventLoop::PollConnections() {
 
 void EventLoop::Poll() {
   // New events may overtake old events in the queue. After at least this many
-  // events and this much time, take the oldest event and begin a new turn.
+  // events and this much time, a new turn begins with the oldest event.
   constexpr int kTurnEvents = 256;
   constexpr std::chrono::milliseconds kTurn{4};
-  // While at least this many refused calls are not destroyed yet, pollers
-  // always take the oldest event. Otherwise, the events of newly refused calls
-  // could overtake all other events forever.
+  // If at least this many refused calls are not destroyed yet, pollers always
+  // take the oldest event. Otherwise, a flood of refused calls could overtake
+  // all other events forever.
   constexpr int64_t kMaxRefused = 512;
   CompletionTag* event = nullptr;
   bool ok = false;
@@ -152,10 +152,10 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // If an operation that the handler starts finishes immediately (for
-    // example, the read of a buffered message), DoThenAsyncNext() returns the
-    // event to this thread. This avoids a wakeup, but the event overtakes all
-    // events in the queue. The marker must not overtake other events.
+    // An operation that the handler starts may finish at once, such as the read
+    // of a buffered message. DoThenAsyncNext() then returns its event to this
+    // thread. This saves a wakeup, but the event overtakes the queue. The
+    // marker must not overtake events.
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;

@@ -20,12 +20,12 @@
 
 namespace topk {
 
-/// The tag of an asynchronous operation. The completion queue returns it when
-/// the operation has finished.
+/// The tag of an asynchronous operation. The completion queue returns the tag
+/// when the operation has finished.
 class CompletionTag {
  public:
-  /// Returns the tag to pass to gRPC when an operation starts. Earlier writes
-  /// of the calling thread are visible to OnComplete().
+  /// Returns the tag to pass to gRPC when an operation starts. OnComplete()
+  /// sees all earlier writes of the calling thread.
   void* Tag() {
     AnnotateHappensBefore(this);
     return this;
@@ -37,8 +37,8 @@ class CompletionTag {
   /// Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
-  /// Returns whether operations that OnComplete() starts may be handled before
-  /// older events, even while the event loop is behind.
+  /// Returns whether operations that OnComplete() starts may overtake older
+  /// events even while the event loop is behind.
   virtual bool MayOvertake() const { return false; }
 
  protected:
@@ -75,9 +75,10 @@ class OwningTag final : public CompletionTag {
 /// Polls the completion queue and calls the tag of each finished operation. The
 /// number of polling threads does not grow with connections or calls.
 ///
-/// The loop repeatedly enqueues an event of its own, called the marker. When
-/// the marker leaves the queue, all older events have been handled, and a turn
-/// ends. The marker also measures how long events wait.
+/// The loop repeatedly puts an event of its own, the marker, at the end of the
+/// queue. When the marker leaves the queue, all older events have been handled,
+/// and a turn ends. The time of the marker in the queue shows how long events
+/// wait.
 class EventLoop final : private CompletionTag {
  public:
   /// Receives the time that a poller spent on one event.
@@ -92,28 +93,28 @@ class EventLoop final : private CompletionTag {
   /// down, otherwise the users never finish.
   ~EventLoop();
 
-  /// Keeps the queue open while the result exists. Needed to start operations.
+  /// Keeps the queue open for new operations while the result exists.
   WaitGroup::Member AddUser() const { return users_.Add(); }
 
   /// Returns whether events have recently waited more than 5 ms for a poller.
   /// If so, leave computations to the work queue, which is fair to clients.
   bool IsBehind() const { return is_behind_; }
 
-  /// Returns whether one more Call object should wait for an incoming call. If
-  /// so, counts that object as waiting.
+  /// Returns whether to create one more Call object that waits for a call. If
+  /// so, counts the object as waiting.
   bool AwaitCall();
 
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
-  /// Call CountRefused() for each call that ends with a status and without a
-  /// message. Call CountDestroyed() when the same call is destroyed.
+  /// Counts refused calls. Call CountRefused() when a call ends with a status
+  /// and without a message, and CountDestroyed() when this call is destroyed.
   void CountRefused() { ++refused_; }
   void CountDestroyed() { --refused_; }
 
-  /// Blocks until all events that are now in the queue have been handled, and
-  /// all calls that gRPC has received have arrived. Returns false if this takes
-  /// longer than `longest`.
+  /// Blocks until all events that are now in the queue have been handled and no
+  /// received call waits inside gRPC. Returns false if this takes longer than
+  /// `longest`.
   bool WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
@@ -133,7 +134,7 @@ class EventLoop final : private CompletionTag {
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  // Total numbers of Call objects that began to wait and of calls that arrived.
+  // Totals: Call objects that began to wait for a call, and calls that arrived.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
   // The number of refused calls that are not destroyed yet.

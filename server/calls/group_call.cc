@@ -19,10 +19,10 @@ namespace {
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // The memory charged for an item in addition to its message. Even empty
-// messages use memory: a connection may have 256 streams with 64 messages each.
+// messages use memory, and a connection may have 256 streams of 64 messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// Single-slice messages are not compacted while at most this many bytes are in
-// flight. At most 1024 such messages wait, each in one gRPC receive block.
+// While at most this many bytes are in flight, single-slice messages are not
+// compacted. At most 1024 of them can wait, each in one gRPC receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -75,11 +75,11 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      // The message was not charged, so stop reading until the item is taken.
+      // Stop reading until the item is taken: its message is not charged.
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
-    // If the queue has not taken `item`, the stream has ended.
+    // The queue has left `item` unchanged if the stream has ended.
     if (item.request != nullptr) RecordUnanswered(item, Cancelled());
     return next;
   }
@@ -101,7 +101,7 @@ class GroupCall final : public ServiceCall {
   }
 
   // Answers the next messages of the group. Computes small messages on this
-  // poller. If the next message is not small, a worker computes the whole rest.
+  // poller. If the next message is not small, a worker answers the rest.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
@@ -129,7 +129,7 @@ class GroupCall final : public ServiceCall {
     }
   }
 
-  // Prepares the messages and immediately computes the small ones.
+  // Prepares all remaining messages and computes the small ones.
   void PrepareOnWorker() {
     if (const Status gone = call_.CheckAlive(); !gone.ok()) {
       return FinishStream(gone);
@@ -184,9 +184,9 @@ class GroupCall final : public ServiceCall {
     return nanoseconds;
   }
 
-  // Calls do_item() for each unsent item, in parallel if the work outweighs the
-  // overhead. Isolates the parallel loop, so that a thread that waits for the
-  // loop does not run the work of another call.
+  // Calls do_item() for each unsent item, in parallel if there is enough work.
+  // Isolates the parallel loop: a thread that waits for the end of the loop
+  // must not run the work of another call.
   template <class Do>
   void ForEach(Size nanoseconds, Do do_item) {
     const std::span<Item> items = Rest();
@@ -232,8 +232,8 @@ class GroupCall final : public ServiceCall {
 
   Queue queue_;  // thread-safe
   const MakeCodec make_codec_;
-  // Used only by the answering sequence, which has one consumer at a time.
-  // ForEach() uses each item on only one thread.
+  // Used only by the current consumer of the queue. ForEach() uses several
+  // threads, but only one thread for each item.
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

@@ -20,9 +20,9 @@ class GrpcServer {
  public:
   /// Builds the server and starts serving the methods of `router`, which must
   /// outlive the server. `router` may be null if `builder` already has all
-  /// services. `acceptor` must already have bound its addresses for `builder`.
-  /// Returns INTERNAL if gRPC cannot start, and RESOURCE_EXHAUSTED if the limit
-  /// on open files leaves no descriptors for connections.
+  /// services. Returns INTERNAL if gRPC cannot start, and RESOURCE_EXHAUSTED if
+  /// the limit on open files leaves no descriptors for connections. REQUIRES:
+  /// acceptor->Listen() was called for `builder`.
   static Result<std::unique_ptr<GrpcServer>> Start(
       grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
       CallRouter* router, int pollers = 1, EventLoop::OnBusy on_busy = {});

@@ -23,9 +23,9 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Parses `message`, which must outlive `to`. Returns the result of
-  /// ReadRaw(), or a protocol error. After an error, `to` holds the fields that
-  /// Record() and WriteError() report, if they could be parsed.
+  /// Parses `message` into `to`. `message` must outlive `to`. Returns the
+  /// result of ReadRaw(), or a protocol error. After an error, `to` still holds
+  /// the fields that Record() and WriteError() report, if they could be parsed.
   virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,
                           const ChargeParsed& charge,
                           RawMessage<v1::TopKRequest>& to) = 0;
@@ -34,8 +34,8 @@ class Codec {
   virtual grpc::ByteBuffer Write(
       std::shared_ptr<v1::TopKResponse> response) = 0;
 
-  /// Returns the serialized error. Used by methods whose stream continues after
-  /// an error.
+  /// Returns an error as a serialized message. Used by streams that continue
+  /// after an error.
   virtual grpc::ByteBuffer WriteError(const Status& status,
                                       const v1::TopKRequest& request) {
     (void)status, (void)request;

@@ -21,33 +21,32 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using Parts = std::vector<std::span<const std::byte>>;
 
-// Maximum number of slices that a poller visits, at up to 10 ns per slice.
+// Maximum number of slices that a poller visits. A slice takes up to 10 ns.
 constexpr int64_t kMaxPollerSlices = 4096;
-// Maximum memory of a message that a poller parses. This bounds the parsing
-// time too, because most of the time is spent on allocations: 200 ns for an
-// empty nested message.
+// Maximum memory of a message that a poller parses. The limit also bounds the
+// parsing time, most of which is spent on allocations: an empty nested message
+// takes 200 ns.
 constexpr int64_t kMaxPollerMemory = int64_t{192} << 10;
 // A worker charges memory in steps of about this many bytes.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
 
-// Upper bounds on the memory of each occurrence of a field, in any message: a
-// string without its characters, an array without its elements, and an empty
-// message or map entry.
+// Upper bounds on the memory of one field: a string without its characters, an
+// array without its elements, and an empty message or map entry.
 constexpr int64_t kTextMemory = 112;
 constexpr int64_t kArrayMemory = 48;
 constexpr int64_t kMessageMemory = 384;
-// Nested messages of at most this many bytes are copied without scanning their
-// fields, unless their type can hold tensor data. Most requests have two such
+// Nested messages of at most this many bytes are copied without a scan of their
+// fields, unless they can hold tensor data. Most requests have two such
 // messages.
 constexpr int kSmallMessage = 16;
-// Upper bound on the memory of a growing array as a multiple of its content: 2
-// for the capacity, which doubles, 2 for the outgrown arrays, which an arena
-// does not free, and 1 for another copy of typed contents.
+// A growing array uses at most this many times the memory of its content: 2 for
+// the capacity (it doubles), 2 for outgrown arrays (an arena does not free
+// them), and 1 for another copy of typed contents.
 constexpr int64_t kArrayGrowth = 5;
 
-// Returns whether a field holds tensor data, which is not copied. `parent` is
-// the field that holds the enclosing message, or null at the top level. The
-// data of K and typed contents do not count as tensor data.
+// Returns whether a field holds tensor data, which is not copied. K and typed
+// contents are copied, so they do not count as tensor data. `parent` is the
+// field that holds the enclosing message, or null at the top level.
 bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
   return field.type() == FieldDescriptor::TYPE_BYTES &&
          (parent == nullptr ||
@@ -110,14 +109,14 @@ Status TooManyNumbers() {
              " bytes must have its tensor in raw_input_contents"));
 }
 
-// Reads a message in one pass over its slices. Copies the known fields and runs
-// the generated parser on the copy. The parser handles singular fields and
-// oneof members that occur more than once. A singular field with tensor data is
-// copied without the data, so that the parser still marks the field as present.
+// Reads a message in one pass over its slices. Copies the known fields, but not
+// the tensor data, and runs the generated parser on the copy. The parser
+// resolves fields that occur more than once. A singular tensor field is empty
+// in the copy, so that the parser marks the field as present.
 class Scanner {
  public:
-  // `data` receives the tensor data: the last occurrence of a singular field,
-  // or the first occurrences of a repeated field.
+  // `data` receives the tensor data: the last value of a singular field, or the
+  // first `data.size()` values of a repeated field.
   Scanner(grpc::ByteBuffer& bytes, Reader reader, const ChargeParsed& charge,
           std::span<Parts> data)
       : slices_(&bytes),
@@ -144,8 +143,8 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // The generated parser limits a tag or size to kMaxVarint32 bytes, and nests
-  // messages and groups at most kMaxDepth deep.
+  // Limits of the generated parser: the bytes of a tag or size, and the nesting
+  // depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
@@ -165,7 +164,7 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller charges only at the end: a worker may have to start over.
+      // A poller charges only at the end, in case a worker has to start over.
       if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
@@ -186,7 +185,7 @@ class Scanner {
         input_.CurrentPosition() - begin > kMaxVarint32) {
       return false;
     }
-    // `left` is -1 (no limit) at the top level of a message of INT_MAX bytes.
+    // At the top level of a message of INT_MAX bytes, `left` is -1: no limit.
     const int left = input_.BytesUntilLimit();
     if (left >= 0 && size > left) return false;
     if (field != nullptr) {
@@ -239,7 +238,7 @@ class Scanner {
     AppendVarint(static_cast<uint64_t>(size), kept_);
     const size_t begin = kept_.size();
     if (size <= kSmallMessage && !CanHoldData(type)) {
-      // A nested message has at least two bytes, so allow for size / 2 of them.
+      // Allow for size / 2 inner messages. Each takes at least two bytes.
       memory_ += kMessageMemory / 2 * size;
       return Keep(size);
     }
@@ -247,8 +246,8 @@ class Scanner {
     if (++depth_ > kMaxDepth || !Scan(type, &field)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // Scan() appended at most `size` bytes to kept_. Replace `size` by the
-    // number of these bytes, as a varint of the same length.
+    // Scan() may have appended fewer than `size` bytes to kept_. Overwrite
+    // `size` with the actual number, as a varint of the same length.
     size_t kept = kept_.size() - begin;
     for (size_t i = tag_end; i < begin; ++i, kept >>= 7) {
       kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
@@ -320,9 +319,9 @@ class Scanner {
     return false;
   }
 
-  // Charges all uncharged memory if it exceeds `most` bytes. Counts four times
-  // the size of kept_ plus `size`: the capacity may be twice the size, and the
-  // outgrown buffers may use as much again.
+  // Charges all uncharged memory if it exceeds `most` bytes. `size` bytes will
+  // be added to kept_. Counts kept_ four times: its capacity may be twice its
+  // size, and its outgrown buffers may use as much again.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;

@@ -38,15 +38,15 @@ struct RawInfer {
 
   /// The message without its raw contents.
   inference::ModelInferRequest& message;
-  /// The first two raw contents, as views of the received bytes. They are for
-  /// the inputs X and K. Further contents are counted but not stored.
+  /// The first two raw contents, as views of the received bytes. The inputs X
+  /// and K use them. Further contents are counted but not stored.
   std::array<std::vector<std::span<const std::byte>>, 2> contents;
   /// The number of raw contents in the message.
   size_t content_count = 0;
 };
 
-/// The kind of thread that reads a message. A poller gives up if the message
-/// has too many slices or fields. A worker then starts over.
+/// The kind of thread that reads a message. If the message has too many slices
+/// or fields for a poller, a worker starts over.
 enum class Reader { kPoller, kWorker };
 
 /// The result of a step that a poller may leave to a worker: a status or
@@ -66,8 +66,8 @@ inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
-/// The memory of a parsed message is charged only if its upper bound exceeds
-/// this many bytes. Most requests need less.
+/// A parsed message is not charged if it needs at most this many bytes of
+/// memory. Most requests need less.
 inline constexpr int64_t kUnchargedBytes = int64_t{8} << 10;
 
 /// Charges memory that parsing is about to allocate. `bytes` is an upper bound.
@@ -91,7 +91,7 @@ StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawInfer& to);
 
 /// Reads a message without a tensor. Returns INVALID_ARGUMENT if the message is
-/// malformed, RESOURCE_EXHAUSTED if it exceeds kMaxParsedBytes.
+/// malformed, and RESOURCE_EXHAUSTED if it exceeds kMaxParsedBytes.
 Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
 /// Returns the number of slices in the buffer. Takes constant time.
@@ -100,9 +100,9 @@ int64_t CountSlices(grpc::ByteBuffer& bytes);
 /// bytes. Takes constant time.
 int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
-/// Copies a message whose slices are small into one slice. Use this if the
-/// message has to wait, because each slice keeps a gRPC receive block of up to
-/// 64 KiB allocated. No-op if there are more slices than a poller may visit.
+/// Copies a message into one slice if its slices are small. Call before a
+/// message waits, because each slice keeps a gRPC receive block of up to 64 KiB
+/// allocated. No-op if there are too many slices for a poller.
 void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

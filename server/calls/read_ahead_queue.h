@@ -35,7 +35,7 @@ class ReadAheadQueue {
   /// limit does not speed up streams of small messages.
   static constexpr size_t kMaxMessages = 64;
 
-  /// `reservation` must have admitted the call before the first charge.
+  /// REQUIRES: the call is admitted before its first message is received.
   explicit ReadAheadQueue(InFlightLimiter::Reservation& reservation)
       : charge_(reservation) {}
 
@@ -43,9 +43,9 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// True if the caller is the consumer. After Receive(), ReceiveEnd() or
-    /// Interrupt(), the consumer must call Take() or TakeOne(). If Take() or
-    /// TakeOne() returns false here, another thread may become the consumer.
+    /// True if the caller is now the consumer. If Receive(), ReceiveEnd() or
+    /// Interrupt() sets this to true, call Take() or TakeOne(). If Take() or
+    /// TakeOne() sets this to false, the caller is no longer the consumer.
     bool consume = false;
   };
 
@@ -55,17 +55,17 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Charges at least `bytes` bytes from now on, which guarantees a started
-  /// stream the memory for its messages. Returns the errors of Charge::Add().
+  /// Charges at least `bytes` bytes from now on, so that a started stream never
+  /// lacks the memory for its messages. Returns the errors of Charge::Add().
   Status Reserve(Size bytes) {
     const MutexLock lock(mutex_);
     reserved_bytes_ = bytes.value();
     return ChargeHeld();
   }
 
-  /// Adds a message. Leaves `message` unchanged if the stream has already
-  /// ended, or ends now because the message exceeds a memory limit. The caller
-  /// must start the stream's first read itself.
+  /// Adds a message. If the message exceeds a memory limit, ends the stream. If
+  /// the stream has ended, leaves `message` unchanged. The caller must start
+  /// the stream's first read itself.
   Next Receive(Message& message) {
     const MutexLock lock(mutex_);
     reading_ = false;
@@ -86,7 +86,7 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error. Take() still returns the waiting messages.
-  /// No-op if the stream has ended or, with `if_idle`, if there is a consumer.
+  /// No-op if the stream has ended, or if `if_idle` and there is a consumer.
   Next Interrupt(Status status, bool if_idle = false) {
     const MutexLock lock(mutex_);
     if (if_idle && has_consumer_) return {};
@@ -116,9 +116,9 @@ class ReadAheadQueue {
     return Took(!messages.empty());
   }
 
-  /// Takes the next message once the stream has received `least_bytes` bytes or
-  /// has ended. Until then, reads continue regardless of the limits. Takes
-  /// nothing after Interrupt().
+  /// Takes the next message if the stream has received `least_bytes` bytes or
+  /// has ended. Otherwise takes nothing, and reads continue regardless of the
+  /// limits. Takes nothing after Interrupt().
   Taken TakeOne(std::optional<Message>& message, int64_t least_bytes) {
     const MutexLock lock(mutex_);
     held_bytes_ -= std::exchange(taken_bytes_, 0);
@@ -134,9 +134,9 @@ class ReadAheadQueue {
     return Took(true);
   }
 
-  /// Ends the stream and returns the waiting messages. Freeing them can be
-  /// slow, because there may be millions. Only the consumer may call this, and
-  /// it must not take messages afterwards.
+  /// Ends the stream and returns the waiting messages. There may be millions of
+  /// messages, so freeing them can be slow. Only the consumer may call this
+  /// function. Do not take messages afterwards.
   std::deque<Message> Stop() {
     const MutexLock lock(mutex_);
     ended_ = true;

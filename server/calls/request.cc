@@ -64,7 +64,7 @@ Status TensorRequest::PrepareRead() {
   Cost& cost = prepared->cost;
   cost.working_bytes += memory_.copied_bytes();
   cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
-  // The input is part of the message, which Admit() has already charged.
+  // Admit() has already charged the input as part of the message.
   if (Status s = charge_.Add(cost.output_bytes + cost.working_bytes); !s.ok()) {
     return s;
   }
@@ -128,7 +128,7 @@ void TensorRequest::Record(const CallInfo& call, const Status& status) {
 }
 
 void TensorRequest::KeepIdOnly() {
-  // `reject` makes Codec::Read() fail if it needs more than kUnchargedBytes.
+  // `reject` makes Read() fail if parsing needs more than kUnchargedBytes.
   const ChargeParsed reject = [](Size) { return Cancelled(); };
   (void)CatchBadAlloc(
       [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });

@@ -24,8 +24,9 @@ namespace topk {
 /// Handles one request: admits its bytes, prepares it, charges its cost, runs
 /// it and records it.
 ///
-/// On a poller, every step before Run() takes constant time. The request holds
-/// its charge until ReleaseMessage() or its destruction. Not thread-safe.
+/// On a poller, every step before Run() takes constant time. ReleaseMessage()
+/// reduces the charge to the response, and the destructor releases it. Not
+/// thread-safe.
 class TensorRequest {
  public:
   /// `service` and `admitted` must outlive the request.
@@ -37,23 +38,24 @@ class TensorRequest {
         charge_(admitted.reservation),
         memory_(service.shared_objects) {}
 
-  /// Takes over `message`, which arrived at `when`. The request began at
-  /// `begun`. Charges the bytes of the message, the memory of its slices, and
-  /// `own_bytes` for the request itself. Compacts the message if `waits` is
-  /// true. Returns the errors of AdmissionController::AdmitRequest().
+  /// Takes the contents of `message`, which arrived at `when`, for a request
+  /// that began at `begun`. Charges the bytes of the message, the memory of its
+  /// slices, and `own_bytes` for the request itself. Compacts the message if
+  /// `waits` is true. Returns the errors of
+  /// AdmissionController::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
 
   /// Parses and validates the request and charges its cost. Returns
   /// kNeedsWorker if this takes too long for a poller. A worker must then call
-  /// Prepare(). Otherwise returns the errors of the protocol, of
-  /// Engine::Prepare() and of opening shared memory, and RESOURCE_EXHAUSTED if
-  /// the cost cannot be charged.
+  /// Prepare() again. Returns the errors of the protocol, of Engine::Prepare()
+  /// and of opening shared memory, and RESOURCE_EXHAUSTED if the cost cannot be
+  /// charged.
   StepStatus Prepare(Reader reader);
 
-  /// Estimates the CPU time of the next step in nanoseconds: Run() if the
-  /// request is prepared, otherwise Prepare() for a typical request.
+  /// Estimates the CPU time of the next step in nanoseconds. The next step is
+  /// Run() if the request is prepared, otherwise Prepare().
   Size nanoseconds();
   /// Returns whether the time and output of Run() are small enough for a
   /// poller.

@@ -34,8 +34,8 @@ void ServiceCall::OnArrival() {
   if (!status.ok()) return Refuse(status);
   call_.Read();
   if (kind_ == Kind::kUnary) return;
-  // gRPC caches the auth context on first use, so get it before several threads
-  // use the call's context.
+  // gRPC creates the auth context on first use. Use it now, before several
+  // threads share the call's context.
   (void)call_.context().auth_context();
   stream_ = service_.open_calls.streams().Add(
       std::shared_ptr<Listener>(call_.shared_from_this(), this));
@@ -67,9 +67,9 @@ void ServiceCall::OnChange() {
   const Status status = service_.admission.CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // If the client does not read its responses, Interrupt() cannot end the
-  // stream. Therefore, cancel the call when the caller is rejected a second
-  // time. Do not cancel during a drain, which has its own timeout.
+  // Interrupt() cannot end the stream of a client that does not read responses.
+  // Therefore, cancel the call when this check fails a second time. Do not
+  // cancel during a drain, which has its own timeout.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }
@@ -79,7 +79,7 @@ void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return call_.FinishAndRecordLater(MissingMessage());
   if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
     const Status status = service_.admission.CheckAdmitted(call_.context());
-    // If the server is draining, a call that arrived earlier may finish.
+    // During a drain, calls that arrived earlier may finish.
     if (!status.ok() && status.code != Code::kUnavailable) {
       message.Clear();
       return Refuse(status);

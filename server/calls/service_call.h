@@ -28,11 +28,11 @@ class ServiceCall : public CallHandler, private Listener {
  protected:
   /// Called with the message of a unary call.
   virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
-  /// Calls OnRequest(). Ends the call instead if there is no message, or if the
-  /// message is late and the caller's token or certificate has been revoked.
+  /// Passes the message to OnRequest(). Ends the call instead if there is no
+  /// message. If the message is late, rechecks the credentials.
   void OnRead(bool ok, grpc::ByteBuffer& message) override;
-  /// Ends a stream that would be rejected if it arrived now, for the reason in
-  /// `status`. UNAVAILABLE means that the server is draining, and that work
+  /// Ends a stream with `status`, because a new call of its caller would be
+  /// rejected now. If `status` is UNAVAILABLE, the server is draining, and work
   /// that has begun may finish. May be called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordRequest(const Status& status) override;

@@ -71,14 +71,14 @@ class StreamCall final : public ServiceCall {
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
     service_.admission.DebitUnchecked(admitted(), item.bytes);
-    // Many small items may wait, so charge the memory of the item too.
+    // Charge the memory of the item too, because many small items may wait.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
     return queue_.Receive(item);
   }
 
-  // Reads the next message once the caller's rate limit allows it. The alarm is
-  // never canceled, because another thread may be setting it. Instead, each
+  // Reads the next message once the caller's rate limit allows it. Another
+  // thread may be setting the alarm, so it is never cancelled. Instead, each
   // wait is short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
@@ -99,8 +99,8 @@ class StreamCall final : public ServiceCall {
   // the rest to a worker.
   void Proceed(Reader reader) {
     // A poller processes small messages itself, because they are in its CPU
-    // cache. If workers process all messages, a stream of 256 MiB takes 1.5
-    // times as long. After kTurnNanoseconds, a worker lets other work run.
+    // cache. If workers processed all messages, a stream of 256 MiB would take
+    // 1.5 times as long. A worker lets other work run after kTurnNanoseconds.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()
@@ -124,10 +124,10 @@ class StreamCall final : public ServiceCall {
     Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
   }
 
-  // Sets `item_` to the next message, or `end_` to true after the last message.
-  // Does not replace an item that is not processed yet. Returns false if this
-  // thread is no longer the consumer: too few messages or bytes have arrived,
-  // or the stream was interrupted and this function has called Fail().
+  // Sets `item_` to the next message, or sets `end_` after the last message.
+  // Keeps an item that is not processed yet. Returns false if this thread must
+  // stop because no message is ready, or because the stream was interrupted.
+  // Calls Fail() if the stream was interrupted.
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -174,9 +174,9 @@ class StreamCall final : public ServiceCall {
     ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
   }
 
-  // Ends the stream. May be called on any thread. During a drain, does not end
-  // a stream that still receives messages, even if the caller's rate limit
-  // delays the next message.
+  // Ends the stream. During a drain, lets a stream continue while messages
+  // arrive or while the rate limit delays the next message. May be called on
+  // any thread.
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
@@ -184,8 +184,8 @@ class StreamCall final : public ServiceCall {
     if (queue_.Interrupt(status, drains).consume) Proceed(Reader::kPoller);
   }
 
-  // Ends the stream with an error. If `end_` is true, the status is recorded
-  // when the call ends, because the client may turn out to have disconnected.
+  // Ends the stream with an error. If `end_` is true, the client may have
+  // disconnected, so the status is recorded only when the call ends.
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;

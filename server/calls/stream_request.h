@@ -20,9 +20,10 @@
 
 namespace topk {
 
-/// A request that arrives as a header and chunks of its tensor. Call Admit(),
-/// Read() for the header, Start(), Read() for each chunk, and Finish(). Used by
-/// one thread at a time. Holds its charge until its destruction.
+/// A request that arrives as a header and chunks of its tensor. Call in this
+/// order: Admit(), Read() for the header, Start(), Read() for each chunk,
+/// Finish(). Used by one thread at a time. Holds its charge until its
+/// destruction.
 class StreamRequest {
  public:
   /// All arguments must outlive the request.
@@ -33,7 +34,7 @@ class StreamRequest {
         cancellation_(cancellation),
         charge_(admitted.reservation) {}
 
-  /// Admits the request, whose header takes `bytes` bytes and `other_bytes`
+  /// Admits the request. Its header has `bytes` bytes and needs `other_bytes`
   /// bytes of other memory. Returns the errors of AdmissionController.
   Status Admit(int64_t bytes, int64_t other_bytes) {
     return service_.admission.AdmitRequest(admitted_, bytes, other_bytes,
@@ -53,8 +54,7 @@ class StreamRequest {
     if (prepared_) return kMessage + ZeroFillNanoseconds(TensorBytes());
     if (!tensor_) return kMessage;
     if (bytes) return kMessage + tensor_->FeedNanoseconds(*bytes);
-    // The last term is the time to copy the response into shared memory or into
-    // a message.
+    // Add the time to copy the response into shared memory or into a message.
     return kMessage + tensor_->FinishNanoseconds() +
            CopyNanoseconds(header_.has_output()
                                ? cost_.output_bytes
@@ -76,16 +76,16 @@ class StreamRequest {
   }
 
   /// Returns whether the next step is Start(). Call Start() once start_bytes()
-  /// bytes, or all messages of the stream, have been received.
+  /// bytes have been received, or the stream has ended.
   bool MustStart() const { return prepared_.has_value(); }
   int64_t start_bytes() const {
     return std::min(TensorBytes().value() / kChargedPerByte,
                     cost_.input_bytes.value());
   }
 
-  /// Returns the number of bytes to reserve for messages once `received` bytes
-  /// of the stream have arrived: enough for all messages that are read ahead or
-  /// being computed.
+  /// Returns how many bytes to reserve for messages that are read ahead or
+  /// being computed. `received` is the number of bytes that the stream has
+  /// received so far.
   Size AheadBytes(int64_t received) const {
     constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
     return std::min(
@@ -134,8 +134,8 @@ class StreamRequest {
   }
 
  private:
-  // A stream is charged at most this multiple of the bytes received from its
-  // client, because a small header may announce a tensor of gigabytes.
+  // A stream is charged at most this many times the bytes that it has received.
+  // Otherwise, a small header could reserve memory for gigabytes.
   static constexpr int64_t kChargedPerByte = 64;
 
   static Status HeaderMissing(const char* field) {

@@ -39,7 +39,7 @@ class TopKManyCodec final : public TopKCodec {
                               const v1::TopKRequest& request) override {
     v1::TopKResult result;
     *result.mutable_error() = ToRpcStatus(status);
-    // Do not echo an ID that is invalid because it is too long.
+    // Do not echo an ID that is too long.
     if (request.request_id().size() <= kMaxRequestIdBytes) {
       result.set_request_id(request.request_id());
     }

@@ -19,8 +19,8 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a new member, or a pointer whose use_count() is 0 if all members
-  /// have been destroyed. Do not test for null: every member is a null pointer.
+  /// Returns a new member, whose use_count() is 0 if all members have already
+  /// been destroyed. Do not test for null: every member is a null pointer.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call once.

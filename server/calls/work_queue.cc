@@ -69,7 +69,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  // A spare thread may take a job out of turn, which must not advance turn_.
+  // A job that a spare thread takes out of turn must not advance turn_.
   if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
   ForgetIdleClients();
   if (client.queued.empty()) turns_.erase(turn);
@@ -82,8 +82,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Removes idle clients whose next turn is not after turn_. Other idle clients
-// are remembered, so that no client gains an earlier turn by pausing.
+// Removes idle clients whose next turn is turn_ or earlier. Keeps the others,
+// so that no client gains an earlier turn by pausing.
 void WorkQueue::ForgetIdleClients() {
   while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
@@ -131,8 +131,9 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // Replace the estimated cost with the time used. Finished work may have used
-  // all threads for this time. Cancelled work is charged its full estimate.
+  // The final charge for finished work is its estimate, but at least the time
+  // used, and at most the time used on all threads. The final charge for
+  // cancelled work is at least its estimate.
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);
@@ -163,8 +164,8 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
       clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
-  // Once half of the spare threads are busy, the others take only short work,
-  // so that clients with long work cannot occupy all of them.
+  // Once half of the spare threads are busy, the other half take only short
+  // work. Clients with long work can then not occupy all spare threads.
   const size_t running_spares = spares_.size() - sleeping_ - 1;
   const int64_t most = running_spares < kMaxSpares / 2
                            ? std::numeric_limits<int64_t>::max()
@@ -224,8 +225,8 @@ void WorkQueue::WakeSpare() {
   try {
     spares_.emplace_back([this] { RunOverdue(); });
   } catch (const std::system_error&) {
-    // The thread could not be created. The other spare threads watch for
-    // overdue work again after their current jobs.
+    // The thread could not be created. The other spare threads will watch for
+    // overdue work after their current jobs.
   }
 }
 
@@ -234,8 +235,8 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // The total work that will run before this client's pending work is done.
-  // With fair queueing, each other client adds at most as much as this client.
+  // All work that runs until this client's pending work is done. Because of
+  // fair queueing, no other client adds more work than this client.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

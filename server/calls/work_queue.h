@@ -56,8 +56,8 @@ class WorkQueue {
   /// Blocks until all enqueued work has run.
   ~WorkQueue();
 
-  /// Returns whether the speed estimate may include the work: false if the work
-  /// did not match its cost, e.g. because it was cancelled.
+  /// Returns false if the time of the work must not count towards the speed
+  /// estimate, e.g. because the work was cancelled.
   using Work = std::function<bool()>;
 
   /// Enqueues `work` for a client. `nanoseconds` is its estimated CPU time. If
@@ -136,8 +136,8 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // When RunNext() last started, or when a RunNext() call was last enqueued
-  // while no other was pending, whichever is later.
+  // The later of two times: when RunNext() last started, and when RunNext() was
+  // last enqueued while no other call of it was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ advances by
   // elapsed time / running jobs, and thread_time_ advances by
@@ -159,9 +159,8 @@ class WorkQueue {
   bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
-  /// Limits oneTBB to `threads` + 1 threads. The limit includes the calling
-  /// thread, but here the calling threads are pollers, which do not join the
-  /// work.
+  /// Limits oneTBB to `threads` + 1 threads. oneTBB counts the calling thread
+  /// too, but the callers are pollers, which do not run the work.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
   WaitGroup enqueued_;

@@ -35,8 +35,8 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
-// Returns a pointer that keeps `owner` alive. A poller may release the last
-// copy, so large memory is freed on another thread.
+// Returns a pointer that keeps `owner` alive. Frees large memory on another
+// thread, because a poller may release the last copy.
 std::shared_ptr<const void> FreedLater(
     std::vector<std::span<const std::byte>> borrowed,
     const std::shared_ptr<const void>& owner) {

@@ -13,8 +13,8 @@
 
 namespace topk {
 
-/// Returns the pieces as one buffer. Copies borrowed pieces if the total is
-/// small; otherwise the buffer refers to them and keeps `owner` alive.
+/// Returns the pieces as one buffer. If the total is small, copies the borrowed
+/// pieces. Otherwise, refers to them and keeps `owner` alive.
 grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
                              const std::shared_ptr<const void>& owner);
 

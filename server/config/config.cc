@@ -313,8 +313,8 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Sets each option without a flag from its environment variable, or else from
-// the config file. CLI11 2.4 can read variables too, but ignores invalid ones.
+// Sets each option that no flag has set, from its environment variable or else
+// from the config file. CLI11 2.4 itself would ignore invalid variables.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
@@ -337,9 +337,9 @@ void ApplyVariablesAndFile(
   }
 }
 
-// Throws if an empty value, probably from an unset shell variable, would enable
-// a switch or disable TLS, tokens, rate limits or --config. The config file may
-// have empty values for security settings, because --check-config prints them.
+// Throws if an empty value, e.g. of an unset shell variable, would enable a
+// switch or disable TLS, tokens, rate limits or --config. Security settings may
+// be empty in the config file, because --check-config prints empty settings.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");

@@ -14,7 +14,7 @@
 namespace topk {
 namespace {
 
-// Limits the recursion of toml++: each dot in a key can add a nested table.
+// Limits the recursion of toml++, which can nest a table for each dot.
 constexpr int kMaxDots = 3'000;
 
 [[noreturn]] void Fail(const std::string& path, toml::source_position at,

@@ -21,7 +21,7 @@ std::string CheckHostPort(const std::string& address) {
   return StrCat(Quote(address), " is not host:port with a port of 0 .. 65535");
 }
 
-// Rewrites unix:///path as unix:/path, because the kernel needs the bare path.
+// Checks a listening address, and rewrites unix:///path as unix:/path.
 std::string CheckListen(std::string& address) {
   constexpr std::string_view kUnix = "unix:";
   constexpr size_t kMaxUnixPath = 107;  // sun_path without the NUL
@@ -54,7 +54,7 @@ std::string CheckListen(std::string& address) {
   return "";
 }
 
-// Accepts 0 and numbers in [least, most]. Rewrites them in their shortest form.
+// Accepts 0 and numbers in [least, most]. Rewrites numbers in shortest form.
 CLI::Validator Number(double least, double most, const char* type,
                       const char* rule) {
   const auto check = [least, most, rule](std::string& text) -> std::string {
@@ -158,7 +158,7 @@ CLI::Validator Fraction() {
   return Number(0, 1, "FRACTION", "a fraction from 0 to 1");
 }
 
-// Rejects rates below 1e-6, which must be mistakes and make delays overflow.
+// Rejects rates between 0 and 1e-6, which must be mistakes.
 CLI::Validator Rate() {
   return Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
 }

@@ -38,9 +38,9 @@ constexpr int kMaxBindAttempts = 16;
 constexpr std::chrono::milliseconds kMaxStopTime{500};
 constexpr std::string_view kUnix = "unix:";
 
-// Returns the first descriptor of the range that connections must not use. The
+// Returns the lowest reserved descriptor, which connections must not use. The
 // kernel always returns the lowest free descriptor, so a connection gets a
-// descriptor in this range only if all lower descriptors are in use.
+// reserved descriptor only if all lower descriptors are in use.
 int FirstReserved() {
   const auto max =
       static_cast<int>(std::min<rlim_t>(DescriptorLimit(), INT_MAX));
@@ -142,8 +142,8 @@ void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  // If connect() fails with an error other than ECONNREFUSED, the socket may be
-  // in use: its backlog may be full, or it may not be a stream socket.
+  // ECONNREFUSED means that no process listens on the socket. After any other
+  // error, the socket may be in use, e.g. with a full backlog.
   if (fd >= 0 && connect(fd, address.get(), address.size) != 0 &&
       errno == ECONNREFUSED) {
     unlink(path.c_str());
@@ -213,15 +213,14 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     files_.emplace_back(path,
                         open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     addresses_.push_back(address);
-    // Nobody can connect before listen(), so the mode set by bind() is
-    // harmless.
+    // Set the mode before listen(), because clients can connect afterwards.
     const bool listens =
         chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
     error_ = std::strerror(errno);
     return listens;
   }
   const std::vector<SocketAddress> addresses = Resolve(address, error_);
-  // Retry, because a free port of one address may be in use on another address.
+  // Retry, because a port that is free on one address may be in use on another.
   for (int attempt = 0; attempt < kMaxBindAttempts; ++attempt) {
     std::vector<Socket> sockets;
     in_port_t port = 0;
@@ -235,8 +234,8 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
           getsockname(fd, one.get(), &one.size) != 0) {
         const int failure = errno;
         error_ = std::strerror(failure);
-        // This machine lacks the address, e.g. because IPv6 is disabled. The
-        // other addresses of the host name suffice.
+        // Skip an address that this machine lacks, e.g. because IPv6 is
+        // disabled. The other addresses of the host name suffice.
         if (fd < 0 && (failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL)) {
           continue;
         }

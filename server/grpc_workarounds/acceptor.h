@@ -38,18 +38,18 @@ namespace topk {
 /// Raises the limit on file descriptors to the maximum. Returns the new limit.
 int RaiseDescriptorLimit();
 
-/// Accepts connections on its own listening sockets. Reserves the highest file
-/// descriptors for the rest of the process by closing connections that would
-/// use them. Pauses while the process is out of file descriptors.
+/// Accepts connections on its own listening sockets. Closes connections that
+/// would use the highest file descriptors, which are reserved for the rest of
+/// the process. Pauses while the process is out of file descriptors.
 class Acceptor {
  public:
   /// Takes ownership of the connected socket `fd`, accepted on `listener`.
   using Handler = std::function<void(int listener, int fd)>;
 
-  /// `max_replaced` is the limit for ConnectionReplacement; `options` has the
-  /// limits for ConnectionCounts. Peers that acknowledge no data for the
-  /// keepalive timeout are disconnected. If `log` is not null, it must outlive
-  /// this object.
+  /// `max_replaced` is the limit of ConnectionReplacement, and `options`
+  /// contains the limits of ConnectionCounts. Peers that acknowledge no data
+  /// are disconnected after the keepalive timeout in `options`. If `log` is not
+  /// null, it must outlive this object.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
            int ipv6_prefix = 64, spdlog::logger* log = nullptr);
   /// Calls Stop().
@@ -97,8 +97,8 @@ class Acceptor {
  private:
   class Socket;
 
-  // Accepts connections until `max` are admitted, none is waiting, or too many
-  // were rejected. Returns the number admitted, or nullopt if out of resources.
+  // Accepts waiting connections until `max` are admitted or too many are
+  // rejected. Returns how many were admitted, or nullopt if out of resources.
   std::optional<int> Accept(const Socket& socket, int max);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);

@@ -40,10 +40,10 @@ namespace {
 
 std::string PathOf(int fd) { return StrCat("/proc/self/fd/", fd); }
 
-// Replaces the file behind `fd`, or opens a new one if `fd` is negative.
-// Readers see either the old or the new content, never a mix. gRPC reads the
-// file twice (for the key and for the certificate) and compares the
-// modification times, so each `version` is stored as the modification time.
+// Replaces the file behind `fd`, or opens a new file if `fd` is negative.
+// Readers see either the old or the new content, never a mix. Sets the
+// modification time to `version`: gRPC reads the file twice, for the key and
+// for the certificate, and compares the modification times.
 bool Replace(int& fd, std::string_view content, time_t version) {
   const int file = memfd_create("topkd-certificate", MFD_CLOEXEC);
   if (file < 0) return false;

@@ -22,8 +22,8 @@
 
 namespace topk {
 
-/// A certificate provider that replaces the certificate, key and authorities
-/// atomically. Update() is not thread-safe.
+/// A certificate provider that replaces the certificate, its key and the CA
+/// certificates for clients atomically. Update() is not thread-safe.
 class CertificateUpdates {
  public:
   using Provider = grpc::experimental::CertificateProviderInterface;
@@ -33,10 +33,10 @@ class CertificateUpdates {
   CertificateUpdates(const CertificateUpdates&) = delete;
   CertificateUpdates& operator=(const CertificateUpdates&) = delete;
 
-  /// Replaces the certificate, its key and the client authorities. All must be
-  /// valid PEM. `client_ca` must be empty in all updates or in none. New
-  /// connections use the new certificate at once, or after a second in gRPC
-  /// versions without InMemoryCertificateProvider.
+  /// Replaces the certificate, its key and the CA certificates for clients. All
+  /// must be valid PEM. `client_ca` must be empty either in all updates or in
+  /// none. New connections use the new certificate at once, or after a second
+  /// if gRPC has no InMemoryCertificateProvider.
   Status Update(const std::string& certificate, const std::string& key,
                 const std::string& client_ca);
 

@@ -34,8 +34,8 @@ std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
   return is_ip ? NetworkOf(AddressOf(peer), ipv6_prefix) : "";
 }
 
-// Returns true and sets `last` to the current time if kInterval has passed
-// since `last`, the time of the last sweep for closed connections.
+// Returns whether kInterval has passed since `last`, the time of the last sweep
+// for closed connections. If so, sets `last` to the current time.
 bool MaySweep(std::chrono::steady_clock::time_point& last) {
   constexpr std::chrono::milliseconds kInterval{100};
   const auto now = std::chrono::steady_clock::now();
@@ -65,7 +65,7 @@ bool ConnectionReplacement::Admit(int fd) {
     sweep_at_ = 2 * open_.size() + 64;
   }
   if (max_ > 0) {
-    // Allow max_ more connections that are disconnected but not closed yet.
+    // Besides max_ connections, max_ disconnected ones may still be open.
     if (open_.size() >= 2 * max_) return false;
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);
@@ -105,7 +105,7 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
 }
 
 std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // Checking this many connections takes 50 us, with one system call for each.
+  // A sweep of this many connections takes 50 us, with a system call for each.
   constexpr size_t kCheapSweep = 64;
   if (max_ == 0 && max_per_client_ == 0) return "";
   Forget(fd);  // a closed connection, if its descriptor was reused

@@ -19,14 +19,14 @@ namespace topk {
 /// later calls to other servers. Returns false if gRPC exports no function for
 /// this purpose.
 inline bool SendGoaways(grpc::Server& server) {
-  // A grpc_server* points to a grpc_core::Server, so it can serve as `this`.
+  // A grpc_server* points to a grpc_core::Server, so pass it as `this`.
   using Function = void (*)(grpc_server*);
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
-  // gRPC's internal functions crash if the thread has no ExecCtx, a class that
-  // no public header declares. A byte buffer creates an ExecCtx to release its
-  // slices, so call `function` from the release callback of a slice.
+  // gRPC's internal functions crash on a thread without an ExecCtx. No public
+  // header declares this class, but a byte buffer creates an ExecCtx to release
+  // its slices. Therefore, call `function` when a slice is released.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

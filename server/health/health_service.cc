@@ -23,8 +23,8 @@ using grpc::health::v1::HealthCheckResponse;
 constexpr int kIpv6Prefix = 64;
 
 // How long a call waits for its request: kPatience if at most kMaxPatient calls
-// are waiting, otherwise kImpatience. The shorter time bounds the memory of the
-// waiting calls. Clients normally send the request with the call.
+// are waiting, otherwise kImpatience, which limits the memory of waiting calls.
+// Clients normally send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
 constexpr std::chrono::milliseconds kImpatience{250};
@@ -38,9 +38,9 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 }  // namespace
 
 // Handles Check, which sends the state once, and Watch, which sends the state
-// and each change until the client cancels. The request must arrive in time,
-// because health calls need no token, and gRPC buffers up to
-// --max-message-bytes of an incomplete message.
+// and each change until the client cancels. Does not wait long for a request:
+// health calls need no token, and gRPC buffers up to --max-message-bytes of an
+// incomplete request.
 class HealthService::HealthCall final : public CallHandler, public Listener {
  public:
   HealthCall(HealthService& health, Call& call, bool watches)

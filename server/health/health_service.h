@@ -15,8 +15,8 @@ namespace topk {
 /// The serving state of the server. Thread-safe.
 class HealthState {
  public:
-  /// Clients can check each of `services`, and "" for the whole server. All of
-  /// them are serving at first.
+  /// Clients can check each of `services`, and "" for the whole server. At
+  /// first, all services are serving.
   explicit HealthState(const std::vector<std::string>& services)
       : names_(services.begin(), services.end()) {
     names_.insert("");
@@ -42,19 +42,19 @@ class HealthState {
   Listeners watchers_;
 };
 
-/// Serves the health state. Replaces gRPC's own health service, which starts
-/// the callback API's threads. Those threads poll too, so half of all calls
-/// would move to another thread at a cost of 20 us (gRPC 1.51). Thread-safe.
-/// Create one per grpc::Server.
+/// Serves the health state. gRPC's own health service would start the threads
+/// of the callback API. These threads poll too, so half of all calls would move
+/// to another thread, at a cost of 20 us (gRPC 1.51). Thread-safe. Create one
+/// per grpc::Server.
 class HealthService {
  public:
   /// Maximum request size in bytes.
   static constexpr size_t kMaxMessageBytes = 1024;
   static constexpr char kName[] = "grpc.health.v1.Health";
 
-  /// At most `max_calls` calls are open at a time, and each client address may
-  /// use half of them. Watches count as calls: a client that checks health
-  /// keeps one watch open per connection. The state must outlive the service.
+  /// Allows `max_calls` open calls, and half as many from each client address.
+  /// Watches count as open calls. Clients that watch the health keep one watch
+  /// open per connection. The state must outlive the service.
   HealthService(HealthState& state, int64_t max_calls)
       : state_(state),
         limiter_({.calls = max_calls, .client_calls = max_calls / 2}) {}

@@ -10,8 +10,8 @@
 
 namespace topk {
 
-/// The names of an element type in topk.v1, in the protocol's requests and in
-/// its model configurations.
+/// An element type of topk.v1, with its names in the protocol: in requests and
+/// in model configurations.
 struct OipType {
   v1::DataType type;
   std::string_view name;

@@ -54,8 +54,8 @@ std::string SerializedOutput(const inference::ModelInferRequest& request,
   return output;
 }
 
-// Returns the serialized parameter that marks the final response to a request.
-// Every response has this mark, because each request has one response.
+// Returns the serialized parameter that marks a response as final. Every
+// response is final, because each request has one response.
 std::string FinalResponseMark() {
   ModelInferResponse response;
   (*response.mutable_parameters())["triton_final_response"].set_bool_param(

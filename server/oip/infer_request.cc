@@ -70,9 +70,9 @@ Status SetTypeAndShape(const Input& input, v1::Tensor& tensor) {
   return {};
 }
 
-// Appends the typed contents of an input to `data`. Returns INVALID_ARGUMENT
-// for contents in the field of another type, for types that have no field (FP16
-// and BF16) and for numbers outside the range of the type.
+// Appends the typed contents of an input to `data`. Returns INVALID_ARGUMENT if
+// the contents are in the field of another type, the type has no field (FP16
+// and BF16), or a number is out of range for the type.
 Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
                            std::string& data) {
   const inference::InferTensorContents& contents = input.contents();
@@ -118,9 +118,9 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
              "raw_input_contents"));
 }
 
-// If the request has raw contents, sets `raw` to the next contents and
-// increments `next`. Otherwise appends the input's typed contents to `typed`.
-// REQUIRES: at most one call for each of the inputs X and K.
+// Takes the data of an input. If the request has raw contents, sets `raw` to
+// the contents at `next` and increments `next`. Otherwise, appends the typed
+// contents to `typed`. Call at most once for each of the inputs X and K.
 Status TakeData(const Input& input, const RawInfer& from, size_t& next,
                 std::string& typed,
                 std::vector<std::span<const std::byte>>& raw) {
@@ -143,8 +143,8 @@ Status TakeData(const Input& input, const RawInfer& from, size_t& next,
   return {};
 }
 
-// Sets the attribute k to the tensor K if the operator takes a tensor,
-// otherwise to the only element of K.
+// Sets the attribute k to the tensor K if the attribute is a tensor, otherwise
+// to the only element of K.
 Status TakeK(const Input& input, const RawInfer& from, size_t& next,
              google::protobuf::Message& attributes) {
   constexpr size_t kMaxBytes = 64;  // longer than any K

@@ -1,5 +1,5 @@
-// The models of the Open Inference Protocol: each dialect is a model, and its
-// versions are the model's versions.
+// The models of the Open Inference Protocol. Each dialect is a model with the
+// versions of the dialect.
 #pragma once
 
 #include <span>

@@ -131,7 +131,7 @@ void OipService::AddMethods(CallRouter& router) {
       [this](const auto& request, auto&, const Caller& caller) {
         return regions_.Unregister(request.name(), caller);
       });
-  // Succeeds, because clients unregister all kinds of regions when they start.
+  // Always succeeds, because clients unregister all kinds of regions at start.
   Add<CudaSharedMemoryUnregisterRequest, CudaSharedMemoryUnregisterResponse>(
       router, "CudaSharedMemoryUnregister",
       [](const auto&, auto&, const Caller&) { return Status(); });

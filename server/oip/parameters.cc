@@ -93,8 +93,8 @@ Result<bool> ReadBool(const std::string& name, const InferParameter& value) {
   return WrongType(name, "true or false");
 }
 
-// Sets a field of any type that dialects use for attributes. Reflection aborts
-// the process if the setter does not match the field's type.
+// Sets a field of an attribute with the setter for its type. Reflection would
+// abort the process if the setter did not match the type.
 Status SetField(const FieldDescriptor& field, const std::string& name,
                 const InferParameter& value, Message& to) {
   using Reflection = google::protobuf::Reflection;
@@ -162,7 +162,7 @@ Status SetParameters(
 Result<int64_t> ReadInteger(const std::string& name,
                             const InferParameter& value) {
   if (value.has_int64_param()) return value.int64_param();
-  // Accept a bool, because True is also an int in Python.
+  // Accept a bool too, because a bool is also an int in Python.
   if (value.has_bool_param()) return int64_t{value.bool_param()};
   if (value.has_uint64_param() &&
       std::in_range<int64_t>(value.uint64_param())) {

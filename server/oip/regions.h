@@ -15,8 +15,8 @@ namespace topk {
 
 /// Maps the names of regions to parts of shared memory objects. As in Triton,
 /// all clients share the names and may use every region. Only the client that
-/// registered a region may unregister it. Each request opens the object by name
-/// again. Thread-safe.
+/// registered a region may unregister it. Keeps no objects open: each request
+/// opens its object by name. Thread-safe.
 class Regions {
  public:
   /// Maximum number of regions, in total and per client.

@@ -10,9 +10,8 @@
 
 namespace topk {
 
-/// Counts requests since the start of the server. Each request is in all counts
-/// of its model or in none, because load generators rely on consistent counts.
-/// Thread-safe.
+/// Counts requests since the start of the server. Updates all counts of a model
+/// together, because load generators rely on consistent counts. Thread-safe.
 class ModelStatistics {
  public:
   ModelStatistics();

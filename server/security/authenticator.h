@@ -37,9 +37,9 @@ struct SecurityConfig {
 
 /// The caller of an RPC.
 struct Caller {
-  /// The name of the token's owner. If there is no token, a name from the
-  /// certificate: an allowed name, else the first name, else the common name.
-  /// If there is no such name either, the IP address or "unix".
+  /// The name of the token's owner. Without a token, the first of these that
+  /// exists: an allowed name in the certificate, its first name, its common
+  /// name, and finally the IP address or "unix".
   std::string name;
   /// Identifies the caller for limits: "token:NAME", "cert:NAME",
   /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network share a key.
@@ -65,9 +65,9 @@ class Authenticator {
 
   /// Returns the caller of an RPC. Returns UNAUTHENTICATED with reason
   /// TOKEN_MISSING or TOKEN_UNKNOWN, PERMISSION_DENIED with reason
-  /// CLIENT_NOT_ALLOWED if no name in the certificate is allowed, or the error
-  /// of ClientCertificates::Check(). Callers over a Unix socket need no
-  /// certificate: the socket's file permissions control access.
+  /// CLIENT_NOT_ALLOWED if no name in the certificate is allowed, and the
+  /// errors of ClientCertificates::Check(). Callers over a Unix socket need no
+  /// certificate, because file permissions protect the socket.
   Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
 
   /// Returns true if callers need a token or a certificate.

@@ -32,9 +32,8 @@ Status NotValid(const std::string& why) {
           StrCat("the client's certificate is not valid: ", why)};
 }
 
-// Ignores errors about the revocation of trust anchors: revocation lists need
-// not cover the authorities in the file. To revoke an authority, remove it from
-// the file.
+// Accepts a trust anchor even if no valid revocation list covers it. To revoke
+// an authority in the file, remove the authority from the file.
 int IgnoreAnchorRevocationErrors(int ok, X509_STORE_CTX* context) {
   if (ok == 1) return 1;
   const int anchor = sk_X509_num(X509_STORE_CTX_get0_chain(context)) - 1;
@@ -123,8 +122,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   }
   Verdict verdict{{}, lists_until_};
   // The first pass ignores the revocation lists, so that the intermediates are
-  // stored even while a list is missing. Resumed sessions need the stored
-  // intermediates, because they do not send a chain.
+  // stored even if a list is missing. Resumed sessions send no chain, so they
+  // need the stored intermediates.
   for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
     if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
@@ -148,8 +147,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // If the list of an authority outside the chain has expired, `until` is in
-  // the past. In this case, cache the verdict for the minimum time.
+  // The list of an authority outside the chain may have expired, so `until` may
+  // be in the past. Cache the verdict for at least the minimum time.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

@@ -38,7 +38,7 @@ class ClientCertificates {
 
   /// Replaces the authorities and the revocation lists with the given file
   /// contents. If either is invalid, returns the error and keeps the previous
-  /// contents. REQUIRES: the first Load() succeeds before Check() is called.
+  /// contents. Load() must succeed once before Check() is called.
   Status Load(const std::string& authorities, const std::string& revoked);
 
   /// Returns OK, or UNAUTHENTICATED with reason CERTIFICATE_NOT_VALID.
@@ -63,7 +63,7 @@ class ClientCertificates {
   Store store_ TOPK_GUARDED_BY(mutex_);
   std::time_t lists_until_ TOPK_GUARDED_BY(mutex_) = 0;
   mutable std::map<TokenHash, Verdict> verdicts_ TOPK_GUARDED_BY(mutex_);
-  // Recent intermediate certificates. Resumed sessions need them to be stored.
+  // Recent intermediate certificates, which resumed sessions do not send.
   mutable std::vector<Certificate> intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 

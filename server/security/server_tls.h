@@ -19,9 +19,9 @@
 
 namespace topk {
 
-/// Holds the server's certificate and key and the authorities of its clients.
-/// Reloads the files when they change; new connections use the newest valid
-/// contents. Supports TLS 1.2 and 1.3. Thread-safe.
+/// Holds the server's certificate, its key, and the CA certificates for
+/// clients. Reloads the files when they change. New connections use the newest
+/// valid contents. Supports TLS 1.2 and 1.3. Thread-safe.
 class ServerTls {
  public:
   /// Loads the files named in `config`. Returns an error if a file is invalid

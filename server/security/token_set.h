@@ -21,7 +21,7 @@ class TokenSet {
   static Result<TokenSet> Parse(std::string_view text);
 
   /// Returns the name of the token's owner, or null if the token is unknown.
-  /// The lookup time can reveal only parts of the token's hash, not the token.
+  /// The lookup time may reveal parts of the token's hash, but not the token.
   const std::string* Find(std::string_view token) const;
 
  private:
@@ -29,7 +29,7 @@ class TokenSet {
 };
 
 /// Returns the tokens file line for `token`, without newline. Ignores white
-/// space around the token. Returns INVALID_ARGUMENT for invalid arguments.
+/// space around the token. Returns INVALID_ARGUMENT if an argument is invalid.
 Result<std::string> HashTokenLine(std::string_view name,
                                   std::string_view token);
 

@@ -42,8 +42,8 @@ Status WatchedFiles::Read(Snapshot& snapshot) const {
 }
 
 // Returns numbers that change whenever a file changes. Returns an empty vector
-// if a file is missing, or was changed so recently that another change might
-// leave its timestamps the same.
+// if a file is missing, or if its last change is so recent that the next change
+// might get the same timestamps.
 std::vector<int64_t> WatchedFiles::Stamps() const {
   constexpr std::time_t kMaxTimestampUnit = 2;  // seconds, on FAT
   std::vector<int64_t> stamps;

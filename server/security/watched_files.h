@@ -16,18 +16,18 @@
 
 namespace topk {
 
-/// Checks files periodically and loads their contents when they have changed:
-/// when they were written, or replaced by a rename or a new symbolic link.
+/// Checks files periodically and loads their contents after a change: a write,
+/// or a replacement by a rename or a new symbolic link.
 class WatchedFiles {
  public:
   /// Applies the contents of the files. If they are invalid, returns the error
   /// and leaves the previous contents in effect.
   using Load = std::function<Status(const std::vector<std::string>& contents)>;
 
-  /// Loads the files, or returns an error. Then checks for changes once per
-  /// `interval` on a background thread until destroyed. Logs an error once, and
-  /// only if it persists at the next check, because related files cannot be
-  /// replaced at the same instant.
+  /// Loads the files, or returns an error. A background thread then checks for
+  /// changes every `interval`. Logs an error only once, and only if it persists
+  /// at the next check, because related files cannot be replaced at the same
+  /// instant.
   static Result<std::unique_ptr<WatchedFiles>> Start(
       std::vector<NamedFile> files, Load load, spdlog::logger& log,
       std::chrono::milliseconds interval = std::chrono::seconds(1));

@@ -14,9 +14,10 @@ namespace topk {
 namespace {
 
 // A guarded range, or end = 0 if the slot is free. The signal handler cannot
-// lock slots_mutex, so it reads the version before and after reading the slot.
-// If the version is odd or has changed, another thread is modifying the slot.
-// The slot's range is then not in use, and the handler skips the slot.
+// lock slots_mutex. Instead, it reads the version before and after it reads the
+// other members. If the version is odd or has changed, another thread is
+// modifying the slot, and its range is not in use. The handler then skips the
+// slot.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;
@@ -28,7 +29,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
 constinit std::array<Slot, BusGuard::kMax> slots;
 constinit Mutex slots_mutex;
-// 0 until the handler is installed, which happens before any slot is used.
+// 0 until the first BusGuard installs the handler.
 uintptr_t page_bytes = 0;
 struct sigaction previous_action;
 
@@ -42,8 +43,8 @@ void Set(Slot& slot, uintptr_t begin, uintptr_t end, bool writable)
   slot.version.fetch_add(1);
 }
 
-// Maps zero pages from the page of `address` to the end of the slot's range.
-// Returns false if the address is outside the range or mapping fails.
+// Replaces the pages from `address` to the end of the slot's range by zero
+// pages. Returns false if `address` is not in the range or mapping fails.
 bool Repair(Slot& slot, uintptr_t address) {
   const uint32_t version = slot.version.load();
   const uintptr_t begin = slot.begin.load();
@@ -65,8 +66,8 @@ void Forward(int number, siginfo_t* info, void* context) {
     previous_action.sa_sigaction(number, info, context);
   } else if (previous_action.sa_handler == SIG_DFL ||
              previous_action.sa_handler == SIG_IGN) {
-    // Ignore a signal that a process sent. Do not ignore a fault, because the
-    // faulting instruction would fault again.
+    // Ignore a signal that a process sent. A fault cannot be ignored, because
+    // the faulting instruction would fault again.
     if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
     std::signal(SIGBUS, SIG_DFL);
     std::raise(SIGBUS);  // delivered when this handler returns

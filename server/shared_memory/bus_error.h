@@ -21,7 +21,7 @@ namespace topk {
 /// most kMax ranges are guarded at a time.
 class BusGuard {
  public:
-  /// More ranges than a client needs by default: 2048 calls with three objects.
+  /// A client uses fewer by default: 2048 calls with three objects each.
   static constexpr size_t kMax = 8192;
 
   /// Guards a page-aligned mapping. `writable` is true if mapped for writing.
@@ -33,8 +33,8 @@ class BusGuard {
   /// Returns false if kMax other ranges were already guarded at construction.
   bool guards() const { return slot_ < kMax; }
 
-  /// Returns whether an access found a missing page. From that page on, the
-  /// range reads as zeros and writes are lost.
+  /// Returns whether an access hit a missing page. From this page on, reads
+  /// return zeros and writes are lost.
   bool broken() const;
 
  private:

@@ -17,7 +17,7 @@
 namespace topk {
 namespace {
 
-// Sparse objects use no memory, but they use up the address space of 128 TiB.
+// Sparse objects need no memory, but could fill the address space of 128 TiB.
 constexpr int64_t kMaxMappedBytes = int64_t{64} << 40;  // of all objects
 constexpr int64_t kMaxObjectBytes = int64_t{1} << 40;
 std::atomic<int64_t> mapped_bytes = 0;  // of all mapped objects
@@ -30,7 +30,7 @@ Status CannotMap(const std::string& field, int64_t bytes,
       StrCat("the object's ", bytes, " bytes cannot be mapped: ", reason));
 }
 
-// Returns a retryable error: other requests will release their resources.
+// Returns a retryable error, because other requests will release resources.
 Status Exhausted(std::string message) {
   return ResourceExhausted("SHARED_MEMORY_EXHAUSTED", "server",
                            std::move(message), std::chrono::seconds(1));

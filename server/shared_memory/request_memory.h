@@ -20,9 +20,9 @@ namespace topk {
 /// is the request field that names the shared memory.
 Status CheckLocal(bool is_local, const std::string& field);
 
-/// Opens the shared memory regions of a request, if any, for reading the tensor
-/// and writing the outputs. If shared memory is disabled, leaves the request
-/// unchanged; the engine then rejects its shared memory fields.
+/// Opens the shared memory regions of a request for reading the tensor and
+/// writing the outputs. If shared memory is disabled, leaves the request
+/// unchanged, and the engine rejects the shared memory fields.
 class RequestMemory {
  public:
   /// `objects` must outlive this object. Null disables shared memory.
@@ -32,9 +32,9 @@ class RequestMemory {
   /// the caller is local (see Caller), and the errors of SharedObjects::Open().
   Status OpenTensor(const v1::TopKRequest& request, bool is_local);
 
-  /// Opens the regions of the outputs and removes the regions from the request.
-  /// Returns the errors of OpenTensor(), and INVALID_ARGUMENT for the region of
-  /// an output that the request does not select.
+  /// Opens the regions of the outputs and removes them from the request.
+  /// Returns the errors of OpenTensor(), and INVALID_ARGUMENT if there is a
+  /// region for an output that the request does not select.
   Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
   /// Returns the size of the tensor, or nullopt if it is not in shared memory.
@@ -53,8 +53,8 @@ class RequestMemory {
   /// OpenTensor().
   Status CheckTensor() const;
 
-  /// Copies the outputs of a response to their regions, and replaces them in
-  /// the response by the names of the regions. Returns INVALID_ARGUMENT
+  /// Copies the outputs of a response to their regions. In the response,
+  /// replaces the data of the outputs by the regions. Returns INVALID_ARGUMENT
   /// if a region is too small or the outputs overlap, and FAILED_PRECONDITION
   /// if an object was truncated. Call once.
   Status Deliver(v1::TopKResponse& response);

@@ -1,9 +1,9 @@
 // Maps the shared memory objects that clients name.
 //
 // Each request opens its object by name, because the name may refer to a new
-// object, and reuses an earlier mapping if the object and its size are the
-// same. Opening and comparing takes about 3 us, while a new mapping costs a
-// page fault for each page accessed.
+// object. If the object and its size are the same as before, the request reuses
+// the earlier mapping. Reusing a mapping takes about 3 us, while a new mapping
+// costs a page fault for each page accessed.
 //
 // Tests: unit/shared_objects_test.cc, integration/shared_memory_test.cc.
 #pragma once
@@ -65,7 +65,7 @@ class SharedObjects {
   /// The maximum number of cached mappings.
   static constexpr size_t kMaxKept = 64;
 
-  /// Allows names with this prefix. Unmaps unusable objects every `period`.
+  /// Allows only names with `prefix`. Unmaps unusable objects every `period`.
   explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
                                                  std::chrono::seconds(1));
 

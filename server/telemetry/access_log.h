@@ -31,9 +31,9 @@ struct CallInfo {
   CallSpan* span = nullptr;
 };
 
-/// Logs finished requests. Failed requests are logged at info and slow ones at
-/// warn, at most kLinesPerSecond of each. A sample of the others is logged at
-/// info, the rest at debug. Never logs tensor data. Thread-safe.
+/// Logs finished requests. Failed requests are logged at info and slow requests
+/// at warn, at most kLinesPerSecond of each. A sample of the other requests is
+/// logged at info, and the rest at debug. Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
   /// Without this limit, invalid requests could fill the disk with log lines.

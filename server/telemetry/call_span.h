@@ -13,8 +13,8 @@
 
 namespace topk {
 
-/// Builds the span of a call, with attributes from OpenTelemetry's semantic
-/// conventions for RPC servers and the properties of the request.
+/// Builds the span of a call. The attributes follow OpenTelemetry's semantic
+/// conventions for RPC servers, and include the properties of the request.
 class CallSpan {
  public:
   /// Maximum number of requests of a call that have their own spans.
@@ -25,9 +25,9 @@ class CallSpan {
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 
-  /// Adds a finished request. If `many`, exports a span for the request and may
-  /// be called concurrently. Otherwise, adds the request's attributes and
-  /// stages to the call's span.
+  /// Adds a finished request. If the call may have many requests, exports a
+  /// span for the request, and may be called concurrently. Otherwise, adds the
+  /// request's attributes and stages to the call's span.
   void AddRequest(const v1::TopKRequest& request, const RequestStats& stats,
                   const Status& status);
 

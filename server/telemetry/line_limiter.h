@@ -17,8 +17,8 @@ class LineLimiter {
  public:
   explicit LineLimiter(int per_second) : per_second_(per_second) {}
 
-  /// Returns the number of lines suppressed since the last admitted line, or
-  /// nullopt if this line is suppressed too.
+  /// Returns nullopt if this line must be suppressed, otherwise the number of
+  /// lines suppressed since the last admitted line.
   std::optional<int64_t> Pass(int64_t second = ThisSecond()) {
     const MutexLock lock(mutex_);
     if (second > second_) {

@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Marks a message as a JSON object with the fields of a line. Clients cannot
-// forge the mark, because other messages never begin with text from clients.
+// Marks a message that is a JSON object with the fields of a line. Clients
+// cannot forge the mark, because their text never begins a message.
 constexpr char kFieldsMark = '\x1e';
 
 // Formats a message as a line of text or as a JSON object. Both formats escape
@@ -64,7 +64,7 @@ class LineFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter pattern_{"%Y-%m-%dT%H:%M:%S.%e%z %l %v"};
 };
 
-// A sink that sets `flushed` when the writing thread flushes the sink.
+// A sink that sets `flushed` when the logging thread flushes the sink.
 class FlushSignal final
     : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:

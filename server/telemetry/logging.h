@@ -10,7 +10,7 @@
 
 namespace topk {
 
-/// Maximum number of queued lines. A further line replaces the oldest line.
+/// Maximum number of queued lines. A full queue drops its oldest line.
 inline constexpr size_t kMaxWaitingLines = 4096;
 
 /// Returns a logger that writes to `sink`, by default stderr. `level` is one of

@@ -117,7 +117,7 @@ Metrics::Metrics()
 Metrics::OperatorMetrics Metrics::MakeOperatorMetrics(
     const std::string& dialect, const std::string& version) {
   prometheus::Labels labels = {{"dialect", dialect}, {"version", version}};
-  // Buckets from 10 us (one cache line) to 42 s (a long tensor).
+  // The buckets range from 10 us to 42 s.
   OperatorMetrics made{&registry_->MakeHistogram(
                            "topk_compute_seconds",
                            "Compute time of successful requests in seconds",

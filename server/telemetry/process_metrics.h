@@ -8,8 +8,8 @@ namespace topk {
 /// Returns the resident memory in bytes, excluding files and shared memory.
 double AnonymousBytes();
 
-/// Adds the process_* metrics of memory, CPU time, file descriptors, threads
-/// and start time, with the names that Prometheus's client libraries use.
+/// Adds metrics of memory, CPU time, file descriptors, threads and start time.
+/// Prometheus's client libraries use the same names, process_*.
 void AddProcessMetrics(MetricRegistry& registry);
 
 }  // namespace topk

@@ -65,7 +65,7 @@ struct RequestStats {
   /// Starts the next stage at `when`, the time when a message arrived.
   void Arrive(Clock::time_point when) { stage_start_ = when; }
 
-  /// Adds the time since the last call of RecordStage() or Arrive() to a stage.
+  /// Adds to `stage` the time since the last RecordStage() or Arrive().
   void RecordStage(Stage stage) {
     const Clock::time_point now = Clock::now();
     int64_t& sum = (*this)[stage];
@@ -77,15 +77,16 @@ struct RequestStats {
   /// Returns when the last recorded stage ended.
   Clock::time_point stages_end() const { return stage_start_; }
 
-  /// Adds the sizes and the execution info of a response. Splits the time since
-  /// the last stage into kCompute (the time in the backend) and kDecode.
+  /// Adds the sizes and the execution info of a response. Of the time since the
+  /// last stage, the time in the backend counts as kCompute, and the rest as
+  /// kDecode.
   void AddResponse(const v1::TopKResponse& answer);
 
  private:
   Clock::time_point stage_start_{};
 };
 
-/// Maximum size of a client's text, and of an error message, in logs and spans.
+/// Maximum sizes of clients' texts and of error messages in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 
@@ -98,9 +99,9 @@ std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 /// The value of a request's property.
 using PropertyValue = std::variant<int64_t, std::string>;
 
-/// Returns the known properties of a request, which may be invalid, with their
-/// names in the log. Text values have at most kMaxText bytes and may contain
-/// any characters.
+/// Returns the known properties of a request, with their names in the log. The
+/// request may be invalid. Text values have at most kMaxText bytes and may
+/// contain any characters.
 std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     const v1::TopKRequest& request, const RequestStats& stats);
 

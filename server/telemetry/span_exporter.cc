@@ -60,7 +60,7 @@ otlp::common::v1::AnyValue& AddAttribute(const std::string& name, Message& to) {
   return *attribute.mutable_value();
 }
 
-// Appends a span and its stages. `clock_offset` is Unix time minus Span::Clock.
+// Appends a span and its stages. Span::Clock + `clock_offset` is Unix time.
 void AppendSpan(const Span& span, std::chrono::nanoseconds clock_offset,
                 otlp::trace::v1::ScopeSpans& spans) {
   const auto unix_nanoseconds = [&](Span::Clock::time_point time) {
@@ -123,7 +123,7 @@ SpanExporter::SpanExporter(const TraceConfig& config, spdlog::logger& log)
 
 bool SpanExporter::Samples(const TraceContext& trace) const {
   if (config_.follow_parent && trace.parent != 0) return trace.sampled;
-  // Trace ids are random, so the fraction `ratio` of them is below this bound.
+  // Trace ids are random: the fraction `ratio` of all ids is below this bound.
   return trace.trace_low >> 1 < static_cast<uint64_t>(config_.ratio * 0x1p63);
 }
 
@@ -218,11 +218,11 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
   }
 }
 
-// Waits for the call to end, and cancels it if time runs out at exit. While the
-// server runs, its pollers drive the call, and this thread only checks for
-// completion. If this thread blocked in gRPC, it would receive a fifth of the
-// pollers' events (measured with gRPC 1.51) and have to wake a poller for each
-// event. At exit, there are no pollers, so this thread blocks in gRPC.
+// Waits until the call ends. Cancels the call if time runs out at exit. While
+// the server runs, its pollers drive the call, and this thread only checks
+// whether the call has ended. If this thread blocked in gRPC, it would receive
+// a fifth of the pollers' events (gRPC 1.51), and would have to wake a poller
+// for each. At exit, there are no pollers, so this thread blocks in gRPC.
 void SpanExporter::Await(grpc::ClientContext& context,
                          const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kNoPause{0};

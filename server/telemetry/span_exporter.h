@@ -80,7 +80,7 @@ class SpanExporter {
   void AddMetrics(MetricRegistry& registry) const;
 
   /// The number of spans that the collector accepted, and the number that a
-  /// full queue dropped. Both count the spans of stages too.
+  /// full queue dropped. Both numbers include the spans of stages.
   int64_t exported() const { return exported_; }
   int64_t queue_full() const { return queue_full_; }
 

@@ -25,7 +25,7 @@ std::optional<uint64_t> ParseHex(std::string_view text) {
 }
 
 // Returns whether a tracestate is printable and not too long. gRPC accepts any
-// bytes, but a collector rejects a message if any text in it is not UTF-8.
+// bytes, but collectors reject messages with text that is not UTF-8.
 bool IsTraceState(std::string_view text) {
   return text.size() <= kMaxTraceState && std::ranges::all_of(text, [](char c) {
            return (c >= ' ' && c <= '~') || c == '\t';

@@ -14,11 +14,11 @@ struct ConnectionOptions {
   /// Also disconnects clients that stop reading, because they answer no pings.
   double keepalive_timeout = 20;
   /// A client that pings more often is disconnected at the third violation.
-  /// gRPC's default of 5 minutes would disconnect clients that ping every 10 s.
+  /// Some clients ping every 10 s, so gRPC's default of 5 minutes is too long.
   double min_ping_interval = 10;
   double max_connection_idle = 600;
   double max_connection_age = 1800;
-  /// The only limit that ends a call whose body arrives one byte at a time.
+  /// No other limit ends a call whose body arrives one byte at a time.
   double max_connection_age_grace = 600;
   int max_connections = 0;
   int max_connections_per_client = 0;
@@ -33,9 +33,9 @@ struct ConnectionOptions {
 void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder);
 
-/// Applies the options for connections from health probes and admin tools. Such
-/// connections are short-lived and limited, so that they cannot starve the main
-/// listeners of file descriptors, memory or threads.
+/// Applies strict limits for connections from health probes and admin tools, so
+/// that these connections cannot starve the main listeners of file descriptors,
+/// memory or threads.
 void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
 
 /// Returns the options that ApplySideConnectionOptions() applies.
