@@ -74,7 +74,7 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Skip steps for which the smaller terms cannot make the sum 0.
+    // Skip steps after which the smaller terms cannot bring the sum to 0.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0

@@ -130,8 +130,8 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // New events may overtake old events in the queue. After at least this many
-  // events and this much time, a new turn begins with the oldest event.
+  // A poller may handle a new event before older events. After at least this
+  // many events and this much time, it handles the oldest event next.
   constexpr int kTurnEvents = 256;
   constexpr std::chrono::milliseconds kTurn{4};
   // If at least this many refused calls are not destroyed yet, pollers always
@@ -152,10 +152,10 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // An operation that the handler starts may finish at once, such as the read
-    // of a buffered message. DoThenAsyncNext() then returns its event to this
-    // thread. This saves a wakeup, but the event overtakes the queue. The
-    // marker must not overtake events.
+    // If an operation that the handler starts finishes at once (for example,
+    // the read of a buffered message), DoThenAsyncNext() returns its event to
+    // this thread. No other thread has to wake up, but the event is handled
+    // before all queued events. The marker must be handled in its turn.
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;

@@ -22,8 +22,8 @@ namespace topk {
 
 /// A request that arrives as a header and chunks of its tensor. Call in this
 /// order: Admit(), Read() for the header, Start(), Read() for each chunk,
-/// Finish(). Used by one thread at a time. Holds its charge until its
-/// destruction.
+/// Finish(). Only one thread at a time may use the request. The destructor
+/// releases the charged bytes.
 class StreamRequest {
  public:
   /// All arguments must outlive the request.

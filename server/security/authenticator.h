@@ -37,9 +37,9 @@ struct SecurityConfig {
 
 /// The caller of an RPC.
 struct Caller {
-  /// The name of the token's owner. Without a token, the first of these that
-  /// exists: an allowed name in the certificate, its first name, its common
-  /// name, and finally the IP address or "unix".
+  /// The name of the token's owner. Without a token, a name in the caller's
+  /// certificate: an allowed name, else the first alternative name, else the
+  /// common name. Without a certificate, the IP address or "unix".
   std::string name;
   /// Identifies the caller for limits: "token:NAME", "cert:NAME",
   /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network share a key.

@@ -147,8 +147,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // The list of an authority outside the chain may have expired, so `until` may
-  // be in the past. Cache the verdict for at least the minimum time.
+  // `until` may be in the past, because the revocation list of an authority
+  // outside the chain may have expired. Cache the verdict for a minimum time.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

@@ -28,8 +28,9 @@ class TokenSet {
   std::map<TokenHash, std::string> names_;
 };
 
-/// Returns the tokens file line for `token`, without newline. Ignores white
-/// space around the token. Returns INVALID_ARGUMENT if an argument is invalid.
+/// Returns the line to add to the tokens file for `token`, without a newline.
+/// Ignores white space around the token. Returns INVALID_ARGUMENT if `name` or
+/// `token` is invalid.
 Result<std::string> HashTokenLine(std::string_view name,
                                   std::string_view token);
 

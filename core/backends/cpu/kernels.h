@@ -58,7 +58,7 @@ struct ColumnState {
   }
 };
 
-/// A scan may write up to this many unspecified positions after its results.
+/// A scan may overwrite up to this many positions after its results.
 inline constexpr int64_t kScanSlack = 128;
 /// The maximum k and n for SelectShortRows.
 inline constexpr int64_t kShortK = 16;

@@ -44,7 +44,7 @@ struct Ranked {
 /// cheap. For many items, long digits reduce the number of passes.
 inline constexpr int kFewBits = 8;
 inline constexpr int kManyBits = 11;
-/// The minimum number of items for digits of kManyBits.
+/// Sorts of at least this many items use digits of kManyBits bits.
 inline constexpr int64_t kManyItems = int64_t{1} << 17;
 
 /// Returns an upper bound, in bytes, on the memory that SortByRank() uses in

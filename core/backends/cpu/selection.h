@@ -40,9 +40,9 @@ namespace topk::cpu {
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
 /// Returns a threshold t such that exactly k of the keys are >= t. If ties
-/// prevent this, returns the k-th greatest key. Returns 0 only if the k-th
-/// greatest key is 0. Returns an arbitrary key if cancelled. `kernel` is
-/// Kernels::kth, which may return a different threshold than the radix select.
+/// prevent this, returns the k-th greatest key. The threshold is not 0 unless
+/// the k-th greatest key is 0. After a cancellation, returns any key. `kernel`
+/// is Kernels::kth. Both algorithms may choose different thresholds.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -118,8 +118,9 @@ class Selection {
   /// The cancellation that was passed to the constructor. May be null.
   const Cancellation* cancellation() const { return cancellation_; }
 
-  /// Offers an element with its bits, because several bit patterns may share a
-  /// key (-0 and +0, NaNs). REQUIRES: `index` exceeds the candidates' indices.
+  /// Adds an element to the candidates if its key exceeds the bound. `bits` are
+  /// the bits of the element: -0 and +0, and all NaNs, share a key. REQUIRES:
+  /// `index` exceeds the indices of all candidates.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);

@@ -76,8 +76,7 @@ class CudaPlan final : public PreparedPlan {
     return cuda::EstimateNanoseconds(plan_, positions_);
   }
 
-  // Includes the time of the thread that copies to pinned memory and then
-  // waits.
+  // The time includes copying to pinned memory and waiting for the device.
   Cost CostOf(Arrival) const override {
     Cost cost = CostOfOutputs(plan_);
     cost.working_bytes = 2 * cuda::kStagingBytes;
