@@ -54,11 +54,17 @@ void Discard(const Plan& plan, v1::TopKResponse response) {
   for (v1::Tensor* tensor :
        {response.mutable_values(), response.mutable_indices()}) {
     if (!tensor->has_data()) continue;
-    DeferFree(tensor->release_data(), 0, [](void* p) {
-      const std::unique_ptr<std::string> data(static_cast<std::string*>(p));
+    std::string* const data = tensor->release_data();
+    DeferFree(data->size(), [data] {
       DropPages(data->data(), data->size());
+      delete data;
     });
   }
+}
+
+void MakeRoom(const Cost& cost) {
+  const Size bytes = cost.output_bytes + cost.working_bytes;
+  FreeForAllocation(static_cast<size_t>(bytes.value()));
 }
 
 void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
@@ -141,6 +147,7 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   if (IsCancelled(cancellation)) return Cancelled();
   v1::TopKResponse response;
   response.set_request_id(request.request_id);
+  MakeRoom(request.cost);
   const Outputs outputs = PrepareOutputs(plan, response, cancellation);
   if (!IsCancelled(cancellation)) {
     const auto start = std::chrono::steady_clock::now();
@@ -223,6 +230,7 @@ Result<std::unique_ptr<TensorStream>> TensorStream::Start(
   PreparedRequest& own = stream->request_;
   v1::TopKResponse& response = stream->response_;
   response.set_request_id(own.request_id);
+  MakeRoom(own.cost);
   const Outputs outputs = PrepareOutputs(*own.plan, response, cancellation);
   if (IsCancelled(cancellation)) return Cancelled();
   auto fold = own.prepared->StartFold(outputs, cancellation);

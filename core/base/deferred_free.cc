@@ -6,50 +6,74 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace topk {
 namespace {
 
-struct Block {
-  void* memory;
-  size_t bytes;
-  void (*free)(void*);
-};
-
 // A background thread that frees memory.
 class FreeingThread {
  public:
-  void Add(const Block& block) {
+  static FreeingThread& Get() {
+    static FreeingThread thread;
+    return thread;
+  }
+
+  // Leaves `free` unchanged if this throws.
+  void Add(size_t bytes, std::function<void()>& free) {
     {
       const std::lock_guard lock(mutex_);
-      waiting_.push_back(block);
+      waiting_.emplace_back() = {bytes, std::move(free)};
+      bytes_ += bytes;
     }
     wake_.notify_one();
   }
 
+  // Frees blocks of at least `most` bytes in total, on the calling thread,
+  // while more than kLargeBytes are enqueued.
+  void Help(size_t most) {
+    std::unique_lock lock(mutex_);
+    for (size_t freed = 0; freed < most && bytes_ > kLargeBytes;) {
+      freed += FreeOne(lock);
+    }
+  }
+
  private:
+  struct Block {
+    size_t bytes;
+    std::function<void()> free;
+  };
+
+  // Frees a block without holding the mutex. Returns its size in bytes.
+  // REQUIRES: a block is enqueued.
+  size_t FreeOne(std::unique_lock<std::mutex>& lock) {
+    Block block = std::move(waiting_.back());
+    waiting_.pop_back();
+    bytes_ -= block.bytes;
+    lock.unlock();
+    block.free();
+    block.free = nullptr;
+    lock.lock();
+    return block.bytes;
+  }
+
   // Returns when a stop is requested and nothing is left to free.
   void Run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (wake_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
-      std::vector<Block> taken;
-      taken.swap(waiting_);
-      lock.unlock();
-      for (const Block& block : taken) {
-        DropPages(block.memory, block.bytes);
-        block.free(block.memory);
-      }
-      lock.lock();
+      FreeOne(lock);
     }
   }
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::vector<Block> waiting_;
+  size_t bytes_ = 0;  // of waiting_
   // Declared last, because the thread uses the members above.
   std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
@@ -69,12 +93,21 @@ void DropPages(void* memory, size_t bytes) noexcept {
   }
 }
 
-void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept {
+void DeferFree(size_t bytes, std::function<void()> free) noexcept {
   try {
-    static FreeingThread thread;
-    thread.Add({memory, bytes, free});
+    FreeingThread::Get().Add(bytes, free);
   } catch (...) {  // no thread or no memory
-    free(memory);
+    free();
+  }
+}
+
+void FreeForAllocation(size_t bytes) noexcept {
+  constexpr size_t kSmall = size_t{1} << 20;
+  if (bytes < kSmall) return;
+  try {
+    FreeingThread::Get().Help(2 * bytes);
+  } catch (...) {
+    // There is no thread, so nothing is enqueued.
   }
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace topk {
 
@@ -15,17 +17,21 @@ inline constexpr size_t kLargeBytes = size_t{32} << 20;
 /// in small steps, because each step blocks the allocations of all threads.
 void DropPages(void* memory, size_t bytes) noexcept;
 
-/// Enqueues `memory` for the background thread, which drops the first `bytes`
-/// bytes with DropPages() and calls `free`. If enqueuing fails, calls `free` on
-/// this thread. Memory that is still enqueued at process exit is freed then.
-void DeferFree(void* memory, size_t bytes, void (*free)(void*)) noexcept;
+/// Lets the background thread call `free`, which frees `bytes` bytes. If this
+/// fails, calls `free` on this thread. At process exit, `free` may be called
+/// after static objects have been destroyed.
+void DeferFree(size_t bytes, std::function<void()> free) noexcept;
 
-/// Deletes an object on the background thread, possibly at process exit.
-/// REQUIRES: the destructor uses nothing that may be destroyed earlier.
+/// Deletes an object of `bytes` bytes on the background thread.
 template <class T>
-void DeferFree(std::unique_ptr<T> object) noexcept {
-  DeferFree(object.release(), 0, [](void* p) { delete static_cast<T*>(p); });
+void DeferFree(std::unique_ptr<T> object, size_t bytes) noexcept {
+  DeferFree(bytes, [owned = object.release()] { delete owned; });
 }
+
+/// Call before allocating `bytes` bytes. If more than kLargeBytes are enqueued,
+/// frees about twice `bytes` on this thread, because many threads could enqueue
+/// memory faster than the background thread frees it.
+void FreeForAllocation(size_t bytes) noexcept;
 
 /// A std::allocator that frees large blocks with DeferFree().
 template <class T>
@@ -42,8 +48,11 @@ struct DeferredFreeAllocator {
     if (count * sizeof(T) < kLargeBytes) {
       std::allocator<T>().deallocate(p, count);
     } else {
-      DeferFree(p, count * sizeof(T),
-                [](void* large) { ::operator delete(large); });
+      const size_t bytes = count * sizeof(T);
+      DeferFree(bytes, [p, bytes] {
+        DropPages(p, bytes);
+        ::operator delete(p);
+      });
     }
   }
   bool operator==(const DeferredFreeAllocator&) const { return true; }

@@ -45,6 +45,8 @@ class Collisions {
       divisor = std::gcd(divisor, term.stride);
       below_.push_back({reach, divisor});
     }
+    const int64_t two = below_[1].divisor;
+    inverse_ = Inverse(terms[0].stride / two, terms[1].stride / two);
   }
 
   Overlap Search() {
@@ -111,7 +113,7 @@ class Collisions {
         std::max<Wide>(-terms_[0].most, CeilDivide(wanted - spread, a));
     const Wide high =
         std::min<Wide>(terms_[0].most, FloorDivide(wanted + spread, a));
-    const Wide x = Modulo(Wide{Modulo(wanted, b)} * Inverse(a, b), b);
+    const Wide x = Modulo(Wide{Modulo(wanted, b)} * inverse_, b);
     return low + Modulo(x - low, b) <= high;
   }
 
@@ -141,6 +143,7 @@ class Collisions {
 
   const std::span<const Term> terms_;
   std::vector<Below> below_;
+  int64_t inverse_;  // of the smallest stride modulo the next, divided by gcd
   int steps_ = kOverlapSteps;
 };
 

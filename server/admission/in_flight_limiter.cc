@@ -51,47 +51,45 @@ Status InFlightLimiter::Admit(std::string_view client,
                               Reservation& reservation) {
   const MutexLock lock(mutex_);
   const auto entry = clients_.try_emplace(std::string(client)).first;
-  int64_t& calls_of_client = entry->second.calls;
-  const bool client_is_full = calls_of_client >= limits_.client_calls;
-  if (!client_is_full && calls_ < limits_.calls) {
-    ++calls_of_client;
-    ++calls_;
-    reservation.limiter_ = this;
-    reservation.client_ = &*entry;
-    return {};
-  }
-  if (calls_of_client == 0) clients_.erase(entry);
-  const milliseconds delay =
-      calls_delay_.Join(1, calls_done_, std::chrono::steady_clock::now());
-  if (client_is_full) {
+  Use& of_client = entry->second.calls;
+  if (of_client.in_flight >= limits_.client_calls) {
     return ResourceExhausted("TOO_MANY_CALLS_OF_CLIENT", QuotaOf(client),
                              StrCat("too many calls of this client in flight "
                                     "(--max-client-inflight-calls = ",
                                     limits_.client_calls, ")"),
-                             delay);
+                             of_client.Join(1));
   }
-  return ResourceExhausted(
-      "TOO_MANY_CALLS", kServer,
-      StrCat("too many calls in flight (--max-inflight-calls = ", limits_.calls,
-             ")"),
-      delay);
+  if (all_.calls.in_flight >= limits_.calls) {
+    if (of_client.in_flight == 0) clients_.erase(entry);
+    return ResourceExhausted(
+        "TOO_MANY_CALLS", kServer,
+        StrCat("too many calls in flight (--max-inflight-calls = ",
+               limits_.calls, ")"),
+        all_.calls.Join(1));
+  }
+  ++of_client.in_flight;
+  ++all_.calls.in_flight;
+  reservation.limiter_ = this;
+  reservation.client_ = &*entry;
+  return {};
 }
 
 InFlightLimiter::Reservation::~Reservation() {
   if (limiter_ == nullptr) return;
   const MutexLock lock(limiter_->mutex_);
-  if (--client_->second.calls == 0) limiter_->clients_.erase(client_->first);
-  --limiter_->calls_;
-  ++limiter_->calls_done_;
+  Use& of_client = client_->second.calls;
+  of_client.Return(1);
+  if (of_client.in_flight == 0) limiter_->clients_.erase(client_->first);
+  limiter_->all_.calls.Return(1);
 }
 
 Status InFlightLimiter::Charge::Add(Size bytes) {
   InFlightLimiter& limiter = *reservation_.limiter_;
   const AdmissionLimits& limits = limiter.limits_;
-  auto& [client, use] = *reservation_.client_;
+  auto& [client, uses] = *reservation_.client_;
   const int64_t amount = bytes.value();
   const auto full = [&](std::string_view reason, const std::string& quota,
-                        int64_t limit, const char* flag) {
+                        int64_t limit, const char* flag, Use& use) {
     const Size whole = bytes + bytes_;
     if (whole > limit) {
       return ResourceExhausted("REQUEST_TOO_LARGE", "",
@@ -103,19 +101,18 @@ Status InFlightLimiter::Charge::Add(Size bytes) {
         reason, quota,
         StrCat(amount, " more bytes in flight would exceed the limit (", flag,
                " = ", limit, ")"),
-        limiter.bytes_delay_.Join(amount, limiter.bytes_done_,
-                                  std::chrono::steady_clock::now()));
+        use.Join(amount));
   };
   // Check the client's limit first. Bytes above this limit must never count
   // against other clients.
-  if (!AddWithin(limits.client_bytes, amount, use.bytes)) {
+  if (!AddWithin(limits.client_bytes, amount, uses.bytes.in_flight)) {
     return full("TOO_MANY_BYTES_OF_CLIENT", QuotaOf(client),
-                limits.client_bytes, "--max-client-inflight-bytes");
+                limits.client_bytes, "--max-client-inflight-bytes", uses.bytes);
   }
-  if (!AddWithin(limits.bytes, amount, limiter.bytes_)) {
-    use.bytes -= amount;
-    return full("TOO_MANY_BYTES", kServer, limits.bytes,
-                "--max-inflight-bytes");
+  if (!AddWithin(limits.bytes, amount, limiter.all_.bytes.in_flight)) {
+    uses.bytes.in_flight -= amount;
+    return full("TOO_MANY_BYTES", kServer, limits.bytes, "--max-inflight-bytes",
+                limiter.all_.bytes);
   }
   bytes_ += amount;
   return {};
@@ -125,9 +122,8 @@ void InFlightLimiter::Charge::Shrink(int64_t bytes) {
   if (bytes >= bytes_) return;
   InFlightLimiter& limiter = *reservation_.limiter_;
   const int64_t returned = bytes_ - bytes;
-  reservation_.client_->second.bytes -= returned;
-  limiter.bytes_ -= returned;
-  limiter.bytes_done_ += returned;
+  reservation_.client_->second.bytes.Return(returned);
+  limiter.all_.bytes.Return(returned);
   bytes_ = bytes;
 }
 

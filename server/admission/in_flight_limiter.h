@@ -63,26 +63,36 @@ class InFlightLimiter {
   Status Admit(std::string_view client, Reservation& reservation);
 
   /// The bytes and calls in flight, which never exceed the limits.
-  int64_t bytes() const { return bytes_; }
-  int64_t calls() const { return calls_; }
+  int64_t bytes() const { return all_.bytes.in_flight; }
+  int64_t calls() const { return all_.calls.in_flight; }
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
+  // The calls or bytes of the server or of one client. Each has its own
+  // estimator, so that a client above its own limit does not delay others.
   struct Use {
-    std::atomic<int64_t> bytes = 0;
-    int64_t calls = 0;
+    std::atomic<int64_t> in_flight = 0;
+    std::atomic<int64_t> done = 0;
+    RetryDelayEstimator delay;
+
+    std::chrono::milliseconds Join(int64_t amount) {
+      return delay.Join(amount, done, std::chrono::steady_clock::now());
+    }
+    void Return(int64_t amount) {
+      in_flight -= amount;
+      done += amount;
+    }
   };
-  using Clients = std::unordered_map<std::string, Use>;
+  struct Uses {
+    Use bytes;
+    Use calls;  // changed while mutex_ is locked
+  };
+  using Clients = std::unordered_map<std::string, Uses>;
 
   const AdmissionLimits limits_;
-  std::atomic<int64_t> bytes_ = 0;
-  std::atomic<int64_t> bytes_done_ = 0;
-  RetryDelayEstimator bytes_delay_;
+  Uses all_;
   Mutex mutex_;
   Clients clients_ TOPK_GUARDED_BY(mutex_);  // clients with calls in flight
-  std::atomic<int64_t> calls_ = 0;           // changed while mutex_ is locked
-  int64_t calls_done_ TOPK_GUARDED_BY(mutex_) = 0;
-  RetryDelayEstimator calls_delay_ TOPK_GUARDED_BY(mutex_);
 };
 
 /// Counts an admitted call as in flight until this object is destroyed.

@@ -2,6 +2,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 #include <utility>
 #include <vector>
@@ -110,20 +111,19 @@ class GroupCall final : public ServiceCall {
   }
 
   void ComputeHere() {
-    Size nanoseconds;
+    // Measure the time instead of adding estimates, because preparing a request
+    // takes time too, even if the request is then rejected.
+    constexpr std::chrono::nanoseconds kMost(WorkQueue::kSmallNanoseconds);
+    const auto begin = RequestStats::Clock::now();
     int64_t bytes = 0;
     for (Item& item : Rest().first(std::min(Rest().size(), kPollerItems))) {
       if (item.status.ok()) bytes += item.bytes;
-      if (bytes > kPollerBytes) return;
+      if (bytes > kPollerBytes || RequestStats::Clock::now() - begin > kMost) {
+        return;
+      }
       Prepare(item, Reader::kPoller);
       if (!item.prepared) return;
-      if (item.status.ok()) {
-        nanoseconds += item.request->nanoseconds();
-        if (!item.request->MayRunOnPoller() ||
-            nanoseconds > WorkQueue::kSmallNanoseconds) {
-          return;
-        }
-      }
+      if (item.status.ok() && !item.request->MayRunOnPoller()) return;
       Compute(item);
       ++computed_;
     }
@@ -143,7 +143,8 @@ class GroupCall final : public ServiceCall {
       if (!item.computed) computing += item.request->nanoseconds();
     }
     if (computing == 0) return ComputeOnWorker(0);
-    Enqueue(computing, [this, computing] { ComputeOnWorker(computing); });
+    EnqueueComputation(computing,
+                       [this, computing] { ComputeOnWorker(computing); });
   }
 
   void ComputeOnWorker(Size nanoseconds) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "core/wire/methods.h"
 
@@ -61,6 +62,12 @@ void ServiceCall::ContinueTrace() {
   }
   if (info_.trace.parent == 0) return;
   call_.set_trace_parent(ToTraceParent(info_.trace));
+}
+
+void ServiceCall::EnqueueJob(Size nanoseconds, WorkQueue::Work work) {
+  service_.work.Enqueue(admitted_.caller.key, nanoseconds,
+                        [self = call_.shared_from_this(),
+                         work = std::move(work)] { return work(); });
 }
 
 void ServiceCall::OnChange() {

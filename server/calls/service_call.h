@@ -43,14 +43,14 @@ class ServiceCall : public CallHandler, private Listener {
   /// Runs work() on a worker. Keeps the call alive until work() returns.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
-    service_.work.Enqueue(admitted_.caller.key, nanoseconds,
-                          [this, self = call_.shared_from_this(), work] {
-                            work();
-                            // Exclude streams from the speed estimate:
-                            // `nanoseconds` covers only their next step.
-                            return kind_ != Kind::kStream &&
-                                   call_.CheckAlive().ok();
-                          });
+    EnqueueJob(nanoseconds, [work] { return work(), false; });
+  }
+  /// Like Enqueue(), for work whose cost is `nanoseconds`. The time that the
+  /// work takes counts towards the speed estimate of the queue.
+  template <class Work>
+  void EnqueueComputation(Size nanoseconds, Work work) {
+    EnqueueJob(nanoseconds,
+               [this, work] { return work(), call_.CheckAlive().ok(); });
   }
   /// Replaces CANCELLED with DEADLINE_EXCEEDED if the deadline has passed.
   Status WithCancelCause(const Status& status) const {
@@ -64,6 +64,7 @@ class ServiceCall : public CallHandler, private Listener {
   Call& call_;
 
  private:
+  void EnqueueJob(Size nanoseconds, WorkQueue::Work work);
   void OnArrival() final;
   void RecordEnd(const Status& status) final;
   void OnChange() final;

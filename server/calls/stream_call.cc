@@ -190,7 +190,7 @@ class StreamCall final : public ServiceCall {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;
     if (waiting.size() > kFew) {  // too many to free on a poller
-      DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)));
+      DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)), 0);
     }
     if (end_) return call_.FinishAndRecordLater(status);
     RecordRequest(status);

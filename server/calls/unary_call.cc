@@ -45,7 +45,7 @@ class UnaryCall final : public ServiceCall {
     const Status late =
         service_.work.CheckDeadline(admitted().caller.key, call_.Deadline());
     if (!late.ok()) return End(late);
-    Enqueue(request_.nanoseconds(), [this] { Compute(); });
+    EnqueueComputation(request_.nanoseconds(), [this] { Compute(); });
   }
 
   void Compute() { End(WithCancelCause(request_.Run(&call_.cancellation()))); }

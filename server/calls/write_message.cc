@@ -20,6 +20,9 @@ constexpr size_t kMinSlice = size_t{4} << 10;
 // A streamed response up to this size is sent in the header message. A larger
 // response is sent in pieces of this size. 1 MiB was the fastest size measured.
 constexpr size_t kPieceBytes = size_t{1} << 20;
+// A poller does not free larger responses, because it may have to free those of
+// all calls of a connection at once.
+constexpr size_t kDeferredBytes = size_t{1} << 20;
 
 // Returns a slice that references `memory` and keeps `owner` alive.
 grpc::Slice SliceOf(std::span<const std::byte> memory,
@@ -42,20 +45,22 @@ std::shared_ptr<const void> FreedLater(
     const std::shared_ptr<const void>& owner) {
   size_t size = 0;
   for (const auto& memory : borrowed) size += memory.size();
-  if (size < kLargeBytes) return owner;
+  if (size < kDeferredBytes) return owner;
   struct Lender {
     std::shared_ptr<const void> owner;
     std::vector<std::span<const std::byte>> borrowed;
+    size_t size;
     ~Lender() {
-      if (owner.use_count() > 1) return;
+      if (owner.use_count() > 1 || size < kLargeBytes) return;
       for (const auto& memory : borrowed) {
         DropPages(const_cast<std::byte*>(memory.data()), memory.size());
       }
     }
   };
   return std::shared_ptr<const void>(
-      new Lender{owner, std::move(borrowed)},
-      [](Lender* done) { DeferFree(std::unique_ptr<Lender>(done)); });
+      new Lender{owner, std::move(borrowed), size}, [](Lender* done) {
+        DeferFree(std::unique_ptr<Lender>(done), done->size);
+      });
 }
 
 // Splits `data` into pieces and appends them to `messages` as field `number`.

@@ -67,7 +67,9 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
   std::shared_ptr<MappedObject> object(
       new MappedObject(fd, info, access), [](MappedObject* unowned) {
         std::unique_ptr<MappedObject> owned(unowned);
-        if (owned->memory_.size() >= kLargeBytes) DeferFree(std::move(owned));
+        if (std::cmp_greater_equal(owned->size(), kLargeBytes)) {
+          DeferFree(std::move(owned), 0);  // its memory is not ours
+        }
       });
   if (failed != 0 || !S_ISREG(info.st_mode)) {
     return InvalidArgument(
@@ -78,12 +80,19 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
 }
 
 MappedObject::~MappedObject() {
-  guard_.reset();
-  if (!memory_.empty()) {
-    munmap(memory_.data(), memory_.size());
-    mapped_bytes -= size();
+  {
+    const MutexLock lock(mutex_);
+    Unmap();
   }
   close(descriptor_);
+}
+
+void MappedObject::Unmap() {
+  guard_.reset();
+  if (memory_.empty()) return;
+  munmap(memory_.data(), memory_.size());
+  mapped_bytes -= size();
+  memory_ = {};
 }
 
 bool MappedObject::IsSameAs(const MappedObject& other) const {
@@ -97,8 +106,9 @@ bool MappedObject::IsLinked() const {
   return fstat(descriptor_, &now) == 0 && now.st_nlink > 0;
 }
 
-Status MappedObject::Map(const std::string& field) {
-  if (!memory_.empty() || size() == 0) return {};
+Result<std::span<std::byte>> MappedObject::Map(const std::string& field) {
+  const MutexLock lock(mutex_);
+  if (!memory_.empty() || size() == 0) return memory_;
   const auto bytes = static_cast<size_t>(size());
   if (size() > kMaxObjectBytes) {
     return CannotMap(field, size(),
@@ -121,13 +131,9 @@ Status MappedObject::Map(const std::string& field) {
   }
   memory_ = {static_cast<std::byte*>(memory), bytes};
   guard_.emplace(memory_, access_ == Access::kWrite);
-  if (guard_->guards()) return {};
+  if (guard_->guards()) return memory_;
+  Unmap();
   return Exhausted("too many shared memory objects are in use at a time");
-}
-
-std::span<std::byte> MappedObject::part(int64_t offset, int64_t bytes) const {
-  return memory_.subspan(static_cast<size_t>(offset),
-                         static_cast<size_t>(bytes));
 }
 
 bool MappedObject::IsSparse() const {
@@ -149,7 +155,10 @@ bool MappedObject::Read(int64_t offset, std::span<std::byte> to) const {
 }
 
 bool MappedObject::StillHas(int64_t bytes) const {
-  if (guard_.has_value() && guard_->broken()) return false;
+  {
+    const MutexLock lock(mutex_);
+    if (guard_.has_value() && guard_->broken()) return false;
+  }
   struct stat now {};
   return fstat(descriptor_, &now) == 0 && now.st_size >= bytes;
 }

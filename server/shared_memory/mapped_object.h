@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/shared_memory/bus_error.h"
 
@@ -18,9 +19,9 @@ namespace topk {
 /// How an object's bytes are accessed.
 enum class Access { kRead, kWrite };
 
-/// An open object and its mapping. The mapping has the size that the object had
+/// An open object. It is mapped on first use, with the size that the object had
 /// when it was opened. Other processes may change the bytes or truncate the
-/// object at any time.
+/// object at any time. Thread-safe.
 class MappedObject {
  public:
   /// Opens the object that currently has this name. `field` is the request
@@ -44,13 +45,11 @@ class MappedObject {
 
   /// The size in bytes when the object was opened.
   int64_t size() const { return static_cast<int64_t>(info_.st_size); }
-  /// Maps the object. No-op if already mapped or empty. Returns
+  /// Maps the object if it is not mapped yet, and returns its bytes. Returns
   /// RESOURCE_EXHAUSTED if mapping fails or too many objects or bytes are
-  /// mapped.
-  Status Map(const std::string& field);
-  /// Returns the mapped bytes [offset, offset + bytes). REQUIRES: Map()
-  /// returned OK, and the bytes are within size().
-  std::span<std::byte> part(int64_t offset, int64_t bytes) const;
+  /// mapped. Call this only when the bytes are needed: the bytes that can be
+  /// mapped are limited, and waiting requests must not use them up.
+  Result<std::span<std::byte>> Map(const std::string& field);
 
   /// Returns whether parts of the object have never been written and have no
   /// memory. If this process reads such a part through the mapping, the system
@@ -69,11 +68,14 @@ class MappedObject {
   MappedObject(int descriptor, const struct stat& info, Access access)
       : descriptor_(descriptor), info_(info), access_(access) {}
 
+  void Unmap() TOPK_REQUIRES(mutex_);
+
   const int descriptor_;
   struct stat info_;
   const Access access_;
-  std::span<std::byte> memory_;
-  std::optional<BusGuard> guard_;
+  mutable Mutex mutex_;
+  std::span<std::byte> memory_ TOPK_GUARDED_BY(mutex_);
+  std::optional<BusGuard> guard_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -74,18 +74,22 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
 
 std::optional<int64_t> RequestMemory::tensor_bytes() const {
   if (!tensor_.has_value()) return std::nullopt;
-  return static_cast<int64_t>(tensor_->bytes().size());
+  return tensor_->size();
 }
 
 Result<std::span<const std::byte>> RequestMemory::ReadTensor(
     const Cancellation* cancellation) {
-  const std::span<const std::byte> mapped = tensor_->bytes();
-  if (copied_bytes_ == 0) return mapped;
+  if (copied_bytes_ == 0) {
+    const auto mapped = tensor_->Map(kTensor);
+    if (!mapped.ok()) return mapped.status();
+    return std::span<const std::byte>(*mapped);
+  }
   Result<std::unique_ptr<std::byte[]>> copy =
       tensor_->Copy(kTensor, cancellation);
   if (!copy.ok()) return copy.status();
   copy_ = *std::move(copy);
-  return std::span<const std::byte>(copy_.get(), mapped.size());
+  return std::span<const std::byte>(copy_.get(),
+                                    static_cast<size_t>(tensor_->size()));
 }
 
 Status RequestMemory::CheckTensor() const {
@@ -95,8 +99,8 @@ Status RequestMemory::CheckTensor() const {
 Status RequestMemory::Deliver(v1::TopKResponse& response) {
   for (Output& output : outputs_) {
     const size_t bytes = (response.*output.mutable_tensor)()->data().size();
-    const size_t room = output.region.bytes().size();
-    if (bytes > room) {
+    const int64_t room = output.region.size();
+    if (std::cmp_greater(bytes, room)) {
       return InvalidArgument(
           "SHARED_MEMORY_TOO_SMALL", StrCat(output.field, ".byte_size"),
           StrCat("byte_size ", room, " is less than the output's ", bytes,
@@ -113,8 +117,9 @@ Status RequestMemory::Deliver(v1::TopKResponse& response) {
   // processes may write to the regions at any time.
   for (const Output& output : outputs_) {
     v1::Tensor& tensor = *(response.*output.mutable_tensor)();
-    std::ranges::copy(std::as_bytes(std::span(tensor.data())),
-                      output.region.bytes().begin());
+    const auto mapped = output.region.Map(output.field);
+    if (!mapped.ok()) return mapped.status();
+    std::ranges::copy(std::as_bytes(std::span(tensor.data())), mapped->begin());
     if (Status s = output.region.CheckIntact(output.field); !s.ok()) return s;
     *tensor.mutable_shared_memory() = output.written;
   }

@@ -45,7 +45,8 @@ class RequestMemory {
   int64_t copied_bytes() const { return copied_bytes_; }
 
   /// Returns the tensor's data, which is valid while this object exists, or an
-  /// error of SharedRegion::Copy(). REQUIRES: the tensor is in shared memory.
+  /// error of SharedRegion::Map() or Copy(). REQUIRES: the tensor is in shared
+  /// memory.
   Result<std::span<const std::byte>> ReadTensor(
       const Cancellation* cancellation);
 

@@ -59,6 +59,13 @@ Result<std::unique_ptr<std::byte[]>> SharedRegion::Copy(
   return copy;
 }
 
+Result<std::span<std::byte>> SharedRegion::Map(const std::string& field) const {
+  const auto mapped = object_->Map(StrCat(field, ".name"));
+  if (!mapped.ok()) return mapped.status();
+  return mapped->subspan(static_cast<size_t>(offset_),
+                         static_cast<size_t>(bytes_));
+}
+
 Status SharedRegion::CheckIntact(const std::string& field) const {
   return object_->StillHas(offset_ + bytes_) ? Status() : Changed(field);
 }
@@ -92,15 +99,13 @@ Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
   if (Status s = CheckRange(region, (*opened)->size(), field); !s.ok()) {
     return s;
   }
-  Result<std::shared_ptr<MappedObject>> mapped =
-      Map(region.name(), access, *std::move(opened), name_field);
-  if (!mapped.ok()) return mapped.status();
-  return SharedRegion(*std::move(mapped), region.offset(), region.byte_size());
+  return SharedRegion(Cached(region.name(), access, *std::move(opened)),
+                      region.offset(), region.byte_size());
 }
 
-Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
+std::shared_ptr<MappedObject> SharedObjects::Cached(
     const std::string& name, Access access,
-    std::shared_ptr<MappedObject> opened, const std::string& field) {
+    std::shared_ptr<MappedObject> opened) {
   std::list<Entry> removed;  // unmapped after the mutex is unlocked
   const MutexLock lock(mutex_);
   const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
@@ -113,7 +118,6 @@ Result<std::shared_ptr<MappedObject>> SharedObjects::Map(
     }
     removed.splice(removed.end(), entries_, found);
   }
-  if (Status s = opened->Map(field); !s.ok()) return s;
   // Do not cache huge objects: other objects may need their address space.
   constexpr int64_t kMaxKeptBytes = int64_t{64} << 30;
   if (opened->size() > kMaxKeptBytes) return opened;

@@ -28,15 +28,20 @@
 
 namespace topk {
 
-/// A part of an object. Stays mapped while this SharedRegion exists.
+/// A part of an open object.
 class SharedRegion {
  public:
-  SharedRegion(std::shared_ptr<const MappedObject> object, int64_t offset,
+  SharedRegion(std::shared_ptr<MappedObject> object, int64_t offset,
                int64_t bytes)
       : object_(std::move(object)), offset_(offset), bytes_(bytes) {}
 
-  /// The mapped bytes. Other processes may change them at any time.
-  std::span<std::byte> bytes() const { return object_->part(offset_, bytes_); }
+  /// The size in bytes.
+  int64_t size() const { return bytes_; }
+
+  /// Returns the mapped bytes, which stay mapped while this object exists.
+  /// Other processes may change them at any time. Returns the errors of
+  /// MappedObject::Map(). `field` is the request field with the region.
+  Result<std::span<std::byte>> Map(const std::string& field) const;
 
   /// See MappedObject::IsSparse().
   bool IsSparse() const { return object_->IsSparse(); }
@@ -54,7 +59,7 @@ class SharedRegion {
  private:
   Status Changed(const std::string& field) const;
 
-  std::shared_ptr<const MappedObject> object_;
+  std::shared_ptr<MappedObject> object_;
   int64_t offset_;
   int64_t bytes_;
 };
@@ -87,13 +92,12 @@ class SharedObjects {
     std::shared_ptr<MappedObject> object;
   };
 
-  // Returns the cached mapping of an object that was just opened. On a cache
-  // miss, maps and caches the object. If the cache is full, evicts the least
-  // recently used object that no request uses. Does not cache the object if it
-  // is huge, or if requests use all cached objects.
-  Result<std::shared_ptr<MappedObject>> Map(
-      const std::string& name, Access access,
-      std::shared_ptr<MappedObject> opened, const std::string& field);
+  // Returns the cached object that is the same as `opened`. On a cache miss,
+  // caches `opened`. If the cache is full, evicts the least recently used
+  // object that no request uses. Does not cache the object if it is huge, or if
+  // requests use all cached objects.
+  std::shared_ptr<MappedObject> Cached(const std::string& name, Access access,
+                                       std::shared_ptr<MappedObject> opened);
   // Unmaps unlinked and truncated objects, which no new request can use.
   void ReleaseUnusable(const std::stop_token& stop);
 

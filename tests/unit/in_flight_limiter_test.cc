@@ -124,8 +124,10 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
 // Each round rejects more calls and bytes than it releases.
 TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
   InFlightLimiter limiter(
-      {.bytes = 10, .client_bytes = 10, .calls = 1, .client_calls = 1});
+      {.bytes = 10, .client_bytes = 10, .calls = 2, .client_calls = 2});
   milliseconds call_delay, bytes_delay;
+  InFlightLimiter::Reservation idle;  // keeps the estimates of the client
+  ASSERT_TRUE(limiter.Admit("x", idle).ok());
   for (int round = 0; round < 2; ++round) {
     InFlightLimiter::Reservation held, rejected;
     ASSERT_TRUE(limiter.Admit("x", held).ok());
@@ -140,6 +142,25 @@ TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
   // If the rate were unknown, the delays would be at most 120 ms.
   EXPECT_GT(call_delay, milliseconds(200));
   EXPECT_GT(bytes_delay, milliseconds(200));
+}
+
+TEST(InFlightLimiter, RejectedClientsDoNotDelayOthers) {
+  InFlightLimiter limiter(kLimits);
+  InFlightLimiter::Reservation a, b, c;
+  ASSERT_TRUE(limiter.Admit("x", a).ok());
+  ASSERT_TRUE(limiter.Admit("x", b).ok());
+  ASSERT_TRUE(limiter.Admit("y", c).ok());
+  InFlightLimiter::Charge held(a), rejected(b), other(c);
+  ASSERT_TRUE(held.Add(50).ok());
+  for (int i = 0; i < 100; ++i) {
+    held.Shrink(49);
+    ASSERT_TRUE(held.Add(1).ok());
+    EXPECT_FALSE(rejected.Add(50).ok());
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_GT(rejected.Add(50).retry_after, milliseconds(1000));
+  ASSERT_TRUE(other.Add(20).ok());
+  EXPECT_LT(other.Add(50).retry_after, milliseconds(200));
 }
 
 // The totals grow by 1000 per second.

@@ -88,6 +88,26 @@ TEST(Lower, ExplainsRefusals) {
          r.mutable_directml()->set_feature_level(v1::FEATURE_LEVEL_3_0);
        },
        "the tensor has 5 dimensions; FEATURE_LEVEL_3_0 allows 4"},
+      {DirectMLRequest(),
+       [](R& r) {
+         r.mutable_tensor()->clear_shape();
+         auto& output = *r.mutable_directml()->mutable_output_value();
+         for (const auto& [size, stride] : {std::pair(2, 2178309),
+                                            {5, 3524578},
+                                            {6, 7658417},
+                                            {6, 4823350},
+                                            {4, 4939811},
+                                            {3, 4342803},
+                                            {5, 8752365},
+                                            {1, 0}}) {
+           r.mutable_tensor()->add_shape(size);
+           r.mutable_tensor()->add_strides(0);
+           output.add_strides(stride);
+         }
+         r.mutable_directml()->set_axis(7);
+       },
+       "cannot determine in 4000 steps whether elements overlap; make each "
+       "stride exceed the extent of all dimensions with smaller strides"},
       {OpenVinoRequest(),
        [](R& r) {
          SetK(DType::kU64, std::string(8, '\xff'),

@@ -41,24 +41,28 @@ class SharedObjectsTest : public ::testing::Test {
     return *std::move(region);
   }
 
+  static std::span<std::byte> Bytes(const SharedRegion& region) {
+    return *region.Map("x");
+  }
+
   std::vector<SharedMemory> memory_;
   SharedObjects objects_{"/topk", std::chrono::milliseconds(10)};
 };
 
 TEST_F(SharedObjectsTest, ReusesMappings) {
-  const std::byte* first = Open(0).bytes().data();
-  EXPECT_EQ(Open(0).bytes().data(), first);
-  EXPECT_NE(Open(0, Access::kWrite).bytes().data(), first);
+  const std::byte* first = Bytes(Open(0)).data();
+  EXPECT_EQ(Bytes(Open(0)).data(), first);
+  EXPECT_NE(Bytes(Open(0, Access::kWrite)).data(), first);
   EXPECT_EQ(objects_.size(), 2u);
 }
 
 TEST_F(SharedObjectsTest, BoundsTheMappings) {
-  const std::byte* first = Open(0).bytes().data();
+  const std::byte* first = Bytes(Open(0)).data();
   std::vector<Result<SharedMemory>> others;  // at addresses that become free
   for (size_t i = 1; i < memory_.size(); ++i) {
     Open(i);
     others.push_back(SharedMemory::Create("", 4096));
-    EXPECT_EQ(Open(0).bytes().data(), first) << "it is used all the time";
+    EXPECT_EQ(Bytes(Open(0)).data(), first) << "it is used all the time";
     EXPECT_LE(objects_.size(), kMax);
   }
   EXPECT_EQ(objects_.size(), kMax);
@@ -70,23 +74,28 @@ TEST_F(SharedObjectsTest, KeepsObjectsInUse) {
   EXPECT_EQ(objects_.size(), kMax);
   for (size_t i = 0; i < memory_.size(); ++i) {
     memory_[i].data()[7] = static_cast<std::byte>(i);
-    EXPECT_EQ(used[i].bytes()[7], static_cast<std::byte>(i));
+    EXPECT_EQ(Bytes(used[i])[7], static_cast<std::byte>(i));
     EXPECT_TRUE(used[i].CheckIntact("x").ok());
   }
 }
 
 TEST_F(SharedObjectsTest, RejectsTooManyObjectsInUse) {
   std::vector<SharedRegion> used;
-  Result<SharedRegion> region = Open(0);
-  for (size_t i = 0; region.ok() && i < 2 * BusGuard::kMax; ++i) {
+  Status mapped;
+  for (size_t i = 0; mapped.ok() && i < 2 * BusGuard::kMax; ++i) {
     Result<SharedMemory> memory = SharedMemory::Create("", 1);
     ASSERT_TRUE(memory.ok());
-    region = objects_.Open(memory->Region(0, 1), Access::kRead, "x");
-    if (region.ok()) used.push_back(*region);
+    const Result<SharedRegion> region =
+        objects_.Open(memory->Region(0, 1), Access::kRead, "x");
+    ASSERT_TRUE(region.ok());
+    used.push_back(*region);
+    const auto bytes = region->Map("x");
+    if (!bytes.ok()) mapped = bytes.status();
   }
-  EXPECT_EQ(region.status().code, Code::kResourceExhausted);
-  EXPECT_EQ(region.status().field, "server");
-  EXPECT_GT(region.status().retry_after.count(), 0);
+  EXPECT_EQ(mapped.code, Code::kResourceExhausted);
+  EXPECT_EQ(mapped.field, "server");
+  EXPECT_GT(mapped.retry_after.count(), 0);
+  EXPECT_FALSE(used.back().Map("x").ok()) << "again";
 }
 
 TEST_F(SharedObjectsTest, IsRetryableWithoutFileDescriptors) {
@@ -129,16 +138,18 @@ TEST_F(SharedObjectsTest, CopiesUntilTheObjectEnds) {
 }
 
 #ifndef TOPK_TSAN  // ThreadSanitizer has too few addresses for a tebibyte.
-// 64 TiB may be mapped.
+// 64 TiB may be mapped. Objects that are only open do not count.
 TEST_F(SharedObjectsTest, MapsObjectsUpToATebibyteAndUnmapsThem) {
   const auto open = [&] {
-    return objects_.Open(memory_[0].Region(0, 1), Access::kRead, "x");
+    return *objects_.Open(memory_[0].Region(0, 1), Access::kRead, "x");
   };
   ASSERT_EQ(Truncate(memory_[0], (off_t{1} << 40) + 1), 0);
-  EXPECT_EQ(open().status().field, "x.name");
+  EXPECT_EQ(open().Map("x").status().field, "x.name");
   ASSERT_EQ(Truncate(memory_[0], off_t{1} << 40), 0);
+  std::vector<SharedRegion> open_only;
   for (int i = 0; i < 70; ++i) {
-    ASSERT_TRUE(testing::Eventually([&] { return open().ok(); })) << i;
+    open_only.push_back(open());
+    ASSERT_TRUE(testing::Eventually([&] { return open().Map("x").ok(); })) << i;
   }
 }
 #endif

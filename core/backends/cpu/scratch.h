@@ -54,7 +54,10 @@ class Scratch {
       if (bytes < kHuge) {
         kScratchFree(p);
       } else {
-        DeferFree(p, bytes, kScratchFree);
+        DeferFree(bytes, [p, size = bytes] {
+          DropPages(p, size);
+          kScratchFree(p);
+        });
       }
     }
   };

@@ -43,13 +43,13 @@ class SliceRunner {
 
   ~SliceRunner() {
     constexpr int64_t kLarge = int64_t{16} << 20;  // 2 ms
-    if (selections_.empty() ||
-        SelectionBytes(plan_, schedule_, selections_.size()) < kLarge) {
-      return;
-    }
+    if (selections_.empty()) return;
+    const Size bytes = SelectionBytes(plan_, schedule_, selections_.size());
+    if (bytes < kLarge) return;
     using Selected = decltype(selections_);
     DeferFree(std::unique_ptr<Selected>(new (std::nothrow)
-                                            Selected(std::move(selections_))));
+                                            Selected(std::move(selections_))),
+              static_cast<size_t>(bytes.value()));
   }
 
   /// Returns an upper bound, in bytes, on the memory of a runner. `folds` is
