@@ -29,41 +29,8 @@
 
 namespace topk::cpu {
 
-/// Splits data that arrives in chunks of any size into units of equal size.
-class UnitCutter {
- public:
-  /// REQUIRES: 1 <= unit <= 8.
-  explicit UnitCutter(size_t unit) : unit_(unit) {}
-
-  /// Calls fn(units) for the complete units of the next chunk, in order.
-  template <class Fn>
-  void Cut(std::span<const std::byte> chunk, const Fn& fn) {
-    if (size_ > 0) {  // complete the split unit
-      const auto missing = chunk.first(std::min(unit_ - size_, chunk.size()));
-      std::ranges::copy(missing, split_.data() + size_);
-      size_ += missing.size();
-      if (size_ < unit_) return;
-      fn(rest());
-      chunk = chunk.subspan(missing.size());
-    }
-    size_ = chunk.size() % unit_;
-    fn(chunk.first(chunk.size() - size_));
-    std::ranges::copy(chunk.last(size_), split_.data());
-  }
-
-  /// Returns the bytes of the last unit if it is incomplete.
-  std::span<const std::byte> rest() const {
-    return std::span(split_).first(size_);
-  }
-
- private:
-  const size_t unit_;
-  std::array<std::byte, 8> split_{};
-  size_t size_ = 0;
-};
-
-/// The CPU implementation of Fold. Writes a slice when its last element
-/// arrives. The memory does not depend on the length of the tensor.
+/// A fold on the CPU. Writes each slice when its last element arrives. The
+/// memory does not depend on the length of the tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
@@ -86,8 +53,7 @@ class ElementFold final : public Fold {
         run_{plan_,         schedule_,
              resources.set, resources.set.kernels<Key, kFloat>(),
              encoder_,      nullptr,
-             outputs_,      cancellation},
-        units_(static_cast<size_t>(type_.packed() ? type_.bits : type_.bytes)) {
+             outputs_,      cancellation} {
     if (rows_ < plan.n) runner_.emplace(run_);
   }
 
@@ -109,17 +75,28 @@ class ElementFold final : public Fold {
   }
 
  private:
+  // Cuts the chunk into units of whole elements. A unit may be split across
+  // chunks, and the last unit of packed elements may be incomplete.
   void Take(std::span<const std::byte> chunk) override {
-    units_.Cut(chunk, [this](std::span<const std::byte> units) {
-      AddUnits(units.data(),
-               static_cast<int64_t>(units.size()) * 8 / type_.bits);
-    });
-    // Add the last group of packed elements even if it is incomplete.
-    const auto rest = units_.rest();
-    const int64_t left = Left();
-    if (left < kPackedGroup && !rest.empty() &&
-        static_cast<int64_t>(rest.size()) == (left * type_.bits + 7) / 8) {
-      AddUnits(rest.data(), left);
+    const auto unit =
+        static_cast<size_t>(type_.packed() ? type_.bits : type_.bytes);
+    while (!chunk.empty()) {
+      const auto part =
+          split_size_ == 0 && chunk.size() >= unit
+              ? chunk.first(chunk.size() / unit * unit)
+              : chunk.first(std::min(chunk.size(), unit - split_size_));
+      chunk = chunk.subspan(part.size());
+      if (part.size() >= unit) {
+        AddUnits(part);
+        continue;
+      }
+      std::ranges::copy(part, split_.data() + split_size_);
+      split_size_ += part.size();
+      const int64_t bits = std::min(Left(), kPackedGroup) * type_.bits;
+      if (split_size_ >= std::min(unit, static_cast<size_t>(bits + 7) / 8)) {
+        AddUnits(std::span(split_).first(split_size_));
+        split_size_ = 0;
+      }
     }
   }
 
@@ -128,14 +105,16 @@ class ElementFold final : public Fold {
     return plan_.slices() * plan_.n - position_ - buffered_;
   }
 
-  // Adds the next `count` elements. The first element begins a new unit.
-  void AddUnits(const std::byte* units, int64_t count) {
-    if (!type_.packed()) return Add(units, count);
-    count = std::min(count, Left());  // the last byte may have unused bits
+  // Adds the elements of some units.
+  void AddUnits(std::span<const std::byte> units) {
+    // The last byte may have unused bits.
+    const int64_t count =
+        std::min(static_cast<int64_t>(units.size()) * 8 / type_.bits, Left());
+    if (!type_.packed()) return Add(units.data(), count);
     ForEachBlock(0, count, kBlockElements, run_.cancellation,
                  [&](int64_t begin, int64_t end) {
                    std::array<std::byte, kBlockElements> bytes;
-                   Unpack(run_.kernels, type_, units, begin, end - begin,
+                   Unpack(run_.kernels, type_, units.data(), begin, end - begin,
                           bytes.data());
                    Add(bytes.data(), end - begin);
                  });
@@ -210,7 +189,8 @@ class ElementFold final : public Fold {
   Run<Key, kFloat> run_;
   // Used only if the block is too small for whole slices (rows_ < n).
   std::optional<SliceRunner<Key, kFloat>> runner_;
-  UnitCutter units_;
+  std::array<std::byte, 8> split_{};  // a unit split across chunks
+  size_t split_size_ = 0;
   Scratch<std::byte> buffer_;
   int64_t buffered_ = 0;  // elements in the buffer
   int64_t position_ = 0;  // the number of elements before the buffered ones
