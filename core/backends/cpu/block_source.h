@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 
 #include "core/backends/cpu/run.h"
 #include "core/backends/cpu/scratch.h"
@@ -63,36 +64,35 @@ class BlockSource {
   void Unpack(int64_t first, int64_t width, int64_t begin, int64_t end) {
     const int64_t length = end - begin;
     if (plan_.inner == 1) {
-      const bool whole = length == plan_.n;  // the rows are adjacent
-      const int64_t count = whole ? width * length : length;
-      for (int64_t c = 0; c < (whole ? 1 : width); ++c) {
-        UnpackRun((first + c) * plan_.n + begin, count,
-                  rows_.data() + c * length);
-      }
+      UnpackRuns(first * plan_.n + begin, width, plan_.n, length, rows_.data());
       return;
     }
     const int64_t at = SliceOffset(plan_, plan_.input, first) + begin * stride_;
-    const bool whole = width == plan_.inner;
     const auto unpack = [&](int64_t from, int64_t to) {
       const int64_t rows = to - from;
       std::byte* const columns =
           unpacked_.Get(static_cast<size_t>(rows * width)).data();
-      const int64_t count = whole ? rows * width : width;
-      for (int64_t i = 0; i < (whole ? 1 : rows); ++i) {
-        UnpackRun(at + (from + i) * stride_, count, columns + i * width);
-      }
+      UnpackRuns(at + from * stride_, rows, stride_, width, columns);
       run_.kernels.transpose(columns, rows, width, width, rows_.data() + from,
                              length);
     };
     ForEachBlock(0, length, RowsPerBlock(width), run_.cancellation, unpack);
   }
 
-  void UnpackRun(int64_t first, int64_t count, std::byte* to) const {
-    ForEachBlock(0, count, kBlockBytes, run_.cancellation,
-                 [&](int64_t begin, int64_t end) {
-                   cpu::Unpack(run_.kernels, type_, run_.tensor, first + begin,
-                               end - begin, to + begin);
-                 });
+  // Unpacks `runs` runs of `count` elements, which are `step` elements apart.
+  void UnpackRuns(int64_t first, int64_t runs, int64_t step, int64_t count,
+                  std::byte* to) const {
+    if (count == step) {  // the runs are adjacent
+      count *= std::exchange(runs, 1);
+    }
+    for (int64_t i = 0; i < runs; ++i) {
+      ForEachBlock(0, count, kBlockBytes, run_.cancellation,
+                   [&](int64_t begin, int64_t end) {
+                     cpu::Unpack(run_.kernels, type_, run_.tensor,
+                                 first + i * step + begin, end - begin,
+                                 to + i * count + begin);
+                   });
+    }
   }
 
   void Copy(int64_t first, int64_t width, int64_t begin, int64_t length) {
