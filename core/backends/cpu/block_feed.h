@@ -12,7 +12,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "core/backends/cpu/block_source.h"
@@ -41,7 +40,8 @@ class BlockFeed {
                             : Size(0)) +
            RowFeed<Key, kFloat>::Bytes(
                n, plan.k, schedule.block < n ? 1 : schedule.pieces) +
-           Size(schedule.tile) * sizeof(Key);
+           Size(schedule.tile) * sizeof(Key) +
+           Size(schedule.tile + kScanSlack) * sizeof(uint32_t);
   }
 
   BlockSource<Key, kFloat>& source() { return source_; }
@@ -87,11 +87,13 @@ class BlockFeed {
   bool LoadBounds(int64_t width, const Selection<Key>* selections,
                   int64_t step) {
     const Plan& plan = run_.plan;
+    // Copying bytes is fast, and notices when no better element can follow.
     if (width < kMinColumns || !plan.input.packed || plan.inner == 1 ||
-        InfoOf(plan.dtype).packed()) {
+        InfoOf(plan.dtype).bytes == 1) {
       return false;
     }
     bounds_.resize(static_cast<size_t>(width));
+    columns_.resize(static_cast<size_t>(width + kScanSlack));
     for (int64_t c = 0; c < width; ++c) {
       if (!selections[c * step].bounded()) return false;
       bounds_[static_cast<size_t>(c)] = selections[c * step].bound();
@@ -101,29 +103,23 @@ class BlockFeed {
 
   void FeedInPlace(int64_t first, int64_t width, int64_t begin, int64_t end,
                    Selection<Key>* selections, int64_t step) {
-    constexpr int64_t kMost = 256;
-    std::array<uint32_t, kMost + kScanSlack> columns;
     const auto encoder = run_.encoder;
     const int64_t offset = SliceOffset(run_.plan, run_.plan.input, first);
-    const auto feed_row = [&](int64_t i, int64_t from, int64_t count) {
-      const std::byte* row = run_.at(offset + i * run_.plan.inner + from);
+    const auto feed_row = [&](int64_t i) {
+      const std::byte* row = run_.at(offset + i * run_.plan.inner);
       const int64_t found = run_.kernels.scan_columns(
-          encoder, row, count, bounds_.data() + from, columns.data());
+          encoder, row, width, bounds_.data(), columns_.data());
       for (int64_t j = 0; j < found; ++j) {
-        const int64_t column = columns[static_cast<size_t>(j)];
-        Selection<Key>& selection = selections[(from + column) * step];
+        const int64_t column = columns_[static_cast<size_t>(j)];
+        Selection<Key>& selection = selections[column * step];
         const Key bits = Load<Key>(row, column);
         selection.Offer(encoder(bits), bits, static_cast<uint64_t>(i));
-        bounds_[static_cast<size_t>(from + column)] = selection.bound();
+        bounds_[static_cast<size_t>(column)] = selection.bound();
       }
     };
     ForEachBlock(begin, end, std::max(kBlockElements / width, int64_t{1}),
                  run_.cancellation, [&](int64_t low, int64_t high) {
-                   for (int64_t i = low; i < high; ++i) {
-                     for (int64_t c = 0; c < width; c += kMost) {
-                       feed_row(i, c, std::min(kMost, width - c));
-                     }
-                   }
+                   for (int64_t i = low; i < high; ++i) feed_row(i);
                  });
   }
 
@@ -132,6 +128,7 @@ class BlockFeed {
   RowFeed<Key, kFloat> feed_;
   const Key best_key_;
   std::vector<Key> bounds_;
+  std::vector<uint32_t> columns_;
 };
 
 }  // namespace topk::cpu
