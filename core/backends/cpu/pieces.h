@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/backends/cpu/blocks.h"
 #include "core/base/cancellation.h"
 #include "core/base/happens_before.h"
 
@@ -51,9 +52,21 @@ class ArenaPool {
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t)> fn);
 
-/// Divides [0, count) into ranges and calls fn(begin, end) for each, in
-/// parallel. Does not divide ranges of at most `grain` elements. Starts no more
-/// calls after a cancellation.
+/// Calls fn(p, begin, end) for blocks of [0, count), which is cut into `pieces`
+/// pieces with the numbers p. Runs the pieces in parallel. Returns false if
+/// cancelled.
+template <class Fn>
+bool ForEachBlockOf(int64_t count, int64_t pieces,
+                    const Cancellation* cancellation, const Fn& fn) {
+  return ForEachPiece(pieces, cancellation, [&](int64_t p) {
+    ForEachBlock(p * count / pieces, (p + 1) * count / pieces, kBlockElements,
+                 cancellation,
+                 [&](int64_t begin, int64_t end) { fn(p, begin, end); });
+  });
+}
+
+/// Calls fn(begin, end) for ranges of [0, count) with `grain` or more elements,
+/// in parallel if there are several. Starts no more calls after a cancellation.
 void ForEachRange(int64_t count, int64_t grain,
                   const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t, int64_t)> fn);

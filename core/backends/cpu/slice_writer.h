@@ -5,7 +5,6 @@
 #include <span>
 
 #include "core/backends/backend.h"
-#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/rank_sort.h"
@@ -39,7 +38,8 @@ class SliceWriter {
   /// `count` elements at a time in `pieces` pieces.
   static Size Bytes(int64_t count, int64_t pieces) {
     if (count <= kMaxRankCount) return 0;
-    return 2 * Size(count) * sizeof(Ranked<Key>) + SortBytes(count, pieces);
+    return 2 * Size(count) * sizeof(Ranked<Key>) +
+           Size(pieces) * kBuckets * sizeof(uint32_t);
   }
 
   /// Writes the k best elements of a selection. REQUIRES: at least k elements
@@ -110,14 +110,14 @@ class SliceWriter {
       return;
     }
     const std::span items = items_.Get(static_cast<size_t>(count));
-    const auto take = [items, key_at](int64_t begin, int64_t end) {
+    const auto take = [items, key_at](int64_t, int64_t begin, int64_t end) {
       for (auto slot = static_cast<size_t>(begin);
            slot < static_cast<size_t>(end); ++slot) {
         items[slot] = {static_cast<Key>(~key_at(slot)),
                        static_cast<uint32_t>(slot)};
       }
     };
-    if (!ForEachBlockOf(count, take)) return;
+    if (!ForEachBlockOf(count, pieces_, cancellation_, take)) return;
     const std::span<const Ranked<Key>> ranked = SortByRank<Key>(
         items, other_.Get(items.size()), pieces_, cancellation_);
     if (ranked.empty()) return;  // cancelled
@@ -143,19 +143,9 @@ class SliceWriter {
     return slots;
   }
 
-  // Divides [0, count) into blocks and calls fn(begin, end) for each block.
-  // Runs in `pieces_` parallel pieces. Returns false if cancelled.
-  template <class Fn>
-  bool ForEachBlockOf(int64_t count, const Fn& fn) const {
-    return ForEachPiece(pieces_, cancellation_, [&](int64_t p) {
-      ForEachBlock(p * count / pieces_, (p + 1) * count / pieces_,
-                   kBlockElements, cancellation_, fn);
-    });
-  }
-
   template <class Index, class Each>
   void StoreAs(int64_t slice, const Each& each) const {
-    ForEachBlockOf(plan_.k, [&](int64_t begin, int64_t end) {
+    const auto store_block = [&](int64_t, int64_t begin, int64_t end) {
       // Use local copies, because byte stores may alias members.
       const auto store_rank = each;
       std::byte* const values =
@@ -180,7 +170,8 @@ class SliceWriter {
         value += value_step;
         index += index_step;
       }
-    });
+    };
+    ForEachBlockOf(plan_.k, pieces_, cancellation_, store_block);
   }
 
   const Plan& plan_;
