@@ -56,30 +56,26 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
     const int digit = std::min(shift, kMaxDigit);
     shift -= digit;
     const size_t mask = (size_t{1} << digit) - 1;
-    // Alternate between two histograms. Adjacent keys are often equal, and
-    // increments of the same counter would wait for each other.
-    std::array<std::array<uint32_t, size_t{1} << kMaxDigit>, 2> counts = {};
+    std::array<int64_t, size_t{1} << kMaxDigit> counts = {};
     const auto count_block = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const Key key = keys[i];
         if ((key & decided) != prefix) continue;
-        ++counts[static_cast<size_t>(i & 1)]
-                [static_cast<size_t>(key >> shift) & mask];
+        ++counts[static_cast<size_t>(key >> shift) & mask];
       }
     };
     if (!ForEachBlock(0, count, kBlockElements, cancellation, count_block)) {
       return prefix;
     }
     size_t value = mask;
-    const auto counted = [&] {
-      return int64_t{counts[0][value]} + int64_t{counts[1][value]};
-    };
-    for (; value > 0 && counted() < wanted; --value) wanted -= counted();
+    for (; value > 0 && counts[value] < wanted; --value) {
+      wanted -= counts[value];
+    }
     prefix = static_cast<Key>(prefix | static_cast<Key>(Key(value) << shift));
     decided = static_cast<Key>(decided | static_cast<Key>(Key(mask) << shift));
-    // Stop if all keys with this prefix are among the k greatest. The lower
-    // digits would not exclude any of these keys.
-    if (counted() == wanted && prefix != 0) break;
+    // All keys with this prefix are among the k largest. The lower digits
+    // would not exclude any of them.
+    if (counts[value] == wanted && prefix != 0) break;
   }
   return prefix;
 }
