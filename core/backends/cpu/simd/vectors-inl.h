@@ -178,40 +178,22 @@ class VectorProbe {
   V nan_;
 };
 
-/// Writes first + i for every bit i that is set, in order, followed by up to 64
+/// Writes first + i for every bit i that is set, in order, followed by up to 6
 /// unspecified positions. Returns the number of set bits.
 HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
                                    uint32_t* positions) {
   constexpr int64_t kFew = 6;
   const auto count = static_cast<int64_t>(hwy::PopCount(bits));
-  if (count <= kFew) {  // the common case, without a branch on the count
-    for (int64_t i = 0; i < kFew; ++i, bits &= bits - 1) {
-      // Set the highest bit, because counting the low zeros of 0 is undefined.
-      positions[i] =
-          first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
-                      bits | (uint64_t{1} << 63)));
-    }
-    return count;
-  }
-  const hn::ScalableTag<uint32_t> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  if constexpr (kLanes < 8) {
-    for (; bits != 0; bits &= bits - 1) {
-      *positions++ = first + static_cast<uint32_t>(
-                                 hwy::Num0BitsBelowLS1Bit_Nonzero64(bits));
-    }
-    return count;
-  }
-  for (int64_t i = 0; i < kWord; i += kLanes, bits >>= kLanes) {
-    const uint64_t part = bits & ((uint64_t{1} << kLanes) - 1);
-    const auto mask =
-        hn::LoadMaskBits(d, reinterpret_cast<const uint8_t*>(&part));
-    // Compress in a register, because storing directly is slow on Zen 4.
-    hn::StoreU(
-        hn::Compress(hn::Iota(d, first + static_cast<uint32_t>(i)), mask), d,
-        positions);
-    positions += hwy::PopCount(part);
-  }
+  const auto append = [&](int64_t i) {
+    // Set the highest bit, because counting the low zeros of 0 is undefined.
+    positions[i] =
+        first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
+                    bits | (uint64_t{1} << 63)));
+    bits &= bits - 1;
+  };
+  // The common case does not branch on the count.
+  for (int64_t i = 0; i < kFew; ++i) append(i);
+  for (int64_t i = kFew; i < count; ++i) append(i);
   return count;
 }
 
