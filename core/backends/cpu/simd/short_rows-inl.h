@@ -48,7 +48,12 @@ class ShortRowSelector {
       if (slots.found < rows_.k) break;
     }
     for (int64_t r = 0; r < done; ++r) {
-      Load(elements + r * row_bytes, slots_[r]);
+      Slots& slots = slots_[r];
+      for (int64_t i = 0; i < slots.found; ++i) {
+        std::memcpy(&slots.bits[i],
+                    elements + r * row_bytes + slots.positions[i] * sizeof(Key),
+                    sizeof(Key));
+      }
     }
     for (int64_t r = 0; r < done; ++r) Sort(first + r, slots_[r]);
     return done;
@@ -76,8 +81,6 @@ class ShortRowSelector {
     alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack];
     int64_t found;
     Key bound;
-    /// Used if kNetwork: the bound in all lanes, as a VectorEncoder::Number.
-    alignas(kVectorBytes) Key limits[kLanes];
   };
 
   // Creates a network for each use. If the network were a member, its
@@ -86,14 +89,8 @@ class ShortRowSelector {
     return {encoder_, vector_encoder_, rows_};
   }
 
-  /// Returns whether the network can sort the candidates, which must fit into
-  /// one vector.
-  bool AreFew(const Slots& slots) const {
-    return kNetwork && slots.found <= kLanes && !rows_.by_index;
-  }
-
-  /// Writes the positions of all candidates. Returns their number, or -1 if
-  /// there are more than kMax.
+  /// Writes the positions of all candidates and returns their number, or
+  /// returns -1 if there are more than kMax.
   int64_t Find(const std::byte* elements, Slots& slots) {
     if (rows_.n <= kMax) {
       for (int64_t i = 0; i < rows_.n; ++i) {
@@ -101,36 +98,21 @@ class ShortRowSelector {
       }
       return rows_.n;
     }
-    if constexpr (kNetwork) {
-      return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
-        return network().Word(at, slots.limits);
-      });
-    } else {
-      if (slots.bound == 0) return -1;
-      const VectorProbe<Key> probe(
-          ProbeAbove(encoder_, static_cast<Key>(slots.bound - 1)));
-      return FindWords(elements, slots, [&](const std::byte* at) HWY_ATTR {
-        return probe.Word(at);
-      });
-    }
-  }
-
-  /// Like Find(). `word` returns a mask of the candidates among 64 elements.
-  template <class Word>
-  HWY_INLINE int64_t FindWords(const std::byte* elements, Slots& slots,
-                               const Word& word) {
+    if (slots.bound == 0) return -1;
+    const VectorProbe<Key> probe(
+        ProbeAbove(encoder_, static_cast<Key>(slots.bound - 1)));
     int64_t found = 0;
     int64_t i = 0;
     for (; i + kWord <= rows_.n; i += kWord) {
       found +=
-          AppendPositions(word(elements + i * sizeof(Key)),
+          AppendPositions(probe.Word(elements + i * sizeof(Key)),
                           static_cast<uint32_t>(i), slots.positions + found);
       if (found > kMax) return -1;
     }
     if (i < rows_.n) {
       const PaddedWord<Key> rest(elements + i * sizeof(Key), rows_.n - i);
       found +=
-          AppendPositions(word(rest.bytes) & FirstBits(rows_.n - i),
+          AppendPositions(probe.Word(rest.bytes) & FirstBits(rows_.n - i),
                           static_cast<uint32_t>(i), slots.positions + found);
       if (found > kMax) return -1;
     }
@@ -143,11 +125,11 @@ class ShortRowSelector {
     if constexpr (kNetwork) {
       int64_t r = 0;
       for (; r + kAtOnce <= count; r += kAtOnce) {
-        network().template FindLimits<kAtOnce>(elements + r * row_bytes,
+        network().template FindBounds<kAtOnce>(elements + r * row_bytes,
                                                &slots_[r]);
       }
       for (; r < count; ++r) {
-        network().template FindLimits<1>(elements + r * row_bytes, &slots_[r]);
+        network().template FindBounds<1>(elements + r * row_bytes, &slots_[r]);
       }
     } else {
       for (int64_t r = 0; r < count; ++r) {
@@ -212,28 +194,12 @@ class ShortRowSelector {
     return LeastLane(d, least);
   }
 
-  void Load(const std::byte* elements, Slots& slots) {
-    if (AreFew(slots)) {
-      // Always load kLanes elements, to avoid a branch on the number found.
-      const hn::ScalableTag<uint32_t> d;
-      const auto in = hn::FirstN(d, static_cast<size_t>(slots.found));
-      hn::Store(hn::IfThenElseZero(in, hn::Load(d, slots.positions)), d,
-                slots.positions);
-      for (int64_t i = 0; i < kLanes; ++i) {
-        std::memcpy(&slots.bits[i], elements + slots.positions[i] * sizeof(Key),
-                    sizeof(Key));
-      }
-      return;
-    }
-    for (int64_t i = 0; i < slots.found; ++i) {
-      std::memcpy(&slots.bits[i], elements + slots.positions[i] * sizeof(Key),
-                  sizeof(Key));
-    }
-  }
-
   void Sort(int64_t row, Slots& slots) {
-    if constexpr (kNetwork) {
-      if (AreFew(slots) && network().Sort(row, slots)) return;
+    if constexpr (kNetwork) {  // the candidates must fit into one vector
+      if (slots.found <= kLanes && !rows_.by_index &&
+          network().Sort(row, slots)) {
+        return;
+      }
     }
     const D d;
     for (int64_t i = 0; i < slots.found; i += kLanes) {

@@ -95,11 +95,11 @@ class RowNetwork {
              const ShortRows<Key>& rows)
       : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
 
-  /// Sets the limits of kCount rows. A row has kLanes groups, or 2 * kLanes if
-  /// k is more than half of kLanes. The limit of a row is the k-th greatest of
-  /// the group maxima, so at least k elements are not below it. Ignores NaNs.
+  /// Sets the bounds of kCount rows. The bound of a row is the k-th greatest of
+  /// its group maxima, so at least k elements are not below it. Ignores NaNs.
+  /// There are kLanes groups, or 2 * kLanes if k is more than half of kLanes.
   template <int64_t kCount, class Slots>
-  void FindLimits(const std::byte* elements, Slots* slots) const {
+  void FindBounds(const std::byte* elements, Slots* slots) const {
     const D d;
     const Numbers numbers;
     const auto least = hn::Set(
@@ -138,22 +138,10 @@ class RowNetwork {
     const auto last = hn::IndicesFromVec(
         numbers, hn::Set(lanes, static_cast<int32_t>(rows_.k - 1)));
     for (int64_t r = 0; r < kCount; ++r) {
-      hn::Store(hn::TableLookupLanes(best[r], last), numbers,
-                reinterpret_cast<Number*>(slots[r].limits));
+      const V kth = hn::BitCast(d, hn::TableLookupLanes(best[r], last));
+      const V bits = hn::BitCast(d, encoder_.Numbers(kth));  // its own inverse
+      slots[r].bound = hn::GetLane(encoder_.Keys(bits));
     }
-  }
-
-  /// Tests 64 elements. Returns a mask of the elements not below the limits.
-  HWY_INLINE uint64_t Word(const std::byte* elements,
-                           const Key* row_limits) const {
-    const D d;
-    const auto limits =
-        hn::Load(Numbers(), reinterpret_cast<const Number*>(row_limits));
-    // Invert Lt() instead of using Ge(), which is false for NaNs.
-    return ~WordBits(Numbers(), [&](int64_t i) HWY_ATTR {
-      const V x = LoadElements(d, elements + i * sizeof(Key));
-      return hn::Lt(encoder_.Numbers(x), limits);
-    });
   }
 
   /// Sorts up to kLanes candidates of a row and writes the best. Returns false
