@@ -31,18 +31,12 @@ template <class Key, bool kFloat>
 void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
             const std::byte* packed, int64_t first, int64_t count,
             std::byte* bytes) {
-  constexpr int64_t kPair = 2;
-  if (type.bits != 4) return Unpack(type, packed, first, count, bytes);
-  // Unpack an element separately if its byte also contains an element outside
-  // the range.
-  const int64_t alone = std::min(first % kPair, count);
-  const int64_t pairs = (count - alone) / kPair;
-  if (alone > 0) Unpack(type, packed, first, alone, bytes);
-  kernels.unpack_halves(packed + (first + alone) / kPair, pairs, bytes + alone);
-  const int64_t done = alone + pairs * kPair;
-  if (done < count) {
-    Unpack(type, packed, first + done, count - done, bytes + done);
-  }
+  // An even number of elements at an even position fills whole bytes.
+  const bool halves = type.bits == 4 && first % 2 == 0;
+  const int64_t pairs = halves ? count / 2 : 0;
+  if (pairs > 0) kernels.unpack_halves(packed + first / 2, pairs, bytes);
+  const int64_t done = 2 * pairs;
+  Unpack(type, packed, first + done, count - done, bytes + done);
 }
 
 /// Returns the plan of a tensor whose elements were unpacked to bytes. Its type
