@@ -105,22 +105,22 @@ class BlockFeed {
                    Selection<Key>* selections, int64_t step) {
     const auto encoder = run_.encoder;
     const int64_t offset = SliceOffset(run_.plan, run_.plan.input, first);
-    const auto feed_row = [&](int64_t i) {
-      const std::byte* row = run_.at(offset + i * run_.plan.inner);
-      const int64_t found = run_.kernels.scan_columns(
-          encoder, row, width, bounds_.data(), columns_.data());
-      for (int64_t j = 0; j < found; ++j) {
-        const int64_t column = columns_[static_cast<size_t>(j)];
-        Selection<Key>& selection = selections[column * step];
-        const Key bits = Load<Key>(row, column);
-        selection.Offer(encoder(bits), bits, static_cast<uint64_t>(i));
-        bounds_[static_cast<size_t>(column)] = selection.bound();
+    const auto feed_rows = [&](int64_t low, int64_t high) {
+      for (int64_t i = low; i < high; ++i) {
+        const std::byte* row = run_.at(offset + i * run_.plan.inner);
+        const int64_t found = run_.kernels.scan_columns(
+            encoder, row, width, bounds_.data(), columns_.data());
+        for (int64_t j = 0; j < found; ++j) {
+          const int64_t column = columns_[static_cast<size_t>(j)];
+          Selection<Key>& selection = selections[column * step];
+          const Key bits = Load<Key>(row, column);
+          selection.Offer(encoder(bits), bits, static_cast<uint64_t>(i));
+          bounds_[static_cast<size_t>(column)] = selection.bound();
+        }
       }
     };
     ForEachBlock(begin, end, std::max(kBlockElements / width, int64_t{1}),
-                 run_.cancellation, [&](int64_t low, int64_t high) {
-                   for (int64_t i = low; i < high; ++i) feed_row(i);
-                 });
+                 run_.cancellation, feed_rows);
   }
 
   const Run<Key, kFloat>& run_;

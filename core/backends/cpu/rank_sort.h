@@ -55,10 +55,9 @@ std::span<const Ranked<Key>> SortByRank(
   const auto widen = [&](int64_t begin, int64_t end) {
     Key low = lowest;
     Key high = highest;
-    for (const Ranked<Key>* item = &items[0] + begin; item < &items[0] + end;
-         ++item) {
-      low = std::min(low, item->key);
-      high = std::max(high, item->key);
+    for (const auto& item : std::span(&items[0] + begin, &items[0] + end)) {
+      low = std::min(low, item.key);
+      high = std::max(high, item.key);
     }
     lowest = low;
     highest = high;
