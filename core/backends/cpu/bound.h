@@ -74,13 +74,9 @@ class Bounds {
       window *= 2;
     }
     maxima_.assign(static_cast<size_t>(chunks * window), Key{0});
-    if (whole) {
-      kernels_.raise_maxima(encoder_, elements, count, maxima_.data(), window);
-      return;
-    }
-    // Take one chunk from each section of the row, at a pseudo-random offset (a
-    // linear congruential generator). Chunks at equal distances could all read
-    // the same part of a repeating pattern.
+    // Take one chunk from each section of the row. Its offset in the section is
+    // pseudo-random (a linear congruential generator), because chunks at equal
+    // distances could all read the same part of a repeating pattern.
     const int64_t chunk = sampled / chunks;
     uint64_t random = 0x853C49E6748FEA9B;
     for (int64_t c = 0; c < chunks; ++c) {
