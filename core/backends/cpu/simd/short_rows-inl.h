@@ -138,22 +138,13 @@ class ShortRowSelector {
     }
   }
 
-  /// Returns a lower bound on the k-th greatest key of a row.
+  /// Returns a lower bound on the k-th greatest key of a row. Uses the smallest
+  /// number of vectors, at least `kVectors`, with at least 2k lanes.
+  template <int kVectors = 1>
   Key Bound(const std::byte* elements) {
-    const int64_t k = rows_.k;
-    // Use the smallest number of vectors with at least 2k lanes.
-    if (2 * k <= kLanes) return BoundOf<1>(elements);
-    if constexpr (kGroups >= 2 * kLanes) {
-      if (2 * k <= 2 * kLanes) return BoundOf<2>(elements);
+    if constexpr (kVectors * kLanes < kGroups) {
+      if (2 * rows_.k > kVectors * kLanes) return Bound<2 * kVectors>(elements);
     }
-    if constexpr (kGroups >= 4 * kLanes) {
-      if (2 * k <= 4 * kLanes) return BoundOf<4>(elements);
-    }
-    return BoundOf<kGroups / kLanes>(elements);
-  }
-
-  template <int kVectors>
-  Key BoundOf(const std::byte* elements) {
     const D d;
     V maxima[kVectors];
     for (int v = 0; v < kVectors; ++v) maxima[v] = hn::Zero(d);

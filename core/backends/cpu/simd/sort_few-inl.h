@@ -134,13 +134,11 @@ class RowNetwork {
       }
       MergeLanes<kLanes>(numbers, best);
     }
-    const hn::RebindToSigned<D> lanes;
-    const auto last = hn::IndicesFromVec(
-        numbers, hn::Set(lanes, static_cast<int32_t>(rows_.k - 1)));
     for (int64_t r = 0; r < kCount; ++r) {
-      const V kth = hn::BitCast(d, hn::TableLookupLanes(best[r], last));
-      const V bits = hn::BitCast(d, encoder_.Numbers(kth));  // its own inverse
-      slots[r].bound = hn::GetLane(encoder_.Keys(bits));
+      // Numbers() is its own inverse.
+      const V bits = hn::BitCast(d, encoder_.Numbers(hn::BitCast(d, best[r])));
+      slots[r].bound = hn::ExtractLane(encoder_.Keys(bits),
+                                       static_cast<size_t>(rows_.k - 1));
     }
   }
 
