@@ -52,8 +52,6 @@ class HandedOver {
   }
   HandedOver(const HandedOver& other)
       : HandedOver(Received(other).fn_, Received(other).joined_) {}
-  HandedOver(HandedOver&& other) noexcept
-      : HandedOver(std::move(Received(other).fn_), Received(other).joined_) {}
   HandedOver& operator=(const HandedOver&) = delete;
 
   template <class... Arguments>
@@ -64,8 +62,7 @@ class HandedOver {
   }
 
  private:
-  template <class Other>
-  static Other& Received(Other& other) {
+  static const HandedOver& Received(const HandedOver& other) {
     AnnotateHappensAfter(&other);
     return other;
   }
