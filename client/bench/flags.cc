@@ -55,6 +55,7 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       .add_option("--shape", flags.kind.shape,
                   "Shape of the tensors, e.g. 8,1000")
       ->delimiter(',')
+      ->transform(Whole())
       ->capture_default_str();
   std::vector<std::string> types;
   for (const DTypeInfo& row : kDTypes) types.emplace_back(row.name);
@@ -147,6 +148,7 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       .add_option(
           "--seed", profile.seed,
           "Seed of the tensors, kinds, arrivals and the calls to verify")
+      ->transform(Whole(0))
       ->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON");
   command.callback([&command, &flags] { Settle(command, flags); });

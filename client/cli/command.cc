@@ -161,20 +161,15 @@ const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Returns a flag's type and its source: the flag or an environment variable.
-UsageFlag FindFlag(const CLI::App& app, const std::string& name, int argc,
-                   char** argv) {
-  const CLI::Option* option = FindOption(app, name);
-  UsageFlag found{.type = "", .source = name};
-  if (option == nullptr) return found;
-  found.type = option->get_type_name();
+// Returns the source of a flag's value: the flag or an environment variable.
+std::string SourceOf(const CLI::App& app, const std::string& flag, int argc,
+                     char** argv) {
+  const CLI::Option* option = FindOption(app, flag);
+  if (option == nullptr || IsArgument(argc, argv, flag)) return flag;
   const std::string variable = option->get_envname();
   const char* value =
       variable.empty() ? nullptr : std::getenv(variable.c_str());
-  if (value != nullptr && *value != '\0' && !IsArgument(argc, argv, name)) {
-    found.source = variable;
-  }
-  return found;
+  return value != nullptr && *value != '\0' ? variable : flag;
 }
 
 // Returns the flag for a client option, e.g. "--tls-ca" for "tls_ca".
@@ -225,7 +220,7 @@ int Main(int argc, char** argv) {
   app.failure_message(
       [&app, argc, argv](const CLI::App*, const CLI::Error& error) {
         const auto find = [&](const std::string& name) {
-          return FindFlag(app, name, argc, argv);
+          return SourceOf(app, name, argc, argv);
         };
         return StrCat("topk: ", UsageText(error.what(), find),
                       "\nRun with --help for more information.\n");

@@ -10,18 +10,6 @@
 namespace topk {
 namespace {
 
-// Returns the error for a value that CLI11 cannot convert to `type`.
-std::string ConversionRule(const std::string& type) {
-  if (type.empty()) return "is not true or false";
-  if (type.starts_with("UINT")) {
-    return "is not a whole number of at least 0, or is too large";
-  }
-  if (type.starts_with("INT")) {
-    return "is not a whole number, or is out of range";
-  }
-  return "is not a number, or is out of range";
-}
-
 // Returns the shortest text that each "*" in the pattern matches, or nullopt if
 // the text does not match the pattern.
 std::optional<std::vector<std::string>> Match(std::string_view pattern,
@@ -64,20 +52,19 @@ std::string SetText(std::string_view set) {
   return text;
 }
 
-std::string Rewrite(const std::string& message,
-                    const std::function<UsageFlag(const std::string&)>& find) {
+std::string Rewrite(const std::string& message, const FindSource& find) {
   std::vector<std::string> found;
   const auto matches = [&](std::string_view pattern) {
     auto texts = Match(pattern, message);
     if (texts) found = *std::move(texts);
     return texts.has_value();
   };
-  const auto source = [&] { return find(found[0]).source; };
+  const auto source = [&] { return find(found[0]); };
   const auto value = [&](const std::string& rule) {
     return StrCat(source(), ": ", Quote(found[1]), " ", rule);
   };
   if (matches("Could not convert: * = *")) {
-    return value(ConversionRule(find(found[0]).type));
+    return value("is not true or false");
   }
   if (matches("*: Value * not in range *")) {
     return value("is not a number in the range of " + RangeText(found[2]));
@@ -96,9 +83,6 @@ std::string Rewrite(const std::string& message,
     return "unexpected argument " + Quote(found[0]);
   }
   if (matches("A subcommand is required")) return "a command is required";
-  if (matches("* was not readable (missing?)")) {
-    return "cannot read " + Quote(found[0]);
-  }
   if (message.starts_with("--") && matches("*: *")) {
     return StrCat(source(), ": ", found[1]);
   }
@@ -107,9 +91,7 @@ std::string Rewrite(const std::string& message,
 
 }  // namespace
 
-std::string UsageText(
-    const std::string& message,
-    const std::function<UsageFlag(const std::string&)>& find) {
+std::string UsageText(const std::string& message, const FindSource& find) {
   return EscapeControls(Rewrite(message, find));
 }
 

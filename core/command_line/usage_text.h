@@ -8,20 +8,14 @@
 
 namespace topk {
 
-/// The properties of a flag that UsageText() needs.
-struct UsageFlag {
-  /// CLI11's name for the type of the value, e.g. "INT"; "" for a switch.
-  std::string type;
-  /// The source of the value: the flag, an environment variable, or a line of a
-  /// config file.
-  std::string source;
-};
+/// Returns the source of a flag's value: the flag, such as "--threads", an
+/// environment variable, or a line of a config file.
+using FindSource = std::function<std::string(const std::string& flag)>;
 
 /// Rewrites the message of a CLI11 error to name the value, the source of the
-/// value and the rule. `find` returns the flag with a name such as "--threads".
-/// Does not change messages of this project's validators.
-std::string UsageText(const std::string& message,
-                      const std::function<UsageFlag(const std::string&)>& find);
+/// value and the rule. Does not change messages of this project's validators.
+/// Numbers must have such a validator, because CLI11 reports them poorly.
+std::string UsageText(const std::string& message, const FindSource& find);
 
 /// Checks that `text` is a whole number from `least` to `most`, and rewrites
 /// `text` in canonical form. Returns an error or "". CLI11 itself would clamp

@@ -275,10 +275,10 @@ class Merger {
     if (work_.order == Order::kIndex) return {};
     for (size_t i = 1; i < source_.size(); ++i) {
       if (RanksBefore(source_[i - 1], source_[i])) continue;
-      return InvalidArgument(
-          "NOT_IN_ORDER", Path(source, "values"),
-          StrCat("element ", i, " of slice ", outer_ * work_.inner + column_,
-                 " ranks before its predecessor"));
+      return InvalidArgument("NOT_IN_ORDER", Path(source, "values"),
+                             StrCat("slice ", outer_ * work_.inner + column_,
+                                    " is not sorted: element ", i,
+                                    " must rank after element ", i - 1));
     }
     return {};
   }

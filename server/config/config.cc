@@ -395,16 +395,12 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   std::map<const CLI::Option*, FileValue> file;
   const auto find = [&, argc, argv](const std::string& flag) {
     const CLI::Option* option = app.get_option_no_throw(flag);
-    UsageFlag found{.type = "", .source = flag};
-    if (option == nullptr) return found;
-    found.type = option->get_type_name();
-    if (IsArgument(argc, argv, flag)) return found;
+    if (option == nullptr || IsArgument(argc, argv, flag)) return flag;
     if (!Environment(option->get_envname()).empty()) {
-      found.source = option->get_envname();
-    } else if (const auto value = file.find(option); value != file.end()) {
-      found.source = value->second.source;
+      return option->get_envname();
     }
-    return found;
+    const auto value = file.find(option);
+    return value == file.end() ? flag : value->second.source;
   };
   app.failure_message([find](const CLI::App* used, const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
