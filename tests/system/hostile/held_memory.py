@@ -208,6 +208,26 @@ def large_outputs_freed(attacker):
             attacker.count(client, [stream])
 
 
+# Allow 1056 MiB: all outputs may be freed and allocated again between samples.
+@attack(rounds=200, seconds=3, arriving=1056)
+def outputs_freed_for_many_clients(attacker):
+    """Requests of 60 bytes for outputs of 33 MiB, from 32 addresses. Each call
+    is reset when its response begins, so the server frees its output."""
+    request = topk_requests.directml(
+        "F32", [1], output_value={"total_tensor_size_bytes": 33 * MIB})
+    request = request.SerializeToString()
+    clients = [attacker.connect(greets=True) for _ in range(16)]
+    streams = [client.call(TOPK + "ComputeTopK", request) for client in clients]
+    while attacker.goes_on() and not any(client.closed for client in clients):
+        for number, (client, stream) in enumerate(zip(clients, streams)):
+            client.poll(0.001)
+            if client.messages[stream] or stream in client.outcomes:
+                client.reset(stream)
+                attacker.count(client, [stream])
+                attacker.delivered()
+                streams[number] = client.call(TOPK + "ComputeTopK", request)
+
+
 def _send_until_end(attacker, client, stream, chunks):
     """Sends the same chunks repeatedly until the stream ends."""
     while attacker.goes_on() and not client.closed:
