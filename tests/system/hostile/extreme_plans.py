@@ -197,6 +197,27 @@ def interleaved_layouts(attacker):
     _alternate(attacker, interleaved(14000), variant)
 
 
+@attack(processes=4, rounds=8, seconds=3)
+def complex_items_on_many_streams(attacker):
+    """100 items of 110 bytes on each of 512 streams. Each item is rejected only
+    after its overlap check has taken half a millisecond."""
+    layout = {"strides": [2178309, 3524578, 7658417, 4823350, 4939811, 4342803,
+                          8752365, 0]}
+    item = h2.message(topk_requests.directml(
+        "U8", [2, 5, 6, 6, 4, 3, 5, 1], [0] * 8, axis=7, output_value=layout,
+        output_index=layout).SerializeToString())
+    with attacker.connect(greets=True) as client:
+        while attacker.goes_on() and not client.closed:
+            streams = client.new_streams(128)
+            client.send(b"".join(
+                h2.call(stream, h2.fields(path=MANY)) +
+                h2.data(stream, item * 100, end_stream=True)
+                for stream in streams), seconds=5)
+            attacker.delivered()
+            client.reset(*client.wait(streams, 2))
+            attacker.count(client, streams)
+
+
 # Overflows -------------------------------------------------------------------
 
 
