@@ -34,9 +34,12 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def request(values=(1, 9, 3, 7), k=2):
-    """Returns a serialized ONNX TopKRequest for the k largest of u8 values."""
-    tensor = field(1, 9) + field(2, len(values)) + field(4, bytes(values))
+def request(values=(1, 9, 3, 7), k=2, shared_memory=None):
+    """Returns a serialized ONNX TopKRequest for the k largest of u8 values. If
+    `shared_memory` is the name of an object, it contains the values."""
+    source = field(4, bytes(values)) if shared_memory is None else field(
+        5, field(1, shared_memory.encode()) + field(3, len(values)))
+    tensor = field(1, 9) + field(2, len(values)) + source
     return (field(1, tensor) + field(2, field(1, 1) + field(2, 11)) +
             field(3, field(2, field(1, k))))
 
@@ -275,12 +278,13 @@ def haproxy(path, *targets):
         yield address, Process(process)
 
 
-def _keep_calling(target, pipe, pause, patience, count, timeout):
+def _keep_calling(target, pipe, pause, patience, count, timeout, shared):
     """Makes calls until killed. Whenever it receives a message, it sends a list
     of the calls since the previous message, as pairs of the latency in seconds
     and an error message or None."""
     calls = []
-    payload = request(bytes(count - 1) + b"\1", 2)
+    values = bytes(count - 1) + b"\1"
+    payload = request(values, 2, f"/{shared.name}" if shared else None)
     fields = h2.fields(grpc_timeout=timeout)
     connection, stream = None, 1
     while True:
@@ -288,6 +292,9 @@ def _keep_calling(target, pipe, pause, patience, count, timeout):
             pipe.recv()
             pipe.send(calls)
             calls = []
+        if shared:  # a new object, because the server caches the old one
+            shared.unlink(missing_ok=True)
+            shared.write_bytes(values)
         begin = time.monotonic()
         try:
             if connection is None:
@@ -309,17 +316,23 @@ def _keep_calling(target, pipe, pause, patience, count, timeout):
 class Neighbour:
     """A well-behaved client process that makes calls continuously.
 
-    patience    the maximum seconds to wait for a response
-    count       the number of u8 elements per tensor
-    timeout     the deadline of the calls, in the format of grpc-timeout
+    patience       the maximum seconds to wait for a response
+    count          the number of u8 elements per tensor
+    timeout        the deadline of the calls, in the format of grpc-timeout
+    shared_memory  whether each call passes its tensor in a new shared memory
+                   object
     """
 
-    def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None):
+    def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None,
+                 shared_memory=False):
         self.faults = []
+        self._shared = shared_memory and pathlib.Path(
+            f"/dev/shm/topk-{os.getpid()}-{target}")
         self._pipe, other = multiprocessing.Pipe()
         self._process = multiprocessing.Process(
             target=_keep_calling,
-            args=(target, other, pause, patience, count, timeout), daemon=True)
+            args=(target, other, pause, patience, count, timeout,
+                  self._shared), daemon=True)
         self._process.start()
 
     def __enter__(self):
@@ -328,6 +341,8 @@ class Neighbour:
     def __exit__(self, *_):
         self._process.kill()
         self._process.join()
+        if self._shared:
+            self._shared.unlink(missing_ok=True)
 
     def latencies(self, patience=40, count=1):
         """Waits until there are `count` new calls. Returns the sorted latencies

@@ -236,7 +236,8 @@ def main():
     if options.haproxy:
         harness.skip_without(options.haproxy)
     topk_stubs.load_oip_stubs()  # before the attackers fork
-    with harness.Server(options.server, *FLAGS) as quiet:
+    with harness.Server(options.server, *FLAGS,
+                        "--allow-shared-memory") as quiet:
         failed = 0
         for name in options.names:
             for _ in range(ATTEMPTS):

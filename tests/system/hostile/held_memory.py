@@ -8,6 +8,7 @@ import time
 import h2
 import topk_requests
 from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
+from extreme_plans import repeated_rows
 from harness import field
 
 MIB = 1 << 20
@@ -391,6 +392,34 @@ def vast_shared_memory(attacker):
                 if client.outcomes.get(stream) == "RESOURCE_EXHAUSTED":
                     paths.pop().unlink()
                     size //= 2
+            attacker.hold_and_close([client])
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+@attack(processes=1, rounds=84, seconds=2, valid=True,
+        flags=("--allow-shared-memory",),
+        caller={"shared_memory": True, "count": MIB})
+def shared_memory_held_by_waiting_calls(attacker):
+    """Calls that wait for six calls that take seconds. They name sparse objects
+    of 1 TiB and then smaller ones, which use up the space for mappings."""
+    sizes = [1 << 40] * 64 + [1 << bits for bits in range(39, 19, -1)]
+    paths = [pathlib.Path(f"/dev/shm/topk-{os.getpid()}-held{number}")
+             for number in range(len(sizes))]
+    work = repeated_rows().SerializeToString()
+    try:
+        with attacker.connect(greets=True) as client:
+            for _ in range(6):
+                client.call(TOPK + "ComputeTopK", work)
+            attacker.pause(0.3)
+            for path, size in zip(paths, sizes):
+                with path.open("wb") as file:
+                    file.truncate(size)
+                client.call(TOPK + "ComputeTopK",
+                            topk_requests.in_shared_memory(
+                                [MIB], f"/{path.name}", MIB))
+                attacker.delivered()
             attacker.hold_and_close([client])
     finally:
         for path in paths:
