@@ -80,10 +80,9 @@ class Collisions {
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
-                : static_cast<int64_t>(std::max<Wide>(
-                      -term.most, CeilDivide(-place - rest, term.stride)));
-    const int64_t last = static_cast<int64_t>(
-        std::min<Wide>(term.most, FloorDivide(rest - place, term.stride)));
+                : std::max(-term.most, CeilDivide(-place - rest, term.stride));
+    const int64_t last =
+        std::min(term.most, FloorDivide(rest - place, term.stride));
     for (int64_t step = first; step <= last && steps_ > 0; ++step) {
       if (Descend(count - 1, place + step * term.stride,
                   trivial && step == 0)) {
@@ -108,17 +107,17 @@ class Collisions {
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;
-    const Wide spread = Wide{b} * terms_[1].most;
-    const Wide low =
-        std::max<Wide>(-terms_[0].most, CeilDivide(wanted - spread, a));
-    const Wide high =
-        std::min<Wide>(terms_[0].most, FloorDivide(wanted + spread, a));
-    const Wide x = Modulo(Wide{Modulo(wanted, b)} * inverse_, b);
+    const int64_t spread = b * terms_[1].most;
+    const int64_t low =
+        std::max(-terms_[0].most, CeilDivide(wanted - spread, a));
+    const int64_t high =
+        std::min(terms_[0].most, FloorDivide(wanted + spread, a));
+    // Strides have at most 32 bits, so the product has at most 64.
+    const uint64_t product = static_cast<uint64_t>(Modulo(wanted, b)) *
+                             static_cast<uint64_t>(inverse_);
+    const auto x = static_cast<int64_t>(product % static_cast<uint64_t>(b));
     return low + Modulo(x - low, b) <= high;
   }
-
-  // Wide enough for the product of two strides, or of a stride and a size.
-  using Wide = __int128;
 
   // Returns the inverse of a modulo b. REQUIRES: a and b are coprime.
   static int64_t Inverse(int64_t a, int64_t b) {
@@ -131,13 +130,13 @@ class Collisions {
     }
     return Modulo(x, b);
   }
-  static int64_t Modulo(Wide a, int64_t b) {
-    return static_cast<int64_t>(a % b + (a % b < 0 ? b : 0));
+  static int64_t Modulo(int64_t a, int64_t b) {
+    return a % b + (a % b < 0 ? b : 0);
   }
-  static Wide FloorDivide(Wide a, int64_t b) {
+  static int64_t FloorDivide(int64_t a, int64_t b) {
     return a / b - (a % b < 0 ? 1 : 0);
   }
-  static Wide CeilDivide(Wide a, int64_t b) {
+  static int64_t CeilDivide(int64_t a, int64_t b) {
     return a / b + (a % b > 0 ? 1 : 0);
   }
 
