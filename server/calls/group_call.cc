@@ -111,10 +111,11 @@ class GroupCall final : public ServiceCall {
   }
 
   void ComputeHere() {
-    // Measure the time instead of adding estimates, because preparing a request
-    // takes time too, even if the request is then rejected.
-    constexpr std::chrono::nanoseconds kMost(WorkQueue::kSmallNanoseconds);
+    // The estimates do not include preparing the requests, which takes long for
+    // some layouts. Therefore, also measure the time.
+    constexpr std::chrono::milliseconds kMost{1};
     const auto begin = RequestStats::Clock::now();
+    Size nanoseconds;
     int64_t bytes = 0;
     for (Item& item : Rest().first(std::min(Rest().size(), kPollerItems))) {
       if (item.status.ok()) bytes += item.bytes;
@@ -123,7 +124,13 @@ class GroupCall final : public ServiceCall {
       }
       Prepare(item, Reader::kPoller);
       if (!item.prepared) return;
-      if (item.status.ok() && !item.request->MayRunOnPoller()) return;
+      if (item.status.ok()) {
+        nanoseconds += item.request->nanoseconds();
+        if (!item.request->MayRunOnPoller() ||
+            nanoseconds > WorkQueue::kSmallNanoseconds) {
+          return;
+        }
+      }
       Compute(item);
       ++computed_;
     }
