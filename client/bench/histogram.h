@@ -41,7 +41,7 @@ class Histogram {
   std::vector<Step> Steps() const;
 
  private:
-  // Maps the lowest value of each non-empty step to its number of values.
+  // Maps the lowest value of each non-empty step to the count of the step.
   std::map<int64_t, int64_t> counts_;
   int64_t count_ = 0;
   int64_t max_ = 0;

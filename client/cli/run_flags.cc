@@ -59,7 +59,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
       ->excludes(k);
   command
       .add_option("--strides", flags.strides,
-                  "DirectML: the file's strides in elements, e.g. 1,8")
+                  "DirectML: strides of the input in elements, e.g. 1,8")
       ->delimiter(',')
       ->transform(Whole())
       ->allow_extra_args(false);

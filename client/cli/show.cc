@@ -52,7 +52,7 @@ std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags) {
                       "Write values.npy and indices.npy to this folder, or "
                       "both arrays to this file if its name ends with .npz, "
                       "instead of printing a table. Types that .npy lacks "
-                      "are written as V1 or V2")
+                      "become NumPy's raw types V1 and V2")
           ->type_name("PATH")
           ->check(CLI::Validator(NoNpyFile, ""));
   auto* json =

@@ -34,8 +34,8 @@ class FreeingThread {
     wake_.notify_one();
   }
 
-  // Frees blocks of at least `most` bytes in total, on the calling thread,
-  // while more than kLargeBytes are enqueued.
+  // Frees blocks on the calling thread until `most` bytes are freed or at most
+  // kLargeBytes are enqueued.
   void Help(size_t most) {
     std::unique_lock lock(mutex_);
     for (size_t freed = 0; freed < most && bytes_ > kLargeBytes;) {

@@ -96,7 +96,7 @@ inline constexpr DTypeInfo kDTypes[] = {
     // No infinity, one NaN per sign.
     {DType::kF8E4M3, "f8e4m3", 8, 1, true, 0x80, 0x7E, 3},
     {DType::kF8E5M2, "f8e5m2", 8, 1, true, 0x80, 0x7C, 2},
-    // Powers of two in ascending order. The largest code is the only NaN.
+    // Larger codes are larger powers of two. The largest code is the only NaN.
     {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
 };
 

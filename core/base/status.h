@@ -35,7 +35,7 @@ std::string_view CodeName(Code code);
 /// The outcome of an operation. OK by default.
 struct [[nodiscard]] Status {
   Code code = Code::kOk;
-  /// A stable UPPER_SNAKE name for programs, e.g. K_EXCEEDS_DIMENSION.
+  /// A stable identifier that programs can check, e.g. K_EXCEEDS_DIMENSION.
   std::string reason;
   /// The path of the offending request field, e.g. "tensor.shape[1]", or "".
   /// For an exceeded quota, this is the owner of the quota: "server", or

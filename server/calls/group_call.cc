@@ -76,7 +76,8 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      // Stop reading until the item is taken: its message is not charged.
+      // The message is not charged. Therefore, read no more messages until the
+      // item is taken.
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);

@@ -44,9 +44,9 @@ constexpr int kSmallMessage = 16;
 // them), and 1 for another copy of typed contents.
 constexpr int64_t kArrayGrowth = 5;
 
-// Returns whether a field holds tensor data, which is not copied. K and typed
-// contents are copied, so they do not count as tensor data. `parent` is the
-// field that holds the enclosing message, or null at the top level.
+// Returns whether a field holds tensor data, which the parser does not copy. It
+// copies typed contents and the data of the attribute k. `parent` is the field
+// that holds the enclosing message, or null at the top level.
 bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
   return field.type() == FieldDescriptor::TYPE_BYTES &&
          (parent == nullptr ||

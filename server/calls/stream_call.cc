@@ -210,8 +210,7 @@ class StreamCall final : public ServiceCall {
   // The time when the last read began or ended, or max() while the alarm is
   // set. Interrupt() reads this member on other threads.
   std::atomic<Clock::time_point> active_at_ = Clock::time_point();
-  // Used only by the consumer, except that Receive() admits the request before
-  // there is a consumer.
+  // Used only by the consumer, after Receive() has admitted the request.
   StreamRequest request_;
   std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken

@@ -119,8 +119,8 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
   table.Row("tls-client-crl", config.tls_client_crl,
             "PEM file with a certificate revocation list of each authority in "
             "--tls-client-ca. Calls with a revoked certificate are rejected, "
-            "even on open connections, and so are calls whose authority has no "
-            "current list");
+            "even on open connections, and so are calls whose certificate is "
+            "from an authority without a current list");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
            CLI::Validator(

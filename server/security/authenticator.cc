@@ -80,8 +80,8 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
   if (flag != nullptr && certificates == nullptr) {
     return InvalidArgument("TLS_CLIENT_CA", flag,
                            StrCat(flag,
-                                  " needs --tls-client-ca: without it clients "
-                                  "have no certificate"));
+                                  " needs --tls-client-ca, without which the "
+                                  "server asks for no client certificates"));
   }
   std::unique_ptr<Authenticator> authenticator(
       new Authenticator(config.client_ipv6_prefix, certificates));

@@ -140,7 +140,7 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
     for (int i = 0; i < sk_X509_num(verified); ++i) {
       const X509* link = sk_X509_value(verified, i);
-      // A certificate is valid through the whole second of its notAfter time.
+      // A certificate expires when the second after notAfter begins.
       verdict.until =
           std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
     }

@@ -33,7 +33,7 @@ double Seconds(double ticks) {
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// Returns when the process started, in seconds since 1970.
+// Returns the start time of the process, in seconds since 1970.
 double StartTime() {
   timespec now{};
   timespec since_boot{};

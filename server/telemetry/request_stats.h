@@ -74,7 +74,7 @@ struct RequestStats {
     stage_start_ = now;
   }
 
-  /// Returns when the last recorded stage ended.
+  /// Returns the end time of the last recorded stage.
   Clock::time_point stages_end() const { return stage_start_; }
 
   /// Adds the sizes and the execution info of a response. Of the time since the

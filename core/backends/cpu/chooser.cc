@@ -186,7 +186,8 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const int64_t n = DistinctElements(plan);
   schedule.block = n;
-  // Narrows tiles to one per thread, but not to fewer than `least` slices.
+  // Makes the tiles small enough that each thread gets a tile, but not smaller
+  // than `least` slices.
   const auto divide = [&](int64_t least) {
     const int64_t groups = plan.inner > 1 ? plan.outer : 1;
     const int64_t group = plan.slices() / groups;

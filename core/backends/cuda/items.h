@@ -55,8 +55,8 @@ struct ItemTypes {
   static constexpr int kHalf = static_cast<int>(8 * sizeof(Bits));
   static_assert(sizeof(Order) == 2 * sizeof(Bits));
 
-  /// Returns the order of an element: the key in the upper half, the inverted
-  /// index in the lower half. Equal keys rank by ascending index.
+  /// Returns a number that ranks an element. Its upper half is the key, and its
+  /// lower half the inverted index, so equal keys rank by ascending index.
   TOPK_HOST_DEVICE static Order OrderOf(const KeyRule& rule, Bits bits,
                                         int64_t index) {
     const Bits key = KeyOf<Bits>(rule, bits);

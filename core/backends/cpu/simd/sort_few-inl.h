@@ -155,7 +155,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // Pairs of keys and complemented positions, from the even and odd lanes.
+    // halves[0] has the pairs of the even lanes, halves[1] of the odd lanes.
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
@@ -174,8 +174,8 @@ class RowNetwork {
   }
 
  private:
-  /// Writes the elements with the ranks first, first + 1, ... The upper half of
-  /// a pair is a key, and the lower half is the complement of a position.
+  /// Writes the elements of the pairs in `best`, starting with rank `first`. A
+  /// pair is a key (upper half) and a complemented position (lower half).
   template <class Pairs>
   HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) const {
     const Tag<uint64_t> pairs;
