@@ -1,4 +1,4 @@
-// The modes of topk_bench other than Google Benchmark.
+// The worker mode of topk_bench, and what all modes share.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,6 @@
 #include "tests/bench/workload.h"
 
 namespace topk::bench {
-
-/// Measures every algorithm that can run, over a grid of shapes, and prints a
-/// table that compares them with the chosen one. Returns the exit status.
-int MeasureAlgorithms(int threads);
 
 /// Runs commands from peers.py: reads lines of JSON from stdin and writes a
 /// line to stdout for each. Returns the exit status.

@@ -78,7 +78,7 @@ class Topk:
         self.outputs = [os.path.join(folder, name)
                         for name in ("values", "indices")]
         self.process = subprocess.Popen(
-            [program, "--mode=worker", f"--threads={threads}"],
+            [program, "--worker", f"--threads={threads}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, **order):

@@ -49,18 +49,13 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
 
 int Main(int argc, char** argv) {
   int threads = 1;
-  std::string mode = "benchmark";
+  bool is_worker = false;
   std::string file = TOPK_SOURCE_DIR "/tests/bench/workloads.cases";
   CLI::App app("The CPU kernels, in process, without a server", "topk_bench");
   app.add_option("--threads", threads)
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--mode", mode,
-                 "benchmark; "
-                 "algorithms: what the chooser's constants were taken from; "
-                 "worker: for peers.py")
-      ->check(CLI::IsMember({"benchmark", "algorithms", "worker"}))
-      ->capture_default_str();
+  app.add_flag("--worker", is_worker, "Run the commands of peers.py");
   app.add_option("--workloads", file)->capture_default_str();
   app.allow_extras();
   app.footer(
@@ -70,8 +65,7 @@ int Main(int argc, char** argv) {
   if (const Status s = CheckEnvironment(); !s.ok()) {
     throw std::runtime_error(s.message);
   }
-  if (mode == "worker") return Work(threads);
-  if (mode == "algorithms") return MeasureAlgorithms(threads);
+  if (is_worker) return Work(threads);
   const std::vector<Workload> workloads = ReadWorkloads(file);
   for (const Workload& workload : workloads) {
     benchmark::RegisterBenchmark(workload.name.c_str(), RunWorkload, workload,
