@@ -17,10 +17,10 @@
 #include "core/merge/merge.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 #include <utility>
 
-#include "core/base/checked.h"
 #include "core/base/elements.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
@@ -115,8 +115,7 @@ Status CheckIndices(const Partial& partial, size_t number) {
                            StrCat("an index is outside 0 .. ", most,
                                   "; as a signed number, it is ", index));
   }
-  int64_t sum = 0;
-  if (!CheckedAdd(index, partial.index_offset, &sum) || sum > most) {
+  if (index > most - partial.index_offset) {
     return InvalidArgument(
         "INDEX_TYPE_TOO_SMALL", Path(number, "index_offset"),
         StrCat("index ", index, " with index_offset = ", partial.index_offset,
@@ -155,21 +154,19 @@ Status CheckPartial(const Partial& partial, size_t number) {
                            StrCat(NameOf(partial.index_type),
                                   " is not an index type: i32, i64, u32, u64"));
   }
-  if (Status s = CheckLength(partial.values, *count, partial.dtype,
-                             Path(number, "values"));
-      !s.ok()) {
-    return s;
+  Status status = CheckLength(partial.values, *count, partial.dtype,
+                              Path(number, "values"));
+  if (status.ok()) {
+    status = CheckLength(partial.indices, *count, partial.index_type,
+                         Path(number, "indices"));
   }
-  if (Status s = CheckLength(partial.indices, *count, partial.index_type,
-                             Path(number, "indices"));
-      !s.ok()) {
-    return s;
-  }
-  return CheckIndices(partial, number);
+  return status.ok() ? CheckIndices(partial, number) : status;
 }
 
 // The input and the output of a merge.
 struct Work {
+  /// The partials, with unpacked values.
+  std::vector<Partial> sources;
   Order order;
   int64_t outer = 1;
   int64_t inner = 1;
@@ -177,15 +174,6 @@ struct Work {
   int64_t k = 0;
   /// Whether an index has 8 bytes rather than 4.
   bool wide_indices;
-
-  struct Source {
-    const std::byte* values;  // unpacked
-    const std::byte* indices;
-    int64_t count;  // along the axis
-    uint64_t index_offset;
-  };
-  std::vector<Source> sources;
-
   std::byte* values = nullptr;  // unpacked
   std::byte* indices = nullptr;
 };
@@ -217,14 +205,15 @@ class Merger {
     return (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
   }
 
-  Element Get(size_t source, int64_t position) const {
-    const Work::Source& from = work_.sources[source];
-    const int64_t at = (outer_ * from.count + position) * work_.inner + column_;
-    const Key bits = Load<Key>(from.values, at);
+  int64_t slice() const { return outer_ * work_.inner + column_; }
+
+  Element Get(const Partial& from, int64_t at) const {
+    const Key bits = Load<Key>(from.values.data(), at);
     const uint64_t index = work_.wide_indices
-                               ? Load<uint64_t>(from.indices, at)
-                               : Load<uint32_t>(from.indices, at);
-    return {encoder_(bits), bits, index + from.index_offset};
+                               ? Load<uint64_t>(from.indices.data(), at)
+                               : Load<uint32_t>(from.indices.data(), at);
+    return {encoder_(bits), bits,
+            index + static_cast<uint64_t>(from.index_offset)};
   }
 
   void Put(int64_t position, const Element& element) {
@@ -237,26 +226,23 @@ class Merger {
     }
   }
 
-  Status Overlap(uint64_t index) const {
-    return InvalidArgument("SHARDS_OVERLAP", "partials",
-                           StrCat("index ", index, " occurs twice in slice ",
-                                  outer_ * work_.inner + column_,
-                                  "; shards must not overlap, and each shard "
-                                  "needs its own index_offset"));
-  }
-
   Status MergeSlice() {
     best_.clear();
     for (size_t s = 0; s < work_.sources.size(); ++s) {
-      if (Status status = Read(s); !status.ok()) return status;
-      MergeSource();
+      if (Status status = Add(s); !status.ok()) return status;
     }
     indices_.clear();
     for (const Element& element : best_) indices_.push_back(element.index);
     std::ranges::sort(indices_);
     // Reject an index that was selected twice.
     const auto twice = std::ranges::adjacent_find(indices_);
-    if (twice != indices_.end()) return Overlap(*twice);
+    if (twice != indices_.end()) {
+      return InvalidArgument(
+          "SHARDS_OVERLAP", "partials",
+          StrCat("index ", *twice, " occurs twice in slice ", slice(),
+                 "; shards must not overlap, and each shard "
+                 "needs its own index_offset"));
+    }
     if (work_.order == Order::kIndex) {
       std::ranges::sort(best_, {}, &Element::index);
     }
@@ -266,43 +252,41 @@ class Merger {
     return {};
   }
 
-  // Sets source_ to the elements of a source, and checks their order.
-  Status Read(size_t source) {
-    source_.clear();
-    for (int64_t i = 0; i < work_.sources[source].count; ++i) {
-      source_.push_back(Get(source, i));
+  // Adds the elements of a source to best_, which keeps at most k elements.
+  // Checks their order.
+  Status Add(size_t source) {
+    const auto before = static_cast<ptrdiff_t>(best_.size());
+    const Partial& from = work_.sources[source];
+    const int64_t count = from.shape[static_cast<size_t>(from.axis)];
+    for (int64_t i = 0; i < count; ++i) {
+      best_.push_back(Get(from, (outer_ * count + i) * work_.inner + column_));
     }
-    if (work_.order == Order::kIndex) return {};
-    for (size_t i = 1; i < source_.size(); ++i) {
-      if (RanksBefore(source_[i - 1], source_[i])) continue;
-      return InvalidArgument("NOT_IN_ORDER", Path(source, "values"),
-                             StrCat("slice ", outer_ * work_.inner + column_,
-                                    " is not sorted: element ", i,
-                                    " must rank after element ", i - 1));
-    }
-    return {};
-  }
-
-  // Adds source_ to best_, which keeps at most k elements.
-  void MergeSource() {
-    const auto k = static_cast<size_t>(work_.k);
+    const auto added = best_.begin() + before;
+    const size_t kept = std::min(best_.size(), static_cast<size_t>(work_.k));
     if (work_.order == Order::kIndex) {
-      best_.insert(best_.end(), source_.begin(), source_.end());
-      if (best_.size() <= k) return;
-      std::nth_element(best_.begin(), best_.begin() + work_.k, best_.end(),
-                       RanksBefore);
-      best_.resize(k);
-      return;
+      const auto end = best_.begin() + static_cast<ptrdiff_t>(kept);
+      std::nth_element(best_.begin(), end, best_.end(), RanksBefore);
+      best_.erase(end, best_.end());
+      return {};
+    }
+    const auto last =
+        std::adjacent_find(added, best_.end(), std::not_fn(RanksBefore));
+    if (last != best_.end()) {
+      return InvalidArgument(
+          "NOT_IN_ORDER", Path(source, "values"),
+          StrCat("slice ", slice(), " is not sorted: element ",
+                 last - added + 1, " must rank after element ", last - added));
     }
     merged_.clear();
     auto a = best_.begin();
-    auto b = source_.begin();
-    while (merged_.size() < k && (a != best_.end() || b != source_.end())) {
+    auto b = added;
+    while (merged_.size() < kept) {
       const bool other =
-          a == best_.end() || (b != source_.end() && RanksBefore(*b, *a));
+          a == added || (b != best_.end() && RanksBefore(*b, *a));
       merged_.push_back(other ? *b++ : *a++);
     }
     best_.swap(merged_);
+    return {};
   }
 
   const SortKeyEncoder<Key, kFloat> encoder_;
@@ -310,7 +294,6 @@ class Merger {
   int64_t outer_ = 0;          // of the slice
   int64_t column_ = 0;         // of the slice
   std::vector<Element> best_;  // of the sources so far
-  std::vector<Element> source_;
   std::vector<Element> merged_;
   std::vector<uint64_t> indices_;
 };
@@ -330,26 +313,22 @@ Result<Merged> MergePartials(std::span<const Partial> partials) {
   const auto axis = static_cast<size_t>(first.axis);
   const DTypeInfo& type = InfoOf(first.dtype);
 
-  Work work = {.order = first.order,
-               .wide_indices = InfoOf(first.index_type).bytes == 8,
-               .sources = {}};
+  Work work = {.sources = {partials.begin(), partials.end()},
+               .order = first.order,
+               .wide_indices = InfoOf(first.index_type).bytes == 8};
   for (size_t d = 0; d < axis; ++d) work.outer *= first.shape[d];
   for (size_t d = axis + 1; d < first.shape.size(); ++d) {
     work.inner *= first.shape[d];
   }
   std::vector<std::vector<std::byte>> unpacked;
-  for (const Partial& partial : partials) {
-    const int64_t own = partial.shape[axis];
+  for (Partial& source : work.sources) {
+    const int64_t own = source.shape[axis];
     work.k += std::min(own, first.k - work.k);
-    const std::byte* values = partial.values.data();
-    if (type.packed()) {
-      const int64_t count = work.outer * own * work.inner;
-      unpacked.emplace_back(static_cast<size_t>(count));
-      Unpack(type, values, 0, count, unpacked.back().data());
-      values = unpacked.back().data();
-    }
-    work.sources.push_back({values, partial.indices.data(), own,
-                            static_cast<uint64_t>(partial.index_offset)});
+    if (!type.packed()) continue;
+    const int64_t count = work.outer * own * work.inner;
+    unpacked.emplace_back(static_cast<size_t>(count));
+    Unpack(type, source.values.data(), 0, count, unpacked.back().data());
+    source.values = unpacked.back();
   }
 
   Merged merged;
