@@ -11,9 +11,11 @@
 namespace topk {
 
 /// Parses the whole text as a decimal number. Returns nullopt if the text is
-/// malformed. Also rejects NaN, which would pass range checks, and infinities.
-inline std::optional<double> ParseNumber(std::string_view text) {
-  double number = 0;
+/// malformed or the number does not fit its type. Also rejects NaN, which would
+/// pass range checks, and infinities.
+template <class Number = double>
+std::optional<Number> ParseNumber(std::string_view text) {
+  Number number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || rest != end || !std::isfinite(number)) return {};

@@ -1,10 +1,10 @@
 #include "core/command_line/usage_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <vector>
 
+#include "core/base/number.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -96,14 +96,12 @@ std::string UsageText(const std::string& message, const FindSource& find) {
 }
 
 std::string CheckWhole(std::string& text, int64_t least, int64_t most) {
-  int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || rest != end || number < least || number > most) {
+  const std::optional<int64_t> number = ParseNumber<int64_t>(text);
+  if (!number || *number < least || *number > most) {
     return StrCat(Quote(text), " is not a whole number in the range of ", least,
                   " to ", most);
   }
-  text = StrCat(number);
+  text = StrCat(*number);
   return "";
 }
 

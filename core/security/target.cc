@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <optional>
 #include <string>
 
+#include "core/base/number.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -40,11 +41,9 @@ bool IsHostPort(std::string_view address, int min_port) {
     return false;
   }
   const std::string_view digits = address.substr(colon + 1);
-  int port = -1;
-  const char* end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, port);
-  return error == std::errc() && rest == end && port >= min_port &&
-         port <= 65535 && !digits.starts_with('-');
+  const std::optional<int> port = ParseNumber<int>(digits);
+  return port && *port >= min_port && *port <= 65535 &&
+         !digits.starts_with('-');
 }
 
 std::string TargetError(std::string_view target) {
