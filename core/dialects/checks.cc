@@ -46,7 +46,7 @@ bool Contains(std::span<const DType> types, int data_type) {
 
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
-                            std::string_view remedy) {
+                            std::span<const OperatorVersion> versions) {
   if (Contains(allowed, data_type)) return static_cast<DType>(data_type);
   std::string names;
   for (const DType type : allowed) {
@@ -57,6 +57,14 @@ Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
         "DATA_TYPE_MISSING", field,
         StrCat("the data type is required; ", owner, " allows ", names));
   }
+  const auto other =
+      std::ranges::find_if(versions, [&](const OperatorVersion& each) {
+        return Contains(each.data_types, data_type);
+      });
+  const std::string remedy =
+      other == versions.end()
+          ? ""
+          : StrCat("; use ", other->version, " (", other->name, ")");
   return InvalidArgument(
       "DATA_TYPE_NOT_ALLOWED", field,
       StrCat("data type ", DataTypeName(data_type), " is not allowed; ", owner,
@@ -66,22 +74,12 @@ Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
 Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions) {
-  const int type = tensor.data_type();
-  if (Contains(version.data_types, type)) {
-    const Status status = CheckNoStrides(tensor, "tensor", version.name);
-    if (!status.ok()) return status;
-    return static_cast<DType>(type);
-  }
-  std::string remedy;
-  const auto other =
-      std::ranges::find_if(versions, [type](const OperatorVersion& each) {
-        return Contains(each.data_types, type);
-      });
-  if (other != versions.end()) {
-    remedy = StrCat("; use ", other->version, " (", other->name, ")");
-  }
-  return CheckDataType(type, version.data_types, "tensor.data_type",
-                       version.name, remedy);
+  const Result<DType> type =
+      CheckDataType(tensor.data_type(), version.data_types, "tensor.data_type",
+                    version.name, versions);
+  if (!type.ok()) return type;
+  const Status strides = CheckNoStrides(tensor, "tensor", version.name);
+  return strides.ok() ? type : strides;
 }
 
 Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,

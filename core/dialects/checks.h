@@ -13,11 +13,11 @@
 namespace topk {
 
 /// Returns `data_type` as a DType if `allowed` contains it. Otherwise, returns
-/// INVALID_ARGUMENT for `field`, with the types that `owner` allows. Appends
-/// `remedy` to the message if `data_type` is set.
+/// INVALID_ARGUMENT for `field`, with the types that `owner` allows, and
+/// suggests one of `versions` that allows `data_type`.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
-                            std::string_view remedy = "");
+                            std::span<const OperatorVersion> versions = {});
 
 /// Returns the element type of the request's tensor. If `version` does not
 /// allow the type, returns INVALID_ARGUMENT and suggests one of `versions` that
