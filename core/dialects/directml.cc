@@ -231,15 +231,12 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
 
 Outline Peek(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
-  Outline outline;
-  outline.axis = directml.axis();
-  outline.k = directml.k();
-  outline.index_type = directml.output_index().data_type() == v1::DATA_TYPE_U64
-                           ? DType::kU64
-                           : DType::kU32;
-  outline.values = &directml.output_value();
-  outline.indices = &directml.output_index();
-  return outline;
+  const bool wide = directml.output_index().data_type() == v1::DATA_TYPE_U64;
+  return {.axis = directml.axis(),
+          .k = directml.k(),
+          .index_type = wide ? DType::kU64 : DType::kU32,
+          .values = &directml.output_value(),
+          .indices = &directml.output_index()};
 }
 
 }  // namespace

@@ -68,20 +68,27 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
   return {};
 }
 
-// Reads index_element_type, which is "i64" or "i32" (the default). The page of
+// Checks index_element_type, which is "i64" or "i32" (the default). The page of
 // TopK-1 does not list the attribute, so its indices are i32. topkd rejects the
 // attribute for TopK-1, although OpenVINO's opset 1 accepts it.
-Status ReadIndexType(const v1::OpenVinoTopK& openvino,
-                     const OperatorVersion& version, PlanRequest& plan) {
-  plan.index_type = DType::kI32;
+Status CheckIndexType(const v1::OpenVinoTopK& openvino,
+                      const OperatorVersion& version) {
   if (!openvino.has_index_element_type()) return {};
   if (version.version == 1) {
     return NoSuchAttribute("openvino", "index_element_type", version, 3);
   }
-  const std::string& name = openvino.index_element_type();
-  if (name == "i64") plan.index_type = DType::kI64;
-  return CheckValue("index_element_type", name, {"i32", "i64"},
-                    "\"i32\" or \"i64\"");
+  return CheckValue("index_element_type", openvino.index_element_type(),
+                    {"i32", "i64"}, "\"i32\" or \"i64\"");
+}
+
+Outline Peek(const v1::TopKRequest& request) {
+  const v1::OpenVinoTopK& openvino = request.openvino();
+  Outline outline;
+  outline.axis = openvino.axis();
+  SetK(openvino.k(), outline);
+  outline.index_type =
+      openvino.index_element_type() == "i64" ? DType::kI64 : DType::kI32;
+  return outline;
 }
 
 Result<PlanRequest> Parse(const v1::TopKRequest& request,
@@ -120,7 +127,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   }
   plan.order = openvino.sort() == "index" ? Order::kIndex : Order::kValue;
   if (Status s = CheckStable(openvino, version); !s.ok()) return s;
-  if (Status s = ReadIndexType(openvino, version, plan); !s.ok()) return s;
+  if (Status s = CheckIndexType(openvino, version); !s.ok()) return s;
+  plan.index_type = Peek(request).index_type;
   const auto k_types = std::span<const DType>(kKTypes).first(
       version.version == 1 ? kKTypes1 : kKTypes.size());
   const Result<int64_t> k =
@@ -128,16 +136,6 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   if (!k.ok()) return k.status();
   plan.k = *k;
   return plan;
-}
-
-Outline Peek(const v1::TopKRequest& request) {
-  const v1::OpenVinoTopK& openvino = request.openvino();
-  Outline outline;
-  outline.axis = openvino.axis();
-  SetK(openvino.k(), outline);
-  outline.index_type =
-      openvino.index_element_type() == "i64" ? DType::kI64 : DType::kI32;
-  return outline;
 }
 
 }  // namespace

@@ -57,8 +57,7 @@ Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
 
 Status CheckAttributes(const v1::TopKRequest& request, const Dialect& dialect) {
   if (request.attributes_case() == dialect.attributes) return {};
-  if (request.attributes_case() ==
-      v1::TopKRequest::AttributesCase::ATTRIBUTES_NOT_SET) {
+  if (request.attributes_case() == v1::TopKRequest::ATTRIBUTES_NOT_SET) {
     return InvalidArgument(
         "ATTRIBUTES_MISSING", dialect.name,
         StrCat("spec.dialect is ", dialect.title, ", but the field ",
