@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/base/checked.h"
 #include "core/base/text.h"
 #include "core/plan/layout.h"
 
@@ -65,8 +64,7 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
     return too_small("tensor.shape",
                      StrCat("index ", plan.n - 1, " along axis ", plan.axis));
   }
-  int64_t last = 0;
-  if (!CheckedAdd(plan.n - 1, request.index_offset, &last) || last > max) {
+  if (plan.n - 1 > max - request.index_offset) {
     return too_small("index_offset",
                      StrCat("index ", plan.n - 1, " along axis ", plan.axis,
                             " with index_offset = ", request.index_offset));
@@ -158,10 +156,9 @@ Status CheckLimits(const PlanRequest& request, const Plan& plan,
                              StrCat(elements, " elements exceed the limit of ",
                                     limits.max_elements, " (--max-elements)"));
   }
-  int64_t bytes = 0;
   const int64_t values = plan.wants_values ? plan.values.bytes : 0;
   const int64_t indices = plan.wants_indices ? plan.indices.bytes : 0;
-  if (!CheckedAdd(values, indices, &bytes) || bytes > limits.max_output_bytes) {
+  if (values > limits.max_output_bytes - indices) {
     return ResourceExhausted(
         "OUTPUT_TOO_LARGE",
         values > indices ? request.values.field : request.indices.field,
