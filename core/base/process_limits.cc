@@ -20,11 +20,8 @@ std::string CgroupPath(const std::string& table, const std::string& wanted) {
   std::string path;
   while (std::getline(lines, id, ':') && std::getline(lines, names, ':') &&
          std::getline(lines, path)) {
-    const bool match =
-        wanted.empty()
-            ? names.empty()
-            : ("," + names + ",").find("," + wanted + ",") != std::string::npos;
-    if (match) return path;
+    const std::string all = "," + names + ",";
+    if (all.find("," + wanted + ",") != std::string::npos) return path;
   }
   return "";
 }

@@ -31,8 +31,7 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
            (type.packed() ? 5 : bytes * 0.2);
   }
   if (type.bytes < 4) return row + 2;  // too small for simd/columns-inl.h
-  int64_t k = std::min(plan.k, kColumnK);
-  k = std::min(k, CopiedFromK(plan));
+  const int64_t k = std::min({plan.k, kColumnK, CopiedFromK(plan)});
   return bytes * (0.2 + 0.04 * static_cast<double>(k));
 }
 
