@@ -12,7 +12,7 @@ namespace {
 
 // Returns the path of the cgroup with controller `wanted` ("" for cgroup v2),
 // or "" if there is none. `table` is the content of /proc/self/cgroup. Its
-// lines are "<id>:<controllers>:<path>".
+// lines are "<id>:<controllers>:<path>", without controllers for cgroup v2.
 std::string CgroupPath(const std::string& table, const std::string& wanted) {
   std::istringstream lines(table);
   std::string id;
