@@ -36,9 +36,18 @@ class FreeingThread {
 
   // Frees blocks on the calling thread until `most` bytes are freed or at most
   // kLargeBytes are enqueued.
+  // Leaves out blocks that are larger than `most` and kLargeBytes, so that the
+  // caller's small allocation does not wait for gigabytes.
   void Help(size_t most) {
     std::unique_lock lock(mutex_);
+    const size_t largest = std::max(most, kLargeBytes);
     for (size_t freed = 0; freed < most && bytes_ > kLargeBytes;) {
+      const auto found =
+          std::ranges::find_if(waiting_, [&](const Block& block) {
+            return block.bytes > 0 && block.bytes <= largest;
+          });
+      if (found == waiting_.end()) return;
+      std::swap(*found, waiting_.back());
       freed += FreeOne(lock);
     }
   }
@@ -49,7 +58,7 @@ class FreeingThread {
     std::function<void()> free;
   };
 
-  // Frees a block without holding the mutex. Returns its size in bytes.
+  // Frees the last block without holding the mutex. Returns its size in bytes.
   // REQUIRES: a block is enqueued.
   size_t FreeOne(std::unique_lock<std::mutex>& lock) {
     Block block = std::move(waiting_.back());

@@ -80,7 +80,7 @@ Size TensorRequest::nanoseconds() {
 }
 
 bool TensorRequest::MayRunOnPoller() const {
-  return prepared_.has_value() &&
+  return prepared_.has_value() && !memory_.is_used() &&
          WorkQueue::IsSmall(prepared_->cost.nanoseconds,
                             prepared_->cost.output_bytes);
 }

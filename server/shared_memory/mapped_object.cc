@@ -63,11 +63,12 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
   if (fd < 0) return CannotOpen(name, field, errno);
   struct stat info {};
   const int failed = fstat(fd, &info);
-  // The last owner may be a poller, so unmap large objects on another thread.
+  // The last owner may be a poller. Unmapping may wait for other processes, and
+  // closing the last reference to an unlinked object frees all of its memory.
   std::shared_ptr<MappedObject> object(
       new MappedObject(fd, info, access), [](MappedObject* unowned) {
         std::unique_ptr<MappedObject> owned(unowned);
-        if (std::cmp_greater_equal(owned->size(), kLargeBytes)) {
+        if (owned->used_guard_ != nullptr || !owned->IsLinked()) {
           DeferFree(std::move(owned), 0);  // its memory is not ours
         }
       });
@@ -90,7 +91,11 @@ MappedObject::~MappedObject() {
 void MappedObject::Unmap() {
   guard_.reset();
   if (memory_.empty()) return;
-  munmap(memory_.data(), memory_.size());
+  // Unmapping takes a lock that other threads need, so use small steps.
+  constexpr size_t kStep = size_t{64} << 20;
+  for (size_t begin = 0; begin < memory_.size(); begin += kStep) {
+    munmap(memory_.data() + begin, std::min(kStep, memory_.size() - begin));
+  }
   mapped_bytes -= size();
   memory_ = {};
 }
@@ -131,7 +136,10 @@ Result<std::span<std::byte>> MappedObject::Map(const std::string& field) {
   }
   memory_ = {static_cast<std::byte*>(memory), bytes};
   guard_.emplace(memory_, access_ == Access::kWrite);
-  if (guard_->guards()) return memory_;
+  if (guard_->guards()) {
+    used_guard_ = &*guard_;
+    return memory_;
+  }
   Unmap();
   return Exhausted("too many shared memory objects are in use at a time");
 }
@@ -155,10 +163,8 @@ bool MappedObject::Read(int64_t offset, std::span<std::byte> to) const {
 }
 
 bool MappedObject::StillHas(int64_t bytes) const {
-  {
-    const MutexLock lock(mutex_);
-    if (guard_.has_value() && guard_->broken()) return false;
-  }
+  const BusGuard* const guard = used_guard_;
+  if (guard != nullptr && guard->broken()) return false;
   struct stat now {};
   return fstat(descriptor_, &now) == 0 && now.st_size >= bytes;
 }

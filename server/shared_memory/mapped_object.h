@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,6 +77,8 @@ class MappedObject {
   mutable Mutex mutex_;
   std::span<std::byte> memory_ TOPK_GUARDED_BY(mutex_);
   std::optional<BusGuard> guard_ TOPK_GUARDED_BY(mutex_);
+  // Set once, so that StillHas() does not wait while Map() maps the object.
+  std::atomic<const BusGuard*> used_guard_ = nullptr;
 };
 
 }  // namespace topk

@@ -37,6 +37,10 @@ class RequestMemory {
   /// region for an output that the request does not select.
   Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
+  /// Returns whether any region is open. If so, the request must not run on a
+  /// poller, because other processes can delay access to their objects.
+  bool is_used() const { return tensor_.has_value() || !outputs_.empty(); }
+
   /// Returns the size of the tensor, or nullopt if it is not in shared memory.
   std::optional<int64_t> tensor_bytes() const;
 
