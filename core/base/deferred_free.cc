@@ -35,9 +35,8 @@ class FreeingThread {
   }
 
   // Frees blocks on the calling thread until `most` bytes are freed or at most
-  // kLargeBytes are enqueued.
-  // Leaves out blocks that are larger than `most` and kLargeBytes, so that the
-  // caller's small allocation does not wait for gigabytes.
+  // kLargeBytes are enqueued. Skips blocks larger than both `most` and
+  // kLargeBytes, so that a small allocation does not wait for gigabytes.
   void Help(size_t most) {
     std::unique_lock lock(mutex_);
     const size_t largest = std::max(most, kLargeBytes);

@@ -57,8 +57,8 @@ class TensorRequest {
   /// Estimates the CPU time of the next step in nanoseconds. The next step is
   /// Run() if the request is prepared, otherwise Prepare().
   Size nanoseconds();
-  /// Returns whether the time and output of Run() are small enough for a
-  /// poller.
+  /// Returns whether a poller may call Run(): if its time and output are small
+  /// and it does not access shared memory.
   bool MayRunOnPoller() const;
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()

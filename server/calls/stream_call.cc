@@ -155,7 +155,12 @@ class StreamCall final : public ServiceCall {
       Status s = request_.Start(received_);
       return s.ok() ? queue_.Reserve(request_.AheadBytes(received_)) : s;
     }
-    if (!item_) return request_.Finish(outgoing_);
+    if (!item_) {
+      if (reader == Reader::kPoller && request_.FinishesOnWorker()) {
+        return kNeedsWorker;
+      }
+      return request_.Finish(outgoing_);
+    }
     const StepStatus read = request_.Read(*item_->message, reader);
     if (!NeedsWorker(read)) item_.reset();
     return read;

@@ -109,6 +109,12 @@ class StreamRequest {
     return {};
   }
 
+  /// Returns whether Finish() must run on a worker, because it writes to shared
+  /// memory. Other processes can delay access to their objects.
+  bool FinishesOnWorker() const {
+    return output_.has_values() || output_.has_indices();
+  }
+
   /// Computes the response and serializes it to the messages to send.
   Status Finish(std::vector<grpc::ByteBuffer>& to) {
     if (!tensor_) return HeaderMissing("header");

@@ -45,7 +45,7 @@ std::shared_ptr<const void> FreedLater(
     const std::shared_ptr<const void>& owner) {
   size_t size = 0;
   for (const auto& memory : borrowed) size += memory.size();
-  if (size < kDeferredBytes) return owner;
+  if (size <= kDeferredBytes) return owner;
   struct Lender {
     std::shared_ptr<const void> owner;
     std::vector<std::span<const std::byte>> borrowed;
