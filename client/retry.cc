@@ -9,7 +9,7 @@ namespace topk {
 namespace {
 
 // The longest pause before a retry. gRPC reconnects to a lost server after 1 s.
-// The first three pauses take longer, so the fourth attempt can succeed.
+// The first three pauses add up to more, so the fourth attempt can succeed.
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
 // Retries are safe because TopK is idempotent. topkd sends a reason with every

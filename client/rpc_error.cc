@@ -72,7 +72,7 @@ bool ReadDetails(const google::rpc::Status& rpc, Status& status) {
   return has_delay;
 }
 
-// Replaces gRPC's text for a server whose health check reports NOT_SERVING.
+// Replaces gRPC's error text for a server that reports NOT_SERVING.
 std::string NameDrain(std::string message) {
   constexpr std::string_view kUnhealthy = "backend unhealthy";
   if (const size_t at = message.find(kUnhealthy); at != std::string::npos) {

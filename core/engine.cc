@@ -33,9 +33,9 @@ Cost MaxCost(const Cost& a, const Cost& b) {
           std::max(a.nanoseconds, b.nanoseconds)};
 }
 
-// A stream allocates memory for each column when its first data arrives. Limit
-// the number of columns, so that a small header cannot allocate more memory
-// than a response.
+// A stream allocates memory for all columns when the first data arrives. Limit
+// the columns, so that a small request cannot make the server allocate more
+// memory than the largest response takes.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;

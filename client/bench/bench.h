@@ -17,7 +17,7 @@ struct BenchFlags {
   /// The kind of request to send. The lines of the mix file, if any, may
   /// override these values.
   RequestSpec kind;
-  /// The file with the mix; "" = no mix.
+  /// The file that defines a mix of requests; "" = no mix.
   std::string mix;
   std::string path{BenchPaths().front().name};
   LoadProfile profile;

@@ -52,12 +52,12 @@ class Schedule {
 
   Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
-  /// Returns the next call, or nullopt once the load is over. Skips calls that
-  /// were not sent before the warm-up or the load ended. Always returns at
-  /// least one counted call.
+  /// Returns the next call, or nullopt once the load is over. Skips warm-up
+  /// calls that are unsent when the warm-up ends. Returns at least one counted
+  /// call, unless Stop() was called.
   std::optional<Call> Next(Time now);
 
-  /// Ends the load: no call after `at` is due.
+  /// Ends the load at `at`. No call is due later.
   void Stop(Time at);
   bool stopped() const;
 

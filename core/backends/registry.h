@@ -16,7 +16,7 @@ namespace topk {
 /// uses the best set that the machine supports.
 inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 
-/// The choice that runs each plan on the backend with the lowest time estimate.
+/// Selects, for each plan, the backend with the lowest time estimate.
 inline constexpr char kAutoBackend[] = "auto";
 
 /// Returns the names of all backends, including those that were not built in,

@@ -100,10 +100,10 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
 };
 
-/// Returns the row of a type. REQUIRES: `type` is an enumerator.
+/// Returns the table row of a type. REQUIRES: `type` is an enumerator.
 const DTypeInfo& InfoOf(DType type);
 
-/// Returns the row with this number or name, or null if there is none.
+/// Returns the table row with this number or name, or null if there is none.
 const DTypeInfo* FindDType(int number);
 const DTypeInfo* FindDType(std::string_view name);
 

@@ -39,8 +39,8 @@ inline void WidenRace() {
 #endif
 }
 
-/// Wraps a function that a library without ThreadSanitizer copies and calls on
-/// its own threads. Each call sees all writes made before the construction.
+/// Wraps a function that an uninstrumented library copies and calls on other
+/// threads. Each call sees all writes made before the construction.
 template <class Fn>
 class HandedOver {
  public:

@@ -10,8 +10,8 @@ namespace topk {
 namespace onnx {
 namespace {
 
-// From "Type Constraints", T: opsets 1 and 10 "constrain input and output types
-// to float tensors". Opset 24 adds bfloat16 to the types of opset 11.
+// The specification of T: opsets 1 and 10 "constrain input and output types to
+// float tensors". Opset 24 adds bfloat16 to the types of opset 11.
 constexpr std::array<DType, 12> kTypes = {
     DType::kF16, DType::kF32, DType::kF64, DType::kI8,
     DType::kI16, DType::kI32, DType::kI64, DType::kU8,
@@ -19,8 +19,8 @@ constexpr std::array<DType, 12> kTypes = {
 constexpr std::span<const DType> kTypes24 = kTypes;
 constexpr std::span<const DType> kTypes11 = kTypes24.first(11);
 constexpr std::span<const DType> kTypes1 = kTypes24.first(3);
-// From "Type Constraints", I: "constrain index tensor to int64". From "Inputs":
-// K is a tensor(int64), "a 1-D tensor containing a single positive value".
+// The specification of the index type: "constrain index tensor to int64". K is
+// a tensor(int64): "a 1-D tensor containing a single positive value".
 constexpr std::array<DType, 1> kIndexTypes = {DType::kI64};
 
 constexpr std::array<OperatorVersion, 4> kVersions = {{

@@ -12,18 +12,18 @@ namespace topk {
 namespace openvino {
 namespace {
 
-// From "Types": T is "any numeric type", which excludes boolean and string.
+// The specification of T: "any numeric type", i.e. neither boolean nor string.
 constexpr std::array<DType, 23> kTypes = {
     DType::kF16,    DType::kBF16,   DType::kF32,   DType::kF64, DType::kI8,
     DType::kI16,    DType::kI32,    DType::kI64,   DType::kU8,  DType::kU16,
     DType::kU32,    DType::kU64,    DType::kU1,    DType::kU2,  DType::kU3,
     DType::kU4,     DType::kU6,     DType::kI4,    DType::kNF4, DType::kF4E2M1,
     DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0};
-// From "Types": T_IND is "int64 or int32". The default is "i32".
+// The specification of T_IND: "int64 or int32". The default is "i32".
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// K is a "scalar of any integer type" ("Inputs"). In version 1: i8, i32 or i64.
+// The specification of K: "scalar of any integer type". TopK-1: i8, i32, i64.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
@@ -99,8 +99,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   const Result<DType> type = CheckTensor(request.tensor(), version, kVersions);
   if (!type.ok()) return type.status();
   plan.dtype = *type;
-  // "axis": "Negative value means counting dimension from the end. Required:
-  // yes".
+  // The specification of axis: "Negative value means counting dimension from
+  // the end. Required: yes".
   if (!openvino.has_axis()) {
     const int rank = request.tensor().shape_size();
     return Missing("axis", StrCat(-rank, " .. ", rank - 1,
@@ -116,8 +116,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   }
   plan.direction =
       openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
-  // "sort": "Range of values: value, index, none. Required: yes". With "none",
-  // the order is undefined, and topkd sorts by value.
+  // The specification of sort: "Range of values: value, index, none. Required:
+  // yes". With "none", the order is undefined. topkd then sorts by value.
   constexpr std::string_view kSorts = "\"value\", \"index\" or \"none\"";
   if (openvino.sort().empty()) return Missing("sort", kSorts);
   if (Status s = CheckValue("sort", openvino.sort(), {"value", "index", "none"},

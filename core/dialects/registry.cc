@@ -21,7 +21,7 @@ constexpr const Dialect* kDialects[] = {
     &kDirectML,
 };
 
-// Returns the dialect whose member has this value, or null.
+// Returns the dialect with `dialect.*member == value`, or null.
 template <class Value>
 const Dialect* Find(Value Dialect::*member, Value value) {
   const auto* found = std::ranges::find(kDialects, value, member);

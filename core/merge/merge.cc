@@ -251,8 +251,8 @@ class Merger {
     return {};
   }
 
-  // Adds the elements of a source to best_, which keeps at most k elements.
-  // Checks their order.
+  // Merges the elements of a source into best_, which keeps the k best. Returns
+  // an error if a source that is ordered by value is not sorted.
   Status Add(size_t source) {
     const auto before = static_cast<ptrdiff_t>(best_.size());
     const Partial& from = work_.sources[source];

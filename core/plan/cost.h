@@ -18,8 +18,8 @@ struct Cost {
   Size working_bytes;
   /// Total CPU time of all threads. Includes zero fill, unpacking, repeated
   /// elements (stride 0), and the fixed cost per slice. On an idle machine, the
-  /// estimate is at most 64 times the actual time plus 50 us. This bound
-  /// excludes types up to 8 bits, whose selection may end early. Checked by
+  /// estimate is at most 50 us + 64 * the actual time, except for types of up
+  /// to 8 bits, whose selection may end early. Checked by
   /// unit/cost_property_test.cc.
   Size nanoseconds;
 };

@@ -33,9 +33,9 @@ class CallRouter {
   };
 
   /// Calls to unknown methods fail with UNIMPLEMENTED, or with the error of
-  /// `authenticator` if it rejects the caller. Callers without a token can
-  /// therefore not probe for methods. A null `authenticator` accepts every
-  /// caller. `metrics` and `authenticator` must outlive the router.
+  /// `authenticator` if it rejects the caller, so that callers without a token
+  /// cannot probe for methods. A null `authenticator` accepts every caller.
+  /// `metrics` and `authenticator` must outlive the router.
   CallRouter(const RpcMetrics& metrics, const Authenticator* authenticator);
 
   /// Adds the method at `path`, e.g. "/package.Service/Method". Call before

@@ -154,8 +154,8 @@ void EventLoop::Poll() {
   while (true) {
     // If an operation that the handler starts finishes at once (for example,
     // the read of a buffered message), DoThenAsyncNext() returns its event to
-    // this thread. No other thread has to wake up, but the event is handled
-    // before all queued events. The marker must be handled in its turn.
+    // this thread. No other thread has to wake up, but the event overtakes all
+    // queued events. The marker must not overtake them.
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;

@@ -76,8 +76,8 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      // The message is not charged. Therefore, read no more messages until the
-      // item is taken.
+      // The message is not charged, so count it as a full read-ahead: no more
+      // messages are read until the item is taken.
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
@@ -91,7 +91,7 @@ class GroupCall final : public ServiceCall {
     if (queue_.Interrupt(status).consume) AnswerGroup();
   }
 
-  // Answers all waiting messages as the next group.
+  // Takes all waiting messages as the next group and starts to answer them.
   void AnswerGroup() {
     const auto taken = queue_.Take(group_);
     WidenRace();
@@ -112,8 +112,8 @@ class GroupCall final : public ServiceCall {
   }
 
   void ComputeHere() {
-    // The estimates do not include preparing the requests, which takes long for
-    // some layouts. Therefore, also measure the time.
+    // The estimates exclude preparation, which takes a long time for some
+    // layouts. Therefore, also measure the time.
     constexpr std::chrono::milliseconds kMost{1};
     const auto begin = RequestStats::Clock::now();
     Size nanoseconds;

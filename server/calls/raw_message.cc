@@ -39,14 +39,14 @@ constexpr int64_t kMessageMemory = 384;
 // fields, unless they can hold tensor data. Most requests have two such
 // messages.
 constexpr int kSmallMessage = 16;
-// A growing array uses at most this many times the memory of its content: 2 for
-// the capacity (it doubles), 2 for outgrown arrays (an arena does not free
-// them), and 1 for another copy of typed contents.
+// The maximum memory of a growing array, as a multiple of its content: 2 for
+// the capacity (which doubles), 2 for the previous, smaller arrays (an arena
+// does not free them), and 1 for a second copy of typed contents.
 constexpr int64_t kArrayGrowth = 5;
 
-// Returns whether a field holds tensor data, which the parser does not copy. It
-// copies typed contents and the data of the attribute k. `parent` is the field
-// that holds the enclosing message, or null at the top level.
+// Returns whether a field holds tensor data, which the parser does not copy.
+// The parser copies typed contents and the data of the attribute k. `parent` is
+// the field that holds the enclosing message, or null at the top level.
 bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
   return field.type() == FieldDescriptor::TYPE_BYTES &&
          (parent == nullptr ||
@@ -164,7 +164,7 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller charges only at the end, in case a worker has to start over.
+      // A poller charges at the end: a worker may start over and charge again.
       if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
@@ -319,9 +319,9 @@ class Scanner {
     return false;
   }
 
-  // Charges all uncharged memory if it exceeds `most` bytes. `size` bytes will
-  // be added to kept_. Counts kept_ four times: its capacity may be twice its
-  // size, and its outgrown buffers may use as much again.
+  // Charges all uncharged memory if it exceeds `most` bytes. Includes `size`
+  // bytes that will be added to kept_. Counts kept_ four times: its capacity
+  // may be twice its size, and its previous buffers may take as much again.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;
@@ -395,7 +395,7 @@ int64_t CountSlices(grpc::ByteBuffer& bytes) {
 }
 
 int64_t SliceMemory(grpc::ByteBuffer& bytes) {
-  // The size of gRPC's slice object plus our entries in growing vectors.
+  // Covers gRPC's slice object and our vector entries, with spare capacity.
   constexpr int64_t kSliceMemory = 128;
   return CountSlices(bytes) * kSliceMemory;
 }

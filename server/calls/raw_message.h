@@ -96,8 +96,8 @@ Status ReadMessage(grpc::ByteBuffer& bytes, google::protobuf::Message& to);
 
 /// Returns the number of slices in the buffer. Takes constant time.
 int64_t CountSlices(grpc::ByteBuffer& bytes);
-/// Returns an upper bound on the memory of the buffer's slices, excluding their
-/// bytes. Takes constant time.
+/// Returns an upper bound on the memory overhead of the buffer's slices, not
+/// counting their data. Takes constant time.
 int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
 /// Copies a message into one slice if its slices are small. Call before a

@@ -55,8 +55,8 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Charges at least `bytes` bytes from now on, so that a started stream never
-  /// lacks the memory for its messages. Returns the errors of Charge::Add().
+  /// Keeps at least `bytes` bytes charged, so that a started stream does not
+  /// run out of memory for its messages. Returns the errors of Charge::Add().
   Status Reserve(Size bytes) {
     const MutexLock lock(mutex_);
     reserved_bytes_ = bytes.value();
@@ -86,7 +86,7 @@ class ReadAheadQueue {
     return End({});
   }
   /// Ends the stream with an error. Take() still returns the waiting messages.
-  /// No-op if the stream has ended, or if `if_idle` and there is a consumer.
+  /// No-op if the stream has ended or, with `if_idle`, if there is a consumer.
   Next Interrupt(Status status, bool if_idle = false) {
     const MutexLock lock(mutex_);
     if (if_idle && has_consumer_) return {};
@@ -143,7 +143,7 @@ class ReadAheadQueue {
     return std::exchange(waiting_, {});
   }
 
-  /// Returns whether the stream has ended, although messages may be waiting.
+  /// Returns whether the stream has ended. Messages may still be waiting.
   bool ended() {
     const MutexLock lock(mutex_);
     return ended_;

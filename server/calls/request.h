@@ -57,8 +57,8 @@ class TensorRequest {
   /// Estimates the CPU time of the next step in nanoseconds. The next step is
   /// Run() if the request is prepared, otherwise Prepare().
   Size nanoseconds();
-  /// Returns whether a poller may call Run(): if its time and output are small
-  /// and it does not access shared memory.
+  /// Returns whether a poller may call Run(), i.e. whether Run() takes little
+  /// time, has a small output and does not access shared memory.
   bool MayRunOnPoller() const;
 
   /// Computes and serializes the response. Returns the errors of Engine::Run()
@@ -68,8 +68,8 @@ class TensorRequest {
   /// The serialized response. Valid after Run() or WriteError().
   grpc::ByteBuffer& response() { return response_; }
 
-  /// Serializes an error as the response. For unary methods, the response stays
-  /// empty.
+  /// Serializes an error as the response. Used by streams that continue after
+  /// an error.
   void WriteError(const Status& status);
 
   /// Counts and logs the request with its final status.

@@ -1,4 +1,4 @@
-// Computes the request of a StreamTopK call.
+// Handles the request of a StreamTopK call.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>

@@ -20,7 +20,7 @@ class WaitGroup {
   }
 
   /// Returns a new member, whose use_count() is 0 if all members have already
-  /// been destroyed. Do not test for null: every member is a null pointer.
+  /// been destroyed. Test only use_count(): get() is always null.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call once.

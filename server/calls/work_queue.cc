@@ -131,9 +131,9 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // The final charge for finished work is its estimate, but at least the time
-  // used, and at most the time used on all threads. The final charge for
-  // cancelled work is at least its estimate.
+  // The final charge for finished work is its estimate, limited to the range
+  // from `used` to `used * threads_`. The final charge for cancelled work is
+  // the larger of its estimate and `used`.
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);
@@ -165,7 +165,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   const int64_t share =
       clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
   // Once half of the spare threads are busy, the other half take only short
-  // work. Clients with long work can then not occupy all spare threads.
+  // work, so that clients with long work cannot occupy all spare threads.
   const size_t running_spares = spares_.size() - sleeping_ - 1;
   const int64_t most = running_spares < kMaxSpares / 2
                            ? std::numeric_limits<int64_t>::max()
@@ -235,8 +235,8 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // All work that runs until this client's pending work is done. Because of
-  // fair queueing, no other client adds more work than this client.
+  // All work that runs until this client's pending work is done. Fair queueing
+  // lets each other client run at most as much work as this client.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

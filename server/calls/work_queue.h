@@ -36,7 +36,7 @@ namespace topk {
 /// system then divides the cores among the threads.
 class WorkQueue {
  public:
-  /// Work with at most this cost and output may run on a poller.
+  /// The maximum cost and output size of work that may run on a poller.
   static constexpr int64_t kSmallNanoseconds = kSerialNanoseconds;
   static constexpr int64_t kSmallBytes = int64_t{256} << 10;
   static bool IsSmall(Size nanoseconds, Size output_bytes) {
@@ -47,7 +47,7 @@ class WorkQueue {
   static constexpr std::chrono::nanoseconds kSlice =
       std::chrono::milliseconds(20);
   /// The maximum number of spare threads. Half of the spare threads run only
-  /// work that takes at most kShortSlices slices.
+  /// work that takes at most kShortSlices time slices.
   static constexpr size_t kMaxSpares = 16;
   static constexpr int64_t kShortSlices = 5;
 
@@ -60,7 +60,7 @@ class WorkQueue {
   /// estimate, e.g. because the work was cancelled.
   using Work = std::function<bool()>;
 
-  /// Enqueues `work` for a client. `nanoseconds` is its estimated CPU time. If
+  /// Enqueues `work` for a client. `nanoseconds` is the estimated CPU time. If
   /// `work` takes longer, the excess delays the client's next turn. An
   /// exception from `work` terminates the process.
   void Enqueue(std::string_view client, Size nanoseconds, Work work);
@@ -136,8 +136,8 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // The later of two times: when RunNext() last started, and when RunNext() was
-  // last enqueued while no other call of it was pending.
+  // When RunNext() last started, or was last enqueued with no other call
+  // pending, whichever is later.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ advances by
   // elapsed time / running jobs, and thread_time_ advances by

@@ -65,7 +65,7 @@ bool ConnectionReplacement::Admit(int fd) {
     sweep_at_ = 2 * open_.size() + 64;
   }
   if (max_ > 0) {
-    // Besides max_ connections, max_ disconnected ones may still be open.
+    // Up to max_ more sockets may be disconnected but not closed yet.
     if (open_.size() >= 2 * max_) return false;
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);

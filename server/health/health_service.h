@@ -22,7 +22,7 @@ class HealthState {
     names_.insert("");
   }
 
-  /// Returns whether clients can check this name.
+  /// Returns whether clients can check the health of this service.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
   /// Returns whether the services are serving. They share one state.

@@ -34,8 +34,8 @@ inline constexpr OipType kOipTypes[] = {
     {v1::DATA_TYPE_U64, "UINT64", inference::TYPE_UINT64},
     {v1::DATA_TYPE_UNSPECIFIED, "", inference::TYPE_INVALID}};
 
-/// Returns the row of a type or of a name. If the type is not supported, e.g.
-/// BOOL or BYTES, returns the last row, whose name is empty.
+/// Returns the row of kOipTypes for a type or a name. If the type is not
+/// supported, e.g. BOOL or BYTES, returns the last row, whose name is empty.
 inline const OipType& FindOipType(int type) {
   return *std::ranges::find(kOipTypes, std::end(kOipTypes) - 1, type,
                             &OipType::type);

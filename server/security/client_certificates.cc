@@ -140,15 +140,15 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
     for (int i = 0; i < sk_X509_num(verified); ++i) {
       const X509* link = sk_X509_value(verified, i);
-      // A certificate expires when the second after notAfter begins.
+      // notAfter is inclusive: a certificate expires one second later.
       verdict.until =
           std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
     }
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // `until` may be in the past, because the revocation list of an authority
-  // outside the chain may have expired. Cache the verdict for a minimum time.
+  // `until` is in the past if a revocation list that the chain does not need
+  // has expired. Cache the verdict for a minimum time.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

@@ -27,8 +27,8 @@ class ClientCertificates {
   /// Paths of PEM files.
   struct Files {
     std::string authorities;
-    /// File of revocation lists. If empty, no certificate is revoked.
-    /// Otherwise, every authority of a certificate needs an unexpired list.
+    /// Revocation lists. If empty, no certificate is revoked. Otherwise, each
+    /// authority in a certificate's chain must have an unexpired list.
     std::string revoked;
   };
 

@@ -21,7 +21,7 @@ namespace topk {
 /// most kMax ranges are guarded at a time.
 class BusGuard {
  public:
-  /// A client uses fewer by default: 2048 calls with three objects each.
+  /// A client has fewer ranges by default: 2048 calls with three objects each.
   static constexpr size_t kMax = 8192;
 
   /// Guards a page-aligned mapping. `writable` is true if mapped for writing.

@@ -63,8 +63,8 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
   if (fd < 0) return CannotOpen(name, field, errno);
   struct stat info {};
   const int failed = fstat(fd, &info);
-  // The last owner may be a poller. Unmapping may wait for other processes, and
-  // closing the last reference to an unlinked object frees all of its memory.
+  // The last owner may be a poller, so defer slow cleanup. Unmapping may wait
+  // for other processes, and closing an unlinked object may free its memory.
   std::shared_ptr<MappedObject> object(
       new MappedObject(fd, info, access), [](MappedObject* unowned) {
         std::unique_ptr<MappedObject> owned(unowned);

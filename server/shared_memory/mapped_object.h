@@ -77,7 +77,7 @@ class MappedObject {
   mutable Mutex mutex_;
   std::span<std::byte> memory_ TOPK_GUARDED_BY(mutex_);
   std::optional<BusGuard> guard_ TOPK_GUARDED_BY(mutex_);
-  // Set once, so that StillHas() does not wait while Map() maps the object.
+  // Set once. Atomic, so that StillHas() does not have to wait for Map().
   std::atomic<const BusGuard*> used_guard_ = nullptr;
 };
 

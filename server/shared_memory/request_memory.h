@@ -58,8 +58,8 @@ class RequestMemory {
   /// OpenTensor().
   Status CheckTensor() const;
 
-  /// Copies the outputs of a response to their regions. In the response,
-  /// replaces the data of the outputs by the regions. Returns INVALID_ARGUMENT
+  /// Copies the outputs of a response to their regions, and replaces their data
+  /// in the response with references to the regions. Returns INVALID_ARGUMENT
   /// if a region is too small or the outputs overlap, and FAILED_PRECONDITION
   /// if an object was truncated. Call once.
   Status Deliver(v1::TopKResponse& response);

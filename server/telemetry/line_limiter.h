@@ -61,7 +61,7 @@ class Sampler {
     return std::floor(share_ * (before + 1)) > std::floor(share_ * before);
   }
 
-  /// Returns whether any event may be picked.
+  /// Returns whether Pick() can ever return true.
   bool on() const { return share_ > 0; }
 
  private:

@@ -86,7 +86,7 @@ struct RequestStats {
   Clock::time_point stage_start_{};
 };
 
-/// Maximum sizes of clients' texts and of error messages in logs and spans.
+/// Maximum sizes of client strings and of error messages in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 

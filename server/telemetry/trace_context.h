@@ -59,7 +59,7 @@ struct TraceConfig {
   std::string authorities;
   /// Whether calls with a traceparent follow the caller's sampling decision.
   bool follow_parent = true;
-  /// The fraction of other traces to sample, 0 to 1.
+  /// The fraction of traces to sample, 0 to 1, if the caller does not decide.
   double ratio = 1;
   /// The resource's attributes, e.g. service.name.
   std::map<std::string, std::string> resource;

@@ -46,8 +46,8 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
       Milliseconds(options.max_connection_age_grace));
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   set(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
-  // Later gRPC versions reject only some calls above the previous limit, but
-  // all calls above this limit (default 16 KiB). Set both to the same value.
+  // In later gRPC versions, the limit above rejects only some of the larger
+  // calls. This limit (default 16 KiB) rejects all. Set both to the same value.
   set("grpc.absolute_max_metadata_size", options.max_metadata_bytes);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
       Milliseconds(options.handshake_timeout));

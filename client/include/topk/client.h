@@ -96,9 +96,9 @@ bool UsesTls(const ClientOptions& options);
 struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Whether ComputeTopK() streams a tensor that is separate from the message.
-  /// By default, ComputeTopK() streams tensors larger than 512 KiB, for speed,
-  /// and requests that exceed the server's message limit.
+  /// Whether a blocking ComputeTopK() streams a tensor that is not inside a
+  /// v1::TopKRequest. By default, ComputeTopK() streams tensors larger than 512
+  /// KiB, for speed, and requests that exceed the server's message limit.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};

@@ -96,9 +96,9 @@ def _finite(timeout: Optional[float]) -> float:
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
-# gRPC's own retries are not used; see Attempts instead. They may wait past the
-# deadline, and then lose the server's status. Also, gRPC 1.51 may omit a
-# message when it resends a stream after a connection broke.
+# Does not enable gRPC's own retries (see Attempts): gRPC may wait past the
+# deadline and then lose the server's status. Also, gRPC 1.51 may omit a message
+# when it resends a stream after a connection broke.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": _SERVICE}})

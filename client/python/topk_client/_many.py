@@ -82,8 +82,8 @@ class PendingCalls(_Pending):
     def _wait(self, unsent: Deque[Call]) -> bool:
         """If the stream has no unsent call, takes the next request. Returns
         whether the stream has an unsent call now."""
-        # Check without the lock. The caller's iterator runs with the lock held,
-        # and may wait for the result of an unsent call.
+        # Check without the lock: the caller's iterator runs with the lock held
+        # and may wait for an unsent call, which would then never be sent.
         if not unsent:
             with self._taking:
                 try:

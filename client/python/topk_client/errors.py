@@ -15,12 +15,12 @@ _DRAINING = "the server is draining: its health check reports NOT_SERVING"
 # Longer delays, which only a faulty or malicious server sends, are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-# Added to hints: a server with too many connections closes new connections.
+# A suffix for hints. A server with too many connections closes new ones.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
 # gRPC reports the cause of a failed connection only as text. Each entry has a
-# pattern of this text, whether the client uses TLS (None = either), and a hint.
-# OpenSSL and BoringSSL word the same errors differently.
+# pattern to search for in this text, whether the client uses TLS (None =
+# either), and a hint. OpenSSL and BoringSSL word the same errors differently.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),

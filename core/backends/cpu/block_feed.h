@@ -80,14 +80,14 @@ class BlockFeed {
   }
 
  private:
-  // The minimum width for FeedInPlace(). Narrower blocks are faster to copy.
+  // The minimum width for FeedInPlace(). Below it, copying is faster.
   static constexpr int64_t kMinColumns = 32;
 
   // Sets bounds_ for FeedInPlace(). Returns false if columns must be copied.
   bool LoadBounds(int64_t width, const Selection<Key>* selections,
                   int64_t step) {
     const Plan& plan = run_.plan;
-    // Copying bytes is fast, and notices when no better element can follow.
+    // Copy 1-byte elements: this is fast, and Feed() can then end early.
     if (width < kMinColumns || !plan.input.packed || plan.inner == 1 ||
         InfoOf(plan.dtype).bytes == 1) {
       return false;

@@ -79,7 +79,7 @@ class BlockSource {
     ForEachBlock(0, length, RowsPerBlock(width), run_.cancellation, unpack);
   }
 
-  // Unpacks `runs` runs of `count` elements, which are `step` elements apart.
+  // Unpacks `runs` runs of `count` elements, one run every `step` elements.
   void UnpackRuns(int64_t first, int64_t runs, int64_t step, int64_t count,
                   std::byte* to) const {
     if (count == step) {  // the runs are adjacent

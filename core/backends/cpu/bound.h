@@ -107,8 +107,8 @@ class Bounds {
   /// row has at least one whole vector per chunk.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
-  /// In longer rows, the sample is 1 / kFraction of the row, but at least kMin
-  /// and at most kMax elements.
+  /// The sample of a longer row has 1 / kFraction of its elements, but at least
+  /// kMin (or half of the row) and at most kMax.
   static constexpr int64_t kFraction = 64;
   static constexpr int64_t kMin = 8192;
   static constexpr int64_t kMax = 65536;

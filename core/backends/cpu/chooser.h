@@ -57,7 +57,7 @@ struct Schedule {
   }
 
  private:
-  // A tile does not mix slices with different outer indices, unless inner is 1.
+  // All slices of a tile have the same outer index, unless inner is 1.
   static int64_t group(const Plan& plan) {
     return plan.inner > 1 ? plan.inner : plan.slices();
   }
@@ -81,7 +81,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan);
 inline constexpr int64_t kFoldWidth = 64;
 
 /// Returns the smallest k for which copying slices to rows is faster than
-/// kColumns. The result is more than twice the size of an element in bytes.
+/// kColumns. The result is greater than 2 * (bytes per element).
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to
@@ -103,8 +103,8 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
 /// lower if `many` selections share the cache.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns how many axis positions ElementFold collects at a time: n if this
-/// takes little memory, or at most twice the memory of the selections.
+/// Returns how many axis positions ElementFold collects at a time: n if their
+/// memory is small or at most twice that of the selections, otherwise fewer.
 int64_t FoldRows(const Plan& plan);
 
 /// Returns the schedule for a block of FoldRows() positions in ElementFold. A

@@ -52,13 +52,13 @@ double SliceNanoseconds(const Plan& plan) {
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
-// Returns the fixed time of all slices, in nanoseconds. Wide tensors with a
-// small k always use kColumns, whose fixed time per column is low. The first
-// kFoldWidth columns still cost as much as rows, so that a wider tensor never
-// has a lower cost.
+// Returns the total fixed time of all slices, in nanoseconds. Wide tensors with
+// a small k always use kColumns, which has a low fixed time per column. The
+// first kFoldWidth columns are still charged like rows, so that a wider tensor
+// never has a lower cost.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
-  // Streams collect slices of at most this length whole and use kColumns.
+  // Streams collect whole slices of at most this length and then run kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&
@@ -121,8 +121,8 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
-  // In the worst case, Feed() also processes all elements collected by earlier
-  // calls, and finishes the slices of one more outer index.
+  // In the worst case, Feed() also processes all elements that earlier calls
+  // collected, and finishes an outer index that an earlier call began.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

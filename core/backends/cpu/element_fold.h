@@ -105,7 +105,6 @@ class ElementFold final : public Fold {
     return plan_.slices() * plan_.n - position_ - buffered_;
   }
 
-  // Adds the elements of some units.
   void AddUnits(std::span<const std::byte> units) {
     // The last byte may have unused bits.
     const int64_t count =
@@ -157,8 +156,8 @@ class ElementFold final : public Fold {
     buffered_ += count;
   }
 
-  // Selects from the next `count` elements. These are all positions of one or
-  // more outer indices, or some positions of one outer index.
+  // Selects from the next `count` elements: all positions of one or more outer
+  // indices, or some positions of one outer index.
   void Select(const std::byte* elements, int64_t count) {
     run_.tensor = elements;
     run_.first = position_;

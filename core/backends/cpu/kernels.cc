@@ -50,7 +50,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace topk::cpu {
 
-// Lists the best instruction set first. Users know the sets by these names.
+// The best set comes first. The names are visible to users: do not change them.
 std::vector<InstructionSet> SupportedInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3

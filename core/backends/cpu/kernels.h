@@ -79,10 +79,10 @@ struct Kernels {
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
-  /// Divides the elements into groups, and raises `maxima` to the greatest key
-  /// of each group. At least r elements have keys >= the r-th greatest maximum,
-  /// unless this maximum is 0. Ignores elements that do not fill a vector.
-  /// REQUIRES: `groups` keys fill whole vectors of kVectorBytes.
+  /// Divides the elements into groups, and raises maxima[g] to the greatest key
+  /// of group g. At least r elements then have keys >= the r-th greatest
+  /// maximum, unless that maximum is 0. Ignores elements that do not fill a
+  /// vector. REQUIRES: `groups` is a multiple of kVectorBytes / sizeof(Key).
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);
 

@@ -52,8 +52,8 @@ class ArenaPool {
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t)> fn);
 
-/// Calls fn(p, begin, end) for blocks of [0, count), which is cut into `pieces`
-/// pieces with the numbers p. Runs the pieces in parallel. Returns false if
+/// Cuts [0, count) into `pieces` pieces, and calls fn(p, begin, end) for the
+/// blocks of each piece p. Runs the pieces in parallel. Returns false if
 /// cancelled.
 template <class Fn>
 bool ForEachBlockOf(int64_t count, int64_t pieces,

@@ -18,14 +18,13 @@ template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// For floats, the bits of -infinity. Greater bit patterns, compared as
-  /// unsigned integers, are the NaNs with the sign bit set. For integers, all
-  /// ones: no bit pattern is greater.
+  /// The greatest bits, compared as unsigned integers, that are not a NaN with
+  /// the sign bit set: -infinity for floats, all ones for integers.
   Key nan;
 };
 
 /// Returns the probe for `key > bound`. REQUIRES: bound is not all ones, which
-/// nothing exceeds.
+/// no key exceeds.
 ///
 /// Integers: the key is the bits, XORed with a constant. Floats: on each side
 /// of zero, numbers are in the order of their bits or in the reverse order, so
@@ -41,7 +40,7 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     return {static_cast<Key>(encoder.sign ^ encoder.flip), bound, kOnes};
   } else {
     const Key sign = encoder.sign;
-    // The key of +infinity for LARGEST, which equals the bits of -infinity.
+    // For LARGEST, the key of +infinity. Equal to the bits of -infinity.
     const Key highest = static_cast<Key>(sign | encoder.infinity);
     const Key below_all = static_cast<Key>(sign - encoder.infinity - 1);
     const bool smallest = encoder.flip != 0;

@@ -38,7 +38,7 @@ struct Ranked {
   uint32_t slot;
 };
 
-/// The number of bits per digit, and of values of a digit.
+/// The number of bits of a digit, and the number of its values.
 inline constexpr int kDigitBits = 8;
 inline constexpr size_t kBuckets = size_t{1} << kDigitBits;
 
@@ -50,7 +50,7 @@ std::span<const Ranked<Key>> SortByRank(
     std::span<Ranked<Key>> items, std::span<Ranked<Key>> other, int64_t pieces,
     const Cancellation* cancellation = nullptr) {
   const auto count = static_cast<int64_t>(items.size());
-  // Sort by key - lowest, so that the number of passes depends on the range.
+  // Sort by `key - lowest`: a smaller range of keys needs fewer passes.
   Key lowest = items[0].key;
   Key highest = items[0].key;
   const auto widen = [&](int64_t begin, int64_t end) {

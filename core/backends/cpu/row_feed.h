@@ -198,9 +198,9 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // This many reselections prove that at least k elements exceeded the bound.
-    // If Exceeding() finds fewer, the elements changed, and retrying may never
-    // end.
+    // pieces * patience reselections prove that k elements exceeded the bound.
+    // If Exceeding() finds fewer, the elements have changed in the meantime.
+    // Accept the bound anyway, because retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;
@@ -213,9 +213,9 @@ class RowFeed {
 
   // Reads the row once. If a piece reselects `patience` times, its elements are
   // probably ascending, so the rest of the piece is sampled for a better bound.
-  // A single piece can overwrite the old sample in `bounds`, because the old
-  // sample is not used again: Try() accepts a bound after that many
-  // reselections.
+  // If there is only one piece, the new sample overwrites the old sample in
+  // `bounds`. The old sample is no longer needed, because Try() accepts a bound
+  // after `patience` reselections.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
@@ -231,11 +231,11 @@ class RowFeed {
     });
   }
 
-  // Returns the bound to try first in the next row, or nullopt if too many
-  // elements exceeded the last bound. If far more than k elements exceeded it,
-  // returns a higher bound, which slightly more than k elements exceed. Never
-  // raises the bound by a small step: in a series of similar rows, the bound
-  // would rise until it fails.
+  // Returns the bound to try first in the next row, or nullopt if no bound held
+  // or too many elements exceeded the last bound. If far more than k elements
+  // exceeded the last bound, returns a higher bound that slightly more than k
+  // of them exceed. Avoids small increases, which would add up until the bound
+  // fails.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

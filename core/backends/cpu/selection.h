@@ -42,7 +42,7 @@ inline constexpr int64_t kKthMost = int64_t{1} << 16;
 /// Returns a threshold t such that exactly k of the keys are >= t. If ties
 /// prevent this, returns the k-th greatest key. The threshold is not 0 unless
 /// the k-th greatest key is 0. After a cancellation, returns any key. `kernel`
-/// is Kernels::kth. Both algorithms may choose different thresholds.
+/// is Kernels::kth, which may return a different threshold.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -114,9 +114,9 @@ class Selection {
   /// The cancellation that was passed to the constructor. May be null.
   const Cancellation* cancellation() const { return cancellation_; }
 
-  /// Adds an element to the candidates if its key exceeds the bound. `bits` are
-  /// the bits of the element: -0 and +0, and all NaNs, share a key. REQUIRES:
-  /// `index` exceeds the indices of all candidates.
+  /// Adds an element to the candidates if its key exceeds the bound. The key
+  /// does not determine `bits`: -0 and +0 share a key, and so do all NaNs.
+  /// REQUIRES: `index` exceeds the indices of all candidates.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
     keys_.push_back(key);

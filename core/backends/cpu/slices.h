@@ -89,8 +89,8 @@ class SliceRunner {
   }
 
   /// Feeds the axis positions begin .. end - 1 of all slices with this outer
-  /// index. Writes the slices if `end` is n. REQUIRES: the positions arrive in
-  /// order, and the schedule has one piece.
+  /// index. If `end` is n, writes the results of the slices. REQUIRES: the
+  /// positions arrive in order, and the schedule has one piece.
   void Fold(int64_t outer, int64_t begin, int64_t end) {
     const int64_t first = outer * plan_.inner;
     selections_.reserve(static_cast<size_t>(plan_.inner));
@@ -110,9 +110,8 @@ class SliceRunner {
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
   // Returns whether the outputs of a tile are first written to a buffer as
-  // rows. The short-rows kernel can write only rows. For slices that are copied
-  // whole, the buffer is faster, because all outputs of a tile are copied
-  // together.
+  // rows. The short-rows kernel can write only rows. For tiles of whole slices,
+  // the buffer is faster, because one pass moves all outputs of the tile.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;
@@ -226,8 +225,8 @@ class SliceRunner {
     return std::span(selections_).first(size);
   }
 
-  // Merges the selections of a slice and writes the result as slice `slice`.
-  // The selections start at selections_[number * schedule_.pieces].
+  // Merges the selections of a slice, which begin at selections_[number *
+  // pieces], and writes the result as slice `slice`.
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)

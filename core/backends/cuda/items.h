@@ -1,6 +1,6 @@
-// An item represents an element. The order of an item is its sort key, which is
-// unique in the slice. Every correct selection by order therefore returns the
-// same items, for any number of threads and any treatment of equal keys.
+// An item represents an element. The order of an item is its sort key, which
+// contains the element's index and is therefore unique in the slice. All
+// correct selections return the same items, because there are no ties to break.
 //
 // Limited to C++17, because this file is compiled for host and device.
 #pragma once

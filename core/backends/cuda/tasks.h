@@ -1,6 +1,6 @@
-// Device tasks as plain data, the methods that run them, and the function that
-// launches them. Limited to C++17, because the compilers of host and device
-// include this file.
+// Device tasks as plain data, the algorithms that run them, and the function
+// that launches them. Limited to C++17, because this file is compiled for both
+// host and device.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct KeyRule {
   bool largest = true;
 };
 
-/// Returns the rule for a type. `type` is a DTypeInfo or has the same fields.
+/// Returns the KeyRule of a DTypeInfo, or of a struct with the same fields.
 template <class Type>
 constexpr KeyRule RuleOf(const Type& type, bool largest) {
   const int up = (type.bytes <= 4 ? 32 : 64) - 8 * type.bytes;
@@ -57,10 +57,10 @@ Method ChooseSort(int64_t slices, int64_t count);
 std::string_view NameOf(Method method);
 
 /// Items of some slices on the device, with the shape [slices, count]. An item
-/// consists of its sort key (its order, see items.h) and the bits of its
-/// element. Items with greater orders rank first, and no two items of a slice
-/// have the same order. Elements of up to 4 bytes have 8-byte orders and 4-byte
-/// bits. Wider elements have 16-byte orders and 8-byte bits.
+/// is a sort key, called order (see items.h), and the bits of an element. Items
+/// with greater sort keys rank first. No two items of a slice have the same
+/// sort key. For elements of up to 4 bytes, a sort key has 8 bytes and the bits
+/// have 4. For wider elements, a sort key has 16 bytes and the bits have 8.
 struct ItemArrays {
   void* orders = nullptr;
   void* bits = nullptr;
@@ -74,7 +74,7 @@ constexpr int64_t ItemBytes(int element_bytes) {
   return OrderBytes(element_bytes) * 3 / 2;
 }
 
-/// Returns the arrays of `count` items in `memory`: the orders, followed by the
+/// Returns the arrays of `count` items in `memory`: the sort keys, then the
 /// bits. REQUIRES: `memory` has count * ItemBytes() bytes.
 inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
   return {memory,
@@ -99,8 +99,8 @@ struct SelectTask {
   /// The items kept from earlier tiles, [slices, carried_count], if any.
   ItemArrays carried;
   int64_t carried_count = 0;
-  /// The result, [slices, k]. If `arrangement` is kByIndex, the orders come
-  /// from ByIndex(). REQUIRES: 1 <= k <= length().
+  /// The result, [slices, k]. If `arrangement` is kByIndex, the sort keys come
+  /// from ItemTypes::ByIndex(). REQUIRES: 1 <= k <= length().
   ItemArrays kept;
   int64_t k = 1;
   Method method = Method::kKeepAll;

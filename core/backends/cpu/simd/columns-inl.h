@@ -89,7 +89,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     const std::byte* row = elements + i * pitch * kBytes;
     const auto index = static_cast<Key>(first + i);
     // Always insert the first k elements of a column. A comparison would reject
-    // keys of 0, which exceed no key.
+    // keys of 0, because no key is less than 0.
     const bool filling = first + i < state.k;
     const int64_t levels = filling ? first + i + 1 : state.k;
     const auto insert = [&](auto key, int64_t column) HWY_ATTR {
@@ -132,7 +132,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
         at = reinterpret_cast<const std::byte*>(padded);
       }
       // Zero the lanes beyond `end`, which may hold elements of other columns.
-      // Keys of 0 are never inserted, because they exceed no key.
+      // Keys of 0 are never inserted, because no key is less than 0.
       const auto keys =
           hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(end - whole)),
                              vector_encoder.Keys(LoadElements(d, at)));

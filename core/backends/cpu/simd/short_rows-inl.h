@@ -65,12 +65,12 @@ class ShortRowSelector {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   /// The maximum number of candidates of a row.
   static constexpr int64_t kMax = 32;
-  /// The maximum number of groups: at least two per selected element.
+  /// The maximum number of groups, enough for two per selected element.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
   /// Whether to use the sorting network (sort_few-inl.h).
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
 
-  /// The number of rows whose bounds the network finds together.
+  /// The maximum number of rows in one call of RowNetwork::FindBounds().
   static constexpr int64_t kAtOnce = 4;
 
   /// The candidates of one row: the elements that may belong to its output.
@@ -138,8 +138,8 @@ class ShortRowSelector {
     }
   }
 
-  /// Returns a lower bound on the k-th greatest key of a row. Uses the smallest
-  /// number of vectors, at least `kVectors`, with at least 2k lanes.
+  /// Returns a lower bound on the k-th greatest key of a row. Doubles
+  /// `kVectors` until the vectors have at least 2 * k lanes.
   template <int kVectors = 1>
   Key Bound(const std::byte* elements) {
     if constexpr (kVectors * kLanes < kGroups) {

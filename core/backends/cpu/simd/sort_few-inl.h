@@ -79,7 +79,7 @@ HWY_INLINE void SortLanes(D d, V (&v)[kVectors]) {
   }
 }
 
-/// The steps of ShortRowSelector that use the network.
+/// The steps of ShortRowSelector that use the sorting network.
 template <class Key, bool kFloat>
 class RowNetwork {
  public:
@@ -110,15 +110,15 @@ class RowNetwork {
       auto even = least;
       auto odd = least;
       int64_t i = 0;
-      // This order ignores NaNs: on x86, Max() returns its second argument if
-      // the first is NaN.
+      // Pass the elements first, to ignore NaNs: on x86, Max() returns its
+      // second argument if the first is NaN.
       for (; i + 2 * kLanes <= rows_.n; i += 2 * kLanes) {
         const V x = LoadElements(d, elements + i * sizeof(Key));
         const V y = LoadElements(d, elements + (i + kLanes) * sizeof(Key));
         even = hn::Max(encoder_.Numbers(x), even);
         odd = hn::Max(encoder_.Numbers(y), odd);
       }
-      // Skip the remaining elements. The limit is valid without them.
+      // Skip the remaining elements. The bound is valid without them.
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);
@@ -143,7 +143,7 @@ class RowNetwork {
   }
 
   /// Sorts up to kLanes candidates of a row and writes the best. Returns false
-  /// and writes nothing if several bit patterns share a candidate's key.
+  /// and writes nothing if a candidate's key does not determine its bits.
   template <class Slots>
   HWY_INLINE bool Sort(int64_t row, const Slots& slots) const {
     const D d;
@@ -155,7 +155,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // halves[0] has the pairs of the even lanes, halves[1] of the odd lanes.
+    // halves[0] has the pairs of the even lanes, and halves[1] the others.
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),

@@ -32,7 +32,7 @@ HWY_INLINE hn::Vec<D> LoadElements(D d, const std::byte* elements) {
   return hn::LoadU(d, reinterpret_cast<const hn::TFromD<D>*>(elements));
 }
 
-/// Returns the least lane of a vector.
+/// Returns the minimum of a vector's lanes.
 template <class D>
 HWY_INLINE hn::TFromD<D> LeastLane(D d, hn::Vec<D> v) {
   if constexpr (sizeof(hn::TFromD<D>) >= 4) {
@@ -149,8 +149,8 @@ class VectorProbe {
     });
   }
 
-  /// Returns whether an element of kVectors vectors may pass the probe. Fast,
-  /// because only the maximum of all vectors is tested.
+  /// Returns whether any element of the next kVectors vectors may pass the
+  /// probe. Fast, because only lane-wise maxima are tested.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
@@ -185,7 +185,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
   constexpr int64_t kFew = 6;
   const auto count = static_cast<int64_t>(hwy::PopCount(bits));
   const auto append = [&](int64_t i) {
-    // Set the highest bit, because counting the low zeros of 0 is undefined.
+    // Set the top bit, because counting the trailing zeros of 0 is undefined.
     positions[i] =
         first + static_cast<uint32_t>(hwy::Num0BitsBelowLS1Bit_Nonzero64(
                     bits | (uint64_t{1} << 63)));

@@ -90,7 +90,7 @@ struct PartOfItem {
   }
 };
 
-// Returns an iterator over the sort keys (if kOrder) or the bits of a slice.
+// Returns an iterator over a slice's items: sort keys (if kOrder) or bits.
 template <class Types, bool kOrder>
 struct EachSlice {
   ItemSource<Types> source;
