@@ -57,7 +57,7 @@ class Schedule {
   /// call, unless Stop() was called.
   std::optional<Call> Next(Time now);
 
-  /// Ends the load at `at`. No call is due later.
+  /// Ends the load at time `at`. Next() returns no more calls.
   void Stop(Time at);
   bool stopped() const;
 

@@ -65,9 +65,9 @@ class Collisions {
   };
 
   // Returns whether the first `count` terms have steps such that `place` plus
-  // the sum of stride * step is 0. If `trivial`, the steps of all other terms
-  // are 0, so one of these steps must be nonzero. Negative steps of the last
-  // term are then skipped, because negating a solution gives another solution.
+  // the sum of stride * step is 0. If `trivial`, all other steps are 0, so one
+  // of these steps must be nonzero. Negative steps of the last term are then
+  // skipped, because negating a solution gives another solution.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -146,7 +146,6 @@ class Collisions {
   int steps_ = kOverlapSteps;
 };
 
-// Returns the path of an element of a repeated field.
 std::string PathOf(std::string_view field, size_t i) {
   return StrCat(field, "[", i, "]");
 }

@@ -68,8 +68,8 @@ class InFlightLimiter {
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
-  // The calls or bytes of one client or of the whole server. Each Use has its
-  // own estimator, so that a client above its limit does not delay others.
+  // The use of a resource (calls or bytes) by one client or by all clients. Has
+  // its own estimator, so that a client above its limit does not delay others.
   struct Use {
     std::atomic<int64_t> in_flight = 0;
     std::atomic<int64_t> done = 0;

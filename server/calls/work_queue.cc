@@ -131,9 +131,9 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // The final charge for finished work is its estimate, limited to the range
-  // from `used` to `used * threads_`. The final charge for cancelled work is
-  // the larger of its estimate and `used`.
+  // The final charge for finished work is its estimate, clamped to [used, used
+  // * threads_]. The final charge for cancelled work is the larger of its
+  // estimate and `used`.
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);

@@ -220,9 +220,9 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
 
 // Waits until the call ends. Cancels the call if time runs out at exit. While
 // the server runs, its pollers drive the call, and this thread only checks
-// whether the call has ended. If it blocked in gRPC, it would receive a fifth
-// of the pollers' events (gRPC 1.51) and have to wake a poller for each. At
-// exit, there are no pollers, so this thread blocks in gRPC.
+// whether the call has ended. If this thread blocked in gRPC, it would receive
+// a fifth of the pollers' events and have to wake a poller for each (gRPC
+// 1.51). At exit, there are no pollers, so this thread blocks in gRPC.
 void SpanExporter::Await(grpc::ClientContext& context,
                          const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kNoPause{0};

@@ -80,7 +80,7 @@ class BlockFeed {
   }
 
  private:
-  // The minimum width for FeedInPlace(). Below it, copying is faster.
+  // The minimum width for FeedInPlace(). Narrower blocks are copied.
   static constexpr int64_t kMinColumns = 32;
 
   // Sets bounds_ for FeedInPlace(). Returns false if columns must be copied.

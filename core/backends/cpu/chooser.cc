@@ -17,8 +17,8 @@ constexpr int64_t kMinTile = 256;
 // The minimum and maximum widths of a copied tile. Wider tiles are not faster.
 constexpr int64_t kMinCopied = 16;
 constexpr int64_t kMaxCopied = 128;
-// The maximum number of slices in other tiles: of rows, of sub-byte columns, or
-// of columns that are read in several blocks.
+// The maximum number of slices in a tile of rows, sub-byte columns, or columns
+// that are read in several blocks.
 constexpr int64_t kMaxTile = 1024;
 // The memory budget, in bytes, of a tile of slices that are sorted whole.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
@@ -46,8 +46,8 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // Joining `factor` rows into one splits each slice into `factor` parts.
-    // Each part inserts at least its first k elements.
+    // Joining `factor` axis positions into one row divides each slice into
+    // `factor` parts. Each part inserts at least its first k elements.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
@@ -284,7 +284,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     // Use one thread if Feed() may run on a poller, which must not block.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
-    // A tile must not span outer indices, because they arrive one by one.
+    // A tile must not span several outer indices, which arrive one by one.
     schedule.tile = std::min(schedule.tile, plan.inner);
     return schedule;
   }

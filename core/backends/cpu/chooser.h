@@ -76,8 +76,8 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
-/// If a tensor is narrow, kColumns joins adjacent rows until they have about
-/// this many columns.
+/// For narrow tensors, kColumns joins adjacent axis positions into rows of
+/// about this many columns.
 inline constexpr int64_t kFoldWidth = 64;
 
 /// Returns the smallest k for which copying slices to rows is faster than
@@ -103,8 +103,9 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
 /// lower if `many` selections share the cache.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns how many axis positions ElementFold collects at a time: n if their
-/// memory is small or at most twice that of the selections, otherwise fewer.
+/// Returns how many axis positions ElementFold collects at a time: n if n
+/// positions need little memory, or at most twice the memory of the selections;
+/// otherwise fewer.
 int64_t FoldRows(const Plan& plan);
 
 /// Returns the schedule for a block of FoldRows() positions in ElementFold. A

@@ -122,7 +122,7 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
   // In the worst case, Feed() also processes all elements that earlier calls
-  // collected, and finishes an outer index that an earlier call began.
+  // collected, and finishes the outer index that an earlier call began.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

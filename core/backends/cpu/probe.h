@@ -18,7 +18,7 @@ template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// The greatest bits, compared as unsigned integers, that are not a NaN with
+  /// The greatest bit pattern, as an unsigned integer, that is not a NaN with
   /// the sign bit set: -infinity for floats, all ones for integers.
   Key nan;
 };

@@ -198,9 +198,9 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // pieces * patience reselections prove that k elements exceeded the bound.
-    // If Exceeding() finds fewer, the elements have changed in the meantime.
-    // Accept the bound anyway, because retrying might never end.
+    // pieces * patience reselections prove that at least k elements exceeded
+    // the bound. If Exceeding() finds fewer, the elements have changed in the
+    // meantime. Accept the bound anyway, because retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;

@@ -1,4 +1,4 @@
-// Device tasks as plain data, the algorithms that run them, and the function
+// Device tasks as plain data, the choice of their algorithms, and the function
 // that launches them. Limited to C++17, because this file is compiled for both
 // host and device.
 #pragma once

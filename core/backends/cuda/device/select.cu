@@ -225,7 +225,7 @@ class Selector {
     });
   }
 
-  // Passes 32-bit lengths to CUB, because they are faster. 32 bits suffice:
+  // Passes lengths to CUB as 32-bit numbers, which is faster. 32 bits suffice:
   // `length` is at most a chunk plus k carried items, and ChooseMethod()
   // returns kTopK only if k is at most a quarter of `length`.
   cudaError_t TopK(const ItemArrays& to) {
