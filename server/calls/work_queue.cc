@@ -1,6 +1,5 @@
 #include "server/calls/work_queue.h"
 
-#include <limits>
 #include <system_error>
 
 #include "core/base/happens_before.h"
@@ -157,24 +156,37 @@ void WorkQueue::RunNext() noexcept {
   if (job != nullptr) Run(std::move(job));
 }
 
-// Takes the next job of a client that uses less than its share of the threads.
+// Returns the free slot for the shortest work of at least this cost, or
+// kMaxSpares if no slot is free.
+size_t WorkQueue::FreeSlot(int64_t cost) const {
+  size_t slot = 0;
+  while (slot + 1 < kMaxSpares &&
+         cost <= (kLongestSlices * slice_.count()) >> (slot + 1)) {
+    ++slot;
+  }
+  while (used_slots_[slot]) {
+    if (slot-- == 0) return kMaxSpares;
+  }
+  return slot;
+}
+
+// Takes the next job of a client that uses less than its share of the threads,
+// if a slot for the job is free.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // `clients` may be 0 if another spare thread has taken the last job.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
       clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
-  // Once half of the spare threads are busy, the other half take only short
-  // work, so that clients with long work cannot occupy all spare threads.
-  const size_t running_spares = spares_.size() - sleeping_ - 1;
-  const int64_t most = running_spares < kMaxSpares / 2
-                           ? std::numeric_limits<int64_t>::max()
-                           : kShortSlices * slice_.count();
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
     const Client& client = turn->second->second;
-    if (client.running < share && client.queued.front()->cost <= most) {
-      return Take(turn, now);
-    }
+    if (client.running >= share) continue;
+    const size_t slot = FreeSlot(client.queued.front()->cost);
+    if (slot == kMaxSpares) continue;
+    std::unique_ptr<Job> job = Take(turn, now);
+    job->slot = slot;
+    used_slots_.set(slot);
+    return job;
   }
   return nullptr;
 }
@@ -209,10 +221,12 @@ void WorkQueue::RunOverdue() noexcept {
     std::unique_ptr<Job> job = AwaitOverdue();
     watched_ = false;
     if (job == nullptr) return;
+    const size_t slot = job->slot;
     WakeSpare();
     mutex_.unlock();
     Run(std::move(job));
     mutex_.lock();
+    used_slots_.reset(slot);
   }
 }
 

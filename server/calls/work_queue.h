@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bitset>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -46,10 +47,11 @@ class WorkQueue {
   /// A spare thread starts a job if no worker has started a job for this long.
   static constexpr std::chrono::nanoseconds kSlice =
       std::chrono::milliseconds(20);
-  /// The maximum number of spare threads. Half of the spare threads run only
-  /// work that takes at most kShortSlices time slices.
+  /// The maximum number of spare threads. Spare jobs run in numbered slots.
+  /// Slot 0 is for all work, and slot i for work of at most kLongestSlices /
+  /// 2^i time slices. Work therefore waits only for work of a similar length.
   static constexpr size_t kMaxSpares = 16;
-  static constexpr int64_t kShortSlices = 5;
+  static constexpr int64_t kLongestSlices = 4096;
 
   explicit WorkQueue(int threads, std::chrono::nanoseconds slice = kSlice);
 
@@ -91,6 +93,7 @@ class WorkQueue {
     Clients::value_type* client = nullptr;
     double begun = 0;              // share_ when the job began
     double begun_thread_time = 0;  // thread_time_ when the job began
+    size_t slot = 0;               // if a spare thread runs the job
   };
 
   // A client that has work, or had work recently.
@@ -120,6 +123,7 @@ class WorkQueue {
   void Advance(Clock::time_point now) TOPK_REQUIRES(mutex_);
   void Charge(Client& client, double nanoseconds) TOPK_REQUIRES(mutex_);
   void ForgetIdleClients() TOPK_REQUIRES(mutex_);
+  size_t FreeSlot(int64_t cost) const TOPK_REQUIRES(mutex_);
   std::unique_ptr<Job> Take(Turns::iterator turn, Clock::time_point now)
       TOPK_REQUIRES(mutex_);
   std::unique_ptr<Job> TakeOverdue(Clock::time_point now) TOPK_REQUIRES(mutex_);
@@ -152,6 +156,7 @@ class WorkQueue {
   // Spare threads. One watches for overdue work. The others run overdue work or
   // sleep.
   std::vector<std::thread> spares_ TOPK_GUARDED_BY(mutex_);
+  std::bitset<kMaxSpares> used_slots_ TOPK_GUARDED_BY(mutex_);
   std::condition_variable_any watch_;
   std::condition_variable_any sleep_;
   size_t sleeping_ TOPK_GUARDED_BY(mutex_) = 0;
