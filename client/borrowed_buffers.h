@@ -26,8 +26,8 @@ class BorrowedBuffers {
   /// or copies them if this object was created with Memory::kCopied.
   grpc::ByteBuffer Wrap(const std::vector<MessagePiece>& pieces);
 
-  /// Blocks until gRPC has released all buffers, and polls `queue` meanwhile.
-  /// Call it after the call and its context are destroyed.
+  /// Polls `queue` until gRPC has released all buffers. REQUIRES: the RPC and
+  /// its ClientContext have been destroyed.
   void AwaitReturn(grpc::CompletionQueue& queue) const;
 
  private:

@@ -108,8 +108,8 @@ class Stream {
   Status bad_;
 };
 
-// Calls `run` with a new context, waits until gRPC has released the borrowed
-// memory, and returns the status of the call.
+// Calls `run` with a new context and waits until gRPC has released the
+// request's memory. Returns the result of `run`.
 template <class Run>
 Status InContext(Memory memory,
                  const std::function<void(grpc::ClientContext&)>& prepare,

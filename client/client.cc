@@ -119,12 +119,11 @@ struct Client::Impl {
         channel(Connect(client_options, credentials, *receive_limit,
                         ToUnhealthy::kNo)),
         calls(channel),
-        // Health checks must also reach servers that are not serving.
         health(grpc::health::v1::Health::NewStub(Connect(
             client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
 
-  // Waits for all asynchronous calls: gRPC must not destroy a channel on a
-  // callback's thread.
+  // Waits for all asynchronous calls. They cannot share ownership of this
+  // object, because gRPC must not destroy a channel on a callback's thread.
   ~Impl() {
     closing.request_stop();
     std::unique_lock lock(calls_mutex);
@@ -140,8 +139,8 @@ struct Client::Impl {
             call};
   }
 
-  // Returns the server's message limit, or kMaxMessageBytes if it is unknown.
-  // Queries the server if `bytes` is large, and caches the limit.
+  // Returns the server's message limit, or kMaxMessageBytes if the limit is
+  // unknown. Queries and caches the limit if `bytes` exceeds kLargeBytes.
   int64_t LimitFor(size_t bytes, const Call& call) {
     const int64_t known = limit.load(std::memory_order_relaxed);
     if (known != 0) return known;
@@ -428,8 +427,8 @@ Status Client::Impl::ComputeMany(
     ++answered;
     done(std::move(result));
   };
-  // Finds the next request that awaits a response, and reports the errors of
-  // unsent requests before it. Returns false if there is no such request.
+  // Advances `answered` past requests that were too large to send, and reports
+  // their errors. Returns whether another request awaits a response.
   const auto has_next = [&] {
     while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
     return answered < next;
@@ -515,7 +514,7 @@ Result<Response> Client::ComputeTopK(const Request& request,
                   : ComputeTopK(request.message(), options));
 }
 
-// An asynchronous call. gRPC's callbacks and the alarm hold references to it.
+// An asynchronous call, kept alive by its gRPC callbacks and its retry alarm.
 class Client::Impl::AsyncCall
     : public std::enable_shared_from_this<Client::Impl::AsyncCall> {
  public:

@@ -24,10 +24,10 @@ class ReceiveLimit {
 
   ReceiveLimit() { Add(0); }
 
-  /// The quota for the connections that the limit applies to.
+  /// The memory quota of the target's connections.
   const grpc::ResourceQuota& quota() const { return quota_; }
 
-  /// Raises the limit while this object exists, so that a call can receive
+  /// Raises the memory limit for the duration of a call that may receive
   /// messages of up to `max_bytes` bytes.
   class Call {
    public:

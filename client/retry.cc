@@ -8,13 +8,11 @@
 namespace topk {
 namespace {
 
-// The longest pause before a retry. gRPC reconnects to a lost server after 1 s.
-// The first three pauses add up to more, so the fourth attempt can succeed.
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
-// Retries are safe because TopK is idempotent. topkd sends a reason with every
-// CANCELLED or INTERNAL error. gRPC reports these codes without a reason if the
-// server dies after a proxy has forwarded part of the response.
+// Returns whether another attempt may succeed. CANCELLED and INTERNAL errors
+// without a reason are not from topkd. gRPC reports them if the server dies
+// after a proxy has forwarded part of the response.
 bool IsRetried(const Status& status, bool begun) {
   if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {

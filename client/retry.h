@@ -27,6 +27,8 @@ class Attempts {
  private:
   int left_;
   const Time deadline_;
+  // The next pause. The first three pauses, each four times the last, add up to
+  // 2.1 s, because gRPC waits 1 s before it reconnects.
   std::chrono::milliseconds pause_{100};
 };
 

@@ -24,8 +24,8 @@ inline constexpr std::chrono::milliseconds kDoNotRetry{-1};
 
 /// Returns the status of a finished call, with the reason and field from
 /// grpc-status-details-bin, if any. The retry delay is from the details or else
-/// from grpc-retry-pushback-ms, and is at most 1 day. If this trailer forbids a
-/// retry, the delay is kDoNotRetry.
+/// from grpc-retry-pushback-ms. If grpc-retry-pushback-ms forbids a retry, the
+/// delay is kDoNotRetry.
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context);
 
 }  // namespace topk

@@ -14,8 +14,7 @@ namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The kind of request to send. The lines of the mix file, if any, may
-  /// override these values.
+  /// The request to send, or the defaults for the lines of the mix file.
   RequestSpec kind;
   /// The file that defines a mix of requests; "" = no mix.
   std::string mix;

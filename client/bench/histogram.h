@@ -8,7 +8,7 @@
 namespace topk::cli {
 
 /// A log-linear histogram of whole numbers >= 0, e.g. nanoseconds, with 64
-/// steps per power of two. Values are accurate to less than 1 %. Not
+/// steps (buckets) per power of two. Values are accurate to less than 1 %. Not
 /// thread-safe: use one histogram per thread and merge them.
 // Implemented here because Debian 12 does not package HdrHistogram's C library.
 class Histogram {
@@ -37,11 +37,11 @@ class Histogram {
   int64_t max() const { return max_; }
   double mean() const;
 
-  /// Returns the non-empty steps in ascending order.
+  /// Returns the steps that contain values, in ascending order.
   std::vector<Step> Steps() const;
 
  private:
-  // Maps the lowest value of each non-empty step to the count of the step.
+  // Maps Step::low to Step::count. Contains only steps with values.
   std::map<int64_t, int64_t> counts_;
   int64_t count_ = 0;
   int64_t max_ = 0;

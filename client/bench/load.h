@@ -37,7 +37,7 @@ class LoadClock {
 /// Returns a clock that reads the machine's monotonic clock.
 LoadClock& SteadyClock();
 
-/// Configures a load.
+/// Configures a load test.
 struct LoadOptions {
   LoadProfile profile;
   /// Whether to continue after failed requests. Otherwise, the first failure
@@ -46,8 +46,8 @@ struct LoadOptions {
   /// If set, every caller calls this function after each call. `requests` is
   /// the number of requests sent so far, including the warm-up.
   std::function<void(int64_t requests)> progress;
-  /// If set, callers poll this function before each call and while waiting for
-  /// a call's due time. Returning true ends the load.
+  /// If set, returns whether to end the load test. Polled before each call and
+  /// while waiting until a call is due.
   std::function<bool()> interrupted;
 };
 
@@ -71,13 +71,13 @@ struct LoadStats {
   void Add(const LoadStats& other);
 };
 
-/// The results of a load.
+/// The results of a load test.
 struct LoadResult {
   /// The results of each kind of request.
   std::vector<LoadStats> stats;
   /// The time from the end of the warm-up to the last response. In an open loop
-  /// with a time limit, this time extends at least to the limit, or to the time
-  /// when the load is stopped.
+  /// with a time limit, this is at least the time limit, or the time until the
+  /// load test was stopped early.
   double seconds = 0;
   /// Open loop only. `missed` is the number of requests that were due but not
   /// sent when the load ended. `lag` is the delay of the last request sent, in
@@ -92,8 +92,8 @@ struct LoadResult {
   std::string wrong;
 };
 
-/// Runs a load with one thread per caller until the profile's number of
-/// requests or duration is reached. REQUIRES: at least one kind and one caller.
+/// Runs a load test with one thread per caller until the profile's number of
+/// requests or duration is reached. `kinds` and `callers` must not be empty.
 LoadResult RunLoad(const LoadOptions& options,
                    const std::vector<RequestTemplate>& kinds,
                    const std::vector<Send>& callers,

@@ -1,4 +1,4 @@
-// The mix of request kinds in a load.
+// The mix of request kinds in a load test.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace topk::cli {
 
-/// A kind of request, from flags or from a line of a mix.
+/// A kind of request, from flags or from a line of a mix file.
 struct RequestSpec {
   /// The relative frequency of this kind; > 0.
   double weight = 1;

@@ -1,4 +1,4 @@
-// The ways to send a load's calls to a server.
+// The ways to send calls to a server.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct BenchPath {
   /// MakeRequestTemplate().
   bool separate_tensor;
   bool batched;
-  /// Returns a Send for one caller. `client` must outlive the result.
+  /// Creates one caller's Send function. `client` must outlive the function.
   Send (*make_caller)(const Client& client);
 };
 

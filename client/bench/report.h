@@ -1,4 +1,4 @@
-// The report of a load, as text or as JSON.
+// The report of a load test, as text or as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,8 +11,7 @@
 
 namespace topk::cli {
 
-/// The input of a report. All members must be from the same load, which must
-/// have had at least one response.
+/// The load test to report on, which must have had at least one response.
 struct BenchReport {
   const BenchFlags& flags;
   const std::vector<RequestTemplate>& kinds;

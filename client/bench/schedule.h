@@ -1,4 +1,4 @@
-// Decides when a load's calls are due and what kind they are.
+// Schedules the calls of a load test.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace topk::cli {
 
-/// The arrival rate and duration of a load.
+/// The arrival rate and duration of a load test.
 struct LoadProfile {
   /// The number of requests per second in an open loop, which does not wait for
   /// responses. 0 = a closed loop: each caller sends its next request as soon
@@ -32,12 +32,12 @@ struct LoadProfile {
   uint64_t seed = 1;
 };
 
-/// Returns the calls of a load in the order in which they are due. The same
-/// seed yields the same calls, regardless of the threads that call Next().
+/// Returns the calls of a load test in the order in which they are due. The
+/// same seed yields the same calls, regardless of the threads that call Next().
 /// Thread-safe.
 class Schedule {
  public:
-  /// The time since the load began.
+  /// The time since the load test began.
   using Time = std::chrono::nanoseconds;
 
   struct Call {
@@ -52,12 +52,12 @@ class Schedule {
 
   Schedule(const LoadProfile& profile, const std::vector<double>& weights);
 
-  /// Returns the next call, or nullopt once the load is over. Skips warm-up
-  /// calls that are unsent when the warm-up ends. Returns at least one counted
-  /// call, unless Stop() was called.
+  /// Returns the next call, or nullopt once the load test is over. Skips
+  /// warm-up calls that are unsent when the warm-up ends. Unless Stop() is
+  /// called, the load test has at least one counted call.
   std::optional<Call> Next(Time now);
 
-  /// Ends the load at time `at`. Next() returns no more calls.
+  /// Ends the load test. missed() excludes calls that are due after `at`.
   void Stop(Time at);
   bool stopped() const;
 

@@ -180,7 +180,7 @@ std::string FlagOf(std::string_view option) {
 }
 
 // Returns the error text for an unknown command or flag, or "" if all are
-// known. CLI11's own error may only say that a command or flag is missing.
+// known. CLI11 itself may report a missing command or flag instead.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
@@ -238,8 +238,8 @@ int Main(int argc, char** argv) {
   CLI::App* merge_command = app.add_subcommand(
       "merge", "Merges the results of the shards of an axis");
   AddMergeFlags(*merge_command, merge);
-  // Each command needs its own options: CLI11 reads the environment variables
-  // of all commands, and a variable must not override another command's flag.
+  // Do not share options between commands: CLI11 also reads the environment
+  // variables of unused commands, which could override flags.
   ClientOptions health_client = {.use_http_proxy = false};
   ClientOptions info_client;
   std::string service;

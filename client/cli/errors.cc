@@ -51,8 +51,6 @@ std::string_view Unreachable(std::string_view message,
     return "the server's certificate has another name: --tls-server-name NAME";
   }
   if (!has("Socket closed") && !has("Connection reset")) return "";
-  // These errors also occur if a server has too many connections and closes new
-  // ones.
   return tls ? "the server may require a client certificate (--tls-cert FILE "
                "--tls-key FILE), or have too many connections (topkd's "
                "--max-connections and --max-connections-per-client)"

@@ -19,7 +19,7 @@ namespace topk::cli {
 /// The flags of `topk merge`.
 struct MergeFlags {
   std::vector<std::string> folders;
-  /// The k for the whole axis. The files do not contain k.
+  /// The k for the whole axis. The shards' files do not contain k.
   int64_t k = 0;
   int64_t axis = -1;
   bool smallest = false;

@@ -25,8 +25,8 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t magnitude = bits & (sign - 1);
   const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
   if (magnitude > infinity) return NAN;
-  // If the type has no infinity, type.infinity is its largest number. It has a
-  // nonzero mantissa and is converted like other numbers.
+  // If the type has no infinity, `infinity` is the largest number, which has a
+  // nonzero mantissa. Convert this number like any other.
   float value = INFINITY;
   if (magnitude < infinity || infinity % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);

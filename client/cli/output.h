@@ -47,8 +47,9 @@ struct TableShape {
 ///   [3, :]  0.98 @12  0.97 @40
 /// With labels, the labels of the selected elements come first:
 ///   [3] digit 7:  7 7 9   0.98 @12  0.97 @40  0.91 @7
-/// If slices were left out, or if there are no slices, a last line says so.
-/// REQUIRES: ExpectedAnswer accepts the response, and `axis` is its axis.
+/// If there are no slices or more than `shape.max_slices`, a last line says so.
+/// REQUIRES: ExpectedAnswer accepts the response, and `axis` is the request's
+/// axis, >= 0.
 void PrintTable(const v1::TopKResponse& response, int axis,
                 const Labels& labels, const TableShape& shape,
                 std::ostream& out);

@@ -80,7 +80,6 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
   return client.ComputeTopK(request, array.data, options);
 }
 
-// Reads `count` labels, one per position.
 Result<std::vector<std::string>> ReadLabels(const std::string& path,
                                             int64_t count) {
   v1::Tensor tensor;

@@ -25,8 +25,7 @@ struct ShowFlags {
 inline constexpr char kValuesFile[] = "values.npy";
 inline constexpr char kIndicesFile[] = "indices.npy";
 
-/// Adds the flags to a subcommand. Returns the flags for outputs other than the
-/// table.
+/// Adds the flags to a subcommand. Returns --out, --json and --csv.
 std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags);
 
 /// Shows the response. REQUIRES: as for PrintTable().

@@ -10,7 +10,7 @@
 
 namespace topk {
 
-/// The content of a file, and its owner.
+/// The content of a file.
 struct FileBytes {
   std::span<const std::byte> data;
   /// Owns the memory of `data`.

@@ -28,9 +28,9 @@ struct NpyArray {
   std::shared_ptr<const void> owner;
 };
 
-/// Returns whether NumPy has a name for the type. Files store bf16 as NumPy's
-/// V2, u2 or i2, like ml_dtypes. Files store other types without a name as V1,
-/// u1 or i1, with each element in the lowest bits of a byte.
+/// Returns whether NumPy has a name for the type. Files store elements of other
+/// types as raw bytes (V1, V2) or as integers (u1, i1, u2, i2). An element of
+/// less than a byte is in the lowest bits of a byte.
 bool HasNpyName(const DTypeInfo& type);
 
 /// Returns the size of a file in bytes, computed from its header. `start` is

@@ -12,8 +12,8 @@ import tempfile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# For each Python version, the oldest generator that has wheels for the version.
-# Stubs work with later versions of protobuf, but not with earlier versions.
+# The oldest stub generator that has wheels for each range of Python versions.
+# Stubs do not work with versions of protobuf older than the generator.
 GENERATORS = (
     ((3, 13), ("grpcio-tools >=1.62.3,<1.63",
                "setuptools <81")),  # grpcio-tools 1.62 imports setuptools

@@ -96,9 +96,9 @@ bool UsesTls(const ClientOptions& options);
 struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Whether a blocking ComputeTopK() streams a tensor that is not inside a
-  /// v1::TopKRequest. By default, ComputeTopK() streams tensors larger than 512
-  /// KiB, for speed, and requests that exceed the server's message limit.
+  /// Whether a blocking ComputeTopK() streams a tensor that is separate from
+  /// the v1::TopKRequest. By default, streams tensors larger than 512 KiB,
+  /// which is faster, and requests that exceed the server's message limit.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};
@@ -159,7 +159,7 @@ class Client {
 
   /// Sends a request with a separate tensor, in one message or as a stream.
   /// Does not copy the tensor. Tensor.source must not be set in `header`. This
-  /// is a template so that `{}` as the second argument means CallOptions.
+  /// is a template so that `{}` as the second argument cannot mean a tensor.
   template <std::convertible_to<std::span<const std::byte>> Tensor>
   Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
                                        const Tensor& tensor,
@@ -196,8 +196,8 @@ class Client {
       const CallOptions& options = {}) const;
 
   /// Returns whether `service` is SERVING. "" means the whole server. Returns
-  /// NOT_FOUND if the server has no such service. Also reaches servers that are
-  /// NOT_SERVING. If there are several servers, queries one of them.
+  /// NOT_FOUND if the server has no such service. Queries a single server,
+  /// which may be NOT_SERVING.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 

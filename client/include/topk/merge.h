@@ -24,7 +24,7 @@ struct PartialAnswer {
   /// kIndex for OpenVINO's sort = "index", kValue for all other requests.
   Order order = Order::kValue;
   /// The offset to add to every index: the position of the shard's first
-  /// element on the axis, or 0 if the request set index_offset.
+  /// element on the axis, or 0 if the server already added an index_offset.
   int64_t index_offset = 0;
 };
 

@@ -50,14 +50,14 @@ struct Elements {
   std::span<const std::byte> bytes;
 };
 
-/// The attributes of ONNX TopK 24.
+/// The attributes of ONNX TopK, version 24.
 struct OnnxAttributes {
   int64_t axis = -1;
   bool largest = true;
   bool sorted = true;
 };
 
-/// The attributes of OpenVINO TopK 11.
+/// The attributes of OpenVINO TopK, version 11.
 struct OpenVinoAttributes {
   int64_t axis = -1;
   bool largest = true;

@@ -39,8 +39,8 @@ class SharedMemory {
   /// The name, including the slash; "" after a move.
   const std::string& name() const { return name_; }
 
-  /// Returns a region of the object, for use in a request. REQUIRES: offset +
-  /// bytes <= data().size().
+  /// Returns a reference to a part of the memory, for use in a request.
+  /// REQUIRES: offset + bytes <= data().size().
   v1::SharedMemoryRegion Region(size_t offset, size_t bytes) const;
 
  private:

@@ -35,14 +35,13 @@ Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
 
 _SERVICE = "topk.v1.TopKService"
-# A connection is closed if the server acknowledges no bytes for this long. gRPC
-# sets TCP_USER_TIMEOUT only if keepalive pings are enabled. Servers reject ping
-# intervals below 5 minutes.
+# A connection is closed if the server acknowledges no bytes for this long.
 _STUCK_MILLISECONDS = 10_000
+# gRPC enforces the timeout above only if keepalive pings are enabled. Servers
+# reject ping intervals below 5 minutes.
 _PING_MILLISECONDS = 600_000
-# The pause before the first retry and the longest pause, in seconds. gRPC
-# reconnects to a lost server after 1 s, so the fourth attempt, after 2.1 s, can
-# succeed.
+# The first and the longest pause before a retry, in seconds. The first three
+# pauses add up to 2.1 s, because gRPC waits 1 s before it reconnects.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.
@@ -190,7 +189,7 @@ def _read(argument: str, path: Optional[Path],
 def _check_certificates(argument: str, path: Path, content: bytes) -> None:
     """Raises ValueError unless the file has only valid certificates."""
     try:
-        # Text between the certificates may have any encoding.
+        # Ignore non-ASCII text, which may appear between the certificates.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
             cadata=content.decode("ascii", "ignore") or "-")
     except ssl.SSLError as error:
@@ -283,9 +282,9 @@ def _read_token(path: Path) -> str:
 
 def is_retried(error: TopKError) -> bool:
     """Returns whether another attempt may succeed, after the error's delay."""
-    # topkd sends a reason with every CANCELLED or INTERNAL error. gRPC reports
-    # these codes without a reason if the server dies after a proxy has
-    # forwarded part of the response.
+    # CANCELLED and INTERNAL errors without a reason are not from topkd. gRPC
+    # reports them if the server dies after a proxy has forwarded part of the
+    # response.
     return error._may_retry and (
         error.code is grpc.StatusCode.UNAVAILABLE
         or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -476,8 +475,7 @@ class Connection:
         # The channels, by their limit in _RECEIVED_LIMITS. Key 0 is for health
         # checks.
         self._routes: Dict[int, Route] = {}
-        # All channels. Calls in flight may still use channels with old
-        # certificates.
+        # All channels, including old ones that calls in flight still use.
         self._open_routes: "weakref.WeakSet[Route]" = weakref.WeakSet()
 
     @classmethod
@@ -630,7 +628,7 @@ class Connection:
                 told = capabilities.limits.max_message_bytes or MAX_LIMIT
                 self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)
             except TopKError as error:
-                # Do not raise the error: the call itself will succeed or fail.
+                # Ignore the error: the call itself will report any problem.
                 if error.code == grpc.StatusCode.UNIMPLEMENTED:
                     self._limit = MAX_LIMIT
         return self._limit or MAX_LIMIT

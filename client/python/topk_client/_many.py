@@ -82,8 +82,8 @@ class PendingCalls(_Pending):
     def _wait(self, unsent: Deque[Call]) -> bool:
         """If the stream has no unsent call, takes the next request. Returns
         whether the stream has an unsent call now."""
-        # Check without the lock: the caller's iterator runs with the lock held
-        # and may wait for an unsent call, which would then never be sent.
+        # Check without the lock to avoid a deadlock: the caller's iterator runs
+        # with the lock held, and may wait for the answer to an unsent call.
         if not unsent:
             with self._taking:
                 try:

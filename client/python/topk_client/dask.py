@@ -64,7 +64,7 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     if k > array.shape[axis]:
         raise ValueError(f"k = {k} exceeds dimension {array.shape[axis]} along "
                          f"axis {axis}")
-    # Each chunk of `merged` is a Partial instead of a NumPy array.
+    # The intermediate chunks are Python objects, e.g. Partials, not arrays.
     meta = np.empty((0,) * array.ndim, object)
     merged = da.reduction(
         array.map_blocks(_located, axis=axis, dtype=object, meta=meta),

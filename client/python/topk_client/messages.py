@@ -381,8 +381,8 @@ class Call:
             self._id = _begin_field(
                 topk_pb2.TopKRequest.REQUEST_ID_FIELD_NUMBER, len(text)) + text
         self.max_message_bytes = head.max_message_bytes + len(self._id)
-        # The request without the tensor's elements, and the encoded fields
-        # before the elements. Most requests share the objects in `head`.
+        # The request without elements, and the encoded fields that precede the
+        # elements. Do not modify `head`, which is cached and shared.
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
@@ -465,7 +465,7 @@ class Call:
         once, without protobuf. Otherwise falls back to answer()."""
         arrays: List[Optional[Array]] = []
         end = begin
-        # grpcio returns None for a truncated message.
+        # `data` is None if grpcio received a truncated message.
         for before, shape, nbytes, dtype in self._plain if data else ():
             if not data.startswith(before, end):
                 break

@@ -13,9 +13,9 @@ from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
 
-# A partial result and the total size of its shards along the axis. The indices
-# are relative to the first shard. The total size is the index offset of the
-# next part, so the sizes of the shards need not be known in advance.
+# The partial result of consecutive shards, and their total size along the axis.
+# Indices are relative to the first of these shards. When parts are merged, the
+# sizes of the preceding parts are added to the indices.
 _Part = Tuple[Partial, int]
 
 
@@ -64,7 +64,7 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
     if is_dataset:
         rank = ray.get(_rank.remote(grid[0]))
         grid = grid.reshape((-1,) + (1,) * (rank - 1))
-    # A flat list holds the pieces of an array of any rank, cut along `axis`.
+    # The shards of a flat list are cut along `axis` and may have any rank.
     a_list = grid.ndim == 1 and not is_dataset
     question = _shards.Question.of(
         k, axis, None if a_list else grid.ndim, largest, order, data_type,
