@@ -46,22 +46,6 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
                                   "; make the axis the last dimension"));
 }
 
-// Discards a response that nobody waits for. Large buffers are freed
-// asynchronously.
-void Discard(const Plan& plan, v1::TopKResponse response) {
-  constexpr int64_t kSmall = int64_t{4} << 20;  // 0.3 ms
-  if (plan.output_bytes() < kSmall) return;
-  for (v1::Tensor* tensor :
-       {response.mutable_values(), response.mutable_indices()}) {
-    if (!tensor->has_data()) continue;
-    std::string* const data = tensor->release_data();
-    DeferFree(data->size(), [data] {
-      DropPages(data->data(), data->size());
-      delete data;
-    });
-  }
-}
-
 void MakeRoom(const Cost& cost) {
   const Size bytes = cost.output_bytes + cost.working_bytes;
   FreeForAllocation(static_cast<size_t>(bytes.value()));
@@ -162,7 +146,7 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   // Cancellation is permanent, so an incomplete response cannot pass this
   // check.
   if (!IsCancelled(cancellation)) return response;
-  Discard(plan, std::move(response));
+  DiscardOutputs(response);
   return Cancelled();
 }
 
@@ -219,7 +203,7 @@ DeviceReport Engine::Devices() const {
   return report;
 }
 
-TensorStream::~TensorStream() { Discard(*request_.plan, std::move(response_)); }
+TensorStream::~TensorStream() { DiscardOutputs(response_); }
 
 Result<std::unique_ptr<TensorStream>> TensorStream::Start(
     const Engine& engine, PreparedRequest request,

@@ -104,8 +104,7 @@ Status TensorRequest::Compute(const Cancellation* cancellation) {
     return computed.status();
   }
   stats_.AddResponse(*computed);
-  if (Status s = memory_.CheckTensor(); !s.ok()) return s;
-  if (Status s = memory_.Deliver(*computed); !s.ok()) return s;
+  if (Status s = memory_.Deliver(*computed, cancellation); !s.ok()) return s;
   codec_->Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
       .Swap(&response_);
   stats_.RecordStage(Stage::kEncode);

@@ -126,7 +126,7 @@ class StreamRequest {
     *header_.mutable_output() = output_;
     const bool is_local = admitted_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
-    if (Status s = memory.Deliver(*response); !s.ok()) return s;
+    if (Status s = memory.Deliver(*response, &cancellation_); !s.ok()) return s;
     to = WriteChunks(*std::move(response));
     stats_.RecordStage(Stage::kEncode);
     return {};

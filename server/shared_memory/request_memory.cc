@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/answer.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -10,10 +11,24 @@ namespace {
 
 constexpr char kTensor[] = "tensor.shared_memory";
 
-// Returns whether two parts of objects overlap. REQUIRES: both are valid.
+// Returns whether two valid ranges of the same object overlap.
 bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
-  return a.name() == b.name() && a.offset() < b.offset() + b.byte_size() &&
+  return a.offset() < b.offset() + b.byte_size() &&
          b.offset() < a.offset() + a.byte_size();
+}
+
+// Copies in small steps. If other processes punch holes into the object, a
+// single page may take a second.
+Status CopyTo(std::span<std::byte> to, std::span<const std::byte> from,
+              const Cancellation* cancellation) {
+  constexpr size_t kStepBytes = size_t{1} << 20;
+  for (size_t done = 0; done < from.size(); done += kStepBytes) {
+    if (IsCancelled(cancellation)) return Cancelled();
+    std::ranges::copy(
+        from.subspan(done, std::min(kStepBytes, from.size() - done)),
+        to.begin() + static_cast<std::ptrdiff_t>(done));
+  }
+  return {};
 }
 
 }  // namespace
@@ -84,19 +99,23 @@ Result<std::span<const std::byte>> RequestMemory::ReadTensor(
     if (!mapped.ok()) return mapped.status();
     return std::span<const std::byte>(*mapped);
   }
-  Result<std::unique_ptr<std::byte[]>> copy =
-      tensor_->Copy(kTensor, cancellation);
+  Result<SharedRegion::Bytes> copy = tensor_->Copy(kTensor, cancellation);
   if (!copy.ok()) return copy.status();
   copy_ = *std::move(copy);
-  return std::span<const std::byte>(copy_.get(),
-                                    static_cast<size_t>(tensor_->size()));
+  return std::span<const std::byte>(copy_);
 }
 
-Status RequestMemory::CheckTensor() const {
-  return tensor_.has_value() ? tensor_->CheckIntact(kTensor) : Status();
+Status RequestMemory::Deliver(v1::TopKResponse& response,
+                              const Cancellation* cancellation) {
+  Status status =
+      tensor_.has_value() ? tensor_->CheckIntact(kTensor) : Status();
+  if (status.ok()) status = Copy(response, cancellation);
+  if (!status.ok()) DiscardOutputs(response);
+  return status;
 }
 
-Status RequestMemory::Deliver(v1::TopKResponse& response) {
+Status RequestMemory::Copy(v1::TopKResponse& response,
+                           const Cancellation* cancellation) {
   for (Output& output : outputs_) {
     const size_t bytes = (response.*output.mutable_tensor)()->data().size();
     const int64_t room = output.region.size();
@@ -109,6 +128,7 @@ Status RequestMemory::Deliver(v1::TopKResponse& response) {
     output.written.set_byte_size(static_cast<int64_t>(bytes));
   }
   if (outputs_.size() == 2 &&
+      outputs_[0].region.SharesObjectWith(outputs_[1].region) &&
       Overlap(outputs_[0].written, outputs_[1].written)) {
     return InvalidArgument("SHARED_MEMORY_OVERLAP", outputs_[1].field,
                            "the regions of values and indices overlap");
@@ -119,8 +139,10 @@ Status RequestMemory::Deliver(v1::TopKResponse& response) {
     v1::Tensor& tensor = *(response.*output.mutable_tensor)();
     const auto mapped = output.region.Map(output.field);
     if (!mapped.ok()) return mapped.status();
-    std::ranges::copy(std::as_bytes(std::span(tensor.data())), mapped->begin());
+    const auto data = std::as_bytes(std::span(tensor.data()));
+    if (Status s = CopyTo(*mapped, data, cancellation); !s.ok()) return s;
     if (Status s = output.region.CheckIntact(output.field); !s.ok()) return s;
+    DiscardData(tensor);
     *tensor.mutable_shared_memory() = output.written;
   }
   return {};

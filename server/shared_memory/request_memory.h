@@ -54,17 +54,16 @@ class RequestMemory {
   Result<std::span<const std::byte>> ReadTensor(
       const Cancellation* cancellation);
 
-  /// Returns FAILED_PRECONDITION if the tensor was truncated since
-  /// OpenTensor().
-  Status CheckTensor() const;
-
   /// Copies the outputs of a response to their regions, and replaces their data
   /// in the response with references to the regions. Returns INVALID_ARGUMENT
-  /// if a region is too small or the outputs overlap, and FAILED_PRECONDITION
-  /// if an object was truncated. Call once.
-  Status Deliver(v1::TopKResponse& response);
+  /// if a region is too small or the outputs overlap, FAILED_PRECONDITION if an
+  /// object, also the tensor's, was truncated, and CANCELLED if cancelled.
+  /// After an error, the response has no data. Call once.
+  Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
 
  private:
+  Status Copy(v1::TopKResponse& response, const Cancellation* cancellation);
+
   struct Output {
     std::string field;
     SharedRegion region;
@@ -75,7 +74,7 @@ class RequestMemory {
   SharedObjects* objects_;
   std::optional<SharedRegion> tensor_;
   int64_t copied_bytes_ = 0;
-  std::unique_ptr<std::byte[]> copy_;  // of a tensor in a sparse object
+  SharedRegion::Bytes copy_;  // of a tensor in a sparse object
   std::vector<Output> outputs_;
 };
 

@@ -44,15 +44,17 @@ Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
 
 }  // namespace
 
-Result<std::unique_ptr<std::byte[]>> SharedRegion::Copy(
+Result<SharedRegion::Bytes> SharedRegion::Copy(
     const std::string& field, const Cancellation* cancellation) const {
   constexpr int64_t kStepBytes = int64_t{16} << 20;  // a few milliseconds
-  auto copy =
-      std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes_));
+  Bytes copy;
+  copy.reserve(static_cast<size_t>(bytes_));
   for (int64_t done = 0; done < bytes_; done += kStepBytes) {
     if (IsCancelled(cancellation)) return Cancelled();
-    const auto step = static_cast<size_t>(std::min(kStepBytes, bytes_ - done));
-    if (!object_->Read(offset_ + done, {copy.get() + done, step})) {
+    const auto end = static_cast<size_t>(std::min(done + kStepBytes, bytes_));
+    copy.resize(end);
+    if (!object_->Read(offset_ + done,
+                       std::span(copy).subspan(static_cast<size_t>(done)))) {
       return Changed(field);
     }
   }

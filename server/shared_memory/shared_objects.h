@@ -19,8 +19,10 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/base/cancellation.h"
+#include "core/base/deferred_free.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/shared_memory/mapped_object.h"
@@ -34,6 +36,8 @@ class SharedRegion {
   SharedRegion(std::shared_ptr<MappedObject> object, int64_t offset,
                int64_t bytes)
       : object_(std::move(object)), offset_(offset), bytes_(bytes) {}
+
+  using Bytes = std::vector<std::byte, DeferredFreeAllocator<std::byte>>;
 
   /// The size in bytes.
   int64_t size() const { return bytes_; }
@@ -49,8 +53,13 @@ class SharedRegion {
   /// Copies the region into private memory without using the mapping. Returns
   /// FAILED_PRECONDITION if the object was truncated, and CANCELLED if
   /// cancelled. `field` is the request field with the region.
-  Result<std::unique_ptr<std::byte[]>> Copy(
-      const std::string& field, const Cancellation* cancellation) const;
+  Result<Bytes> Copy(const std::string& field,
+                     const Cancellation* cancellation) const;
+
+  /// Returns whether both regions are parts of the same object.
+  bool SharesObjectWith(const SharedRegion& other) const {
+    return object_->IsSameAs(*other.object_);
+  }
 
   /// Returns FAILED_PRECONDITION if a part of the region may have been removed
   /// since it was mapped. `field` is the request field with the region.

@@ -79,6 +79,13 @@ TEST_F(SharedMemoryTest, ReportsInvalidRegions) {
     *output.mutable_indices() = room.Region(indices, 16);  // one byte too short
     ExpectRefused(request, kInvalid, "SHARED_MEMORY_OVERLAP", "output.indices");
   }
+  const std::string link = Name("link");
+  ASSERT_EQ(::link(StrCat("/dev/shm", room.name()).c_str(),
+                   StrCat("/dev/shm", link).c_str()),
+            0);
+  output.mutable_indices()->set_name(link);
+  ExpectRefused(request, kInvalid, "SHARED_MEMORY_OVERLAP", "output.indices");
+  ::unlink(StrCat("/dev/shm", link).c_str());
   output.clear_values();
   output.set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
   ExpectRefused(request, kInvalid, "OUTPUT_NOT_SELECTED", "output.indices");

@@ -162,7 +162,20 @@ TEST_F(SharedObjectsTest, ReportsAnOutputThatWasTruncated) {
   ASSERT_EQ(Truncate(memory_[0], 0), 0);
   v1::TopKResponse response;
   response.mutable_values()->set_data("value");
-  EXPECT_EQ(opened.Deliver(response).reason, "SHARED_MEMORY_CHANGED");
+  EXPECT_EQ(opened.Deliver(response, nullptr).reason, "SHARED_MEMORY_CHANGED");
+  EXPECT_TRUE(response.values().data().empty());
+}
+
+TEST_F(SharedObjectsTest, CopiesOutputsUntilCancelled) {
+  v1::TopKRequest request;
+  *request.mutable_output()->mutable_values() = memory_[0].Region(0, 4096);
+  RequestMemory opened(&objects_);
+  ASSERT_TRUE(opened.OpenOutputs(request, true).ok());
+  v1::TopKResponse response;
+  response.mutable_values()->set_data("value");
+  Cancellation cancellation;
+  cancellation.Cancel();
+  EXPECT_EQ(opened.Deliver(response, &cancellation).code, Code::kCancelled);
 }
 
 TEST_F(SharedObjectsTest, LimitsRegionsInTotalAndPerClient) {
