@@ -116,7 +116,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
                        request.prepared->EstimateNanoseconds()) {
       continue;
     }
-    // The cost covers both backends: the request may fall back to the last one.
+    // Use the greater cost: the request may fall back to the last backend.
     request.cost = MaxCost(request.cost, prepared->CostOf(arrival));
     request.prepared = std::move(prepared);
     if (chosen) break;
@@ -236,8 +236,8 @@ Size TensorStream::FinishNanoseconds() const {
   const Plan& plan = *request_.plan;
   // A strided tensor is computed by Finish(), when all data has arrived.
   if (!plan.input.packed) return request_.cost.nanoseconds;
-  // The CPU writes a slice when its last element arrives. Values smaller than a
-  // byte are packed at the end, which takes at most 1 ns per value.
+  // The CPU writes a slice when its last element arrives. Finish() only packs
+  // values smaller than a byte, which takes at most 1 ns per value.
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
   return request_.prepared->FeedNanoseconds(0) +
          Size(packs ? plan.selected() : 0);

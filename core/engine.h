@@ -76,7 +76,7 @@ class Engine {
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
                                const Cancellation* cancellation) const;
 
-  /// Prepares and runs a request with this data. Ignores `tensor.data`.
+  /// Prepares and runs a request on `data`. Ignores `tensor.data`.
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
                                    std::span<const std::byte> data) const;
 
@@ -90,7 +90,7 @@ class Engine {
  private:
   friend class TensorStream;
 
-  /// Prepares a plan on the backend with the lowest estimate.
+  /// Chooses a backend for a plan, and prepares the plan.
   PreparedRequest PrepareBest(Plan plan, const std::string& request_id,
                               Arrival arrival) const;
   /// Counts a fallback to the last backend. `why` is the error code of the
@@ -110,8 +110,8 @@ class Engine {
 class TensorStream {
  public:
   /// Starts a stream that Engine::PrepareStream() prepared. `engine` and
-  /// `cancellation`, which may be null, must outlive the stream. After a
-  /// cancellation, this function, Feed() and Finish() return CANCELLED.
+  /// `cancellation` must outlive the stream. `cancellation` may be null. After
+  /// a cancellation, this function, Feed() and Finish() return CANCELLED.
   static Result<std::unique_ptr<TensorStream>> Start(
       const Engine& engine, PreparedRequest request,
       const Cancellation* cancellation);

@@ -23,8 +23,8 @@ using Chunks = std::span<const std::span<const std::byte>>;
 /// at the start, or in a stream of chunks.
 enum class Arrival { kWhole, kChunks, kStream };
 
-/// The output buffers, of plan.values.bytes and plan.indices.bytes bytes. The
-/// caller must zero the buffers. An output that was not requested is empty.
+/// The output buffers, filled with zeros. Their sizes are plan.values.bytes and
+/// plan.indices.bytes, or 0 for an output that was not requested.
 struct Outputs {
   std::span<std::byte> values;
   std::span<std::byte> indices;
@@ -41,7 +41,7 @@ struct Execution {
   Status status = {};
 };
 
-/// The state of a device other than the CPU, reported to operators.
+/// The state of a device other than the CPU, for monitoring.
 struct DeviceState {
   /// E.g. "NVIDIA H100 80GB HBM3".
   std::string name;
@@ -79,12 +79,11 @@ class Fold {
   size_t missing_;
 };
 
-/// A plan that one backend will run. Thread-safe. The plan and the backend must
+/// Runs one plan on one backend. Thread-safe. The plan and the backend must
 /// outlive this object.
 ///
-/// `cancellation` may be null. After a cancellation, a computation returns soon
-/// and leaves the outputs undefined. The caller must therefore check
-/// `cancellation` after the computation.
+/// `cancellation` may be null. A cancelled computation returns soon and leaves
+/// the outputs undefined, so the caller must check `cancellation` afterwards.
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;

@@ -72,7 +72,7 @@ std::vector<std::unique_ptr<Backend>> MakeBackends(
         options.choice == kAutoBackend || options.choice == row.name;
     if (!last && !wanted) continue;
     auto made = row.make(threads, options);
-    // Dereferencing throws if the last backend is not available.
+    // The last backend is required: `*made` throws if it is not available.
     if (last || made.ok()) backends.push_back(*std::move(made));
   }
   return backends;

@@ -25,17 +25,17 @@ std::vector<std::string> BackendNames();
 
 /// Options for CheckEnvironment() and MakeBackends().
 struct BackendOptions {
-  /// kAutoBackend, or the name of a backend. A named backend runs every plan
-  /// that it supports. The last backend runs the other plans.
+  /// kAutoBackend, or the name of a backend, which then runs every plan that it
+  /// supports. The CPU backend runs the other plans.
   std::string choice = kAutoBackend;
   /// The maximum memory to use on each device, in bytes. 0 means half of the
   /// memory of the device.
   int64_t device_memory_bytes = 0;
 };
 
-/// Returns INVALID_ARGUMENT if this process must not start because the
-/// environment variable names an instruction set that is unknown or not
-/// supported, or because the chosen backend was not built in or has no device.
+/// Returns INVALID_ARGUMENT if the variable TOPK_INSTRUCTION_SET names an
+/// unknown or unsupported instruction set, or if the chosen backend was not
+/// built in or has no device. The process must then not start.
 Status CheckEnvironment(const BackendOptions& options = {});
 
 /// Returns the backends in the order in which they are tried. The last backend

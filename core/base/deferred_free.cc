@@ -34,9 +34,9 @@ class FreeingThread {
     wake_.notify_one();
   }
 
-  // Frees blocks on the calling thread until `most` bytes are freed or at most
-  // kLargeBytes are enqueued. Skips blocks larger than both `most` and
-  // kLargeBytes, so that a small allocation does not wait for gigabytes.
+  // Frees blocks on the calling thread until `most` bytes are freed, or no more
+  // than kLargeBytes are left. Skips blocks larger than both limits, so that a
+  // small allocation does not wait for gigabytes.
   void Help(size_t most) {
     std::unique_lock lock(mutex_);
     const size_t largest = std::max(most, kLargeBytes);
@@ -57,8 +57,8 @@ class FreeingThread {
     std::function<void()> free;
   };
 
-  // Frees the last block without holding the mutex. Returns its size in bytes.
-  // REQUIRES: a block is enqueued.
+  // Removes the last block and frees it while the mutex is unlocked. Returns
+  // the size of the block. REQUIRES: a block is enqueued.
   size_t FreeOne(std::unique_lock<std::mutex>& lock) {
     Block block = std::move(waiting_.back());
     waiting_.pop_back();
@@ -115,7 +115,7 @@ void FreeForAllocation(size_t bytes) noexcept {
   try {
     FreeingThread::Get().Help(2 * bytes);
   } catch (...) {
-    // There is no thread, so nothing is enqueued.
+    // Without a thread, no memory waits to be freed.
   }
 }
 

@@ -1,4 +1,4 @@
-// The table of element types, which defines their encodings and order.
+// The table of element types: how elements are encoded and compared.
 #pragma once
 
 #include <bit>
@@ -100,7 +100,7 @@ inline constexpr DTypeInfo kDTypes[] = {
     {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
 };
 
-/// Returns the table row of a type. REQUIRES: `type` is an enumerator.
+/// Returns the row of kDTypes for `type`. REQUIRES: `type` is a valid DType.
 const DTypeInfo& InfoOf(DType type);
 
 /// Returns the table row with this number or name, or null if there is none.

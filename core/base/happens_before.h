@@ -15,8 +15,8 @@ extern "C" void __tsan_release(void* address);
 
 namespace topk {
 
-/// Declares that this thread's earlier actions happen before another thread's
-/// actions after AnnotateHappensAfter() with the same address.
+/// Declares that everything this thread did so far happens before everything
+/// that another thread does after AnnotateHappensAfter(address).
 inline void AnnotateHappensBefore([[maybe_unused]] const void* address) {
 #ifdef TOPK_TSAN
   __tsan_release(const_cast<void*>(address));
@@ -40,11 +40,11 @@ inline void WidenRace() {
 }
 
 /// Wraps a function that an uninstrumented library copies and calls on other
-/// threads. Each call sees all writes made before the construction.
+/// threads. Declares that the construction happens before every call.
 template <class Fn>
 class HandedOver {
  public:
-  /// If `joined` is not null, the effects of each call are visible after
+  /// Unless `joined` is null, also declares that every call happens before
   /// AnnotateHappensAfter(joined).
   explicit HandedOver(Fn fn, const void* joined = nullptr)
       : fn_(std::move(fn)), joined_(joined) {

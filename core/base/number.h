@@ -11,8 +11,7 @@
 namespace topk {
 
 /// Parses the whole text as a decimal number. Returns nullopt if the text is
-/// malformed or the number does not fit its type. Also rejects NaN, which would
-/// pass range checks, and infinities.
+/// malformed, or if the number does not fit its type or is not finite.
 template <class Number = double>
 std::optional<Number> ParseNumber(std::string_view text) {
   Number number = 0;

@@ -7,9 +7,9 @@ namespace topk {
 
 /// Maps the raw bits of an element to an unsigned key. Greater keys rank first.
 /// For LARGEST, -0 equals +0, and all NaNs are equal and rank first. For
-/// SMALLEST, the order is reversed.
+/// SMALLEST, the order is reversed, so NaNs rank last.
 ///
-/// Integer types of the same width share an instantiation, and so do floats.
+/// Integer types of the same width share an instantiation, as do float types.
 template <class Key, bool kFloat>
 struct SortKeyEncoder {
   Key sign;
@@ -26,7 +26,7 @@ struct SortKeyEncoder {
 
   constexpr Key operator()(Key bits) const {
     if constexpr (kFloat) {
-      // The key is sign + magnitude, or sign - magnitude for negative numbers.
+      // The key is `sign` + magnitude, or `sign` - magnitude if negative.
       Key key = static_cast<Key>(bits & sign ? 0 - bits : bits | sign);
       if ((bits & ~sign) > infinity) key = static_cast<Key>(~Key{0});
       return static_cast<Key>(key ^ flip);
@@ -42,8 +42,7 @@ struct SortKeyEncoder {
     return ordered == sign || ordered == static_cast<Key>(~Key{0});
   }
 
-  /// Returns the bits of the only element with this key. REQUIRES:
-  /// !IsShared(key).
+  /// The inverse of operator(). REQUIRES: !IsShared(key).
   constexpr Key Bits(Key key) const {
     if constexpr (!kFloat) return static_cast<Key>(key ^ sign ^ flip);
     const Key ordered = static_cast<Key>(key ^ flip);

@@ -41,7 +41,7 @@ struct [[nodiscard]] Status {
   /// For an exceeded quota, this is the owner of the quota: "server", or
   /// "client:" followed by the caller's key.
   std::string field;
-  /// A human-readable message that names the value and the rule.
+  /// A human-readable message that names the invalid value and the broken rule.
   std::string message;
   /// For RESOURCE_EXHAUSTED: the delay before retrying the same request, or 0
   /// if waiting does not help.
@@ -54,7 +54,7 @@ struct [[nodiscard]] Status {
 Status InvalidArgument(std::string_view reason, std::string_view field,
                        std::string message);
 
-/// Returns UNIMPLEMENTED, for valid requests that are not supported here.
+/// Returns UNIMPLEMENTED, for valid but unsupported requests.
 Status Unimplemented(std::string_view reason, std::string_view field,
                      std::string message);
 

@@ -12,9 +12,9 @@
 
 namespace topk {
 
-/// Returns `data_type` as a DType if `allowed` contains it. Otherwise, returns
-/// INVALID_ARGUMENT for `field`, with the types that `owner` allows, and
-/// suggests one of `versions` that allows `data_type`.
+/// Returns `data_type` as a DType. If `allowed` does not contain the type,
+/// returns INVALID_ARGUMENT for `field`, with a message that lists the types
+/// `owner` allows and suggests one of `versions` that allows `data_type`.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::span<const OperatorVersion> versions = {});
@@ -26,10 +26,11 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
                           const OperatorVersion& version,
                           std::span<const OperatorVersion> versions);
 
-/// Returns K, a number or a tensor. A tensor must have one of `types`, and the
-/// shape [] if `rank` is 0 or [1] if `rank` is 1. Returns INVALID_ARGUMENT if K
-/// is missing, exceeds 2^63 - 1, or is a tensor of another type or shape.
-/// MakePlan() checks the other limits of K. `field` is the path of K.
+/// Returns the value of K, a number or a tensor. A tensor must have one of
+/// `types`, and the shape [] if `rank` is 0 or [1] if `rank` is 1. Returns
+/// INVALID_ARGUMENT if K is missing, exceeds 2^63 - 1, or is a tensor of
+/// another type or shape. MakePlan() checks the other limits. `field` is the
+/// path of K.
 Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                       int rank, std::string_view field, std::string_view owner);
 

@@ -43,7 +43,7 @@ struct Dialect {
   v1::Dialect id;
   /// The user-visible name, e.g. "onnx". Also the name of the attributes field.
   std::string_view name;
-  /// The name in the publisher's spelling, e.g. "ONNX".
+  /// The official spelling of the name, e.g. "ONNX".
   std::string_view title;
   v1::TopKRequest::AttributesCase attributes;
   /// In ascending order.
@@ -53,8 +53,8 @@ struct Dialect {
   /// and the attributes are set.
   Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
                                const OperatorVersion& version);
-  /// Returns the outline of a request with attributes of this dialect, even if
-  /// the request is invalid.
+  /// Reads the Outline of a request, which may be invalid. REQUIRES: the
+  /// request has attributes of this dialect.
   Outline (*peek)(const v1::TopKRequest& request);
 };
 

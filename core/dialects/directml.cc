@@ -13,8 +13,8 @@ namespace topk {
 namespace directml {
 namespace {
 
-// From "Tensor support": level 1_0 (TOP_K only) has the first two types, level
-// 2_1 has the first eight, and level 5_0 has all ten.
+// The types in the tables "Tensor support". Level 1_0 (TOP_K only) has the
+// first two types, level 2_1 the first eight, and level 5_0 all ten.
 constexpr std::array<DType, 10> kTypes = {
     DType::kF32, DType::kF16, DType::kI32, DType::kI16, DType::kI8,
     DType::kU32, DType::kU16, DType::kU8,  DType::kI64, DType::kU64};
@@ -30,7 +30,7 @@ constexpr std::array<OperatorVersion, 2> kVersions = {{
 
 constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
 
-// A row in the page's "Tensor support" tables.
+// A row of the tables "Tensor support" in DirectML's documentation.
 struct LevelRow {
   v1::FeatureLevel from;
   int min_dimensions;
@@ -51,8 +51,8 @@ std::string LevelName(v1::FeatureLevel level) {
                                                 : v1::FeatureLevel_Name(level);
 }
 
-// Returns the newest row at or below the requested feature level. TOP_K1 "was
-// introduced in DML_FEATURE_LEVEL_2_1".
+// Returns the row for the requested feature level. Rejects TOP_K1 at level 1_0:
+// TOP_K1 "was introduced in DML_FEATURE_LEVEL_2_1".
 Result<const LevelRow*> FindLevel(const v1::DirectMLTopK& directml,
                                   const OperatorVersion& version) {
   const v1::FeatureLevel level = directml.feature_level();
@@ -99,7 +99,7 @@ Status CheckSizes(const v1::TopKRequest& request, const LevelRow& level) {
   return {};
 }
 
-// Reads AxisDirection, which TOP_K lacks: "If set to
+// Reads AxisDirection, an attribute of TOP_K1 but not of TOP_K: "If set to
 // DML_AXIS_DIRECTION_INCREASING, this operator returns the smallest K elements
 // in order of increasing value. Otherwise, the largest K elements in order of
 // decreasing value."
@@ -122,9 +122,9 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
              " must be 1 (increasing) or 2 (decreasing)"));
 }
 
-// If `strict` is set, rejects k = n: "K must be greater than 0, but less than
-// the number of elements in the InputTensor along the dimension specified by
-// Axis." Otherwise accepts k = n, as DirectML itself does.
+// If `strict` is set, rejects k = n, because the page says "K must be greater
+// than 0, but less than the number of elements in the InputTensor along the
+// dimension specified by Axis." DirectML itself accepts k = n.
 Status CheckStrict(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   const int64_t axis = directml.axis();
@@ -200,7 +200,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   // padding if the request does not set the total size.
   plan.is_buffer = true;
   plan.total_bytes = directml.input_total_tensor_size_bytes();
-  // Axis, a UINT, "must be less than the DimensionCount of the InputTensor".
+  // Axis is a required UINT, so it cannot count from the back.
   if (!directml.has_axis()) {
     return InvalidArgument(
         "ATTRIBUTE_MISSING", "directml.axis",
@@ -215,7 +215,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   if (!direction.ok()) return direction.status();
   plan.direction = *direction;
 
-  // "InputTensor and OutputValueTensor must have the same DataType."
+  // The output values must have the input's type.
   const std::array<DType, 1> value_types = {*type};
   const Result<DType> values =
       ReadOutput(request, directml.output_value(), "directml.output_value",

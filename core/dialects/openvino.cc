@@ -12,18 +12,18 @@ namespace topk {
 namespace openvino {
 namespace {
 
-// The specification of T: "any numeric type", i.e. neither boolean nor string.
+// The types of the tensor: "any numeric type", i.e. neither boolean nor string.
 constexpr std::array<DType, 23> kTypes = {
     DType::kF16,    DType::kBF16,   DType::kF32,   DType::kF64, DType::kI8,
     DType::kI16,    DType::kI32,    DType::kI64,   DType::kU8,  DType::kU16,
     DType::kU32,    DType::kU64,    DType::kU1,    DType::kU2,  DType::kU3,
     DType::kU4,     DType::kU6,     DType::kI4,    DType::kNF4, DType::kF4E2M1,
     DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0};
-// The specification of T_IND: "int64 or int32". The default is "i32".
+// The types of the indices: "int64 or int32". The default is int32.
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// The specification of K: "scalar of any integer type". TopK-1: i8, i32, i64.
+// The types of K: "scalar of any integer type". TopK-1 allows the first three.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
@@ -51,9 +51,9 @@ Status CheckValue(std::string_view attribute, const std::string& value,
       StrCat(attribute, " = ", Quote(value), " must be ", text));
 }
 
-// Checks "stable", which TopK-11 added: "only in effect when the sort attribute
-// is set to value or index". Like OpenVINO, rejects true with sort = "none".
-// Otherwise ignores the value, because results are always stable.
+// Checks the attribute "stable", which TopK-11 added. Like OpenVINO, rejects
+// stable = true with sort = "none". Otherwise ignores the attribute, because
+// results are always stable.
 Status CheckStable(const v1::OpenVinoTopK& openvino,
                    const OperatorVersion& version) {
   if (!openvino.has_stable()) return {};
@@ -116,8 +116,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   }
   plan.direction =
       openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
-  // The specification of sort: "Range of values: value, index, none. Required:
-  // yes". With "none", the order is undefined. topkd then sorts by value.
+  // The attribute "sort": "Range of values: value, index, none. Required: yes".
+  // With "none", the order is undefined, and topkd sorts by value.
   constexpr std::string_view kSorts = "\"value\", \"index\" or \"none\"";
   if (openvino.sort().empty()) return Missing("sort", kSorts);
   if (Status s = CheckValue("sort", openvino.sort(), {"value", "index", "none"},

@@ -35,7 +35,7 @@ std::string Path(size_t partial, std::string_view field) {
 
 std::string_view NameOf(DType type) { return InfoOf(type).name; }
 
-// Returns the names and values of the attributes that all partials must share.
+// Returns the attributes that must be equal in all partial results, by name.
 std::vector<std::pair<std::string, std::string>> SharedAttributes(
     const Partial& p) {
   const bool largest = p.direction == Direction::kLargest;
@@ -177,7 +177,7 @@ struct Work {
   std::byte* indices = nullptr;
 };
 
-// Merges the partials slice by slice. REQUIRES: no index is negative.
+// Merges partial results slice by slice. REQUIRES: no index is negative.
 template <class Key, bool kFloat>
 class Merger {
  public:

@@ -14,9 +14,8 @@
 
 namespace topk {
 
-/// The result for one shard or for several merged shards. The attributes are
-/// from the request for the whole axis. Both outputs are contiguous and
-/// row-major.
+/// The result for one shard or for several merged shards, with the attributes
+/// of the original request. Both outputs are contiguous and row-major.
 struct Partial {
   DType dtype = DType::kF32;
   /// The shape of both outputs: min(k, shard length) along the axis.
@@ -31,12 +30,12 @@ struct Partial {
   DType index_type = DType::kI64;
   std::span<const std::byte> values;
   std::span<const std::byte> indices;
-  /// Added to every index. This is the first index of the shard, or 0 if the
-  /// request already had an index_offset.
+  /// Added to every index. The index of the shard's first element, or 0 if the
+  /// request for the shard already set index_offset.
   int64_t index_offset = 0;
 };
 
-/// The result of a merge. This result can be merged again as a partial with
+/// The result of a merge. To merge the result again, make a Partial with
 /// index_offset 0 and the other attributes of the inputs.
 struct Merged {
   std::vector<int64_t> shape;

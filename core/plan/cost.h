@@ -11,7 +11,7 @@ namespace topk {
 struct Cost {
   /// The tensor's data, excluding padding.
   Size input_bytes;
-  /// The requested outputs, values and indices together.
+  /// The total size of the requested outputs.
   Size output_bytes;
   /// Memory beyond input and output: candidates, sort buffers, and a tensor
   /// concatenated from chunks.

@@ -20,23 +20,23 @@ Status Overflow(std::string_view field) {
                          "the tensor's size exceeds 2^63 - 1 bytes");
 }
 
-// A dimension of a strided tensor. The step between two elements in this
-// dimension is in -most .. most and changes the position by stride * step.
+// A dimension of a strided tensor. Two elements differ by up to `most` steps in
+// this dimension. Each step changes the position by `stride`.
 struct Term {
   int64_t stride;  // > 0
   int64_t most;    // > 0
 };
 
-// Searches for two elements with the same position, i.e. for one step per term,
-// not all 0, such that the sum of stride * step is 0. This is a bounded linear
-// Diophantine equation, as in NumPy's solve_may_share_memory. The depth-first
-// search starts with the greatest stride. A branch is pruned if the smaller
-// strides cannot make the sum 0, given their greatest possible sum and their
-// greatest common divisor.
+// Searches for two elements with the same position, i.e. for steps along the
+// dimensions, not all 0, such that the sum of stride * step is 0. This is a
+// bounded linear Diophantine equation, as in NumPy's solve_may_share_memory.
+// The depth-first search starts with the greatest stride. A branch is pruned if
+// the smaller strides cannot make the sum 0, given their greatest possible sum
+// and their greatest common divisor.
 class Collisions {
  public:
   // REQUIRES: there are at least two terms, in ascending order of stride, and
-  // the sum of `stride * most` over all terms is less than 2^63.
+  // the sum of stride * most is less than 2^63.
   explicit Collisions(std::span<const Term> terms) : terms_(terms) {
     int64_t reach = 0;
     int64_t divisor = 0;
@@ -57,17 +57,17 @@ class Collisions {
   }
 
  private:
-  // Properties of the first i + 1 terms, stored in below_[i]: the sum of
-  // `stride * most`, and the greatest common divisor of the strides.
+  // below_[i] describes the terms 0 .. i: the greatest possible sum of stride *
+  // step, and the greatest common divisor of the strides.
   struct Below {
     int64_t reach;
     int64_t divisor;
   };
 
-  // Returns whether the first `count` terms have steps such that `place` plus
-  // the sum of stride * step is 0. If `trivial`, all other steps are 0, so one
-  // of these steps must be nonzero. Negative steps of the last term are then
-  // skipped, because negating a solution gives another solution.
+  // Returns whether `place` plus the sum of stride * step can be 0, for steps
+  // of the first `count` terms. If `trivial`, the steps of all other terms are
+  // 0, so at least one step must be nonzero. Negative steps of the last term
+  // are then skipped, because negating a solution gives another solution.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -76,7 +76,7 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Skip steps for which the smaller strides cannot make the sum 0.
+    // Skip steps that the terms with smaller strides cannot compensate.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
@@ -92,18 +92,17 @@ class Collisions {
     return false;
   }
 
-  // Returns whether a * x + b * y = 0 has a solution other than x = y = 0. a
-  // and b are the two smallest strides. The smallest solution has |x| = b / gcd
+  // Returns whether a * x + b * y = 0 for any allowed, nonzero steps x and y. a
+  // and b are the two smallest strides. The smallest steps are |x| = b / gcd
   // and |y| = a / gcd.
   bool TwoMeet(int64_t divisor) const {
     return terms_[1].stride / divisor <= terms_[0].most &&
            terms_[0].stride / divisor <= terms_[1].most;
   }
 
-  // Returns whether a * x + b * y = wanted has a solution in the ranges of x
-  // and y. `divisor` is the gcd of the strides. `wanted` must already be
-  // divided by `divisor`. The two ranges limit x to [low, high]. Only every
-  // b-th x yields an integer y.
+  // Returns whether a * x + b * y = wanted for any allowed steps x and y. a, b
+  // and `wanted` are divided by the gcd of the strides, `divisor`. The limits
+  // of x and y restrict x to [low, high]. Only every b-th x makes y an integer.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;

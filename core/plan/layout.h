@@ -33,9 +33,10 @@ enum class Overlap { kNo, kYes, kUndecided };
 /// The maximum number of search steps in Overlaps(). A step takes about 10 ns.
 inline constexpr int kOverlapSteps = 4000;
 
-/// Returns whether two elements have the same position. Exact for nested
-/// strides or at most two dimensions. Otherwise, may return kUndecided after
-/// kOverlapSteps steps. REQUIRES: MakeLayout() accepts `shape` and `strides`.
+/// Returns whether any two elements share a position. May return kUndecided
+/// after kOverlapSteps steps, but not if there are at most two dimensions or
+/// each stride exceeds the span of the smaller ones. REQUIRES: MakeLayout()
+/// accepts `shape` and `strides`.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

@@ -74,9 +74,9 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
 
 // Returns the length of a DirectML buffer's data: `total` or, if `total` is 0,
 // the length implied by sizes and strides, rounded up to a multiple of 4.
-// `elements` is the number of elements implied by sizes or strides, whichever
-// is greater. Errors about `elements` name `field`, and errors about `total`
-// name `total_field`.
+// `elements` is the number of elements in the shape or, including gaps, in the
+// data, whichever is greater. Errors about `elements` name `field`, and errors
+// about `total` name `total_field`.
 Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
                             int64_t element_bytes, int64_t total,
                             std::string_view field,
@@ -235,8 +235,7 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
 }
 
 int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice) {
-  // Takes constant time: a contiguous tensor of any rank is equivalent to
-  // [outer, n or k, inner].
+  // Fast path: treat a contiguous tensor as if it had only three dimensions.
   if (layout.packed) {
     const auto axis = static_cast<size_t>(plan.axis);
     const int64_t outer_stride = axis > 0 ? layout.strides[axis - 1] : 0;

@@ -25,7 +25,7 @@ struct Layout {
   bool packed = true;
 };
 
-/// The parameters of a selection and its outputs.
+/// The parameters of a selection and of its outputs.
 struct Selected {
   DType dtype = DType::kF32;
   int64_t k = 0;

@@ -29,8 +29,8 @@ struct PemFile {
 };
 
 /// Return all certificates, all revocation lists or the private key in a file.
-/// Return INVALID_ARGUMENT with reason TLS_FILE, naming the flag, the file and
-/// the rule, if there are none, if one is damaged, or if the key is encrypted.
+/// If there are none, one is damaged, or the key is encrypted, return
+/// INVALID_ARGUMENT with reason TLS_FILE, naming the flag and the file.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
 Result<Key> ReadKey(const PemFile& pem);

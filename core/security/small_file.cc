@@ -38,7 +38,7 @@ Result<std::string> ReadSmallFile(const NamedFile& file) {
         StrCat(file.flag, ": cannot read ",
                EscapeControls(file.path.substr(0, PATH_MAX)), ": ", why)};
   };
-  // O_NONBLOCK prevents blocking if the path is a pipe, e.g. in a later reload.
+  // O_NONBLOCK: do not wait for a writer if the path is a pipe.
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return error(ErrnoText(errno));
   struct stat info {};

@@ -94,7 +94,7 @@ bool IsLoopback(std::string_view address) {
   constexpr std::string_view kMapped = "::ffff:";
   if (address.starts_with(kMapped)) address.remove_prefix(kMapped.size());
   const std::string_view host = address.substr(0, address.find(':'));
-  // Check all characters: a host name may also begin with "127.".
+  // A host name such as "127.example.com" is not a loopback address.
   return host == "localhost" ||
          (host.starts_with("127.") &&
           host.find_first_not_of("0123456789.") == std::string_view::npos);

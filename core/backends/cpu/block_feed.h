@@ -20,7 +20,7 @@
 
 namespace topk::cpu {
 
-/// Feeds adjacent slices to their selections. Not thread-safe.
+/// Feeds adjacent slices, each to its own selection. Not thread-safe.
 template <class Key, bool kFloat>
 class BlockFeed {
  public:
@@ -87,7 +87,7 @@ class BlockFeed {
   bool LoadBounds(int64_t width, const Selection<Key>* selections,
                   int64_t step) {
     const Plan& plan = run_.plan;
-    // Copy 1-byte elements: this is fast, and Feed() can then end early.
+    // Copying 1-byte elements is fast, and lets Feed() stop early.
     if (width < kMinColumns || !plan.input.packed || plan.inner == 1 ||
         InfoOf(plan.dtype).bytes == 1) {
       return false;

@@ -12,8 +12,7 @@ namespace topk::cpu {
 /// 4 us if the data is in L1, so checking for cancellation is cheap. A block
 /// takes up to 1 ms if every element is read from memory.
 inline constexpr int64_t kBlockElements = int64_t{1} << 13;
-/// The block size, in bytes, of a kernel that does more than read memory. A
-/// block takes 50 us.
+/// The block size of compute-bound kernels, in bytes: about 50 us of work.
 inline constexpr int64_t kBlockBytes = int64_t{1} << 19;
 /// The block size, in bytes, of a kernel that mostly reads memory. A block
 /// takes 0.3 ms. Small blocks would be slower, because the hardware prefetcher

@@ -28,7 +28,7 @@
 
 namespace topk::cpu {
 
-/// Estimates bounds for a row, or for a part of a row that arrives in chunks.
+/// Estimates lower bounds on the k-th greatest key of a row or part of a row.
 template <class Key, bool kFloat>
 class Bounds {
  public:
@@ -41,8 +41,8 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // In `groups`, the factor 2 allows for the last doubling of `window`. In
-    // the result, it allows for the old and the new memory of a growing vector.
+    // `groups` has a factor of 2 for the last doubling of `window`. The result
+    // has another for a growing vector, which needs its old and new memory.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
@@ -65,8 +65,8 @@ class Bounds {
       rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
     }
     rank_ = static_cast<int64_t>(std::ceil(rank));
-    // Each chunk has separate groups. If the chunks shared groups, all maxima
-    // of a sorted row would come from the same chunk.
+    // Do not group elements across chunks. In a sorted row, all group maxima
+    // would then come from the same chunk.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     if (whole) window *= 4;  // independent accumulators
@@ -90,8 +90,7 @@ class Bounds {
     }
   }
 
-  /// Returns the next bound to try, or nullopt if the row must be read without
-  /// a bound. Each bound is lower than the one before.
+  /// Returns the next estimate, from high to low, or nullopt if none is left.
   std::optional<Key> Next() {
     const auto groups = static_cast<int64_t>(maxima_.size());
     if (rank_ > groups * 7 / 8) return std::nullopt;
@@ -103,12 +102,12 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of at most this many elements are not sampled. The sample of a longer
-  /// row has at least one whole vector per chunk.
+  /// Rows of up to this length are read whole. In a longer row, each sampled
+  /// chunk fills at least one vector.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
-  /// The sample of a longer row has 1 / kFraction of its elements, but at least
-  /// kMin (or half of the row) and at most kMax.
+  /// A sample has count / kFraction elements, but at least min(kMin, count / 2)
+  /// and at most kMax.
   static constexpr int64_t kFraction = 64;
   static constexpr int64_t kMin = 8192;
   static constexpr int64_t kMax = 65536;

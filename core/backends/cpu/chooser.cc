@@ -10,19 +10,19 @@
 namespace topk::cpu {
 namespace {
 
-// The L2 budget, in bytes, of a copied tile or of the state of a column tile.
+// How much of L2 a copied tile or the state of a column tile may use, in bytes.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
-// The minimum width of a column tile. Narrower tiles read too little per page.
+// The minimum width of a column tile. Narrower tiles use too little of a page.
 constexpr int64_t kMinTile = 256;
 // The minimum and maximum widths of a copied tile. Wider tiles are not faster.
 constexpr int64_t kMinCopied = 16;
 constexpr int64_t kMaxCopied = 128;
-// The maximum number of slices in a tile of rows, sub-byte columns, or columns
-// that are read in several blocks.
+// The maximum number of slices in a tile of rows or of sub-byte elements, or in
+// a tile that is read in several blocks.
 constexpr int64_t kMaxTile = 1024;
-// The memory budget, in bytes, of a tile of slices that are sorted whole.
+// The maximum size, in bytes, of a tile whose slices are sorted completely.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
-// The L1 budget, in bytes, of a block if slices are copied one at a time.
+// The block size, in bytes, for slices that are copied one by one. Fits L1.
 constexpr int64_t kRowBytes = int64_t{1} << 14;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -47,15 +47,15 @@ Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
     // Joining `factor` axis positions into one row divides each slice into
-    // `factor` parts. Each part inserts at least its first k elements.
+    // `factor` parts. At least k elements of each part are inserted.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
       return Algorithm::kColumns;
     }
   }
-  // The short-rows kernel cannot process many equal elements. Do not use it if
-  // a sub-byte row has more than kEqual elements per distinct value.
+  // The short-rows kernel rejects rows with many equal elements. Avoid it if a
+  // sub-byte row has more than kEqual elements per possible value.
   constexpr int64_t kEqual = 16;
   const DTypeInfo& type = InfoOf(plan.dtype);
   const bool repeats = type.packed() && plan.n > kEqual << type.bits;
@@ -70,9 +70,8 @@ Algorithm AlgorithmFor(const Plan& plan) {
                                                  : Algorithm::kScan;
 }
 
-// Returns how many elements of each slice to copy at a time. The elements fill
-// an odd number of cache lines. If the distance between rows were a power of
-// two, all rows would compete for a few sets of L1.
+// Returns how many elements of each slice to copy at a time. Copies an odd
+// number of cache lines, so that the rows do not compete for a few sets of L1.
 int64_t BlockFor(int64_t tile, int64_t bytes) {
   constexpr int64_t kLine = 64;
   const int64_t lines = std::max(kTileBytes / tile / kLine, int64_t{1});
@@ -203,7 +202,6 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     schedule.row_factor = RowFactor(plan);
   } else {
     const bool contiguous = AxisStride(plan) == 1 && !type.packed();
-    // The short-rows kernel processes many rows per call.
     const bool short_rows = algorithm == Algorithm::kShortRows;
     schedule.copies = !contiguous || (short_rows && !plan.input.packed);
     if (schedule.copies) {
@@ -228,8 +226,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.run_inline = false;
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(units)));
-  // If there are fewer units than threads, cut each unit into pieces, so that
-  // all threads have work.
+  // If there are fewer tiles than threads, divide each tile along the axis.
   const bool whole = schedule.copies && schedule.block == n;
   const bool cut = algorithm == Algorithm::kColumns ||
                    algorithm == Algorithm::kSort ||
@@ -254,14 +251,14 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The number of bytes that the collected elements may always use. If inner is
-  // 1, the limit is only kSmallSlice, because collecting elements gains little.
+  // The buffered elements may take kSmall bytes, even if the selections take
+  // less. If inner is 1, buffering gains little, so the limit is kSmallSlice.
   constexpr int64_t kSmall = int64_t{1} << 22;
   constexpr int64_t kSmallSlice = int64_t{1} << 16;
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) return std::min(plan.n, kSmallSlice / bytes);
-  // With fewer positions, the fixed cost of a block would dominate.
+  // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
   // Approximates the bytes of a selection with room for k + `more` candidates.
   const auto selection = [&](int64_t more) {
@@ -281,10 +278,10 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
-    // Use one thread if Feed() may run on a poller, which must not block.
+    // If Feed() may run on a poller, do not wait for other threads.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
-    // A tile must not span several outer indices, which arrive one by one.
+    // Tiles must not span outer indices, which arrive one after another.
     schedule.tile = std::min(schedule.tile, plan.inner);
     return schedule;
   }

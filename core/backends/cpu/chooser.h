@@ -31,12 +31,12 @@ struct Schedule {
   bool copies = false;
   /// The number of slices in a tile. The last tile may have fewer.
   int64_t tile = 1;
-  /// The number of elements of each slice to read at a time: n, or fewer if
-  /// kScan copies slices.
+  /// The number of elements of each slice to read at a time. Less than n only
+  /// if kScan copies the slices.
   int64_t block = 1;
-  /// The number of pieces into which each unit is cut along the axis.
+  /// The number of parallel pieces into which a tile is cut along the axis.
   int64_t pieces = 1;
-  /// A task of at most this many units is not split.
+  /// A task of at most this many tiles is not split further.
   int64_t grain = 1;
   /// Used by kColumns for narrow tensors: the number of adjacent axis positions
   /// that are joined into one wide row.
@@ -49,7 +49,7 @@ struct Schedule {
   int64_t units(const Plan& plan) const {
     return plan.slices() / group(plan) * tiles(plan);
   }
-  /// Returns the slices of a unit.
+  /// Returns the slices of tile number `unit`.
   SliceRange tile_at(const Plan& plan, int64_t unit) const {
     const int64_t begin = unit % tiles(plan) * tile;
     const int64_t end = begin + tile < group(plan) ? begin + tile : group(plan);
@@ -57,7 +57,7 @@ struct Schedule {
   }
 
  private:
-  // All slices of a tile have the same outer index, unless inner is 1.
+  // A tile does not span several outer indices, unless inner is 1.
   static int64_t group(const Plan& plan) {
     return plan.inner > 1 ? plan.inner : plan.slices();
   }
@@ -66,8 +66,8 @@ struct Schedule {
   }
 };
 
-/// Returns how many elements of a slice must be read. This is n, or k if the
-/// stride is 0 and all elements are therefore the same.
+/// Returns how many elements of a slice must be read: all n, or only k if the
+/// stride is 0 and all elements are the same.
 int64_t DistinctElements(const Plan& plan);
 
 /// Returns the plan for a tile of `slices` slices that were copied to rows.
@@ -76,12 +76,12 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
-/// For narrow tensors, kColumns joins adjacent axis positions into rows of
-/// about this many columns.
+/// If a tensor has fewer columns than this, kColumns joins adjacent axis
+/// positions into rows of about this width.
 inline constexpr int64_t kFoldWidth = 64;
 
-/// Returns the smallest k for which copying slices to rows is faster than
-/// kColumns. The result is greater than 2 * (bytes per element).
+/// Returns the smallest k for which it is faster to copy slices to rows than to
+/// use kColumns. The result is greater than 2 * (bytes per element).
 int64_t CopiedFromK(const Plan& plan);
 
 /// The minimum work of a task, in nanoseconds. Handing a smaller task to
@@ -98,19 +98,17 @@ Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns how many candidates a selection buffers in addition to k. This is k,
-/// but at least a constant, to avoid frequent reselections. The constant is
+/// Returns how many candidates a selection buffers in addition to k, so that
+/// the buffer rarely fills up: k, but at least a constant. The constant is
 /// lower if `many` selections share the cache.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns how many axis positions ElementFold collects at a time: n if n
-/// positions need little memory, or at most twice the memory of the selections;
-/// otherwise fewer.
+/// Returns how many axis positions ElementFold buffers at a time. This is n if
+/// the buffer would be small, or at most twice as large as the selections.
 int64_t FoldRows(const Plan& plan);
 
-/// Returns the schedule for a block of FoldRows() positions in ElementFold. A
-/// block of n positions is processed like a whole tensor. A block of fewer
-/// positions has only parts of slices, which only kScan can process.
+/// Returns ElementFold's schedule for a block of FoldRows() axis positions. If
+/// there are fewer than n, a block has only parts of slices and needs kScan.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

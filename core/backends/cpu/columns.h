@@ -26,7 +26,7 @@ class ColumnRunner {
     const int64_t columns = schedule.tile * schedule.row_factor;
     const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
     // The factor 2 is for the old and the new memory of a growing vector.
-    const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Part);
+    const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Item);
     return schedule.pieces * (state + parts);
   }
 
@@ -47,25 +47,24 @@ class ColumnRunner {
     Key keys[State::kBlock];
   };
 
-  // An element that was selected from a part of a column.
-  struct Part {
+  struct Item {
     Key key;
     int64_t index;
   };
 
-  // Runs one tile. Joins each group of `factor` adjacent rows of the tensor
-  // into one row of factor * width columns. If rows remain, they form a shorter
-  // row. Each piece processes some of the joined rows.
+  // Runs one tile. Joins every `factor` adjacent rows of the tensor into one
+  // row of factor * width columns, and the remaining rows into a shorter row.
+  // Divides the joined rows among the pieces, which run in parallel.
   void DoTile(int64_t outer, int64_t column, int64_t width) {
     const int64_t factor = run_.schedule.row_factor;
     const int64_t pieces = run_.schedule.pieces;
     const int64_t rows = plan_.n / factor;
     const int64_t pitch = plan_.inner * factor;
     const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
-    while (static_cast<int64_t>(pieces_.size()) < pieces) {
+    while (static_cast<int64_t>(piece_blocks_.size()) < pieces) {
       const int64_t size =
           State::Elements(run_.schedule.tile * factor, plan_.k);
-      pieces_.push_back(std::make_unique_for_overwrite<Block[]>(
+      piece_blocks_.push_back(std::make_unique_for_overwrite<Block[]>(
           static_cast<size_t>(size / State::kBlock)));
     }
     const int64_t block = std::max(
@@ -99,12 +98,12 @@ class ColumnRunner {
   }
 
   State StateOf(int64_t piece, int64_t columns) const {
-    Block* const blocks = pieces_[static_cast<size_t>(piece)].get();
+    Block* const blocks = piece_blocks_[static_cast<size_t>(piece)].get();
     return {reinterpret_cast<Key*>(blocks), columns, plan_.k};
   }
 
-  // Writes the contiguous outputs of a tile that needs no merge, rank by rank.
-  // `first` is the position of the first output.
+  // Writes the contiguous outputs of a tile without merging. `first` is the
+  // position of the first output.
   void WriteTile(int64_t first, int64_t width, const std::byte* tile) const {
     const State state = StateOf(0, width);
     const bool wide = InfoOf(plan_.index_type).bytes == 8;
@@ -127,52 +126,51 @@ class ColumnRunner {
     }
   }
 
-  // Merges the candidates of each column, which come from all pieces and rows.
+  // Merges the candidates of each column from all pieces, and writes the best.
   void MergeTile(int64_t slice, int64_t width, const std::byte* tile,
                  int64_t rows) {
     const int64_t factor = run_.schedule.row_factor;
-    const auto pieces = static_cast<int64_t>(pieces_.size());
+    const auto pieces = static_cast<int64_t>(piece_blocks_.size());
     for (int64_t c = 0; c < width && !cancelled(); ++c) {
-      parts_.clear();
+      items_.clear();
       for (int64_t p = 0; p < pieces; ++p) {
         const State state = StateOf(p, width * factor);
         for (int64_t f = 0; f < factor; ++f) {
           for (int64_t j = 0; j < plan_.k; ++j) {
             const Key* key = state.at(f * width + c, j);
             const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
-            parts_.push_back({*key, (p * rows / pieces + row) * factor + f});
+            items_.push_back({*key, (p * rows / pieces + row) * factor + f});
           }
         }
       }
-      const auto best = parts_.begin() + plan_.k;
+      const auto best = items_.begin() + plan_.k;
       std::partial_sort(
-          parts_.begin(), best, parts_.end(), [](const Part& a, const Part& b) {
+          items_.begin(), best, items_.end(), [](const Item& a, const Item& b) {
             return a.key != b.key ? a.key > b.key : a.index < b.index;
           });
       if (plan_.order == Order::kIndex) {
-        std::sort(parts_.begin(), best, [](const Part& a, const Part& b) {
+        std::sort(items_.begin(), best, [](const Item& a, const Item& b) {
           return a.index < b.index;
         });
       }
       writer_.StoreEach(slice + c, [this, tile, c](size_t j, auto store) {
-        store(BitsOf(parts_[j], tile, c),
-              static_cast<uint64_t>(parts_[j].index));
+        store(BitsOf(items_[j], tile, c),
+              static_cast<uint64_t>(items_[j].index));
       });
     }
   }
 
   // Returns the bits of an element of column `c`.
-  Key BitsOf(const Part& part, const std::byte* tile, int64_t c) const {
-    return run_.encoder.IsShared(part.key)
-               ? Load<Key>(tile, part.index * plan_.inner + c)
-               : run_.encoder.Bits(part.key);
+  Key BitsOf(const Item& item, const std::byte* tile, int64_t c) const {
+    return run_.encoder.IsShared(item.key)
+               ? Load<Key>(tile, item.index * plan_.inner + c)
+               : run_.encoder.Bits(item.key);
   }
 
   const Run<Key, kFloat>& run_;
   const Plan& plan_;
-  // The memory of each piece's ColumnState.
-  std::vector<std::unique_ptr<Block[]>> pieces_;
-  std::vector<Part> parts_;
+  std::vector<std::unique_ptr<Block[]>> piece_blocks_;
+  std::vector<Item> items_;
   const SliceWriter<Key> writer_;
 };
 

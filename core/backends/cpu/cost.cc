@@ -12,9 +12,8 @@ namespace topk::cpu {
 namespace {
 
 // The constants below are about twice the times measured for the slowest data.
-// unit/cost_property_test.cc compares the cost with actual times. The cost does
-// not depend on the algorithm. Otherwise, a larger request could have a lower
-// cost.
+// Tests: unit/cost_property_test.cc. The cost does not depend on the algorithm,
+// so that a larger request never has a lower cost.
 
 // Returns the time to read an element, in nanoseconds.
 double ElementNanoseconds(const Plan& plan, bool fold) {
@@ -45,20 +44,19 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
          (type.packed() ? 15 : 0);
 }
 
-// Returns an upper bound on the fixed time per slice, in nanoseconds. The worst
-// case is a short row of equal elements, which is read like a long row.
+// Returns an upper bound on the overhead per slice, in nanoseconds. The worst
+// case is a short row of equal elements, which takes the path for long rows.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
-// Returns the total fixed time of all slices, in nanoseconds. Wide tensors with
-// a small k always use kColumns, which has a low fixed time per column. The
-// first kFoldWidth columns are still charged like rows, so that a wider tensor
-// never has a lower cost.
+// Returns the overhead of all slices, in nanoseconds. Columns have less
+// overhead than rows if kColumns is used. Even then, the first kFoldWidth
+// columns count as rows, so that a wider tensor never has a lower cost.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
-  // Streams collect whole slices of at most this length and then run kColumns.
+  // Streams buffer slices of up to this length completely and can use kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&
@@ -106,7 +104,7 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
                                    const SortKeyEncoder<Key, kFloat>&) {
         return ElementFold<Key, kFloat>::Bytes(plan, threads, task);
       });
-  // Add the time to zero the memory for the selections of all columns.
+  // Include the time for zeroing the memory of all selections.
   constexpr int64_t kCandidateBytes = 24;
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
@@ -121,8 +119,8 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
-  // In the worst case, Feed() also processes all elements that earlier calls
-  // collected, and finishes the outer index that an earlier call began.
+  // In the worst case, Feed() also processes all buffered elements and finishes
+  // the slices that an earlier call began.
   const Size elements = length + Size(FoldRows(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);

@@ -112,8 +112,8 @@ class CpuPlan final : public PreparedPlan {
 
  private:
   // Returns whether to process chunks one by one instead of concatenating them.
-  // Strided tensors are always concatenated, and packed streams never, to save
-  // memory. Other packed tensors are concatenated if this is faster.
+  // Strided tensors must be concatenated. Streams of contiguous tensors are not
+  // concatenated, to save memory. Other chunks are, if this is faster.
   bool Folds(Arrival arrival) const {
     return arrival != Arrival::kWhole && plan_.input.packed &&
            (arrival == Arrival::kStream ||

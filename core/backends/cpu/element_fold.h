@@ -29,8 +29,8 @@
 
 namespace topk::cpu {
 
-/// A fold on the CPU. Writes each slice when its last element arrives. The
-/// memory does not depend on the length of the tensor.
+/// Selects from a tensor that arrives in chunks. Writes a slice when its last
+/// element arrives. The memory does not depend on the length of the tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
@@ -75,8 +75,8 @@ class ElementFold final : public Fold {
   }
 
  private:
-  // Cuts the chunk into units of whole elements. A unit may be split across
-  // chunks, and the last unit of packed elements may be incomplete.
+  // Adds the chunk in units: one element, or eight packed elements. Assembles
+  // units that are split across chunks. The last packed unit may be incomplete.
   void Take(std::span<const std::byte> chunk) override {
     const auto unit =
         static_cast<size_t>(type_.packed() ? type_.bits : type_.bytes);
@@ -156,8 +156,8 @@ class ElementFold final : public Fold {
     buffered_ += count;
   }
 
-  // Selects from the next `count` elements: all positions of one or more outer
-  // indices, or some positions of one outer index.
+  // Selects from the next `count` elements. These are whole slices of one or
+  // more outer indices, or parts of the slices of one outer index.
   void Select(const std::byte* elements, int64_t count) {
     run_.tensor = elements;
     run_.first = position_;

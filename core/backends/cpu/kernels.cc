@@ -72,7 +72,7 @@ std::vector<InstructionSet> SupportedInstructionSets() {
     {"scalar", HWY_SCALAR, &N_SCALAR::kTable},
 #endif
   };
-  // The last set is the compiler's baseline, which every machine must support.
+  // The last instruction set is the baseline that every machine must support.
   const int64_t supported =
       hwy::SupportedTargets() | std::rbegin(kSets)->target;
   std::vector<InstructionSet> sets;

@@ -51,8 +51,8 @@ struct ColumnState {
     return (columns + kBlock - 1) / kBlock * 2 * k * kBlock;
   }
 
-  /// Returns the address of a column's key with rank j. The index of the
-  /// element is stored k * kBlock elements after the key.
+  /// Returns the address of a column's key with rank j. The index of that key
+  /// is stored at this address + k * kBlock.
   Key* at(int64_t column, int64_t j) const {
     return blocks + (column / kBlock * 2 * k + j) * kBlock + column % kBlock;
   }
@@ -73,16 +73,17 @@ template <class Key, bool kFloat>
 struct Kernels {
   using Encoder = SortKeyEncoder<Key, kFloat>;
 
-  /// Writes the positions of the elements that pass the probe, in order. Stops
-  /// after the last element, or when fewer than kScanSlack of the `room`
-  /// positions are left. REQUIRES: room >= kScanSlack.
+  /// Writes the positions of the elements that exceed the probe's bound, in
+  /// order. Stops after the last element, or when fewer than kScanSlack of the
+  /// `room` positions are left. REQUIRES: room >= kScanSlack.
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
-  /// Divides the elements into groups, and raises maxima[g] to the greatest key
-  /// of group g. At least r elements then have keys >= the r-th greatest
-  /// maximum, unless that maximum is 0. Ignores elements that do not fill a
-  /// vector. REQUIRES: `groups` is a multiple of kVectorBytes / sizeof(Key).
+  /// Divides the elements into groups. Sets maxima[g] to the greatest key of
+  /// group g if that key is greater. At least r elements then have keys >= the
+  /// r-th greatest maximum, unless that maximum is 0. Ignores elements that do
+  /// not fill a vector. REQUIRES: `groups` is a multiple of kVectorBytes /
+  /// sizeof(Key).
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);
 
@@ -106,10 +107,10 @@ struct Kernels {
   int64_t (*select_short_rows)(const Encoder& encoder,
                                const ShortRows<Key>& rows, int64_t begin);
 
-  /// Adds `count` axis positions to the state. A position has state.columns
-  /// elements, and positions are `pitch` elements apart. The positions have the
-  /// indices first, first + 1, ... REQUIRES: the indices 0 .. k - 1 come first,
-  /// because they initialize the state. Null for keys of 8 and 16 bits.
+  /// Adds the axis positions first .. first + count - 1 to the state. A
+  /// position has state.columns elements. Positions are `pitch` elements apart.
+  /// REQUIRES: the positions 0 .. k - 1, which initialize the state, are added
+  /// first. This pointer is null for keys of 8 and 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);

@@ -28,7 +28,7 @@ class ArenaPool {
   /// Creates arenas of `threads` threads each.
   explicit ArenaPool(int threads) : threads_(threads) {}
 
-  /// Calls fn() on this thread. Parallel loops in fn() use one of the arenas.
+  /// Calls fn() on this thread. Parallel loops in fn() use a separate arena.
   template <class Fn>
   void Run(const Fn& fn) {
     std::unique_ptr<tbb::task_arena> arena = Take();
@@ -52,8 +52,8 @@ class ArenaPool {
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t)> fn);
 
-/// Cuts [0, count) into `pieces` pieces, and calls fn(p, begin, end) for the
-/// blocks of each piece p. Runs the pieces in parallel. Returns false if
+/// Cuts [0, count) into `pieces` pieces that run in parallel, and each piece p
+/// into blocks. Calls fn(p, begin, end) for each block. Returns false if
 /// cancelled.
 template <class Fn>
 bool ForEachBlockOf(int64_t count, int64_t pieces,

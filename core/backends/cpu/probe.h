@@ -18,8 +18,8 @@ template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// The greatest bit pattern, as an unsigned integer, that is not a NaN with
-  /// the sign bit set: -infinity for floats, all ones for integers.
+  /// For floats, the bits of -infinity: greater bit patterns are negative NaNs.
+  /// For integers, all ones.
   Key nan;
 };
 
@@ -40,7 +40,7 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     return {static_cast<Key>(encoder.sign ^ encoder.flip), bound, kOnes};
   } else {
     const Key sign = encoder.sign;
-    // For LARGEST, the key of +infinity. Equal to the bits of -infinity.
+    // The bits of -infinity, which are also the key of +infinity for LARGEST.
     const Key highest = static_cast<Key>(sign | encoder.infinity);
     const Key below_all = static_cast<Key>(sign - encoder.infinity - 1);
     const bool smallest = encoder.flip != 0;

@@ -29,12 +29,11 @@
 
 namespace topk::cpu {
 
-/// A candidate during the sort.
 template <class Key>
 struct Ranked {
-  /// The bitwise complement of the key, so that the lowest value ranks first.
+  /// The complement of a candidate's key. The lowest complement ranks first.
   Key key;
-  /// The position of the candidate in its selection or row.
+  /// The candidate's position in the selection or row that is sorted.
   uint32_t slot;
 };
 

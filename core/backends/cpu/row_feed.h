@@ -76,8 +76,8 @@ class RowFeed {
  public:
   using Selections = std::span<Selection<Key>>;
 
-  /// `kernels` and `encoder` must outlive this object. After `patience`
-  /// reselections, the rest of a piece is sampled for a better bound.
+  /// Both references must outlive this object. If a selection's buffer is full
+  /// `patience` times, the rest of the row is sampled for a better bound.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           int64_t patience = 8)
@@ -87,16 +87,16 @@ class RowFeed {
         patience_(patience),
         bounds_(kernels, encoder) {}
 
-  /// Returns an upper bound, in bytes, on the memory for rows of `count`
-  /// elements in `pieces` pieces.
+  /// Returns an upper bound on the memory, in bytes, for rows of `count`
+  /// elements, each divided into `pieces` pieces.
   static Size Bytes(int64_t count, int64_t k, int64_t pieces) {
     return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
-  /// Offers a row, or the next part of a row. Cuts the row into one piece per
-  /// selection, and feeds the pieces in parallel. If the selections have no
-  /// bound yet, uses a bound from `hint` or from a sample. `hint` has the bound
-  /// of the previous row, and is updated for the next row. `hint` may be null.
+  /// Offers a row, or the next part of a row. Divides it among the selections,
+  /// which run in parallel. If they have no bound yet, uses a bound from `hint`
+  /// or from a sample of the row to skip most elements. `hint` may be null. It
+  /// has the bound of the previous row, and is updated.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {
@@ -115,9 +115,9 @@ class RowFeed {
     if (hint != nullptr) hint->bound = NextHint(held, selections);
   }
 
-  /// Offers elements to a selection. Stops after `patience` reselections.
-  /// Returns the number of elements processed, or run.count if the selection is
-  /// cancelled.
+  /// Offers elements to a selection until the selection's buffer has been full
+  /// `patience` times. Returns the number of elements that are done, which is
+  /// run.count after a cancellation.
   int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
     constexpr Key kOnes = static_cast<Key>(~Key{0});
     constexpr int64_t kPositions = 1024;
@@ -160,9 +160,9 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Reads the row with one sampled bound after another, from high to low, until
-  // k elements exceed the bound. If all bounds fail, reads the row without a
-  // bound. Returns the bound that succeeded, if any.
+  // Samples the row, and reads it with one estimated bound after another, from
+  // high to low, until k elements exceed the bound. If all bounds fail, reads
+  // the row without a bound. Returns the bound that succeeded, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -179,8 +179,8 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads the row with a bound. If fewer than k elements exceed the bound,
-  // drops the bound and returns nullopt.
+  // Reads the row, skipping elements that do not exceed `bound`. If fewer than
+  // k elements exceed it, drops the row's candidates and returns nullopt.
   std::optional<Held> Try(Key bound, const Stretch& row, int64_t patience,
                           Bounds<Key, kFloat>& bounds,
                           Selections selections) const {
@@ -198,9 +198,9 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // pieces * patience reselections prove that at least k elements exceeded
-    // the bound. If Exceeding() finds fewer, the elements have changed in the
-    // meantime. Accept the bound anyway, because retrying might never end.
+    // The buffers can be full so often only if at least k elements exceeded the
+    // bound. If Exceeding() finds fewer, the elements have changed meanwhile.
+    // Accept the bound anyway, because retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;
@@ -211,11 +211,10 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads the row once. If a piece reselects `patience` times, its elements are
-  // probably ascending, so the rest of the piece is sampled for a better bound.
-  // If there is only one piece, the new sample overwrites the old sample in
-  // `bounds`. The old sample is no longer needed, because Try() accepts a bound
-  // after `patience` reselections.
+  // Reads the row once, divided among the selections. If a selection's buffer
+  // is full `patience` times, the elements are probably ascending, so the rest
+  // is sampled for a better bound. With one selection, the new sample may
+  // replace the sample in `bounds`, because Try() then accepts its bound.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
@@ -231,11 +230,10 @@ class RowFeed {
     });
   }
 
-  // Returns the bound to try first in the next row, or nullopt if no bound held
-  // or too many elements exceeded the last bound. If far more than k elements
-  // exceeded the last bound, returns a higher bound that slightly more than k
-  // of them exceed. Avoids small increases, which would add up until the bound
-  // fails.
+  // Returns the bound to try first in the next row: the last bound, or a higher
+  // bound if far more than k elements exceeded it. Small increases would add up
+  // until the bound fails. Returns nullopt if no bound succeeded, or if the
+  // last bound was much too low.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

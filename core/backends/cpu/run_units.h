@@ -1,4 +1,4 @@
-// Runs the units of a schedule with the selected algorithm.
+// Runs the tiles of a schedule with the selected algorithm.
 #pragma once
 
 #include "core/backends/cpu/columns.h"
@@ -8,8 +8,8 @@
 
 namespace topk::cpu {
 
-/// Runs the units begin .. end - 1 of run.schedule. REQUIRES: the algorithm is
-/// not kNothing; the caller is in an arena unless run.schedule.run_inline.
+/// Runs the tiles begin .. end - 1 of run.schedule. REQUIRES: the algorithm is
+/// not kNothing, and the caller runs in an arena unless schedule.run_inline.
 template <class Key, bool kFloat>
 void RunUnits(const Run<Key, kFloat>& run, int64_t begin, int64_t end) {
   const bool columns = run.schedule.algorithm == Algorithm::kColumns;

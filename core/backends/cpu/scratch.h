@@ -49,7 +49,7 @@ class Scratch {
   struct Free {
     size_t bytes = 0;
     void operator()(T* p) const {
-      // Defer huge blocks: oneTBB does not cache them, so freeing them is slow.
+      // oneTBB does not cache huge blocks, so freeing them is slow.
       constexpr size_t kHuge = size_t{64} << 20;
       if (bytes < kHuge) {
         kScratchFree(p);

@@ -40,9 +40,8 @@ namespace topk::cpu {
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
 /// Returns a threshold t such that exactly k of the keys are >= t. If ties
-/// prevent this, returns the k-th greatest key. The threshold is not 0 unless
-/// the k-th greatest key is 0. After a cancellation, returns any key. `kernel`
-/// is Kernels::kth, which may return a different threshold.
+/// prevent this, returns the k-th greatest key. Returns 0 only if that key is
+/// 0. After a cancellation, returns any value. `kernel` is Kernels::kth.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -88,11 +87,10 @@ class Selection {
   /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Creates an empty selection. The buffer holds min(n, k + slack) candidates,
-  /// and is allocated at once, because untouched pages cost nothing. A larger
-  /// `slack` takes more memory but causes fewer reselections. After a
-  /// cancellation, the candidates may not be the best. All other guarantees
-  /// hold. REQUIRES: slack >= k.
+  /// Creates an empty selection. The buffer for min(n, k + slack) candidates is
+  /// reserved at once, because untouched pages cost nothing. A larger buffer is
+  /// full less often. After a cancellation, Finish() still leaves k candidates,
+  /// but not necessarily the best. REQUIRES: slack >= k.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
@@ -160,22 +158,22 @@ class Selection {
     bounded_ = false;
   }
 
-  /// If bounded(), an element enters only if its key is greater than bound().
+  /// If bounded(), only elements with keys greater than bound() are added.
   bool bounded() const { return bounded_; }
   Key bound() const { return bound_; }
 
-  /// The number of candidates, and how many more fit before a reselection.
+  /// The number of candidates, and how many more fit into the buffer.
   int64_t size() const { return static_cast<int64_t>(keys_.size()); }
   int64_t room() const {
     return static_cast<int64_t>(capacity_ - keys_.size());
   }
 
-  /// The total number of reselections so far.
+  /// The number of times that the candidates were reduced to the k best.
   int64_t reselections() const { return reselections_; }
 
-  /// Tries a bound that may be too high. From now on, elements must exceed the
-  /// bound to enter. Later, the caller must add up Exceeding(bound) for all
-  /// pieces of the row, and call GiveBoundUp() if the sum is less than k.
+  /// Sets a bound that may be too high. Later, the caller must add up
+  /// Exceeding(bound) over all selections of the row, and call GiveBoundUp() if
+  /// the sum is less than k.
   void TryBound(Key bound) {
     proven_ = {bounded_, bound_};
     if (!bounded_ || bound > bound_) bound_ = bound;
@@ -191,8 +189,8 @@ class Selection {
     ForEachBlock(0, size(), kBlockElements, cancellation_, count);
     return exceeding;
   }
-  /// Restores the previous bound. Drops the candidates with an index of at
-  /// least `first`. The caller must offer all elements from `first` on again.
+  /// Undoes TryBound(), and drops the candidates with indices >= `first`. The
+  /// caller must offer all elements with these indices again.
   void GiveBoundUp(uint64_t first) {
     const auto forgotten = std::partition_point(
         elements_.begin(), elements_.end(),
@@ -203,9 +201,8 @@ class Selection {
     bounded_ = proven_.bounded;
     bound_ = proven_.bound;
   }
-  /// Returns a bound that is exceeded by `rank` candidates, or by more if keys
-  /// are equal.
-  /// REQUIRES: 1 <= rank <= size(); no key is 0.
+  /// Returns a bound that `rank` candidates exceed, or more if keys are equal.
+  /// REQUIRES: 1 <= rank <= size(), and no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(
         KthOf(kth_, keys_.data(), size(), rank, cancellation_) - 1);
@@ -285,7 +282,7 @@ class Selection {
   bool bounded_ = false;
   int64_t reselections_ = 0;
 
-  // The bound before the last call of TryBound().
+  // The bound to restore in GiveBoundUp().
   struct {
     bool bounded = false;
     Key bound = 0;

@@ -21,8 +21,8 @@ template <class Key>
 class SliceWriter {
  public:
   /// All arguments must outlive this object. Sorts a slice in `pieces` parallel
-  /// pieces. If `pieces` > 1, the caller must be in an arena of the backend,
-  /// which limits the number of threads. `cancellation` may be null. After a
+  /// pieces. If `pieces` > 1, the caller must run in a oneTBB arena, which
+  /// limits the number of threads. `cancellation` may be null. After a
   /// cancellation, slices may be incomplete.
   template <bool kFloat>
   SliceWriter(const Plan& plan, const Outputs& outputs,
@@ -34,8 +34,8 @@ class SliceWriter {
         pieces_(pieces),
         cancellation_(cancellation) {}
 
-  /// Returns an upper bound, in bytes, on the memory of a writer that sorts
-  /// `count` elements at a time in `pieces` pieces.
+  /// Returns an upper bound, in bytes, on the memory of a writer that sorts up
+  /// to `count` elements in `pieces` parallel pieces.
   static Size Bytes(int64_t count, int64_t pieces) {
     if (count <= kMaxRankCount) return 0;
     return 2 * Size(count) * sizeof(Ranked<Key>) +
@@ -96,9 +96,9 @@ class SliceWriter {
 
  private:
   // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
-  // `key_at` returns the key in a slot. `store_slot` stores the element in a
-  // slot. `store_item` stores the element of an item. These functions are
-  // passed by value, because stores may alias objects passed by reference.
+  // `key_at` returns the key in a slot. `store_slot` and `store_item` store an
+  // element, given its slot or its item. All functions are passed by value,
+  // because stores may alias objects passed by reference.
   template <class KeyAt, class StoreSlot, class StoreItem>
   void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
                    StoreSlot store_slot, StoreItem store_item) {

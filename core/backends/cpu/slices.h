@@ -1,5 +1,5 @@
-// Selects from slices, which are read as contiguous rows: in place, or from a
-// copy of one block at a time (block_source.h).
+// Selects the best k elements of each slice. Reads slices as contiguous rows,
+// either in place or copied block by block (block_source.h).
 #pragma once
 
 #include <algorithm>
@@ -88,9 +88,9 @@ class SliceRunner {
     }
   }
 
-  /// Feeds the axis positions begin .. end - 1 of all slices with this outer
-  /// index. If `end` is n, writes the results of the slices. REQUIRES: the
-  /// positions arrive in order, and the schedule has one piece.
+  /// Adds the elements begin .. end - 1 of all slices with this outer index.
+  /// Writes the results if `end` is n. REQUIRES: the elements arrive in order,
+  /// and schedule.pieces is 1.
   void Fold(int64_t outer, int64_t begin, int64_t end) {
     const int64_t first = outer * plan_.inner;
     selections_.reserve(static_cast<size_t>(plan_.inner));
@@ -109,9 +109,9 @@ class SliceRunner {
 
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
-  // Returns whether the outputs of a tile are first written to a buffer as
-  // rows. The short-rows kernel can write only rows. For tiles of whole slices,
-  // the buffer is faster, because one pass moves all outputs of the tile.
+  // Returns whether the outputs of a tile are buffered as rows and then moved
+  // to their places. The short-rows kernel can write only rows. For other tiles
+  // of whole slices, moving all outputs in one pass is faster.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
         plan.inner == 1 && plan.values.packed && plan.indices.packed;
@@ -214,8 +214,7 @@ class SliceRunner {
     for (int64_t c = 0; c < width && !cancelled(); ++c) Write(first + c, c);
   }
 
-  // Returns the selections for `count` slices. The selections of a slice's
-  // pieces are adjacent.
+  // Returns the selections for `count` slices: for each slice, one per piece.
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
     while (selections_.size() < size) {
@@ -225,8 +224,8 @@ class SliceRunner {
     return std::span(selections_).first(size);
   }
 
-  // Merges the selections of a slice, which begin at selections_[number *
-  // pieces], and writes the result as slice `slice`.
+  // Merges the selections of a slice and writes the result. `number` is the
+  // number of the slice in selections_, and `slice` in the output.
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)

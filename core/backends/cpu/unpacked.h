@@ -39,8 +39,8 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
   Unpack(type, packed, first + done, count - done, bytes + done);
 }
 
-/// Returns the plan of a tensor whose elements were unpacked to bytes. Its type
-/// is kU8, but the elements still need the encoder of `plan`.
+/// Returns the plan for a tensor after its elements were unpacked to bytes. The
+/// type of the result is kU8, but the elements need the encoder of `plan`.
 inline Plan UnpackedPlan(const Plan& plan) {
   Plan unpacked = plan;
   unpacked.dtype = DType::kU8;

@@ -72,7 +72,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   // One thread copies to pinned memory at this speed. PCIe is faster.
   constexpr double kCopyBytesPerNanosecond = 9;
-  // The time to open a lane and to wait for the result.
+  // The fixed time of a computation: opening a lane and waiting for the result.
   constexpr double kFixedNanoseconds = 40000;
   // The time of a call to CUB: a few launches and a scratch allocation.
   constexpr double kCallNanoseconds = 25000;

@@ -23,20 +23,20 @@ struct Tile {
   int64_t first_position = 0;
   int64_t positions = 0;
 
-  /// Whether the tile contains the last position of its batches.
+  /// Whether the tile reaches the end of the axis.
   bool Ends(const Plan& plan) const {
     return first_position + positions == plan.n;
   }
 };
 
-/// Returns the number of positions per chunk. A chunk has about `elements`
-/// elements. If at least one batch fits, a chunk has only whole batches.
-/// Otherwise, a chunk has at least k positions, so that it has at least as many
-/// new items as carried items. REQUIRES: plan.input.bytes > 0.
+/// Returns the number of positions in a chunk of about `elements` elements. If
+/// a batch has fewer elements, a chunk has only whole batches. Otherwise, a
+/// chunk has at least k positions, and thus at least as many new items as items
+/// carried over from earlier chunks. REQUIRES: plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
 
-/// Cuts the positions [begin, end), out of all outer * n positions, into at
-/// most three tiles: the rest of one batch, some whole batches, and the
+/// Divides the positions begin .. end - 1 of a tensor with outer * n positions
+/// into at most three tiles: the end of one batch, some whole batches, and the
 /// beginning of another batch.
 std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 

@@ -51,7 +51,7 @@ class CudaBackend final : public Backend {
     return states;
   }
 
-  // Opens a lane on the next device that is neither lost nor full.
+  // Opens a lane on the next device that works and has enough free memory.
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) const {
     const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
     for (size_t i = 0;; ++i) {
@@ -84,7 +84,7 @@ class CudaPlan final : public PreparedPlan {
     return cost;
   }
 
-  // Feed() may wait for the device, so it must not run on a poller thread.
+  // Too long for a poller thread, because Feed() may wait for the device.
   Size FeedNanoseconds(Size) const override {
     return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
   }

@@ -11,10 +11,9 @@
 
 namespace topk {
 
-/// Returns a backend that uses the devices round-robin. The backend rejects
-/// strided tensors and plans that exceed the memory limit of every device.
-/// Chunks have about `chunk_elements` elements. Tests use small chunks.
-/// REQUIRES: !devices.empty().
+/// Returns a backend that uses the devices round-robin. Copies tensors in
+/// chunks of about `chunk_elements` elements. Rejects strided tensors, and
+/// plans that no device has enough memory for. REQUIRES: !devices.empty().
 std::unique_ptr<Backend> MakeCudaBackend(
     std::vector<std::unique_ptr<cuda::Device>> devices,
     int64_t chunk_elements = cuda::kChunkElements);

@@ -16,11 +16,11 @@ namespace topk::cuda {
 /// Copies the tensor to the device in chunks, and computes a chunk while the
 /// next chunk is copied. Keeps the best k items of each unfinished slice on the
 /// device, and copies the results of finished slices to the host. Finish()
-/// returns the status of the lane.
+/// returns the first error of the device.
 class CudaFold final : public Fold {
  public:
-  /// `plan`, `cancellation` and `architecture` must outlive this object. A
-  /// chunk has `chunk_positions` positions.
+  /// `plan`, `cancellation` and `architecture` must outlive this object.
+  /// `chunk_positions` is the number of axis positions per chunk.
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
            const Cancellation* cancellation)
@@ -114,7 +114,7 @@ class CudaFold final : public Fold {
     buffer.filled = 0;
   }
 
-  // Keeps the best k items per slice of the tile at byte `at` of `buffer`.
+  // Selects from the tile that begins at byte `at` of `buffer`.
   void Compute(const Tile& tile, size_t at, Buffer& buffer) {
     SelectTask task;
     task.rule = rule_;
@@ -197,7 +197,7 @@ class CudaFold final : public Fold {
   int current_ = 0;
   // The best items so far of the unfinished batch.
   Items carried_;
-  // The next position to compute, out of all outer * n positions.
+  // How many of the outer * n positions have been processed.
   int64_t next_position_ = 0;
 };
 

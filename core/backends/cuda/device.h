@@ -65,8 +65,7 @@ class Lane {
   virtual void Select(const SelectTask& task,
                       std::initializer_list<Memory*> uses) = 0;
 
-  /// Copies the first bytes of `from` to `to`. Blocks until the copy has
-  /// finished.
+  /// Fills `to` with the first bytes of `from`. Blocks until the copy is done.
   virtual void Download(Memory& from, std::span<std::byte> to) = 0;
 
  protected:

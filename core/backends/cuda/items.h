@@ -1,6 +1,6 @@
-// An item represents an element. The order of an item is its sort key, which
-// contains the element's index and is therefore unique in the slice. All
-// correct selections return the same items, because there are no ties to break.
+// An item represents an element. The item's sort key, called `order`, contains
+// the element's index and is therefore unique in the slice. All correct
+// selections return the same items, because there are no ties.
 //
 // Limited to C++17, because this file is compiled for host and device.
 #pragma once
@@ -20,10 +20,10 @@ namespace topk::cuda {
 
 __extension__ using Order128 = unsigned __int128;
 
-/// Returns the key of an element. Elements with greater keys rank first. Shifts
-/// narrow elements to the top bits of Key, which does not change their order.
-/// Two kernels therefore serve all types. Key is uint32_t for elements of up to
-/// 4 bytes, and uint64_t for wider elements.
+/// Returns the key of an element. Elements with greater keys rank first. Key is
+/// uint32_t for elements of up to 4 bytes, and uint64_t for wider elements, so
+/// that two kernels serve all types. Shifts narrow elements to the top bits of
+/// Key, which does not change their order.
 template <class Key>
 constexpr Key KeyOf(const KeyRule& rule, Key bits) {
   const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;
@@ -46,8 +46,7 @@ TOPK_HOST_DEVICE inline Division Divide(int64_t a, int64_t b) {
   return {static_cast<uint32_t>(a) / low, static_cast<uint32_t>(a) % low};
 }
 
-/// The types of an item. Bits is uint32_t or uint64_t. Keys and indices have
-/// the same width.
+/// The types of an item's sort key and of its bits (uint32_t or uint64_t).
 template <class OrderT, class BitsT>
 struct ItemTypes {
   using Order = OrderT;
@@ -67,7 +66,7 @@ struct ItemTypes {
   /// Returns a sort key that ranks items by index alone, lowest index first.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
-  /// Returns the index that `order` contains. If `arrangement` is kByIndex,
+  /// Returns the index in the sort key `order`. If `arrangement` is kByIndex,
   /// `order` must come from ByIndex().
   TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
                                           Arrangement arrangement) {
@@ -79,8 +78,8 @@ struct ItemTypes {
 using NarrowItems = ItemTypes<uint64_t, uint32_t>;
 using WideItems = ItemTypes<Order128, uint64_t>;
 
-/// The items of a task: first the carried items, then the items of the tile.
-/// Items are computed on access.
+/// The items of a task: those kept from earlier tiles, then those of this tile.
+/// Items of this tile are computed on access.
 template <class Types>
 struct ItemSource {
   using Order = typename Types::Order;

@@ -11,8 +11,8 @@ constexpr int64_t kLongSegment = int64_t{1} << 16;
 // selection would read the slice about as often as a sort.
 constexpr int64_t kSortBeyondOneIn = 4;
 
-// For at most this many slices, process one slice after another. With a thread
-// block per slice, the device would not be fully used.
+// Up to this many slices are processed one after another, each by the whole
+// device. One thread block per slice would leave most of the device idle.
 constexpr int64_t kFewSlices = 64;
 
 }  // namespace

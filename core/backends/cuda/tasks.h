@@ -56,11 +56,11 @@ Method ChooseSort(int64_t slices, int64_t count);
 /// Returns the kernel name used in responses, e.g. "cub_topk".
 std::string_view NameOf(Method method);
 
-/// Items of some slices on the device, with the shape [slices, count]. An item
-/// is a sort key, called order (see items.h), and the bits of an element. Items
-/// with greater sort keys rank first. No two items of a slice have the same
-/// sort key. For elements of up to 4 bytes, a sort key has 8 bytes and the bits
-/// have 4. For wider elements, a sort key has 16 bytes and the bits have 8.
+/// Items of several slices on the device: two arrays of shape [slices, count].
+/// `orders` has the sort keys (see items.h), and `bits` the bits of the
+/// elements. Items with greater sort keys rank first. No two items of a slice
+/// have the same sort key. For elements of up to 4 bytes, a sort key has 8
+/// bytes and the bits have 4. For wider elements, the sizes are 16 and 8 bytes.
 struct ItemArrays {
   void* orders = nullptr;
   void* bits = nullptr;
@@ -74,8 +74,8 @@ constexpr int64_t ItemBytes(int element_bytes) {
   return OrderBytes(element_bytes) * 3 / 2;
 }
 
-/// Returns the arrays of `count` items in `memory`: the sort keys, then the
-/// bits. REQUIRES: `memory` has count * ItemBytes() bytes.
+/// Divides `memory` into the arrays of `count` items. REQUIRES: `memory` has
+/// count * ItemBytes() bytes.
 inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
   return {memory,
           static_cast<char*>(memory) + count * OrderBytes(element_bytes)};
@@ -84,7 +84,7 @@ inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
 /// The order in which a task writes items.
 enum class Arrangement { kAny, kByValue, kByIndex };
 
-/// Keeps the best k items of each slice, out of a tile of the tensor and the
+/// Selects the best k items of each slice from a tile of the tensor and the
 /// items kept from earlier tiles. Then writes the requested outputs.
 struct SelectTask {
   KeyRule rule;
@@ -94,19 +94,19 @@ struct SelectTask {
   int64_t batches = 1;
   int64_t positions = 0;
   int64_t inner = 1;
-  /// The index of the first position along the axis.
+  /// The index along the axis of the tile's first position.
   int64_t first_position = 0;
-  /// The items kept from earlier tiles, [slices, carried_count], if any.
+  /// The items kept from earlier tiles, of shape [slices, carried_count].
   ItemArrays carried;
   int64_t carried_count = 0;
-  /// The result, [slices, k]. If `arrangement` is kByIndex, the sort keys come
-  /// from ItemTypes::ByIndex(). REQUIRES: 1 <= k <= length().
+  /// The kept items, of shape [slices, k]. If `arrangement` is kByIndex, their
+  /// sort keys are from ItemTypes::ByIndex(). REQUIRES: 1 <= k <= length().
   ItemArrays kept;
   int64_t k = 1;
   Method method = Method::kKeepAll;
   Arrangement arrangement = Arrangement::kAny;
-  /// The outputs, [batches, k, inner], on the device. Null if an output was not
-  /// requested, or if the slices continue after this tile.
+  /// The outputs on the device, of shape [batches, k, inner]. Null if not
+  /// requested, or if later tiles have more elements of the same slices.
   void* values = nullptr;
   void* indices = nullptr;
   /// The size of an index, in bytes: 4 or 8.

@@ -55,7 +55,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const int64_t whole = count - count % kLanes;
-  // The remainder. The padding zeros are not counted, because `middle` > 0.
+  // The last keys, padded with zeros, which are less than every `middle` below.
   alignas(kVectorBytes) Key rest[kLanes] = {};
   Key low = keys[0];
   Key high = keys[0];

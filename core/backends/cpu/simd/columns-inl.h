@@ -34,8 +34,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Inserts a vector of keys into the first `levels` levels. Each column keeps
-/// its best keys. `keys` and `indices` point to the first level.
+/// Inserts a vector with one key per column. Level j of `keys` and `indices`
+/// has the j-th best key of each column and its index.
 template <class Key, class V>
 HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
                        int64_t levels) {
@@ -62,11 +62,11 @@ HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
   hn::Store(hn::IfThenElse(here, new_index, level_index), d, indices);
 }
 
-/// The number of vectors in a strip.
+/// The number of vectors in a strip of columns.
 inline constexpr int64_t kStrip = 32;
 /// The prefetch distance in axis positions.
 inline constexpr int64_t kRowsAhead = 2;
-/// The prefetch distance in bytes, used if one strip covers all columns.
+/// The prefetch distance in bytes if a single strip has all columns.
 inline constexpr int64_t kBytesAhead = 8192;
 
 /// Implements FeedColumns() for one strip: the columns begin .. end - 1.
@@ -88,8 +88,8 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* row = elements + i * pitch * kBytes;
     const auto index = static_cast<Key>(first + i);
-    // Always insert the first k elements of a column. A comparison would reject
-    // keys of 0, because no key is less than 0.
+    // Insert the first k elements unconditionally. A comparison with the
+    // initial zeros would reject keys of 0.
     const bool filling = first + i < state.k;
     const int64_t levels = filling ? first + i + 1 : state.k;
     const auto insert = [&](auto key, int64_t column) HWY_ATTR {
@@ -132,7 +132,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
         at = reinterpret_cast<const std::byte*>(padded);
       }
       // Zero the lanes beyond `end`, which may hold elements of other columns.
-      // Keys of 0 are never inserted, because no key is less than 0.
+      // A key of 0 is not greater than any key, so it is not inserted.
       const auto keys =
           hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(end - whole)),
                              vector_encoder.Keys(LoadElements(d, at)));

@@ -23,7 +23,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// Selects from the rows of one tensor. Owns the working memory.
+/// Selects the best k elements of each row. Owns the working memory.
 template <class Key, bool kFloat>
 class ShortRowSelector {
  public:
@@ -65,7 +65,7 @@ class ShortRowSelector {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   /// The maximum number of candidates of a row.
   static constexpr int64_t kMax = 32;
-  /// The maximum number of groups, enough for two per selected element.
+  /// The maximum number of groups in a row, at least two per selected element.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
   /// Whether to use the sorting network (sort_few-inl.h).
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
@@ -83,8 +83,8 @@ class ShortRowSelector {
     Key bound;
   };
 
-  // Creates a network for each use. If the network were a member, its
-  // references would keep the encoder out of registers.
+  // Returns a temporary network. A network that is a member would refer to the
+  // encoder and thus keep the encoder out of registers.
   RowNetwork<Key, kFloat> network() const {
     return {encoder_, vector_encoder_, rows_};
   }
@@ -138,8 +138,8 @@ class ShortRowSelector {
     }
   }
 
-  /// Returns a lower bound on the k-th greatest key of a row. Doubles
-  /// `kVectors` until the vectors have at least 2 * k lanes.
+  /// Returns a lower bound on the k-th greatest key of a row. Calls itself with
+  /// twice as many vectors until they have at least 2 * k lanes.
   template <int kVectors = 1>
   Key Bound(const std::byte* elements) {
     if constexpr (kVectors * kLanes < kGroups) {
@@ -156,7 +156,7 @@ class ShortRowSelector {
     for (; i + kVectors * kLanes <= rows_.n; i += kVectors * kLanes) {
       for (int v = 0; v < kVectors; ++v) raise(maxima[v], i + v * kLanes);
     }
-    // Skip elements that do not fill a vector. The bound is valid without them.
+    // Skip elements that do not fill a vector. They could only raise the bound.
     for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
       raise(maxima[v], i);
       i += kLanes;

@@ -95,9 +95,9 @@ class RowNetwork {
              const ShortRows<Key>& rows)
       : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
 
-  /// Sets the bounds of kCount rows. The bound of a row is the k-th greatest of
-  /// its group maxima, so at least k elements are not below it. Ignores NaNs.
-  /// There are kLanes groups, or 2 * kLanes if k is more than half of kLanes.
+  /// Sets the bounds of kCount rows. Divides each row into kLanes groups, or
+  /// twice as many if k > kLanes / 2. The bound is the k-th greatest maximum of
+  /// a group, so at least k elements are not below the bound. Ignores NaNs.
   template <int64_t kCount, class Slots>
   void FindBounds(const std::byte* elements, Slots* slots) const {
     const D d;
@@ -118,7 +118,7 @@ class RowNetwork {
         even = hn::Max(encoder_.Numbers(x), even);
         odd = hn::Max(encoder_.Numbers(y), odd);
       }
-      // Skip the remaining elements. The bound is valid without them.
+      // Skip the remaining elements. They could only raise the bound.
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);
@@ -155,7 +155,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // halves[0] has the pairs of the even lanes, and halves[1] the others.
+    // halves[0] has the pairs of even lanes, and halves[1] those of odd lanes.
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
@@ -174,8 +174,8 @@ class RowNetwork {
   }
 
  private:
-  /// Writes the elements of the pairs in `best`, starting with rank `first`. A
-  /// pair is a key (upper half) and a complemented position (lower half).
+  /// Writes the outputs for the pairs in `best`, from rank `first` on. A pair
+  /// has a key in its upper half and a complemented position in its lower half.
   template <class Pairs>
   HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) const {
     const Tag<uint64_t> pairs;

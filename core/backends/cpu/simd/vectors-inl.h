@@ -18,7 +18,7 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The Highway tag of full vectors of keys.
+/// Highway's tag type for full vectors of keys.
 template <class Key>
 using Tag = hn::ScalableTag<Key>;
 
@@ -140,7 +140,7 @@ class VectorProbe {
         limit_(hn::Set(D(), probe.limit)),
         nan_(hn::Set(D(), probe.nan)) {}
 
-  /// Tests 64 elements. Returns a mask of the elements that pass the probe.
+  /// Tests 64 elements. Returns a mask of those that exceed the probe's bound.
   HWY_INLINE uint64_t Word(const std::byte* elements) const {
     const D d;
     return WordBits(d, [&](int64_t i) HWY_ATTR {
@@ -149,8 +149,8 @@ class VectorProbe {
     });
   }
 
-  /// Returns whether any element of the next kVectors vectors may pass the
-  /// probe. Fast, because only lane-wise maxima are tested.
+  /// Returns whether any element of the next kVectors vectors may exceed the
+  /// bound. Fast, because only the maximum of each lane is tested.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
@@ -191,7 +191,7 @@ HWY_INLINE int64_t AppendPositions(uint64_t bits, uint32_t first,
                     bits | (uint64_t{1} << 63)));
     bits &= bits - 1;
   };
-  // The common case does not branch on the count.
+  // Always append kFew positions, so that the common case needs no branch.
   for (int64_t i = 0; i < kFew; ++i) append(i);
   for (int64_t i = kFew; i < count; ++i) append(i);
   return count;

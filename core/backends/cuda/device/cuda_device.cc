@@ -257,7 +257,7 @@ class CudaLane final : public Lane {
     }
     auto memory = std::make_unique<CudaMemory>(data, *parts_);
     if (data != nullptr && Succeeds(memory->Create())) {
-      // The copying stream must wait for the allocation.
+      // Allocated on the computing stream, so the copying stream must wait.
       Succeeds(memory->AfterComputing());
     }
     return memory;

@@ -14,9 +14,9 @@ namespace topk::cuda {
 /// old, or no device that the backend supports.
 Status CheckDevices();
 
-/// Returns the devices of this machine that the backend supports. A device is
-/// initialized when its first lane opens. `memory_bytes` is the memory limit of
-/// each device. If it is 0, the limit is half of the device's memory.
+/// Returns the supported devices of this machine. A device is initialized on
+/// first use. `memory_bytes` is the memory limit of each device, or 0 for half
+/// of its memory.
 std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes);
 
 }  // namespace topk::cuda

@@ -76,7 +76,7 @@ __host__ __device__ Computed<Fn> Compute(Fn fn) {
   return Computed<Fn>(::cuda::counting_iterator<int64_t>(0), fn);
 }
 
-// Returns the sort key (if kOrder) or the bits of an item of a slice.
+// Returns the sort key (if kOrder) or the bits of item i of a slice.
 template <class Types, bool kOrder>
 struct PartOfItem {
   ItemSource<Types> source;
@@ -90,7 +90,7 @@ struct PartOfItem {
   }
 };
 
-// Returns an iterator over a slice's items: sort keys (if kOrder) or bits.
+// Returns an iterator over a slice's sort keys (if kOrder) or bits.
 template <class Types, bool kOrder>
 struct EachSlice {
   ItemSource<Types> source;
@@ -99,7 +99,7 @@ struct EachSlice {
   }
 };
 
-// Maps a slice to its first address or position in an array [slices, count].
+// Returns where a slice begins in an array of shape [slices, count].
 template <class Begin>
 struct SliceBegin {
   Begin first;
@@ -182,7 +182,7 @@ class Selector {
     return cudaSuccess;
   }
 
-  // Writes the best k items of each slice to `to`, in the method's order.
+  // Writes the best k items of each slice to `to`. The method sets their order.
   cudaError_t Keep(const ItemArrays& to) {
     switch (task_.method) {
       case Method::kKeepAll:
@@ -225,9 +225,9 @@ class Selector {
     });
   }
 
-  // Passes lengths to CUB as 32-bit numbers, which is faster. 32 bits suffice:
-  // `length` is at most a chunk plus k carried items, and ChooseMethod()
-  // returns kTopK only if k is at most a quarter of `length`.
+  // Passes lengths to CUB as 32-bit numbers, which is faster. `length` fits: a
+  // chunk has about kChunkElements elements, and at most a quarter of the items
+  // are carried over from earlier chunks (see ChooseMethod()).
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
         ::cuda::stream_ref{place_.stream},
