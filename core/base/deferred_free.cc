@@ -35,8 +35,8 @@ class FreeingThread {
   }
 
   // Frees blocks on the calling thread until `most` bytes are freed, or no more
-  // than kLargeBytes are left. Skips blocks larger than both limits, so that a
-  // small allocation does not wait for gigabytes.
+  // than kLargeBytes remain enqueued. Skips blocks larger than both limits, so
+  // that a small allocation does not wait for gigabytes.
   void Help(size_t most) {
     std::unique_lock lock(mutex_);
     const size_t largest = std::max(most, kLargeBytes);

@@ -46,8 +46,9 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // Joining `factor` axis positions into one row divides each slice into
-    // `factor` parts. At least k elements of each part are inserted.
+    // Joining `factor` axis positions into one row divides a slice into
+    // `factor` parts. Each part inserts at least k elements into its
+    // candidates.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {

@@ -116,8 +116,8 @@ class RowFeed {
   }
 
   /// Offers elements to a selection until the selection's buffer has been full
-  /// `patience` times. Returns the number of elements that are done, which is
-  /// run.count after a cancellation.
+  /// `patience` times. Returns the number of elements processed, or run.count
+  /// after a cancellation.
   int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
     constexpr Key kOnes = static_cast<Key>(~Key{0});
     constexpr int64_t kPositions = 1024;

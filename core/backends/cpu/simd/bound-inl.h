@@ -55,7 +55,7 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const int64_t whole = count - count % kLanes;
-  // The last keys, padded with zeros, which are less than every `middle` below.
+  // The last keys, padded with zeros, because 0 is less than every `middle`.
   alignas(kVectorBytes) Key rest[kLanes] = {};
   Key low = keys[0];
   Key high = keys[0];

@@ -96,8 +96,8 @@ class RowNetwork {
       : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
 
   /// Sets the bounds of kCount rows. Divides each row into kLanes groups, or
-  /// twice as many if k > kLanes / 2. The bound is the k-th greatest maximum of
-  /// a group, so at least k elements are not below the bound. Ignores NaNs.
+  /// twice as many if k > kLanes / 2. The bound is the k-th greatest of all
+  /// group maxima, so at least k elements are not below it. Ignores NaNs.
   template <int64_t kCount, class Slots>
   void FindBounds(const std::byte* elements, Slots* slots) const {
     const D d;

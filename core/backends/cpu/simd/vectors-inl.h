@@ -150,7 +150,7 @@ class VectorProbe {
   }
 
   /// Returns whether any element of the next kVectors vectors may exceed the
-  /// bound. Fast, because only the maximum of each lane is tested.
+  /// probe's bound. Fast, because only the maximum of each lane is tested.
   template <int kVectors>
   HWY_INLINE bool MayLetIn(const std::byte* elements) const {
     const D d;
