@@ -118,7 +118,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   };
   const auto delay = milliseconds(config.drain_delay_seconds);
   const auto timeout = milliseconds(config.drain_timeout_seconds);
-  // Exits on a second signal, or if a stuck thread blocks the drain.
+  // Exit the process on a second signal, or if draining hangs.
   sigset_t ends = signals;
   sigdelset(&ends, SIGHUP);
   std::thread([ends, log, most = delay + timeout + kLastResort] {

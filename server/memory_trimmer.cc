@@ -15,11 +15,11 @@
 namespace topk {
 namespace {
 
-// Trim only after this many bytes of traffic or growth. An earlier trim would
-// only empty the caches of the allocators.
+// Trim only after this many bytes of inputs and outputs, or of process growth.
+// Earlier trims would only empty the caches of the allocators.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Minimum seconds between two trims caused by growth. kBusyPause applies during
-// traffic and is longer, because a trim blocks allocations.
+// Minimum seconds between trims of a process that has grown, without and with
+// traffic. A trim blocks allocations, so trim less often during traffic.
 constexpr int kQuietPause = 3;
 constexpr int kBusyPause = 30;
 
@@ -62,10 +62,9 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
           ++seconds;
           const bool idle = quiet && now.open_calls == 0 &&
                             now.bytes - trimmed >= kWorthTrimming;
-          // Check the size of the process too: calls that gRPC never delivered
-          // use memory, but Activity does not count them. Measure growth from
-          // the minimum size, not from the size after the last trim, because a
-          // trim during a burst frees little memory.
+          // Check the size of the process too, because Activity does not count
+          // calls that gRPC never delivered. Measure growth from the minimum
+          // size: after a trim during a burst, the size is still high.
           const double size = AnonymousBytes();
           least = std::min(least, size);
           const bool grown = size - least >= kWorthTrimming &&

@@ -12,7 +12,7 @@ struct Activity {
   int64_t open_calls;
   /// Calls received since the start.
   int64_t arrived;
-  /// Bytes of all inputs and outputs since the start.
+  /// The total size of all inputs and outputs so far, in bytes.
   int64_t bytes;
 };
 
@@ -23,10 +23,9 @@ struct Activity {
 void KeepFreeMemory();
 
 /// Returns the allocators' free memory to the OS when the server becomes idle
-/// after traffic. Also does so when the process has grown, at most every 3 s,
-/// or 30 s during traffic. Without trimming, the allocators keep the peak of a
-/// burst: 145 MiB after a few responses of 36 MB, and 700 MiB after 50 000
-/// calls of unknown methods.
+/// after traffic, and when the process has grown (at most once in 3 s, or once
+/// in 30 s during traffic). Otherwise, the allocators would keep the peak of a
+/// burst, e.g. 700 MiB after 50 000 calls of unknown methods.
 class MemoryTrimmer {
  public:
   /// Calls `activity` every second until this object is destroyed.

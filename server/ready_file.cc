@@ -28,7 +28,7 @@ Result<OwnedFile> WriteReadyFile(
   addresses["listen"] = listen;
   const std::string content = addresses.dump() + "\n";
   const std::string temporary = StrCat(path, ".", getpid());
-  // In containers, an earlier server may have left a file with this process ID.
+  // In containers, process IDs repeat, so this file may exist already.
   std::remove(temporary.c_str());
   const int fd =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

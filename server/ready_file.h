@@ -11,8 +11,8 @@
 namespace topk {
 
 /// Atomically writes {"listen": [...], "metrics": "...", ...} to `path`,
-/// replacing an existing file. `others` maps names to addresses. The returned
-/// file stays locked until it is destroyed.
+/// replacing an existing file. `others` maps the names after "listen" to
+/// addresses. The file stays locked until the returned object is destroyed.
 Result<OwnedFile> WriteReadyFile(
     const std::string& path, const std::vector<std::string>& listen,
     const std::map<std::string, std::string>& others);

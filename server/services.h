@@ -24,8 +24,8 @@
 
 namespace topk {
 
-/// The services of the main server. They receive calls once a gRPC server is
-/// started with router(). Thread-safe.
+/// The services of the main gRPC server. Start the server with router() to
+/// receive calls. Thread-safe.
 class Services {
  public:
   /// The fractions of the memory that requests in flight and gRPC's receive

@@ -19,7 +19,7 @@ struct AdmissionLimits {
   /// Bytes held for messages, results and scratch memory.
   int64_t bytes = 0;
   int64_t client_bytes = 0;
-  /// Calls, including open streams.
+  /// Calls in flight, including open streams.
   int64_t calls = 0;
   int64_t client_calls = 0;
 };
@@ -36,9 +36,9 @@ class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Appends `amount` units to the queue. Returns the delay until the units can
-  /// be admitted: 20 ms to 10 s, with 20 % jitter so that clients do not retry
-  /// in lockstep. `done` is the total number of units finished since the start.
+  /// Appends a rejected request for `amount` calls or bytes. Returns when to
+  /// retry: in 20 ms to 10 s, with 20 % jitter so that clients do not retry in
+  /// lockstep. `done` is the total number of calls or bytes released so far.
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:
@@ -68,8 +68,8 @@ class InFlightLimiter {
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
-  // The use of a resource (calls or bytes) by one client or by all clients. Has
-  // its own estimator, so that a client above its limit does not delay others.
+  // Calls or bytes of one client or of all clients. Has its own estimator, so
+  // that a client above its limit does not increase the delays of others.
   struct Use {
     std::atomic<int64_t> in_flight = 0;
     std::atomic<int64_t> done = 0;
@@ -111,9 +111,9 @@ class InFlightLimiter::Reservation {
   Clients::value_type* client_ = nullptr;
 };
 
-/// Counts bytes that an admitted call uses for one purpose, such as a queued
-/// message. The destructor releases the bytes. Not thread-safe, but several
-/// charges of one reservation may be used concurrently.
+/// Counts memory of an admitted call, such as a queued message, as in flight
+/// until this object is destroyed. Not thread-safe, but different objects of
+/// one call may be used concurrently.
 class InFlightLimiter::Charge {
  public:
   /// `reservation` must outlive this object.
@@ -122,13 +122,12 @@ class InFlightLimiter::Charge {
   Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
 
-  /// Adds `bytes` to the charge. Returns RESOURCE_EXHAUSTED if a limit would be
-  /// exceeded, without a retry delay if the charge alone exceeds the limit.
-  ///
-  /// REQUIRES: the call was admitted.
+  /// Counts `bytes` more bytes. Returns RESOURCE_EXHAUSTED if a limit would be
+  /// exceeded. The error has no retry delay if this object alone would exceed
+  /// the limit. REQUIRES: the call was admitted.
   Status Add(Size bytes);
 
-  /// Reduces the charge to at most `bytes` bytes.
+  /// Reduces bytes() to at most `bytes`.
   void Shrink(int64_t bytes);
 
   int64_t bytes() const { return bytes_; }

@@ -11,8 +11,8 @@
 namespace topk {
 namespace {
 
-// Reads `file` in each cgroup folder of `controller`. Returns the lowest of
-// these limits and `limit`. A file without a limit contains a word such as
+// Returns the lowest of `limit` and the numbers in `file` in each cgroup folder
+// of `controller`. Ignores files without a limit, which contain a word such as
 // "max".
 int64_t MinLimit(int64_t limit, const std::string& controller,
                  const char* file) {

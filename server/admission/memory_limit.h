@@ -9,9 +9,9 @@ namespace topk {
 /// machine's memory and the limits of its cgroup and the parent cgroups.
 int64_t MemoryLimit();
 
-/// Returns the default limit on open calls: one call per 512 KiB of `memory`,
-/// at most 4096. An open call without a message uses 17 KiB, or 70 KiB if it
-/// has many metadata fields. Limits on bytes ignore this memory.
+/// Returns the default limit on open calls: one per 512 KiB of `memory`,
+/// clamped to [2, 4096]. An open call without a message uses 17 to 70 KiB,
+/// which do not count towards the limits on bytes.
 int64_t DefaultMaxCalls(int64_t memory);
 
 }  // namespace topk

@@ -14,8 +14,8 @@ RateLimiter::RateLimiter(const Rates& rates, size_t max_callers, Clock clock)
 
 double RateLimiter::BucketConfig::Wait(double level, double wanted) const {
   if (!limited()) return 0;
-  // A request larger than the bucket waits only until the bucket is full.
-  // Rounding may keep a full bucket slightly below its capacity.
+  // A request larger than the bucket needs only a full bucket. The tolerance is
+  // for rounding: a full bucket may stay slightly below its capacity.
   constexpr double kRounding = 1e-6;
   const double lacking = std::min(wanted, capacity) - level;
   return lacking <= capacity * kRounding ? 0 : lacking / per_second;

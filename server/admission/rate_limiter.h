@@ -43,12 +43,12 @@ class RateLimiter {
 
   /// Takes tokens for `requests` requests and `bytes` bytes. If there are too
   /// few tokens, takes none and returns the delay until there are enough.
-  /// Taking zero requests and zero bytes succeeds unless a level is negative.
+  /// Taking zero tokens succeeds unless the level of a bucket is negative.
   std::optional<std::chrono::milliseconds> Take(std::string_view caller,
                                                 int64_t requests,
                                                 int64_t bytes);
 
-  /// Takes tokens for bytes already received. The level may become negative.
+  /// Takes tokens for bytes already received. May make the level negative.
   void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:

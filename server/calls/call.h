@@ -106,7 +106,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   grpc::ByteBuffer incoming_;  // used by the read in flight, then by OnRead()
   Cancellation cancellation_;  // thread-safe
-  // Set when the call arrives, before another thread uses these members.
+  // Both members are set when the call arrives, before other threads use them.
   std::optional<RpcCount> count_;
   std::unique_ptr<CallHandler> handler_;
   // Used only by the sending thread, and by the destructor.

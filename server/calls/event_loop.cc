@@ -8,10 +8,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Measures how long a thread is busy with one event. Uses the clock for events
-// shorter than kRefresh, and the CPU time for longer events. Reading the CPU
-// time takes 1 to 2 us, so it is read before an event only once per kRefresh.
-// The result may therefore be up to kRefresh too large.
+// Measures how long a thread is busy with one event: the elapsed time if the
+// event is shorter than kRefresh, otherwise the CPU time. Reading the CPU time
+// takes 1 to 2 us, so Start() reads the CPU time at most once per kRefresh, and
+// the result may be up to kRefresh too large.
 class BusyTime {
  public:
   void Start() {
@@ -21,7 +21,6 @@ class BusyTime {
     cpu_ = CpuTime();
   }
 
-  // Returns when Start() was last called.
   Clock::time_point start() const { return start_; }
 
   std::chrono::nanoseconds Stop() {
@@ -94,9 +93,9 @@ bool EventLoop::AwaitCall() {
 }
 
 void EventLoop::EndTurn() {
-  // If no Call object waits, gRPC queues arriving calls without a limit. If
-  // this may have happened during this turn, handle the queued calls before
-  // reading more data from connections.
+  // If no Call object waits, gRPC queues arriving calls without a limit. If all
+  // Call objects may have been used up in this turn, handle the queued calls
+  // before reading more data from connections.
   const int64_t awaited = awaited_at_mark_;  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return EnqueueMarker();
   PollConnections();
@@ -120,7 +119,7 @@ bool EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
 // which may never happen under load. Therefore, this function polls through a
 // second queue, which is always empty.
 void EventLoop::PollConnections() {
-  // One poll handles at most one connection.
+  // Poll repeatedly, because one poll handles at most one connection.
   constexpr int kPolls = 32;
   void* tag = nullptr;
   bool ok = false;
@@ -130,13 +129,13 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // A poller may handle a new event before older events. After at least this
-  // many events and this much time, it handles the oldest event next.
+  // A poller may handle new events before older events. After kTurnEvents
+  // events and kTurn of time, it takes the oldest event next.
   constexpr int kTurnEvents = 256;
   constexpr std::chrono::milliseconds kTurn{4};
-  // If at least this many refused calls are not destroyed yet, pollers always
-  // take the oldest event. Otherwise, a flood of refused calls could overtake
-  // all other events forever.
+  // Once this many refused calls await destruction, pollers always take the
+  // oldest event. Without this rule, a flood of refused calls could delay all
+  // other events forever.
   constexpr int64_t kMaxRefused = 512;
   CompletionTag* event = nullptr;
   bool ok = false;
@@ -152,10 +151,10 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // If an operation that the handler starts finishes at once (for example,
-    // the read of a buffered message), DoThenAsyncNext() returns its event to
-    // this thread. No other thread has to wake up, but the event overtakes all
-    // queued events. The marker must not overtake them.
+    // If an operation that handle() starts finishes at once, e.g. the read of a
+    // buffered message, DoThenAsyncNext() returns its event to this thread. No
+    // thread has to wake up, but the event overtakes all queued events. The
+    // marker must not overtake them, so handle() never enqueues it.
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;

@@ -24,8 +24,8 @@ namespace topk {
 /// when the operation has finished.
 class CompletionTag {
  public:
-  /// Returns the tag to pass to gRPC when an operation starts. OnComplete()
-  /// sees all earlier writes of the calling thread.
+  /// Returns the tag to pass to gRPC when an operation starts. All memory
+  /// writes before this call are visible to OnComplete().
   void* Tag() {
     AnnotateHappensBefore(this);
     return this;
@@ -37,16 +37,16 @@ class CompletionTag {
   /// Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
-  /// Returns whether operations that OnComplete() starts may overtake older
-  /// events even while the event loop is behind.
+  /// Returns whether events of operations that OnComplete() starts may be
+  /// handled before older events even while EventLoop::IsBehind().
   virtual bool MayOvertake() const { return false; }
 
  protected:
   ~CompletionTag() = default;
 };
 
-/// A tag that calls a member function of its owner. Keeps the owner alive from
-/// For() until the member function returns.
+/// A tag that calls a member function of its owner. The owner stays alive from
+/// the call of For() until the member function returns.
 template <class Owner, void (Owner::*kMember)(bool), bool kMayOvertake = false>
 class OwningTag final : public CompletionTag {
  public:
@@ -57,7 +57,7 @@ class OwningTag final : public CompletionTag {
     return Tag();
   }
 
-  /// Releases the owner. Call this if gRPC will not return the tag.
+  /// Releases the tag's owner. Call this if gRPC will never return the tag.
   void Drop() { owner_.reset(); }
 
   void OnComplete(bool ok) override {
@@ -89,8 +89,8 @@ class EventLoop final : private CompletionTag {
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
-  /// Waits until all users are destroyed. REQUIRES: the server has been shut
-  /// down, otherwise the users never finish.
+  /// Blocks until all results of AddUser() are destroyed. REQUIRES: the server
+  /// has been shut down. Otherwise, the destructor never returns.
   ~EventLoop();
 
   /// Keeps the queue open for new operations while the result exists.
@@ -124,17 +124,16 @@ class EventLoop final : private CompletionTag {
 
   void Poll();
   void PollConnections();
-  // Puts the marker at the end of the queue unless it is already there.
+  // Enqueues the marker event unless it is queued already. See EventLoop.
   void EnqueueMarker();
   void OnComplete(bool ok) override;
-  // Called when the marker has left the queue: all older events were handled.
   void EndTurn();
 
   WaitGroup users_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  // Totals: Call objects that began to wait for a call, and calls that arrived.
+  // The number of times that AwaitCall() returned true, and of arrived calls.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
   // The number of refused calls that are not destroyed yet.

@@ -16,14 +16,14 @@
 namespace topk {
 namespace {
 
-// Limits on the messages that a poller computes before it serves other calls.
+// Maximum requests that a poller computes before it serves other calls.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // The memory charged for an item in addition to its message. Even empty
 // messages use memory, and a connection may have 256 streams of 64 messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// While at most this many bytes are in flight, single-slice messages are not
-// compacted. At most 1024 of them can wait, each in one gRPC receive block.
+// Up to this many bytes in flight, single-slice messages are not compacted. At
+// most 1024 messages can then wait, each in one gRPC receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -46,7 +46,7 @@ class GroupCall final : public ServiceCall {
 
  private:
   struct Item {
-    // The request holds its charge until its response is sent.
+    // Kept until the response is sent, which counts as in flight until then.
     std::unique_ptr<TensorRequest> request;
     int64_t bytes = 0;  // counted against the queue's limit
     static constexpr int64_t held_bytes = 0;  // charged by `request`
@@ -68,7 +68,7 @@ class GroupCall final : public ServiceCall {
         static_cast<int64_t>(message.Length()),
         {}};
     const auto now = RequestStats::Clock::now();
-    // Compact only if necessary: compacting makes small requests 10 % slower.
+    // Compact messages only if necessary: this slows small requests by 10 %.
     const bool waits =
         (service_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
@@ -76,12 +76,12 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      // The message is not charged, so count it as a full read-ahead: no more
-      // messages are read until the item is taken.
+      // The rejected message does not count as in flight. Let it fill the queue
+      // instead, so that no more messages are read until the item is taken.
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
-    // The queue has left `item` unchanged if the stream has ended.
+    // If the stream has ended, Receive() leaves the request in `item`.
     if (item.request != nullptr) RecordUnanswered(item, Cancelled());
     return next;
   }
@@ -102,8 +102,8 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next messages of the group. Computes small messages on this
-  // poller. If the next message is not small, a worker answers the rest.
+  // Answers the next requests of group_: small requests on this poller, or if
+  // the next request is not small, all remaining requests on a worker.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
@@ -112,8 +112,8 @@ class GroupCall final : public ServiceCall {
   }
 
   void ComputeHere() {
-    // The estimates exclude preparation, which takes a long time for some
-    // layouts. Therefore, also measure the time.
+    // The estimated CPU times exclude Prepare(), which is slow for some
+    // layouts. Therefore, limit the elapsed time too.
     constexpr std::chrono::milliseconds kMost{1};
     const auto begin = RequestStats::Clock::now();
     Size nanoseconds;
@@ -137,7 +137,7 @@ class GroupCall final : public ServiceCall {
     }
   }
 
-  // Prepares all remaining messages and computes the small ones.
+  // Prepares all remaining requests and computes the small requests.
   void PrepareOnWorker() {
     if (const Status gone = call_.CheckAlive(); !gone.ok()) {
       return FinishStream(gone);
@@ -176,8 +176,8 @@ class GroupCall final : public ServiceCall {
     AnswerGroup();
   }
 
-  // A disconnect looks like the end of the messages. Therefore, ~Call() records
-  // the status once the real cause is known.
+  // Ends the call. At this point, a disconnect looks like the end of the
+  // messages. Therefore, ~Call() records the final status.
   void FinishStream(const Status& status) {
     const auto waiting = queue_.Stop();
     for (const Item& item : Rest()) RecordUnanswered(item, status);
@@ -241,8 +241,8 @@ class GroupCall final : public ServiceCall {
 
   Queue queue_;  // thread-safe
   const MakeCodec make_codec_;
-  // Used only by the current consumer of the queue. ForEach() uses several
-  // threads, but only one thread for each item.
+  // Used only by the current consumer of queue_, which may access different
+  // items on several threads; see ForEach().
   std::vector<Item> group_;
   size_t sent_ = 0;      // items of group_ that were sent
   size_t computed_ = 0;  // items of group_ ready to send

@@ -35,8 +35,8 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                          " open files (ulimit -n) allows no connections")};
   }
   if (router != nullptr) router->AcceptMore(*server->loop_);
-  // A new connection may bring hundreds of calls. Serve them before accepting
-  // more connections, so that the clients already connected get their turn.
+  // A new connection may bring hundreds of calls. Serve all clients before
+  // accepting the next connection, but wait at most kLongestPace.
   static constexpr std::chrono::milliseconds kLongestPace{100};
   server->acceptor_->Start(
       [&loop = *server->loop_] { loop.WaitForTurn(kLongestPace); });

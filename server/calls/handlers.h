@@ -1,4 +1,4 @@
-// The handlers of the compute methods, and the interface to their protocols.
+// Handlers of the compute methods, and the Codec interface for their protocols.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>

@@ -10,7 +10,7 @@
 
 namespace topk {
 
-/// An object that reacts to changes, such as an open stream.
+/// An object that is notified of changes, e.g. an open stream.
 class Listener {
  public:
   /// Called after each change. Must be thread-safe.
@@ -20,7 +20,7 @@ class Listener {
   ~Listener() = default;
 };
 
-/// A list of listeners. Thread-safe.
+/// The objects to notify of changes. Thread-safe.
 class Listeners {
  public:
   using Entry = std::list<std::weak_ptr<Listener>>::iterator;

@@ -23,11 +23,10 @@ using Parts = std::vector<std::span<const std::byte>>;
 
 // Maximum number of slices that a poller visits. A slice takes up to 10 ns.
 constexpr int64_t kMaxPollerSlices = 4096;
-// Maximum memory of a message that a poller parses. The limit also bounds the
-// parsing time, most of which is spent on allocations: an empty nested message
-// takes 200 ns.
+// Maximum memory of a message that a poller parses. This limit also bounds the
+// parsing time, which is mostly spent on allocations.
 constexpr int64_t kMaxPollerMemory = int64_t{192} << 10;
-// A worker charges memory in steps of about this many bytes.
+// A worker calls ChargeParsed for about this many bytes at a time.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
 
 // Upper bounds on the memory of one field: a string without its characters, an
@@ -44,9 +43,9 @@ constexpr int kSmallMessage = 16;
 // does not free them), and 1 for a second copy of typed contents.
 constexpr int64_t kArrayGrowth = 5;
 
-// Returns whether a field holds tensor data, which the parser does not copy.
-// The parser copies typed contents and the data of the attribute k. `parent` is
-// the field that holds the enclosing message, or null at the top level.
+// Returns whether a field holds tensor data that is not copied. Typed contents
+// and the tensor of the attribute k are copied. `parent` is the field that
+// holds the enclosing message, or null at the top level.
 bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
   return field.type() == FieldDescriptor::TYPE_BYTES &&
          (parent == nullptr ||
@@ -109,10 +108,10 @@ Status TooManyNumbers() {
              " bytes must have its tensor in raw_input_contents"));
 }
 
-// Reads a message in one pass over its slices. Copies the known fields, but not
+// Reads a message in one pass over its slices. Copies the known fields without
 // the tensor data, and runs the generated parser on the copy. The parser
-// resolves fields that occur more than once. A singular tensor field is empty
-// in the copy, so that the parser marks the field as present.
+// resolves fields that occur more than once. In the copy, a singular data field
+// is empty but exists, so that the parser marks the field as present.
 class Scanner {
  public:
   // `data` receives the tensor data: the last value of a singular field, or the
@@ -143,8 +142,8 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // Limits of the generated parser: the bytes of a tag or size, and the nesting
-  // depth of messages and groups.
+  // The limits of the generated parser on the length of a tag or size in bytes,
+  // and on the nesting depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
@@ -164,7 +163,7 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller charges at the end: a worker may start over and charge again.
+      // A poller counts memory at the end, because a worker may start over.
       if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
@@ -246,8 +245,8 @@ class Scanner {
     if (++depth_ > kMaxDepth || !Scan(type, &field)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // Scan() may have appended fewer than `size` bytes to kept_. Overwrite
-    // `size` with the actual number, as a varint of the same length.
+    // Scan() may have appended fewer than `size` bytes to kept_. Overwrite the
+    // size in kept_ with the actual size, as a varint of the same length.
     size_t kept = kept_.size() - begin;
     for (size_t i = tag_end; i < begin; ++i, kept >>= 7) {
       kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
@@ -319,9 +318,9 @@ class Scanner {
     return false;
   }
 
-  // Charges all uncharged memory if it exceeds `most` bytes. Includes `size`
+  // Passes new memory to charge_() if it exceeds `most` bytes. Includes `size`
   // bytes that will be added to kept_. Counts kept_ four times: its capacity
-  // may be twice its size, and its previous buffers may take as much again.
+  // and the sum of its previous buffers may each be twice its size.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;
@@ -395,7 +394,7 @@ int64_t CountSlices(grpc::ByteBuffer& bytes) {
 }
 
 int64_t SliceMemory(grpc::ByteBuffer& bytes) {
-  // Covers gRPC's slice object and our vector entries, with spare capacity.
+  // Includes gRPC's slice object, and spare capacity of our vectors.
   constexpr int64_t kSliceMemory = 128;
   return CountSlices(bytes) * kSliceMemory;
 }

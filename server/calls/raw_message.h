@@ -66,12 +66,12 @@ inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
-/// A parsed message is not charged if it needs at most this many bytes of
-/// memory. Most requests need less.
+/// A parsed message that needs at most this much memory does not count as in
+/// flight. Most requests need less.
 inline constexpr int64_t kUnchargedBytes = int64_t{8} << 10;
 
-/// Charges memory that parsing is about to allocate. `bytes` is an upper bound.
-/// Called repeatedly for large messages. Parsing stops at the first error.
+/// Counts memory that parsing is about to allocate (at most `bytes`) as in
+/// flight. Called repeatedly for large messages. Parsing stops at an error.
 using ChargeParsed = std::function<Status(Size bytes)>;
 
 /// Reads a message like the generated parser, but does not copy the tensor data
@@ -102,7 +102,7 @@ int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
 /// Copies a message into one slice if its slices are small. Call before a
 /// message waits, because each slice keeps a gRPC receive block of up to 64 KiB
-/// allocated. No-op if there are too many slices for a poller.
+/// allocated. No-op if there are too many slices to copy on a poller.
 void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

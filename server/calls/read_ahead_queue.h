@@ -43,9 +43,8 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// True if the caller is now the consumer. If Receive(), ReceiveEnd() or
-    /// Interrupt() sets this to true, call Take() or TakeOne(). If Take() or
-    /// TakeOne() sets this to false, the caller is no longer the consumer.
+    /// The caller is the consumer. Call Take() or TakeOne() until `consume` is
+    /// false or `end` is true.
     bool consume = false;
   };
 
@@ -55,8 +54,9 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Keeps at least `bytes` bytes charged, so that a started stream does not
-  /// run out of memory for its messages. Returns the errors of Charge::Add().
+  /// Counts at least `bytes` bytes as in flight, so that memory for the
+  /// messages of a started stream is available. Returns the errors of
+  /// Charge::Add().
   Status Reserve(Size bytes) {
     const MutexLock lock(mutex_);
     reserved_bytes_ = bytes.value();
@@ -95,8 +95,8 @@ class ReadAheadQueue {
 
   /// The result of Take() and TakeOne().
   struct Taken : Next {
-    /// True if the stream has ended and no more messages will be taken. If
-    /// `end` is false and `consume` is true, messages were taken.
+    /// True if the stream has ended and no more messages will be taken.
+    /// Otherwise, messages were taken if and only if `consume` is true.
     bool end = false;
     /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;
@@ -117,8 +117,8 @@ class ReadAheadQueue {
   }
 
   /// Takes the next message if the stream has received `least_bytes` bytes or
-  /// has ended. Otherwise takes nothing, and reads continue regardless of the
-  /// limits. Takes nothing after Interrupt().
+  /// has ended. Otherwise takes nothing, and the stream keeps reading even if
+  /// the queue is full. Takes nothing after Interrupt().
   Taken TakeOne(std::optional<Message>& message, int64_t least_bytes) {
     const MutexLock lock(mutex_);
     held_bytes_ -= std::exchange(taken_bytes_, 0);
@@ -181,7 +181,7 @@ class ReadAheadQueue {
     reading_ = true;
     return true;
   }
-  // Returns whether the caller becomes the consumer.
+  // Makes the caller the consumer if there is none. Returns whether it did so.
   bool BeginConsuming() TOPK_REQUIRES(mutex_) {
     return !std::exchange(has_consumer_, true);
   }
@@ -191,7 +191,7 @@ class ReadAheadQueue {
   int64_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;        // size of waiting_
   int64_t total_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // received so far
   int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // set by TakeOne()
-  // Charges the larger of held_bytes_ and reserved_bytes_.
+  // Counts the larger of held_bytes_ and reserved_bytes_ as in flight.
   InFlightLimiter::Charge charge_ TOPK_GUARDED_BY(mutex_);
   int64_t held_bytes_ TOPK_GUARDED_BY(mutex_) = 0;
   int64_t taken_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // part of held_bytes_

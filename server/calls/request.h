@@ -21,12 +21,10 @@
 
 namespace topk {
 
-/// Handles one request: admits its bytes, prepares it, charges its cost, runs
-/// it and records it.
-///
-/// On a poller, every step before Run() takes constant time. ReleaseMessage()
-/// reduces the charge to the response, and the destructor releases it. Not
-/// thread-safe.
+/// Handles one request: admits, parses, computes and records it. The memory of
+/// the request counts as in flight until ReleaseMessage(), and that of the
+/// response until this object is destroyed. On a poller, every step before
+/// Run() takes constant time. Not thread-safe.
 class TensorRequest {
  public:
   /// `service` and `admitted` must outlive the request.
@@ -39,19 +37,19 @@ class TensorRequest {
         memory_(service.shared_objects) {}
 
   /// Takes the contents of `message`, which arrived at `when`, for a request
-  /// that began at `begun`. Charges the bytes of the message, the memory of its
-  /// slices, and `own_bytes` for the request itself. Compacts the message if
-  /// `waits` is true. Returns the errors of
+  /// that began at `begun`. Counts the message, the memory of its slices, and
+  /// `own_bytes` for the request itself as in flight. Compacts the message if
+  /// the request must wait (`waits`). Returns the errors of
   /// AdmissionController::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
 
-  /// Parses and validates the request and charges its cost. Returns
-  /// kNeedsWorker if this takes too long for a poller. A worker must then call
-  /// Prepare() again. Returns the errors of the protocol, of Engine::Prepare()
-  /// and of opening shared memory, and RESOURCE_EXHAUSTED if the cost cannot be
-  /// charged.
+  /// Parses and validates the request, and counts the memory for parsing and
+  /// for Run() as in flight. Returns kNeedsWorker if parsing takes too long for
+  /// a poller; a worker must then call Prepare() again. Returns the errors of
+  /// the protocol, of Engine::Prepare(), of opening shared memory and of
+  /// InFlightLimiter::Charge::Add().
   StepStatus Prepare(Reader reader);
 
   /// Estimates the CPU time of the next step in nanoseconds. The next step is

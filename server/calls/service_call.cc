@@ -75,7 +75,7 @@ void ServiceCall::OnChange() {
   if (status.ok()) return;
   Interrupt(status);
   // Interrupt() cannot end the stream of a client that does not read responses.
-  // Therefore, cancel the call when this check fails a second time. Do not
+  // Therefore, cancel the call when CheckAdmitted() fails a second time. Do not
   // cancel during a drain, which has its own timeout.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
@@ -86,7 +86,7 @@ void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return call_.FinishAndRecordLater(MissingMessage());
   if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
     const Status status = service_.admission.CheckAdmitted(call_.context());
-    // During a drain, calls that arrived earlier may finish.
+    // During a drain (UNAVAILABLE), calls that arrived earlier may finish.
     if (!status.ok() && status.code != Code::kUnavailable) {
       message.Clear();
       return Refuse(status);

@@ -31,8 +31,8 @@ class ServiceCall : public CallHandler, private Listener {
   /// Passes the message to OnRequest(). Ends the call instead if there is no
   /// message. If the message is late, rechecks the credentials.
   void OnRead(bool ok, grpc::ByteBuffer& message) override;
-  /// Ends a stream with `status`, because a new call from the same caller would
-  /// now be rejected. If `status` is UNAVAILABLE, the server is draining, and
+  /// Ends a stream with `status`, the error that a new call from the same
+  /// caller would get now. UNAVAILABLE means that the server is draining, and
   /// work that has begun may finish. May be called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
   void RecordRequest(const Status& status) override;

@@ -62,8 +62,8 @@ class SimpleCall final : public ServiceCall {
     });
     message_.Clear();
     charge_.Shrink(0);
-    // Do not charge small responses, so that a health check never fails once it
-    // is admitted.
+    // Small responses do not count as in flight, so that a health check never
+    // fails once it is admitted.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
     if (status.ok() && bytes > kAlwaysSent) {
@@ -81,9 +81,9 @@ class SimpleCall final : public ServiceCall {
 
 /// Adds a method whose messages hold no tensors. `answer` takes the request,
 /// the response to fill and the caller, and returns a status. `nanoseconds` is
-/// the CPU time of `answer`. A poller calls `answer` if `nanoseconds` is 0 and
-/// the message is small, otherwise a worker does. The service must outlive the
-/// router.
+/// the estimated CPU time of `answer`, or 0 if negligible. If `nanoseconds` is
+/// 0 and the message is small, a poller calls `answer`, otherwise a worker
+/// does. The service must outlive the router.
 template <class Request, class Response, class Answer>
 void AddSimpleMethod(CallRouter& router, TopKService& service,
                      const std::string& path, Answer answer,

@@ -12,8 +12,8 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr char kDomain[] = "topk.v1";
-// Trailers are limited to 8 KiB by default, but a malicious request can cause
-// an error with a long field path. The texts are ASCII and can be cut anywhere.
+// Longer messages and field paths are cut, because trailers are limited to 8
+// KiB by default. All text is ASCII and can be cut anywhere.
 constexpr size_t kMaxStatusText = 1024;
 
 }  // namespace

@@ -57,8 +57,8 @@ class StreamCall final : public ServiceCall {
     if (next.consume) Proceed(Reader::kPoller);
   }
 
-  // Admits the request when its header arrives. Charges later messages and
-  // counts them against the rate limit, which may delay the next read.
+  // Admits the request when its header arrives. Later messages count as in
+  // flight and towards the rate limit, which may delay the next read.
   Queue::Next Receive(grpc::ByteBuffer& message) {
     active_at_ = Clock::now();
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
@@ -71,15 +71,15 @@ class StreamCall final : public ServiceCall {
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
     service_.admission.DebitUnchecked(admitted(), item.bytes);
-    // Charge the memory of the item too, because many small items may wait.
+    // Count the memory of the item too, because many small items may be queued.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
     return queue_.Receive(item);
   }
 
-  // Reads the next message once the caller's rate limit allows it. Another
-  // thread may be setting the alarm, so it is never cancelled. Instead, each
-  // wait is short, and OnAlarm() checks whether the stream has ended.
+  // Reads the next message once the caller's rate limit allows it. Waits with
+  // an alarm, which other threads cannot cancel safely. Instead, each wait is
+  // short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
     const auto delay = service_.admission.ReadDelay(admitted());
@@ -98,9 +98,9 @@ class StreamCall final : public ServiceCall {
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
   // the rest to a worker.
   void Proceed(Reader reader) {
-    // A poller processes small messages itself, because they are in its CPU
-    // cache. If workers processed all messages, a stream of 256 MiB would take
-    // 1.5 times as long. A worker lets other work run after kTurnNanoseconds.
+    // A worker lets other work run after kTurnNanoseconds. A poller processes
+    // small messages itself, because they are in its CPU cache. If workers
+    // processed all messages, a large stream would take 1.5 times as long.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()
@@ -109,7 +109,7 @@ class StreamCall final : public ServiceCall {
     Size spent;
     while (NextItem()) {
       const Size cost = NextNanoseconds();
-      // A worker runs at least one step.
+      // A worker runs at least one step, so that the stream makes progress.
       const bool may_stop = spent > 0 || reader == Reader::kPoller;
       if (may_stop && spent + cost > budget) return ProceedOnWorker();
       spent += cost;
@@ -125,9 +125,9 @@ class StreamCall final : public ServiceCall {
   }
 
   // Sets `item_` to the next message, or sets `end_` after the last message.
-  // Keeps an item that is not processed yet. Returns false if this thread must
-  // stop because no message is ready, or because the stream was interrupted.
-  // Calls Fail() if the stream was interrupted.
+  // No-op if `item_` has not been processed yet. Returns false if this thread
+  // must stop because no message is ready or the stream was interrupted. Calls
+  // Fail() if the stream was interrupted.
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -141,7 +141,7 @@ class StreamCall final : public ServiceCall {
     return true;
   }
 
-  // Returns the CPU time of the next step.
+  // Returns the estimated CPU time of the next step.
   Size NextNanoseconds() const {
     return request_.Nanoseconds(item_ ? std::optional(item_->bytes)
                                       : std::nullopt);
@@ -179,9 +179,8 @@ class StreamCall final : public ServiceCall {
     ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
   }
 
-  // Ends the stream. During a drain, lets a stream continue while messages
-  // arrive or while the rate limit delays the next message. May be called on
-  // any thread.
+  // Ends the stream. During a drain, does nothing while messages arrive, are
+  // processed or are delayed by the rate limit.
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
@@ -212,8 +211,8 @@ class StreamCall final : public ServiceCall {
   bool has_header_ = false;  // the header was received
   grpc::Alarm alarm_;
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
-  // The time when the last read began or ended, or max() while the alarm is
-  // set. Interrupt() reads this member on other threads.
+  // The time when the last read began or ended, or time_point::max() while
+  // alarm_ is set. Interrupt() reads this member on other threads.
   std::atomic<Clock::time_point> active_at_ = Clock::time_point();
   // Used only by the consumer, after Receive() has admitted the request.
   StreamRequest request_;

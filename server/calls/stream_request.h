@@ -22,8 +22,7 @@ namespace topk {
 
 /// A request that arrives as a header and chunks of its tensor. Call in this
 /// order: Admit(), Read() for the header, Start(), Read() for each chunk,
-/// Finish(). Only one thread at a time may use the request. The destructor
-/// releases the charged bytes.
+/// Finish(). Only one thread at a time may use the request.
 class StreamRequest {
  public:
   /// All arguments must outlive the request.
@@ -34,8 +33,8 @@ class StreamRequest {
         cancellation_(cancellation),
         charge_(admitted.reservation) {}
 
-  /// Admits the request. Its header has `bytes` bytes and needs `other_bytes`
-  /// bytes of other memory. Returns the errors of AdmissionController.
+  /// Admits a request with a header of `bytes` bytes, plus `other_bytes` bytes
+  /// of overhead. Returns the errors of AdmissionController.
   Status Admit(int64_t bytes, int64_t other_bytes) {
     return service_.admission.AdmitRequest(admitted_, bytes, other_bytes,
                                            charge_);
@@ -47,8 +46,8 @@ class StreamRequest {
     stats_.RecordStage(Stage::kQueue);
   }
 
-  /// Estimates the CPU time of the next step: Start(), Read() of a message of
-  /// `bytes` bytes, or Finish() if `bytes` is unset.
+  /// Estimates the CPU time of the next step: Start() if MustStart(), otherwise
+  /// Read() of `bytes` bytes, or Finish() if `bytes` is unset.
   Size Nanoseconds(std::optional<int64_t> bytes) const {
     constexpr int64_t kMessage = 1000;
     if (prepared_) return kMessage + ZeroFillNanoseconds(TensorBytes());
@@ -83,16 +82,16 @@ class StreamRequest {
                     cost_.input_bytes.value());
   }
 
-  /// Returns how many bytes to reserve for messages that are read ahead or
-  /// being computed. `received` is the number of bytes that the stream has
-  /// received so far.
+  /// Returns the number of bytes to reserve for messages that are queued or
+  /// being processed. `received` is the number of bytes received on the stream
+  /// so far.
   Size AheadBytes(int64_t received) const {
     constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
     return std::min(
         {cost_.input_bytes, Size(kAhead), Size(received) * kChargedPerByte});
   }
 
-  /// Charges and allocates the memory of the tensor.
+  /// Reserves and allocates the memory for the tensor.
   Status Start(int64_t received) {
     if (received < start_bytes()) {  // the stream has ended
       return InvalidArgument("DATA_LENGTH", "tensor.data",
@@ -109,8 +108,8 @@ class StreamRequest {
     return {};
   }
 
-  /// Returns whether Finish() must run on a worker, because it writes to shared
-  /// memory. Other processes can delay access to their objects.
+  /// Returns whether Finish() writes to shared memory and therefore must run on
+  /// a worker. Other processes can delay accesses to shared memory.
   bool FinishesOnWorker() const {
     return output_.has_values() || output_.has_indices();
   }
@@ -140,8 +139,8 @@ class StreamRequest {
   }
 
  private:
-  // A stream is charged at most this many times the bytes that it has received.
-  // Otherwise, a small header could reserve memory for gigabytes.
+  // A stream may reserve at most this many bytes of memory per byte received.
+  // Otherwise, a small header could reserve gigabytes.
   static constexpr int64_t kChargedPerByte = 64;
 
   static Status HeaderMissing(const char* field) {
@@ -149,7 +148,7 @@ class StreamRequest {
                            "the first message of a stream must be the header");
   }
 
-  // The memory that Start() charges.
+  // The number of bytes that Start() reserves.
   Size TensorBytes() const { return cost_.output_bytes + cost_.working_bytes; }
 
   Status ReadHeader(RawMessage<v1::TopKRequestChunk>& chunk) {
@@ -167,7 +166,7 @@ class StreamRequest {
     Result<PreparedRequest> prepared = service_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
-    // Fail early if the memory is not available. Start() charges the memory.
+    // Only check now that the memory is available. Start() reserves the memory.
     InFlightLimiter::Charge available(admitted_.reservation);
     if (Status s = available.Add(TensorBytes()); !s.ok()) return s;
     prepared_ = *std::move(prepared);

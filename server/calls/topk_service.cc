@@ -13,7 +13,7 @@
 namespace topk {
 namespace {
 
-// The codec of ComputeTopK, which uses the engine's messages.
+// The codec of ComputeTopK, whose messages need no translation.
 class TopKCodec : public Codec {
  public:
   StepStatus Read(grpc::ByteBuffer& message, Reader reader,

@@ -46,7 +46,7 @@ struct TopKService {
   const Engine& engine;
   Metrics& metrics;
   AccessLog& log;
-  /// Null disables tracing spans.
+  /// Null disables tracing.
   SpanExporter* const spans;
   /// Null disables shared memory.
   SharedObjects* const shared_objects;

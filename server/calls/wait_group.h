@@ -6,10 +6,10 @@
 
 namespace topk {
 
-/// Waits until all of its members are destroyed. Thread-safe.
+/// Tracks the users of an object, each of which holds a Member. Thread-safe.
 class WaitGroup {
  public:
-  /// Hold a member while using the object that the WaitGroup protects.
+  /// Wait() blocks while a Member exists.
   using Member = std::shared_ptr<void>;
 
   WaitGroup() {
@@ -19,11 +19,11 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a new member, whose use_count() is 0 if all members have already
-  /// been destroyed. Test only use_count(): get() is always null.
+  /// Returns a new Member, or an empty pointer (use_count() is 0) if all
+  /// members were destroyed after the call of Wait(). get() is always null.
   Member Add() const { return members_.lock(); }
 
-  /// Blocks until all members are destroyed. Call once.
+  /// Blocks until all members are destroyed. Call only once.
   void Wait() {
     first_.reset();
     none_.wait();

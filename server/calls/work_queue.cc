@@ -130,9 +130,8 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // The final charge for finished work is its estimate, clamped to [used, used
-  // * threads_]. The final charge for cancelled work is the larger of its
-  // estimate and `used`.
+  // Correct the charge of the client: to the estimate clamped to [used, used *
+  // threads_] for finished work, or to max(estimate, used) for cancelled work.
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);
@@ -173,7 +172,7 @@ size_t WorkQueue::FreeSlot(int64_t cost) const {
 // Takes the next job of a client that uses less than its share of the threads,
 // if a slot for the job is free.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
-  // `clients` may be 0 if another spare thread has taken the last job.
+  // The clients with work. May be 0, because other threads take jobs too.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
@@ -239,8 +238,8 @@ void WorkQueue::WakeSpare() {
   try {
     spares_.emplace_back([this] { RunOverdue(); });
   } catch (const std::system_error&) {
-    // The thread could not be created. The other spare threads will watch for
-    // overdue work after their current jobs.
+    // Without a new thread, the other spare threads watch for overdue work
+    // after their current jobs.
   }
 }
 
@@ -249,8 +248,8 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // All work that runs until this client's pending work is done. Fair queueing
-  // lets each other client run at most as much work as this client.
+  // The work of all clients until this client's pending work is done. Fair
+  // queueing lets no other client run more work than this client until then.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

@@ -102,8 +102,8 @@ class WorkQueue {
     int64_t running = 0;
     int64_t pending = 0;  // nanoseconds, of queued and running work
     double served = 0;    // nanoseconds, on the scale of turn_
-    // The client's entry in turns_ if it has queued work, or in idle_clients_
-    // if it has no work at all.
+    // The entry in turns_ if jobs are queued, or in idle_clients_ if no jobs
+    // are queued or running. Otherwise invalid.
     Turns::iterator turn;
   };
 
@@ -140,8 +140,8 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // When RunNext() last started, or was last enqueued with no other call
-  // pending, whichever is later.
+  // The last time when a RunNext() call started, or was enqueued while no other
+  // RunNext() call was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ advances by
   // elapsed time / running jobs, and thread_time_ advances by
@@ -149,7 +149,7 @@ class WorkQueue {
   double share_ TOPK_GUARDED_BY(mutex_) = 0;
   double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
   Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
-  // The cost processed per nanosecond, over the last second of work.
+  // Estimated CPU time of the work done per nanosecond, in the last second.
   double speed_ TOPK_GUARDED_BY(mutex_);
   double worked_ TOPK_GUARDED_BY(mutex_) = 0;
   double elapsed_ TOPK_GUARDED_BY(mutex_) = 0;
@@ -164,8 +164,8 @@ class WorkQueue {
   bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
-  /// Limits oneTBB to `threads` + 1 threads. oneTBB counts the calling thread
-  /// too, but the callers are pollers, which do not run the work.
+  /// Allows `threads` workers and the calling thread, which oneTBB counts too.
+  /// The callers are pollers, which do not run the work.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
   WaitGroup enqueued_;

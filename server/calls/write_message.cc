@@ -20,8 +20,8 @@ constexpr size_t kMinSlice = size_t{4} << 10;
 // A streamed response up to this size is sent in the header message. A larger
 // response is sent in pieces of this size. 1 MiB was the fastest size measured.
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// A poller does not free larger responses, because it may have to free those of
-// all calls of a connection at once.
+// Larger responses are freed on another thread, because a poller may have to
+// free the responses of all calls of a connection at once.
 constexpr size_t kDeferredBytes = size_t{1} << 20;
 
 // Returns a slice that references `memory` and keeps `owner` alive.
@@ -129,7 +129,7 @@ std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
   std::shared_ptr<const std::string> indices;
   if (answer.values().data().size() + answer.indices().data().size() >
       kPieceBytes) {
-    // release_data() also removes the data field from the header.
+    // release_data() also removes the data from `answer`, the header.
     if (answer.has_values()) {
       values.reset(answer.mutable_values()->release_data());
     }

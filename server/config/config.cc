@@ -37,7 +37,7 @@ class ConfigTable {
  public:
   explicit ConfigTable(CLI::App& app) : app_(app) {}
 
-  // Sets the --help heading for the rows added from now on.
+  // Sets the --help heading for the rows added after this call.
   void Heading(std::string heading) { heading_ = std::move(heading); }
 
   // Adds a flag that takes a value, or several values if `value` is a vector.
@@ -313,8 +313,8 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Sets each option that no flag has set, from its environment variable or else
-// from the config file. CLI11 2.4 itself would ignore invalid variables.
+// Sets options without a flag from environment variables or the config file.
+// CLI11 2.4 reads variables too, but ignores invalid values.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {
@@ -337,9 +337,9 @@ void ApplyVariablesAndFile(
   }
 }
 
-// Throws if an empty value, e.g. of an unset shell variable, would enable a
-// switch or disable TLS, tokens, rate limits or --config. Security settings may
-// be empty in the config file, because --check-config prints empty settings.
+// Throws if an empty flag or variable, e.g. from an unset shell variable, would
+// enable a switch or disable TLS, tokens, rate limits or --config. The config
+// file may have empty values, because the output of --check-config has them.
 void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   const auto fail = [](const std::string& source) {
     throw CLI::ValidationError(source, "the value is empty");

@@ -22,8 +22,8 @@
 
 namespace topk {
 
-/// A certificate provider that replaces the certificate, its key and the CA
-/// certificates for clients atomically. Update() is not thread-safe.
+/// A certificate provider whose contents can be replaced atomically. Update()
+/// is not thread-safe.
 class CertificateUpdates {
  public:
   using Provider = grpc::experimental::CertificateProviderInterface;

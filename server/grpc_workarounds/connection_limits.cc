@@ -65,7 +65,7 @@ bool ConnectionReplacement::Admit(int fd) {
     sweep_at_ = 2 * open_.size() + 64;
   }
   if (max_ > 0) {
-    // Up to max_ more sockets may be disconnected but not closed yet.
+    // Allow max_ connected sockets, and max_ disconnected but unclosed sockets.
     if (open_.size() >= 2 * max_) return false;
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);
@@ -105,7 +105,7 @@ size_t ConnectionCounts::CountOf(const std::string& client) const {
 }
 
 std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // A sweep of this many connections takes 50 us, with a system call for each.
+  // Checking this many connections takes 50 us: one system call for each.
   constexpr size_t kCheapSweep = 64;
   if (max_ == 0 && max_per_client_ == 0) return "";
   Forget(fd);  // a closed connection, if its descriptor was reused

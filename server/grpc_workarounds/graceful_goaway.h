@@ -19,7 +19,7 @@ namespace topk {
 /// later calls to other servers. Returns false if gRPC exports no function for
 /// this purpose.
 inline bool SendGoaways(grpc::Server& server) {
-  // A grpc_server* points to a grpc_core::Server, so pass it as `this`.
+  // The argument is `this`: a grpc_server* points to a grpc_core::Server.
   using Function = void (*)(grpc_server*);
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));

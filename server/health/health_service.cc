@@ -22,8 +22,8 @@ using grpc::health::v1::HealthCheckResponse;
 // Addresses in an IPv6 network with this prefix length count as one client.
 constexpr int kIpv6Prefix = 64;
 
-// How long a call waits for its request: kPatience if at most kMaxPatient calls
-// are waiting, otherwise kImpatience, which limits the memory of waiting calls.
+// A call waits for its request message for up to kPatience, or kImpatience if
+// more than kMaxPatient calls wait. This limits the memory of waiting calls.
 // Clients normally send the request with the call.
 constexpr int kMaxPatient = 2;
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(10);
@@ -38,9 +38,9 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 }  // namespace
 
 // Handles Check, which sends the state once, and Watch, which sends the state
-// and each change until the client cancels. Does not wait long for a request:
-// health calls need no token, and gRPC buffers up to --max-message-bytes of an
-// incomplete request.
+// and each change until the client cancels. Limits the wait for the request,
+// because clients without a token could make gRPC buffer incomplete requests of
+// up to --max-message-bytes.
 class HealthService::HealthCall final : public CallHandler, public Listener {
  public:
   HealthCall(HealthService& health, Call& call, bool watches)
@@ -118,7 +118,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
                   "the request message did not arrive in time"});
   }
 
-  // If the call is waiting for the request, cancels the alarm and returns true.
+  // If the call waits for its request, cancels alarm_ and returns true.
   bool StopWaiting() TOPK_REQUIRES(mutex_) {
     if (!std::exchange(is_waiting_, false)) return false;
     --health_.waiting_;

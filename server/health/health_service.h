@@ -25,7 +25,7 @@ class HealthState {
   /// Returns whether clients can check the health of this service.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// Returns whether the services are serving. They share one state.
+  /// Returns whether all services are serving. They have the same state.
   bool serving() const { return serving_; }
 
   /// Marks all services as not serving and notifies the watchers.
@@ -53,8 +53,8 @@ class HealthService {
   static constexpr char kName[] = "grpc.health.v1.Health";
 
   /// Allows `max_calls` open calls, and half as many from each client address.
-  /// Watches count as open calls. Clients that watch the health keep one watch
-  /// open per connection. The state must outlive the service.
+  /// This includes Watch calls, which clients may keep open for each
+  /// connection. The state must outlive the service.
   HealthService(HealthState& state, int64_t max_calls)
       : state_(state),
         limiter_({.calls = max_calls, .client_calls = max_calls / 2}) {}

@@ -18,7 +18,7 @@ struct OipType {
   inference::DataType config;
 };
 
-/// The types that both protocols support. The last row is for all other types.
+/// The supported types. The last row stands for all other types.
 inline constexpr OipType kOipTypes[] = {
     {v1::DATA_TYPE_F16, "FP16", inference::TYPE_FP16},
     {v1::DATA_TYPE_BF16, "BF16", inference::TYPE_BF16},

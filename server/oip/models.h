@@ -1,4 +1,4 @@
-// The models of the Open Inference Protocol. Each dialect is a model with the
+// The models of the Open Inference Protocol: one model per dialect, with the
 // versions of the dialect.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Model {
   std::string name;
 };
 
-/// Returns the versions of all models, grouped by model, in ascending order.
+/// Returns the versions of all models: by model, then in ascending order.
 std::span<const Model> Models();
 
 /// Returns a version of a model, or the newest version if `version` is empty.

@@ -14,7 +14,7 @@
 
 namespace topk {
 
-/// The state shared by all calls of the protocol. Thread-safe.
+/// Implements inference.GRPCInferenceService. Thread-safe.
 class OipService {
  public:
   static const char* service_full_name() {
@@ -29,7 +29,7 @@ class OipService {
   void AddMethods(CallRouter& router);
 
  private:
-  // Adds a method without tensors; see AddSimpleMethod().
+  // Adds a method whose messages hold no tensors; see AddSimpleMethod().
   template <class Request, class Response, class Answer>
   void Add(CallRouter& router, const char* name, Answer answer,
            int64_t nanoseconds = 0);

@@ -43,7 +43,7 @@ Status Regions::Register(
   region.set_name(request.key());
   region.set_offset(Size(request.offset()).value());
   region.set_byte_size(Size(request.byte_size()).value());
-  // Open the object only to report errors early. Inputs need only read access.
+  // Open the object only to report errors early. Only outputs need kWrite.
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
   if (!opened.ok()) {

@@ -42,9 +42,10 @@ class Regions {
   Status List(const std::string& name,
               inference::SystemSharedMemoryStatusResponse& to) const;
 
-  /// Translates a part of a region to a part of its object. Returns NOT_FOUND
-  /// if the region does not exist, INVALID_ARGUMENT if the part is not within
-  /// the region, and UNIMPLEMENTED if shared memory is disabled.
+  /// Converts a range of a region to a range of its shared memory object.
+  /// Returns NOT_FOUND if the region does not exist, INVALID_ARGUMENT if the
+  /// range is not in the region, and UNIMPLEMENTED if shared memory is
+  /// disabled.
   Result<v1::SharedMemoryRegion> Find(const std::string& name, int64_t offset,
                                       int64_t byte_size) const;
 

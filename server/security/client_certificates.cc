@@ -33,7 +33,7 @@ Status NotValid(const std::string& why) {
 }
 
 // Accepts a trust anchor even if no valid revocation list covers it. To revoke
-// an authority in the file, remove the authority from the file.
+// a trust anchor, remove it from the file of --tls-client-ca.
 int IgnoreAnchorRevocationErrors(int ok, X509_STORE_CTX* context) {
   if (ok == 1) return 1;
   const int anchor = sk_X509_num(X509_STORE_CTX_get0_chain(context)) - 1;
@@ -59,7 +59,7 @@ Status ClientCertificates::Load(const std::string& authorities,
       ReadCertificates({{"--tls-client-ca", files_.authorities}, authorities});
   if (!trusted.ok()) return trusted.status();
   Store store(X509_STORE_new());
-  // Like TLS, accept an intermediate authority as a trust anchor.
+  // Accept intermediate authorities as trust anchors, as TLS handshakes do.
   X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);
   for (const Certificate& authority : *trusted) {
     X509_STORE_add_cert(store.get(), authority.get());
@@ -121,9 +121,9 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     }
   }
   Verdict verdict{{}, lists_until_};
-  // The first pass ignores the revocation lists, so that the intermediates are
-  // stored even if a list is missing. Resumed sessions send no chain, so they
-  // need the stored intermediates.
+  // The first pass ignores the revocation lists, so that AddIntermediates()
+  // stores the intermediate certificates even if a list is missing. Resumed
+  // sessions send no chain, so they need the stored certificates.
   for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
     if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
@@ -147,8 +147,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // `until` is in the past if a revocation list that the chain does not need
-  // has expired. Cache the verdict for a minimum time.
+  // Cache the verdict for a minimum time, because `until` is in the past if an
+  // unrelated revocation list has expired.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

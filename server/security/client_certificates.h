@@ -18,10 +18,10 @@
 
 namespace topk {
 
-/// Decides whether a client's certificate is valid now. TLS checks a
-/// certificate only in the first handshake of a session, but the certificate
-/// may expire or be revoked later, or its authority may be removed. Caches
-/// verdicts until a file changes or a certificate or list expires. Thread-safe.
+/// Decides whether a client's certificate is valid now. TLS checks only the
+/// first handshake of a session, but the certificate may expire or be revoked
+/// later, or its authority may be removed. Caches verdicts until a file changes
+/// or a certificate or revocation list expires. Thread-safe.
 class ClientCertificates {
  public:
   /// Paths of PEM files.
@@ -63,7 +63,7 @@ class ClientCertificates {
   Store store_ TOPK_GUARDED_BY(mutex_);
   std::time_t lists_until_ TOPK_GUARDED_BY(mutex_) = 0;
   mutable std::map<TokenHash, Verdict> verdicts_ TOPK_GUARDED_BY(mutex_);
-  // Recent intermediate certificates, which resumed sessions do not send.
+  // Kept for resumed sessions, which do not send intermediate certificates.
   mutable std::vector<Certificate> intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 

@@ -47,8 +47,8 @@ Status ServerTls::Load(const std::vector<std::string>& contents) {
       CheckKeyPair({files_[0], contents[0]}, {files_[1], contents[1]});
   if (!info.ok()) return info.status();
   const std::string client_ca = clients_.has_value() ? contents[2] : "";
-  // Update the check of calls before the check of handshakes. Otherwise, a
-  // client of a new authority could connect, but its calls would be rejected.
+  // Let calls accept new authorities before handshakes do. Otherwise, a client
+  // could connect, but its calls would be rejected.
   if (clients_.has_value()) {
     Status s =
         clients_->Load(client_ca, contents.size() > 3 ? contents[3] : "");

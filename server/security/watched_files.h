@@ -50,7 +50,7 @@ class WatchedFiles {
   const Load load_;
   spdlog::logger& log_;
   Snapshot snapshot_;
-  // Stamps() of the files in `snapshot_`. Empty if unknown.
+  // The result of Stamps() for `snapshot_`, or empty if unknown.
   std::vector<int64_t> stamps_;
   bool handled_ = true;  // `snapshot_` was loaded, or its error logged
   std::jthread thread_;

@@ -13,11 +13,10 @@
 namespace topk {
 namespace {
 
-// A guarded range, or end = 0 if the slot is free. The signal handler cannot
-// lock slots_mutex. Instead, it reads the version before and after it reads the
-// other members. If the version is odd or has changed, another thread is
-// modifying the slot, and its range is not in use. The handler then skips the
-// slot.
+// A guarded range. `end` is 0 if the slot is free. The signal handler cannot
+// lock slots_mutex. Instead, it reads `version` before and after the other
+// members. `version` is odd or changes while another thread modifies the slot.
+// The handler then skips the slot, because its range is not in use.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;
@@ -29,7 +28,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
 constinit std::array<Slot, BusGuard::kMax> slots;
 constinit Mutex slots_mutex;
-// 0 until the first BusGuard installs the handler.
+// The page size. 0 until the first BusGuard installs the signal handler.
 uintptr_t page_bytes = 0;
 struct sigaction previous_action;
 

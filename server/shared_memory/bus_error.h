@@ -21,10 +21,10 @@ namespace topk {
 /// most kMax ranges are guarded at a time.
 class BusGuard {
  public:
-  /// A client has fewer ranges by default: 2048 calls with three objects each.
+  /// More than a client can use by default: 2048 calls with three objects each.
   static constexpr size_t kMax = 8192;
 
-  /// Guards a page-aligned mapping. `writable` is true if mapped for writing.
+  /// `memory` must be page-aligned, and writable if `writable` is true.
   BusGuard(std::span<const std::byte> memory, bool writable);
   ~BusGuard();
   BusGuard(const BusGuard&) = delete;
@@ -33,8 +33,8 @@ class BusGuard {
   /// Returns false if kMax other ranges were already guarded at construction.
   bool guards() const { return slot_ < kMax; }
 
-  /// Returns whether an access hit a missing page. From this page on, reads
-  /// return zeros and writes are lost.
+  /// Returns whether an access hit a missing page. From that page to the end of
+  /// the range, reads return zeros and writes are lost.
   bool broken() const;
 
  private:

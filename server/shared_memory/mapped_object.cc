@@ -63,8 +63,9 @@ Result<std::shared_ptr<MappedObject>> MappedObject::Open(
   if (fd < 0) return CannotOpen(name, field, errno);
   struct stat info {};
   const int failed = fstat(fd, &info);
-  // The last owner may be a poller, so defer slow cleanup. Unmapping may wait
-  // for other processes, and closing an unlinked object may free its memory.
+  // A poller may release the last reference, so defer slow cleanup: unmapping
+  // may wait for other processes, and closing an unlinked object may free
+  // memory.
   std::shared_ptr<MappedObject> object(
       new MappedObject(fd, info, access), [](MappedObject* unowned) {
         std::unique_ptr<MappedObject> owned(unowned);

@@ -20,9 +20,9 @@ namespace topk {
 /// How an object's bytes are accessed.
 enum class Access { kRead, kWrite };
 
-/// An open object. It is mapped on first use, with the size that the object had
-/// when it was opened. Other processes may change the bytes or truncate the
-/// object at any time. Thread-safe.
+/// An open shared memory object. The object is mapped on first use, with the
+/// size that it had when it was opened. Other processes may change the bytes or
+/// truncate the object at any time. Thread-safe.
 class MappedObject {
  public:
   /// Opens the object that currently has this name. `field` is the request

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kTensor[] = "tensor.shared_memory";
 
-// Returns whether two valid ranges of the same object overlap.
+// Returns whether two valid regions overlap.
 bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
   return a.offset() < b.offset() + b.byte_size() &&
          b.offset() < a.offset() + a.byte_size();

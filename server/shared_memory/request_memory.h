@@ -38,14 +38,14 @@ class RequestMemory {
   Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
   /// Returns whether any region is open. If so, the request must not run on a
-  /// poller, because other processes can delay access to their objects.
+  /// poller, because other processes can delay accesses to shared memory.
   bool is_used() const { return tensor_.has_value() || !outputs_.empty(); }
 
   /// Returns the size of the tensor, or nullopt if it is not in shared memory.
   std::optional<int64_t> tensor_bytes() const;
 
-  /// The bytes that ReadTensor() copies: the whole tensor if its object has
-  /// parts that have never been written, otherwise 0.
+  /// The number of bytes that ReadTensor() copies: the size of the tensor if
+  /// its shared memory object is sparse, otherwise 0.
   int64_t copied_bytes() const { return copied_bytes_; }
 
   /// Returns the tensor's data, which is valid while this object exists, or an
@@ -56,10 +56,9 @@ class RequestMemory {
 
   /// Copies the outputs of a response to their regions, and replaces their data
   /// in the response with references to the regions. Returns INVALID_ARGUMENT
-  /// if a region is too small or the outputs overlap, FAILED_PRECONDITION if an
-  /// object, also the tensor's, was truncated, and CANCELLED if cancelled.
-  /// After an error, the response has no data. Call once.
-  Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
+  /// if a region is too small or the outputs overlap, and FAILED_PRECONDITION
+  /// if a shared memory object was truncated. Call once.
+  Status Deliver(v1::TopKResponse& response);
 
  private:
   Status Copy(v1::TopKResponse& response, const Cancellation* cancellation);

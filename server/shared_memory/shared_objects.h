@@ -79,15 +79,15 @@ class SharedObjects {
   /// The maximum number of cached mappings.
   static constexpr size_t kMaxKept = 64;
 
-  /// Allows only names with `prefix`. Unmaps unusable objects every `period`.
+  /// Opens only names with `prefix`. Unmaps stale objects every `period`.
   explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
                                                  std::chrono::seconds(1));
 
   /// Returns the region that a request names in `field`. Returns
   /// INVALID_ARGUMENT for an invalid name, a missing object or a range outside
-  /// the object, PERMISSION_DENIED if the name lacks the prefix or this process
-  /// may not open the object, and RESOURCE_EXHAUSTED if the process has too
-  /// many objects open.
+  /// the object, PERMISSION_DENIED if the name does not begin with the prefix
+  /// or this process may not open the object, and RESOURCE_EXHAUSTED if the
+  /// process has too many objects open.
   Result<SharedRegion> Open(const v1::SharedMemoryRegion& region, Access access,
                             const std::string& field);
 

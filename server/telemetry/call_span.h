@@ -25,9 +25,9 @@ class CallSpan {
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 
-  /// Adds a finished request. If the call may have many requests, exports a
-  /// span for the request, and may be called concurrently. Otherwise, adds the
-  /// request's attributes and stages to the call's span.
+  /// Adds a finished request to the span of the call. If the call may have many
+  /// requests, exports a separate span for the request instead; AddRequest()
+  /// may then be called concurrently.
   void AddRequest(const v1::TopKRequest& request, const RequestStats& stats,
                   const Status& status);
 

@@ -55,7 +55,7 @@ class Sampler {
   /// `share` is 0 to 1.
   explicit Sampler(double share) : share_(share) {}
 
-  /// Returns whether this event is picked.
+  /// Call once per event. Returns whether the event is picked.
   bool Pick() {
     const auto before = static_cast<double>(events_++);
     return std::floor(share_ * (before + 1)) > std::floor(share_ * before);

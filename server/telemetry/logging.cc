@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Marks a message that is a JSON object with the fields of a line. Clients
-// cannot forge the mark, because their text never begins a message.
+// The first character of messages that are JSON objects with log fields.
+// Clients cannot forge it, because no message begins with client text.
 constexpr char kFieldsMark = '\x1e';
 
 // Formats a message as a line of text or as a JSON object. Both formats escape
@@ -141,7 +141,7 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
       FlushLog(std::chrono::seconds(1));
       return;
     }
-    // protobuf errors report malformed requests, which are logged separately.
+    // Log protobuf errors at debug: malformed requests are logged separately.
     const bool is_error =
         severity == LibrarySeverity::kError && library != "protobuf";
     const auto level = is_error ? spdlog::level::err : spdlog::level::debug;

@@ -29,8 +29,8 @@ void Configure(spdlog::logger& log, const std::string& level,
                const std::string& format);
 
 /// Blocks until all lines logged so far are written or `timeout` has passed.
-/// Returns whether they were written. If the queue is full, the flush request
-/// replaces a line, so call only when the process ends.
+/// Returns whether they were written. If the queue is full, drops its oldest
+/// line, so call FlushLog() only when the process ends.
 bool FlushLog(std::chrono::milliseconds timeout);
 
 /// Returns the number of lines that were dropped because the queue was full.

@@ -22,7 +22,7 @@ std::vector<prometheus::MetricFamily> MetricRegistry::Collect() const {
   for (const auto& [name, computed] : computed_) {
     auto& series = all.emplace_back(computed.family).metric;
     for (size_t i = 0; i < series.size(); ++i) {
-      // Set both values. The type of the family decides which value is exposed.
+      // The type of the metric decides which of the two values is exposed.
       series[i].gauge.value = series[i].counter.value = computed.values[i]();
     }
   }

@@ -44,7 +44,7 @@ class Metrics {
   /// Sets the gauge that shows whether the server accepts calls.
   void SetReady(bool ready) { ready_ = ready; }
 
-  /// Adds topk_build_info, whose labels include `instruction_set`. Call once.
+  /// Adds the build info metric, with `instruction_set` as a label. Call once.
   void SetBuild(const std::string& instruction_set);
 
   /// Returns the registry, to which other components add their metrics.

@@ -15,10 +15,9 @@
 namespace topk {
 namespace {
 
-// Each civetweb thread serves one connection at a time. An idle connection
-// occupies a thread until the timeout, so a scrape behind n idle connections
-// waits up to n / kHttpThreads seconds. At most kHttpThreads + kQueue
-// connections have file descriptors. kBacklog more can wait in the kernel.
+// Each civetweb thread serves one connection at a time, and an idle connection
+// occupies a thread for kTimeoutMs. At most kHttpThreads + kQueue connections
+// are accepted, and kBacklog more can wait in the kernel.
 constexpr int kHttpThreads = 32;
 constexpr int kQueue = 32;
 constexpr int kBacklog = 64;

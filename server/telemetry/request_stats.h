@@ -77,8 +77,8 @@ struct RequestStats {
   /// Returns the end time of the last recorded stage.
   Clock::time_point stages_end() const { return stage_start_; }
 
-  /// Adds the sizes and the execution info of a response. Of the time since the
-  /// last stage, the time in the backend counts as kCompute, and the rest as
+  /// Records the sizes and the execution info of a response. Splits the time
+  /// since the last stage: the time in the backend is kCompute, the rest is
   /// kDecode.
   void AddResponse(const v1::TopKResponse& answer);
 
@@ -86,7 +86,7 @@ struct RequestStats {
   Clock::time_point stage_start_{};
 };
 
-/// Maximum sizes of client strings and of error messages in logs and spans.
+/// Maximum sizes of text from clients and of errors, in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 

@@ -218,11 +218,11 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
   }
 }
 
-// Waits until the call ends. Cancels the call if time runs out at exit. While
-// the server runs, its pollers drive the call, and this thread only checks
-// whether the call has ended. If this thread blocked in gRPC, it would receive
-// a fifth of the pollers' events and have to wake a poller for each (gRPC
-// 1.51). At exit, there are no pollers, so this thread blocks in gRPC.
+// Waits until the call ends. At exit, cancels the call after kFlush. While the
+// server runs, its pollers process the events of the call, and this thread only
+// checks whether the call has ended. If this thread blocked in gRPC, it would
+// take events from the pollers and have to wake a poller for each (gRPC 1.51).
+// At exit, there are no pollers, so this thread blocks in gRPC.
 void SpanExporter::Await(grpc::ClientContext& context,
                          const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kNoPause{0};

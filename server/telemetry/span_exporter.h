@@ -41,8 +41,8 @@ struct Span {
   bool failed = false;
   std::string error;
   std::vector<std::pair<std::string, PropertyValue>> attributes;
-  /// Nanoseconds by Stage; -1 for a stage that was not reached. The child spans
-  /// are contiguous, and the last one ends at `stages_end`.
+  /// Nanoseconds by Stage; -1 for a stage that was not reached. There are no
+  /// gaps between stages, and the last stage ends at `stages_end`.
   std::array<int64_t, kStageNames.size()> stages = {-1, -1, -1, -1};
   Clock::time_point stages_end{};
 
@@ -56,7 +56,7 @@ struct Span {
 /// calls nor fills the memory. Thread-safe.
 class SpanExporter {
  public:
-  /// Maximum number of spans in the queue and in a message, excluding stages.
+  /// Maximum size of the queue and of a message, in spans. Stages do not count.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
   /// Maximum time that a span waits for its batch to fill.

@@ -59,7 +59,7 @@ std::optional<TraceContext> ParseTraceParent(std::string_view text) {
   if (*version == 0xff || (*high | *low) == 0 || *parent == 0) {
     return std::nullopt;
   }
-  // Version 00 has no further fields, but higher versions may have more.
+  // Version 00 of the header has no more fields. Higher versions may have more.
   if (text.size() > kLength && (*version == 0 || text[kLength] != '-')) {
     return std::nullopt;
   }

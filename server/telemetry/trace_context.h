@@ -55,7 +55,7 @@ std::string SpanId(uint64_t span);
 struct TraceConfig {
   /// The collector: http://host:port or https://host:port. "" disables export.
   std::string endpoint;
-  /// The root certificates for https in PEM, or "" for those of the machine.
+  /// Root certificates for https, in PEM format. If empty, uses the system's.
   std::string authorities;
   /// Whether calls with a traceparent follow the caller's sampling decision.
   bool follow_parent = true;

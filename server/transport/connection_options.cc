@@ -32,8 +32,7 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
   const int timeout = Milliseconds(options.keepalive_timeout);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout);
-  // Later gRPC versions use this setting as the keepalive timeout. Its default
-  // is 1 minute.
+  // Newer gRPC versions use this setting (default 1 minute) instead.
   set("grpc.http2.ping_timeout_ms", timeout);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -46,8 +45,8 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
       Milliseconds(options.max_connection_age_grace));
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   set(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
-  // In later gRPC versions, the limit above rejects only some of the larger
-  // calls. This limit (default 16 KiB) rejects all. Set both to the same value.
+  // In newer gRPC versions, the limit above is soft: some calls with larger
+  // metadata pass. This hard limit (default 16 KiB) rejects all such calls.
   set("grpc.absolute_max_metadata_size", options.max_metadata_bytes);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
       Milliseconds(options.handshake_timeout));

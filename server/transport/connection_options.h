@@ -11,7 +11,7 @@ namespace topk {
 /// name. Durations are in seconds.
 struct ConnectionOptions {
   double keepalive_time = 60;
-  /// Also disconnects clients that stop reading, because they answer no pings.
+  /// Clients that stop reading are disconnected too, as they answer no pings.
   double keepalive_timeout = 20;
   /// A client that pings more often is disconnected at the third violation.
   /// Some clients ping every 10 s, so gRPC's default of 5 minutes is too long.

@@ -21,7 +21,7 @@ class OwnedFile {
     if (fd_ < 0) return;
     struct stat own {};
     struct stat found {};
-    // Best effort: a successor may replace the file between these two calls.
+    // Best effort: another server may replace the file before unlink().
     if (fstat(fd_, &own) == 0 && lstat(path_.c_str(), &found) == 0 &&
         own.st_dev == found.st_dev && own.st_ino == found.st_ino) {
       unlink(path_.c_str());
