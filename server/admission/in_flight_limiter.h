@@ -36,8 +36,8 @@ class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Appends a rejected request for `amount` calls or bytes. Returns when to
-  /// retry: in 20 ms to 10 s, with 20 % jitter so that clients do not retry in
+  /// Appends a rejected request for `amount` calls or bytes. Returns the retry
+  /// delay: 20 ms to 10 s, with 20 % jitter so that clients do not retry in
   /// lockstep. `done` is the total number of calls or bytes released so far.
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
@@ -68,8 +68,8 @@ class InFlightLimiter {
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
-  // Calls or bytes of one client or of all clients. Has its own estimator, so
-  // that a client above its limit does not increase the delays of others.
+  // Counts the calls or bytes of one client or of all clients. Has its own
+  // estimator, so that a client above its limit does not delay others.
   struct Use {
     std::atomic<int64_t> in_flight = 0;
     std::atomic<int64_t> done = 0;

@@ -10,8 +10,8 @@ namespace topk {
 int64_t MemoryLimit();
 
 /// Returns the default limit on open calls: one per 512 KiB of `memory`,
-/// clamped to [2, 4096]. An open call without a message uses 17 to 70 KiB,
-/// which do not count towards the limits on bytes.
+/// clamped to [2, 4096]. An open call without a message uses 17 KiB, or 70 KiB
+/// with many metadata fields. This memory does not count as bytes in flight.
 int64_t DefaultMaxCalls(int64_t memory);
 
 }  // namespace topk

@@ -48,7 +48,7 @@ class RateLimiter {
                                                 int64_t requests,
                                                 int64_t bytes);
 
-  /// Takes tokens for bytes already received. May make the level negative.
+  /// Takes tokens for bytes already received, even if there are too few.
   void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:

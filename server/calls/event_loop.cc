@@ -130,7 +130,7 @@ void EventLoop::PollConnections() {
 
 void EventLoop::Poll() {
   // A poller may handle new events before older events. After kTurnEvents
-  // events and kTurn of time, it takes the oldest event next.
+  // events and kTurn of time, the poller takes the oldest event next.
   constexpr int kTurnEvents = 256;
   constexpr std::chrono::milliseconds kTurn{4};
   // Once this many refused calls await destruction, pollers always take the
@@ -151,10 +151,11 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // If an operation that handle() starts finishes at once, e.g. the read of a
-    // buffered message, DoThenAsyncNext() returns its event to this thread. No
-    // thread has to wake up, but the event overtakes all queued events. The
-    // marker must not overtake them, so handle() never enqueues it.
+    // If an operation that handle() starts (e.g. the read of a buffered
+    // message) finishes at once, DoThenAsyncNext() returns its event to this
+    // thread. No other thread has to wake up, but the event overtakes all
+    // queued events. The marker must not overtake events, so handle() never
+    // enqueues the marker.
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;

@@ -38,7 +38,7 @@ class CompletionTag {
   virtual void OnComplete(bool ok) = 0;
 
   /// Returns whether events of operations that OnComplete() starts may be
-  /// handled before older events even while EventLoop::IsBehind().
+  /// handled before older events even if EventLoop::IsBehind() is true.
   virtual bool MayOvertake() const { return false; }
 
  protected:
@@ -133,7 +133,7 @@ class EventLoop final : private CompletionTag {
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  // The number of times that AwaitCall() returned true, and of arrived calls.
+  // How often AwaitCall() has returned true, and the number of calls arrived.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
   // The number of refused calls that are not destroyed yet.

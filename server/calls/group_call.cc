@@ -16,14 +16,14 @@
 namespace topk {
 namespace {
 
-// Maximum requests that a poller computes before it serves other calls.
+// Maximum number and total size of requests that a poller computes at a time.
 constexpr size_t kPollerItems = 32;
 constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // The memory charged for an item in addition to its message. Even empty
 // messages use memory, and a connection may have 256 streams of 64 messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// Up to this many bytes in flight, single-slice messages are not compacted. At
-// most 1024 messages can then wait, each in one gRPC receive block.
+// Single-slice messages are not compacted while at most this many bytes are in
+// flight: then, at most 1024 messages wait, each in a gRPC receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -46,7 +46,7 @@ class GroupCall final : public ServiceCall {
 
  private:
   struct Item {
-    // Kept until the response is sent, which counts as in flight until then.
+    // Counts the response as in flight until the response is sent.
     std::unique_ptr<TensorRequest> request;
     int64_t bytes = 0;  // counted against the queue's limit
     static constexpr int64_t held_bytes = 0;  // charged by `request`
@@ -68,7 +68,7 @@ class GroupCall final : public ServiceCall {
         static_cast<int64_t>(message.Length()),
         {}};
     const auto now = RequestStats::Clock::now();
-    // Compact messages only if necessary: this slows small requests by 10 %.
+    // Compact messages only if necessary: copying slows small requests by 10 %.
     const bool waits =
         (service_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
@@ -76,8 +76,8 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      // The rejected message does not count as in flight. Let it fill the queue
-      // instead, so that no more messages are read until the item is taken.
+      // A rejected message does not count as in flight. Let its item fill the
+      // queue, so that no more messages are read until the item is taken.
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
@@ -102,8 +102,8 @@ class GroupCall final : public ServiceCall {
     AnswerMore();
   }
 
-  // Answers the next requests of group_: small requests on this poller, or if
-  // the next request is not small, all remaining requests on a worker.
+  // Computes the next small requests of group_ on this poller and sends the
+  // responses. If there are none, a worker answers the rest of the group.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();

@@ -163,7 +163,8 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller counts memory at the end, because a worker may start over.
+      // A poller counts memory only at the end. Otherwise, a worker that starts
+      // over would count the same memory again.
       if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
@@ -318,9 +319,9 @@ class Scanner {
     return false;
   }
 
-  // Passes new memory to charge_() if it exceeds `most` bytes. Includes `size`
-  // bytes that will be added to kept_. Counts kept_ four times: its capacity
-  // and the sum of its previous buffers may each be twice its size.
+  // Counts the new memory with charge_() if it exceeds `most` bytes, including
+  // `size` bytes that will be added to kept_. kept_ counts four times: its
+  // capacity and the sum of its previous buffers may each be twice its size.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;
@@ -394,7 +395,7 @@ int64_t CountSlices(grpc::ByteBuffer& bytes) {
 }
 
 int64_t SliceMemory(grpc::ByteBuffer& bytes) {
-  // Includes gRPC's slice object, and spare capacity of our vectors.
+  // Upper bound for gRPC's slice object and the entries in our vectors.
   constexpr int64_t kSliceMemory = 128;
   return CountSlices(bytes) * kSliceMemory;
 }

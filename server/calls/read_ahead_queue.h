@@ -43,8 +43,8 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// The caller is the consumer. Call Take() or TakeOne() until `consume` is
-    /// false or `end` is true.
+    /// True if the caller is the consumer. The consumer calls Take() or
+    /// TakeOne() until the result has `consume` = false or `end` = true.
     bool consume = false;
   };
 

@@ -22,8 +22,8 @@
 namespace topk {
 
 /// Handles one request: admits, parses, computes and records it. The memory of
-/// the request counts as in flight until ReleaseMessage(), and that of the
-/// response until this object is destroyed. On a poller, every step before
+/// the request counts as in flight until ReleaseMessage(), and the memory of
+/// the response until this object is destroyed. On a poller, every step before
 /// Run() takes constant time. Not thread-safe.
 class TensorRequest {
  public:

@@ -130,8 +130,8 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // Correct the charge of the client: to the estimate clamped to [used, used *
-  // threads_] for finished work, or to max(estimate, used) for cancelled work.
+  // Correct the client's cost: for finished work, to the estimate clamped to
+  // [used, used * threads_], and for cancelled work, to max(estimate, used).
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);
@@ -172,7 +172,7 @@ size_t WorkQueue::FreeSlot(int64_t cost) const {
 // Takes the next job of a client that uses less than its share of the threads,
 // if a slot for the job is free.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
-  // The clients with work. May be 0, because other threads take jobs too.
+  // The number of clients with work. 0 if other threads have run all jobs.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
@@ -238,8 +238,8 @@ void WorkQueue::WakeSpare() {
   try {
     spares_.emplace_back([this] { RunOverdue(); });
   } catch (const std::system_error&) {
-    // Without a new thread, the other spare threads watch for overdue work
-    // after their current jobs.
+    // If no thread can be created, the other spare threads watch for overdue
+    // work after their current jobs.
   }
 }
 

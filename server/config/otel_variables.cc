@@ -28,7 +28,7 @@ void Warn(TraceConfig& config, const std::string& name, std::string_view value,
       StrCat(name, "=", Quote(value), " is ignored: ", fault));
 }
 
-// Returns the name and value of `of_traces` if set, otherwise of `of_all`.
+// Returns the variable `of_traces` if set, otherwise `of_all`: name and value.
 std::pair<std::string, std::string> FirstOf(const Variable& variable,
                                             const char* of_traces,
                                             const char* of_all) {

@@ -25,7 +25,7 @@ class HealthState {
   /// Returns whether clients can check the health of this service.
   bool Has(const std::string& name) const { return names_.contains(name); }
 
-  /// Returns whether all services are serving. They have the same state.
+  /// Returns whether the services are serving. All services share one state.
   bool serving() const { return serving_; }
 
   /// Marks all services as not serving and notifies the watchers.

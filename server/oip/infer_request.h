@@ -19,7 +19,7 @@ namespace topk {
 Status ParseInfer(const RawInfer& from, const Model& model,
                   const Regions& regions, RawMessage<v1::TopKRequest>& to);
 
-/// Returns the path in the inference request of a field of topk.v1, e.g.
+/// Returns the inference request's path for a field of topk.v1, e.g.
 /// `parameters["axis"]` for `onnx.axis`. Returns `field` itself if there is no
 /// such path.
 std::string OipField(const std::string& field, const Model& model,

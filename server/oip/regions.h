@@ -43,9 +43,8 @@ class Regions {
               inference::SystemSharedMemoryStatusResponse& to) const;
 
   /// Converts a range of a region to a range of its shared memory object.
-  /// Returns NOT_FOUND if the region does not exist, INVALID_ARGUMENT if the
-  /// range is not in the region, and UNIMPLEMENTED if shared memory is
-  /// disabled.
+  /// Returns NOT_FOUND if there is no such region, INVALID_ARGUMENT if the
+  /// range exceeds the region, and UNIMPLEMENTED if shared memory is disabled.
   Result<v1::SharedMemoryRegion> Find(const std::string& name, int64_t offset,
                                       int64_t byte_size) const;
 

@@ -18,10 +18,10 @@
 
 namespace topk {
 
-/// Decides whether a client's certificate is valid now. TLS checks only the
-/// first handshake of a session, but the certificate may expire or be revoked
-/// later, or its authority may be removed. Caches verdicts until a file changes
-/// or a certificate or revocation list expires. Thread-safe.
+/// Decides whether a client's certificate is valid now. TLS checks it only in
+/// the first handshake of a session, but it may expire or be revoked later, or
+/// its authority may be removed. Caches verdicts until a file changes or a
+/// certificate or revocation list expires. Thread-safe.
 class ClientCertificates {
  public:
   /// Paths of PEM files.

@@ -79,7 +79,8 @@ class SharedObjects {
   /// The maximum number of cached mappings.
   static constexpr size_t kMaxKept = 64;
 
-  /// Opens only names with `prefix`. Unmaps stale objects every `period`.
+  /// Allows only names that begin with `prefix`. Every `period`, unmaps objects
+  /// that were deleted or truncated.
   explicit SharedObjects(std::string prefix, std::chrono::milliseconds period =
                                                  std::chrono::seconds(1));
 

@@ -40,8 +40,8 @@ class AccessLog {
   static constexpr int kLinesPerSecond = 100;
 
   /// `sample` is the fraction of OK requests to log at info, 0 to 1. Requests
-  /// that take longer than `slow_nanoseconds` are slow, unless it is 0. `log`
-  /// must outlive this object.
+  /// are slow if they take longer than `slow_nanoseconds` > 0. `log` must
+  /// outlive this object.
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
 

@@ -32,7 +32,8 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
   const int timeout = Milliseconds(options.keepalive_timeout);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout);
-  // Newer gRPC versions use this setting (default 1 minute) instead.
+  // Newer gRPC versions use this setting (default: 1 minute) instead of the
+  // keepalive timeout.
   set("grpc.http2.ping_timeout_ms", timeout);
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
