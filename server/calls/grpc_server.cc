@@ -36,7 +36,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   }
   if (router != nullptr) router->AcceptMore(*server->loop_);
   // A new connection may bring hundreds of calls. Serve all clients before
-  // accepting the next connection, but wait at most kLongestPace.
+  // accepting more connections, but wait at most kLongestPace.
   static constexpr std::chrono::milliseconds kLongestPace{100};
   server->acceptor_->Start(
       [&loop = *server->loop_] { loop.WaitForTurn(kLongestPace); });
