@@ -56,9 +56,11 @@ class RequestMemory {
 
   /// Copies the outputs of a response to their regions, and replaces their data
   /// in the response with references to the regions. Returns INVALID_ARGUMENT
-  /// if a region is too small or the outputs overlap, and FAILED_PRECONDITION
-  /// if a shared memory object was truncated. Call once.
-  Status Deliver(v1::TopKResponse& response);
+  /// if a region is too small or the outputs overlap, FAILED_PRECONDITION if a
+  /// shared memory object, also that of the tensor, was truncated, and
+  /// CANCELLED if cancelled. After an error, the response has no data. Call
+  /// once.
+  Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
 
  private:
   Status Copy(v1::TopKResponse& response, const Cancellation* cancellation);
