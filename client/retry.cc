@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
-// Returns whether another attempt may succeed. CANCELLED and INTERNAL errors
-// without a reason are not from topkd. gRPC reports them if the server dies
-// after a proxy has forwarded part of the response.
+// Returns whether another attempt may succeed. If the server dies after a proxy
+// has forwarded part of the response, gRPC reports CANCELLED or INTERNAL. Such
+// errors have no reason, in contrast to those of topkd.
 bool IsRetried(const Status& status, bool begun) {
   if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {

@@ -116,8 +116,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   }
   plan.direction =
       openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
-  // The attribute "sort": "Range of values: value, index, none. Required: yes".
-  // With "none", the order is undefined, and topkd sorts by value.
+  // The specification says of the attribute "sort": "Range of values: value,
+  // index, none. Required: yes". For "none", topkd also sorts by value.
   constexpr std::string_view kSorts = "\"value\", \"index\" or \"none\"";
   if (openvino.sort().empty()) return Missing("sort", kSorts);
   if (Status s = CheckValue("sort", openvino.sort(), {"value", "index", "none"},

@@ -95,8 +95,8 @@ class ReadAheadQueue {
 
   /// The result of Take() and TakeOne().
   struct Taken : Next {
-    /// True if the stream has ended and no more messages will be taken.
-    /// Otherwise, messages were taken if and only if `consume` is true.
+    /// Whether the stream has ended and no more messages will be taken. If
+    /// not, `consume` says whether messages were taken.
     bool end = false;
     /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;

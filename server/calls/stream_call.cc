@@ -98,9 +98,9 @@ class StreamCall final : public ServiceCall {
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
   // the rest to a worker.
   void Proceed(Reader reader) {
-    // A worker lets other work run after kTurnNanoseconds. A poller processes
-    // small messages itself, because they are in its CPU cache. If workers
-    // processed all messages, a large stream would take 1.5 times as long.
+    // A poller processes small messages itself, because they are in its CPU
+    // cache. If workers processed all messages, a large stream would take 1.5
+    // times as long. After kTurnNanoseconds, a worker lets other work run.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()

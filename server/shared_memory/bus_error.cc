@@ -16,7 +16,8 @@ namespace {
 // A guarded range. `end` is 0 if the slot is free. The signal handler cannot
 // lock slots_mutex. Instead, it reads `version` before and after the other
 // members. `version` is odd or changes while another thread modifies the slot.
-// The handler then skips the slot, because its range is not in use.
+// The handler then skips the slot, because no thread uses a range before its
+// slot is complete.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;

@@ -75,8 +75,8 @@ struct DirectMLAttributes {
   bool largest = true;
 };
 
-/// A request for one TopK. Borrows the tensor, which must outlive all calls
-/// that use the request.
+/// A request for one TopK computation. The tensor is not copied, and must
+/// outlive all calls that use the request.
 class Request {
  public:
   /// Returns a request for k elements of each slice along an axis. The server

@@ -15,7 +15,8 @@ _DRAINING = "the server is draining: its health check reports NOT_SERVING"
 # Longer delays, which only a faulty or malicious server sends, are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
-# A suffix for hints. A server with too many connections closes new ones.
+# Appended to hints about lost connections, because a server that has too many
+# connections closes new ones.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
 # gRPC reports the cause of a failed connection only as text. Each entry has a

@@ -76,8 +76,8 @@ Plan RowsOfTile(const Plan& plan, int64_t slices);
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 
-/// If a tensor has fewer columns than this, kColumns joins adjacent axis
-/// positions into rows of about this width.
+/// If a tensor has fewer columns than this, kColumns processes several axis
+/// positions together, as a row of about this many columns.
 inline constexpr int64_t kFoldWidth = 64;
 
 /// Returns the smallest k for which it is faster to copy slices to rows than to

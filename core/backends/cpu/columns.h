@@ -99,7 +99,7 @@ class ColumnRunner {
 
   State StateOf(int64_t piece, int64_t columns) const {
     Block* const blocks = piece_blocks_[static_cast<size_t>(piece)].get();
-    return {reinterpret_cast<Key*>(blocks), columns, plan_.k};
+    return State::In(reinterpret_cast<Key*>(blocks), columns, plan_.k);
   }
 
   // Writes the contiguous outputs of a tile without merging. `first` is the

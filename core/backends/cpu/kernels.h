@@ -42,13 +42,18 @@ struct ColumnState {
   static constexpr int64_t kBlock =
       kVectorBytes / static_cast<int64_t>(sizeof(Key));
 
+  Key* last;        ///< the k-th element of each column, as a Number (see
+                    ///< VectorEncoder), which is faster to compare than a key
   Key* blocks;      ///< [blocks, keys or indices, k, kBlock], aligned
   int64_t columns;  ///< the number of columns
   int64_t k;
 
-  /// Returns the number of elements of `blocks`.
+  /// Returns a state in `memory`, which has Elements(columns, k) elements.
+  static ColumnState In(Key* memory, int64_t columns, int64_t k) {
+    return {memory, memory + Elements(columns, 0), columns, k};
+  }
   static int64_t Elements(int64_t columns, int64_t k) {
-    return (columns + kBlock - 1) / kBlock * 2 * k * kBlock;
+    return (columns + kBlock - 1) / kBlock * (2 * k + 1) * kBlock;
   }
 
   /// Returns the address of a column's key with rank j. The index of that key

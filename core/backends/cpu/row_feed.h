@@ -231,9 +231,8 @@ class RowFeed {
   }
 
   // Returns the bound to try first in the next row: the last bound, or a higher
-  // bound if far more than k elements exceeded it. Small increases would add up
-  // until the bound fails. Returns nullopt if no bound succeeded, or if the
-  // last bound was much too low.
+  // bound if far more than k elements exceeded the last bound. Returns nullopt
+  // if no bound succeeded, or if the last bound was much too low.
   std::optional<Key> NextHint(const std::optional<Held>& held,
                               Selections selections) const {
     if (!held || held->reselections >= patience_) return std::nullopt;

@@ -76,7 +76,9 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
                           const std::byte* elements, int64_t count,
                           int64_t pitch, int64_t first, int64_t begin,
                           int64_t end) {
+  using Number = typename VectorEncoder<Key, kFloat>::Number;
   const Tag<Key> d;
+  const Tag<Number> numbers;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = ColumnState<Key>::kBlock;
   constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
@@ -85,6 +87,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
   const int64_t ahead = state.columns > kStrip * kLanes
                             ? kRowsAhead * pitch * kBytes
                             : kBytesAhead;
+  auto* const last_numbers = reinterpret_cast<Number*>(state.last);
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* row = elements + i * pitch * kBytes;
     const auto index = static_cast<Key>(first + i);
@@ -101,12 +104,16 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
         hn::Store(hn::Set(d, index), d, indices + last);
       }
       Insert(key, index, keys, indices, levels);
+      const auto last = hn::Load(d, keys + (state.k - 1) * kBlock);
+      hn::Store(vector_encoder.Numbers(vector_encoder.Bits(d, last)), numbers,
+                last_numbers + column);
     };
-    const auto keys_at = [&](int64_t column) HWY_ATTR {
-      return vector_encoder.Keys(LoadElements(d, row + column * kBytes));
+    const auto bits_at = [&](int64_t column) HWY_ATTR {
+      return LoadElements(d, row + column * kBytes);
     };
-    const auto last_keys = [&](int64_t column) HWY_ATTR {
-      return hn::Load(d, state.at(column, state.k - 1));
+    const auto exceed = [&](auto bits, int64_t column) HWY_ATTR {
+      return vector_encoder.MayExceed(bits,
+                                      hn::Load(numbers, last_numbers + column));
     };
     // Find all vectors with a better element before inserting any. A branch per
     // vector would have to wait until the vector arrives from memory.
@@ -114,14 +121,14 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
     for (int64_t v = 0; v < vectors && !filling; ++v) {
       const int64_t column = begin + v * kLanes;
       hwy::Prefetch(row + column * kBytes + ahead);
-      const auto exceed = hn::Gt(keys_at(column), last_keys(column));
-      better |= uint64_t{!hn::AllFalse(d, exceed)} << v;
+      better |= uint64_t{!hn::AllFalse(d, exceed(bits_at(column), column))}
+                << v;
     }
     for (; better != 0; better &= better - 1) {
       const int64_t column =
           begin + kLanes * static_cast<int64_t>(
                                hwy::Num0BitsBelowLS1Bit_Nonzero64(better));
-      insert(keys_at(column), column);
+      insert(vector_encoder.Keys(bits_at(column)), column);
     }
     if (whole < end) {
       const std::byte* at = row + whole * kBytes;
@@ -133,11 +140,10 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
       }
       // Zero the lanes beyond `end`, which may hold elements of other columns.
       // A key of 0 is not greater than any key, so it is not inserted.
-      const auto keys =
-          hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(end - whole)),
-                             vector_encoder.Keys(LoadElements(d, at)));
-      if (filling || !hn::AllFalse(d, hn::Gt(keys, last_keys(whole)))) {
-        insert(keys, whole);
+      const auto bits = LoadElements(d, at);
+      const auto lanes = hn::FirstN(d, static_cast<size_t>(end - whole));
+      if (filling || !hn::AllFalse(d, hn::And(lanes, exceed(bits, whole)))) {
+        insert(hn::IfThenElseZero(lanes, vector_encoder.Keys(bits)), whole);
       }
     }
   }

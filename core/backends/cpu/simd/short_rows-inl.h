@@ -86,7 +86,7 @@ class ShortRowSelector {
   // Returns a temporary network. A network that is a member would refer to the
   // encoder and thus keep the encoder out of registers.
   RowNetwork<Key, kFloat> network() const {
-    return {encoder_, vector_encoder_, rows_};
+    return {vector_encoder_, rows_};
   }
 
   /// Writes the positions of all candidates and returns their number, or

@@ -90,10 +90,9 @@ class RowNetwork {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
 
   /// The arguments must outlive this object.
-  RowNetwork(const SortKeyEncoder<Key, kFloat>& scalar_encoder,
-             const VectorEncoder<Key, kFloat>& encoder,
+  RowNetwork(const VectorEncoder<Key, kFloat>& encoder,
              const ShortRows<Key>& rows)
-      : scalar_encoder_(scalar_encoder), encoder_(encoder), rows_(rows) {}
+      : encoder_(encoder), rows_(rows) {}
 
   /// Sets the bounds of kCount rows. Divides each row into kLanes groups, or
   /// twice as many if k > kLanes / 2. The bound is the k-th greatest of all
@@ -184,8 +183,8 @@ class RowNetwork {
     const auto rest = static_cast<size_t>(rows_.k - first);
     if (rows_.values != nullptr) {
       const auto keys = hn::TruncateTo(halves, hn::ShiftRight<32>(best));
-      hn::BlendedStore(BitsOf(halves, keys), hn::FirstN(halves, rest), halves,
-                       reinterpret_cast<uint32_t*>(rows_.values) + at);
+      hn::BlendedStore(encoder_.Bits(halves, keys), hn::FirstN(halves, rest),
+                       halves, reinterpret_cast<uint32_t*>(rows_.values) + at);
     }
     if (rows_.indices == nullptr) return;
     const auto indices = hn::Add(hn::AndNot(best, hn::Set(pairs, 0xFFFFFFFF)),
@@ -200,21 +199,6 @@ class RowNetwork {
     }
   }
 
-  /// The vector version of SortKeyEncoder::Bits().
-  template <class Half>
-  HWY_INLINE hn::Vec<Half> BitsOf(Half d, hn::Vec<Half> key) const {
-    if constexpr (kFloat) {
-      const auto sign = hn::Set(d, scalar_encoder_.sign);
-      const auto ordered = hn::Xor(key, hn::Set(d, scalar_encoder_.flip));
-      return hn::IfThenElse(hn::TestBit(ordered, sign), hn::Xor(ordered, sign),
-                            hn::Sub(hn::Zero(d), ordered));
-    } else {
-      return hn::Xor(key, hn::Set(d, static_cast<Key>(scalar_encoder_.sign ^
-                                                      scalar_encoder_.flip)));
-    }
-  }
-
-  const SortKeyEncoder<Key, kFloat>& scalar_encoder_;
   const VectorEncoder<Key, kFloat>& encoder_;
   const ShortRows<Key>& rows_;
 };

@@ -79,7 +79,8 @@ class VectorEncoder {
   using V = hn::Vec<D>;
 
   explicit VectorEncoder(const SortKeyEncoder<Key, kFloat>& encoder)
-      : sign_(hn::Set(D(), encoder.sign)),
+      : encoder_(encoder),
+        sign_(hn::Set(D(), encoder.sign)),
         infinity_(hn::Set(D(), encoder.infinity)),
         flip_(hn::Set(D(), encoder.flip)),
         sign_flip_(
@@ -111,17 +112,44 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
+  /// Returns the bits of the elements with these keys. The keys may have
+  /// another tag than D. For shared keys, returns the bits of any such element.
+  template <class Other>
+  HWY_INLINE hn::Vec<Other> Bits(Other d, hn::Vec<Other> keys) const {
+    if constexpr (kFloat) {
+      const auto sign = hn::Set(d, encoder_.sign);
+      const auto ordered = hn::Xor(keys, hn::Set(d, encoder_.flip));
+      return hn::IfThenElse(hn::TestBit(ordered, sign), hn::Xor(ordered, sign),
+                            hn::Sub(hn::Zero(d), ordered));
+    } else {
+      return hn::Xor(
+          keys, hn::Set(d, static_cast<Key>(encoder_.sign ^ encoder_.flip)));
+    }
+  }
+
   /// A type for comparing elements that is cheaper than keys. Floats are
   /// compared as numbers, negated for SMALLEST. Integers are compared as
-  /// unsigned integers. REQUIRES: floats have 32 bits.
-  using Number = std::conditional_t<kFloat, float, Key>;
+  /// unsigned integers. REQUIRES: floats have 32 or 64 bits.
+  using Number = std::conditional_t<
+      kFloat, std::conditional_t<sizeof(Key) == 8, double, float>, Key>;
   HWY_INLINE hn::Vec<Tag<Number>> Numbers(V bits) const {
     return hn::BitCast(
         Tag<Number>(),
         hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_));
   }
 
+  /// Returns a mask of the elements that may exceed elements with these
+  /// numbers. Includes all that do, and all NaNs.
+  HWY_INLINE hn::Mask<D> MayExceed(V bits, hn::Vec<Tag<Number>> numbers) const {
+    if constexpr (kFloat) {
+      return hn::Not(hn::RebindMask(D(), hn::Le(Numbers(bits), numbers)));
+    } else {
+      return hn::Gt(Numbers(bits), numbers);
+    }
+  }
+
  private:
+  const SortKeyEncoder<Key, kFloat> encoder_;
   V sign_;
   V infinity_;
   V flip_;
