@@ -15,8 +15,9 @@
 namespace topk {
 namespace {
 
-// Trim only after this many bytes of inputs and outputs, or of process growth.
-// Earlier trims would only empty the caches of the allocators.
+// Trim only after requests have used this many bytes, or after the process has
+// grown by this many bytes. Earlier trims would only empty the allocators'
+// caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
 // Minimum seconds between trims of a process that has grown, without and with
 // traffic. A trim blocks allocations, so trim less often during traffic.

@@ -43,8 +43,8 @@ struct LoadOptions {
   /// Whether to continue after failed requests. Otherwise, the first failure
   /// ends the load. A wrong response always ends the load.
   bool keep_going = false;
-  /// If set, every caller calls this function after each call. `requests` is
-  /// the number of requests sent so far, including the warm-up.
+  /// If set, the client threads call this function after each response.
+  /// `requests` is the number of requests sent so far, including the warm-up.
   std::function<void(int64_t requests)> progress;
   /// If set, returns whether to end the load test. Polled before each call and
   /// while waiting until a call is due.

@@ -35,10 +35,10 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> file);
 /// file.
 Status MalformedNpy(std::string_view what);
 
-/// Returns the start of a file with this header, including magic and padding,
-/// in format 1.0 for little-endian row-major data. The data begins at a
-/// multiple of 64 bytes, so it can be mapped. REQUIRES: the result is smaller
-/// than 64 KiB. This holds for any shape that was read from a file.
+/// Returns the beginning of a .npy file in format 1.0 (magic, header and
+/// padding) for little-endian row-major data. The data begins at a multiple of
+/// 64 bytes, so it can be mapped. REQUIRES: the result is smaller than 64 KiB.
+/// This holds for any shape that was read from a file.
 std::string NpyFileStart(std::string_view descr,
                          std::span<const int64_t> shape);
 

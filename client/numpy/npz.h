@@ -11,8 +11,8 @@
 namespace topk {
 
 /// Reads an array from a .npy file, a .npz archive or text (see ParseText()),
-/// depending on the file's first bytes. `member` is NumPy's name of the array
-/// in the archive, or "" if there is only one. For `as`, see ParseNpy(). "-" is
+/// depending on the file's first bytes. `member` is the name of the array in
+/// the archive, or "" if there is only one. For `as`, see ParseNpy(). "-" is
 /// standard input. Returns NOT_FOUND if the file cannot be read. Returns
 /// INVALID_ARGUMENT with a list of the members if there is no such member.
 Result<NpyArray> ReadArray(const std::string& path, const std::string& member,

@@ -19,8 +19,9 @@ inline constexpr char kInstructionSetVariable[] = "TOPK_INSTRUCTION_SET";
 /// Selects, for each plan, the backend with the lowest time estimate.
 inline constexpr char kAutoBackend[] = "auto";
 
-/// Returns the names of all backends, including those that were not built in,
-/// in the order in which they are tried. The last backend accepts every plan.
+/// Returns the names of all backends, in the order in which they are tried.
+/// Includes backends that are not compiled into this binary. The last backend
+/// accepts every plan.
 std::vector<std::string> BackendNames();
 
 /// Options for CheckEnvironment() and MakeBackends().

@@ -26,7 +26,8 @@ struct SortKeyEncoder {
 
   constexpr Key operator()(Key bits) const {
     if constexpr (kFloat) {
-      // The key is `sign` + magnitude, or `sign` - magnitude if negative.
+      // The key is `sign` + magnitude for positive numbers, and `sign` -
+      // magnitude for negative numbers.
       Key key = static_cast<Key>(bits & sign ? 0 - bits : bits | sign);
       if ((bits & ~sign) > infinity) key = static_cast<Key>(~Key{0});
       return static_cast<Key>(key ^ flip);

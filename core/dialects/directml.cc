@@ -13,8 +13,9 @@ namespace topk {
 namespace directml {
 namespace {
 
-// The types in the tables "Tensor support". Level 1_0 (TOP_K only) has the
-// first two types, level 2_1 the first eight, and level 5_0 all ten.
+// The types in the specification's "Tensor support" tables. Level 1_0 (TOP_K
+// only) has the first two types, level 2_1 the first eight, and level 5_0 all
+// ten.
 constexpr std::array<DType, 10> kTypes = {
     DType::kF32, DType::kF16, DType::kI32, DType::kI16, DType::kI8,
     DType::kU32, DType::kU16, DType::kU8,  DType::kI64, DType::kU64};

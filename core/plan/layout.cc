@@ -64,10 +64,10 @@ class Collisions {
     int64_t divisor;
   };
 
-  // Returns whether `place` plus the sum of stride * step can be 0, for steps
-  // of the first `count` terms. If `trivial`, the steps of all other terms are
-  // 0, so at least one step must be nonzero. Negative steps of the last term
-  // are then skipped, because negating a solution gives another solution.
+  // Returns whether the first `count` terms have steps for which `place` plus
+  // the sum of stride * step is 0. If `trivial`, all other steps are 0. Then
+  // the solution without any step does not count, and negative steps of the
+  // last term need not be tried, because each solution can be negated.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];

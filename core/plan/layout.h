@@ -35,7 +35,8 @@ inline constexpr int kOverlapSteps = 4000;
 
 /// Returns whether any two elements share a position. May return kUndecided
 /// after kOverlapSteps steps, but not if there are at most two dimensions or
-/// each stride exceeds the span of the smaller ones. REQUIRES: MakeLayout()
+/// each stride exceeds the extent of all dimensions with smaller strides.
+/// REQUIRES: MakeLayout()
 /// accepts `shape` and `strides`.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);

@@ -129,8 +129,8 @@ void EventLoop::PollConnections() {
 }
 
 void EventLoop::Poll() {
-  // A poller may handle new events before older events. After kTurnEvents
-  // events and kTurn of time, the poller takes the oldest event next.
+  // A poller may handle new events before older events. When it has handled
+  // kTurnEvents events and kTurn has passed, it takes the oldest event next.
   constexpr int kTurnEvents = 256;
   constexpr std::chrono::milliseconds kTurn{4};
   // Once this many refused calls await destruction, pollers always take the

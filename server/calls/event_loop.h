@@ -112,9 +112,9 @@ class EventLoop final : private CompletionTag {
   void CountRefused() { ++refused_; }
   void CountDestroyed() { --refused_; }
 
-  /// Blocks until all events that are now in the queue have been handled and no
-  /// received call waits inside gRPC. Returns false if this takes longer than
-  /// `longest`.
+  /// Blocks until all events that are now in the queue have been handled, and
+  /// gRPC has delivered all calls that it has received. Returns false if this
+  /// takes longer than `longest`.
   bool WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }

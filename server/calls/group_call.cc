@@ -81,7 +81,8 @@ class GroupCall final : public ServiceCall {
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
-    // If the stream has ended, Receive() leaves the request in `item`.
+    // Receive() does not take the request out of `item` if the stream has
+    // ended.
     if (item.request != nullptr) RecordUnanswered(item, Cancelled());
     return next;
   }

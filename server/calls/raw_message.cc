@@ -40,7 +40,8 @@ constexpr int64_t kMessageMemory = 384;
 constexpr int kSmallMessage = 16;
 // The maximum memory of a growing array, as a multiple of its content: 2 for
 // the capacity (which doubles), 2 for the previous, smaller arrays (an arena
-// does not free them), and 1 for a second copy of typed contents.
+// does not free them), and 1 for the raw copy of an OIP tensor's typed
+// contents.
 constexpr int64_t kArrayGrowth = 5;
 
 // Returns whether a field holds tensor data that is not copied. Typed contents
@@ -148,8 +149,8 @@ class Scanner {
   static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
 
-  // Scans the fields of a message, or of the group that `end_tag` ends. `type`
-  // is null for a group, whose fields are all unknown. For `parent`, see
+  // Scans the fields of a message, or of a group, up to `end_tag`. For a group,
+  // `type` is null, because all its fields are unknown. For `parent`, see
   // IsData().
   bool Scan(const google::protobuf::Descriptor* type,
             const FieldDescriptor* parent, uint32_t end_tag = 0) {

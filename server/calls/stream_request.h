@@ -34,7 +34,7 @@ class StreamRequest {
         charge_(admitted.reservation) {}
 
   /// Admits a request with a header of `bytes` bytes, plus `other_bytes` bytes
-  /// of overhead. Returns the errors of AdmissionController.
+  /// of overhead. Returns an error if AdmissionController rejects the request.
   Status Admit(int64_t bytes, int64_t other_bytes) {
     return service_.admission.AdmitRequest(admitted_, bytes, other_bytes,
                                            charge_);

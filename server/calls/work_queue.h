@@ -164,8 +164,8 @@ class WorkQueue {
   bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
 
-  /// Allows `threads` workers and the calling thread, which oneTBB counts too.
-  /// The callers are pollers, which do not run the work.
+  /// Limits oneTBB to `threads` workers. The limit is `threads` + 1, because
+  /// oneTBB counts the calling thread, which is a poller and does no work.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
   WaitGroup enqueued_;

@@ -42,8 +42,9 @@ std::string PathOf(int fd) { return StrCat("/proc/self/fd/", fd); }
 
 // Replaces the file behind `fd`, or opens a new file if `fd` is negative.
 // Readers see either the old or the new content, never a mix. Sets the
-// modification time to `version`: gRPC reads the file twice, for the key and
-// for the certificate, and compares the modification times.
+// modification time to `version`. gRPC reads the file twice, for the key and
+// for the certificate, and notices a change in between by the modification
+// time.
 bool Replace(int& fd, std::string_view content, time_t version) {
   const int file = memfd_create("topkd-certificate", MFD_CLOEXEC);
   if (file < 0) return false;

@@ -17,7 +17,7 @@
 
 namespace topk {
 
-/// Settings of TLS, authentication, authorization and rate limits. Each is set
+/// Settings for TLS, authentication, authorization and rate limits. Each is set
 /// by the flag of the same name.
 struct SecurityConfig {
   std::string tls_cert;

@@ -48,9 +48,9 @@ class RequestMemory {
   /// its shared memory object is sparse, otherwise 0.
   int64_t copied_bytes() const { return copied_bytes_; }
 
-  /// Returns the tensor's data, which is valid while this object exists, or an
-  /// error of SharedRegion::Map() or Copy(). REQUIRES: the tensor is in shared
-  /// memory.
+  /// Returns the tensor's data, or an error from SharedRegion::Map() or Copy().
+  /// The data is valid while this object exists. REQUIRES: the tensor is in
+  /// shared memory.
   Result<std::span<const std::byte>> ReadTensor(
       const Cancellation* cancellation);
 

@@ -118,7 +118,8 @@ bool FlushLog(std::chrono::milliseconds timeout) {
         std::future_status::ready) {
       return true;
     }
-    // Retry, because newer lines may have replaced the flush request.
+    // Retry, because newer lines may have pushed the flush request out of the
+    // full queue.
   } while (std::chrono::steady_clock::now() < end);
   return false;
 }

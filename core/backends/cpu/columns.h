@@ -12,7 +12,7 @@
 
 namespace topk::cpu {
 
-/// Runs tiles of columns. REQUIRES: the algorithm is kColumns.
+/// Processes columns in tiles. REQUIRES: the algorithm is kColumns.
 template <class Key, bool kFloat>
 class ColumnRunner {
  public:

@@ -198,9 +198,9 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // The buffers can be full so often only if at least k elements exceeded the
-    // bound. If Exceeding() finds fewer, the elements have changed meanwhile.
-    // Accept the bound anyway, because retrying might never end.
+    // The buffers are full this many times only if at least k elements exceeded
+    // the bound. If Exceeding() finds fewer, another process has changed the
+    // elements. Accept the bound anyway, because retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;

@@ -13,10 +13,10 @@
 
 namespace topk::cuda {
 
-/// Copies the tensor to the device in chunks, and computes a chunk while the
-/// next chunk is copied. Keeps the best k items of each unfinished slice on the
-/// device, and copies the results of finished slices to the host. Finish()
-/// returns the first error of the device.
+/// Copies the tensor to the device in chunks, and processes each chunk while
+/// the next one is copied. Keeps the best k items of each unfinished slice on
+/// the device, and copies the results of finished slices to the host. Finish()
+/// returns the first device error.
 class CudaFold final : public Fold {
  public:
   /// `plan`, `cancellation` and `architecture` must outlive this object.

@@ -94,7 +94,7 @@ struct SelectTask {
   int64_t batches = 1;
   int64_t positions = 0;
   int64_t inner = 1;
-  /// The index along the axis of the tile's first position.
+  /// The tile's first position along the axis.
   int64_t first_position = 0;
   /// The items kept from earlier tiles, of shape [slices, carried_count].
   ItemArrays carried;

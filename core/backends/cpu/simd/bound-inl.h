@@ -55,7 +55,8 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const int64_t whole = count - count % kLanes;
-  // The last keys, padded with zeros, because 0 is less than every `middle`.
+  // The last keys, padded with zeros. Zeros are never counted, because every
+  // `middle` is greater than 0.
   alignas(kVectorBytes) Key rest[kLanes] = {};
   Key low = keys[0];
   Key high = keys[0];
