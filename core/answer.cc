@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/base/deferred_free.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -60,21 +59,6 @@ Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                                     cancellation, *response.mutable_indices());
   }
   return outputs;
-}
-
-void DiscardData(v1::Tensor& tensor) {
-  constexpr size_t kSmall = size_t{4} << 20;  // 0.3 ms
-  if (tensor.data().size() < kSmall) return tensor.clear_data();
-  std::string* const data = tensor.release_data();
-  DeferFree(data->size(), [data] {
-    DropPages(data->data(), data->size());
-    delete data;
-  });
-}
-
-void DiscardOutputs(v1::TopKResponse& response) {
-  if (response.has_values()) DiscardData(*response.mutable_values());
-  if (response.has_indices()) DiscardData(*response.mutable_indices());
 }
 
 }  // namespace topk

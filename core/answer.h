@@ -22,10 +22,4 @@ Status CheckPayload(const Plan& plan, int64_t bytes);
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        const Cancellation* cancellation = nullptr);
 
-/// Clears the data of a tensor. Large data is freed asynchronously.
-void DiscardData(v1::Tensor& tensor);
-
-/// Clears the data of both outputs.
-void DiscardOutputs(v1::TopKResponse& response);
-
 }  // namespace topk

@@ -270,4 +270,19 @@ Result<v1::TopKResponse> TensorStream::Finish() {
   return std::move(response_);
 }
 
+void DiscardData(v1::Tensor& tensor) {
+  constexpr size_t kSmall = size_t{4} << 20;  // 0.3 ms
+  if (tensor.data().size() < kSmall) return tensor.clear_data();
+  std::string* const data = tensor.release_data();
+  DeferFree(data->size(), [data] {
+    DropPages(data->data(), data->size());
+    delete data;
+  });
+}
+
+void DiscardOutputs(v1::TopKResponse& response) {
+  if (response.has_values()) DiscardData(*response.mutable_values());
+  if (response.has_indices()) DiscardData(*response.mutable_indices());
+}
+
 }  // namespace topk

@@ -141,4 +141,10 @@ class TensorStream {
   std::chrono::nanoseconds computing_{0};
 };
 
+/// Clears the data of a tensor. Large data is freed asynchronously.
+void DiscardData(v1::Tensor& tensor);
+
+/// Clears the data of both outputs.
+void DiscardOutputs(v1::TopKResponse& response);
+
 }  // namespace topk

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/answer.h"
 #include "core/base/text.h"
+#include "core/engine.h"
 
 namespace topk {
 namespace {

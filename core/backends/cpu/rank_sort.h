@@ -29,6 +29,7 @@
 
 namespace topk::cpu {
 
+/// A candidate during the sort.
 template <class Key>
 struct Ranked {
   /// The complement of a candidate's key. The lowest complement ranks first.

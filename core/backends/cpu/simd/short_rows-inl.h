@@ -85,9 +85,7 @@ class ShortRowSelector {
 
   // Returns a temporary network. A network that is a member would refer to the
   // encoder and thus keep the encoder out of registers.
-  RowNetwork<Key, kFloat> network() const {
-    return {vector_encoder_, rows_};
-  }
+  RowNetwork<Key, kFloat> network() const { return {vector_encoder_, rows_}; }
 
   /// Writes the positions of all candidates and returns their number, or
   /// returns -1 if there are more than kMax.
