@@ -197,7 +197,7 @@ def interleaved_layouts(attacker):
     _alternate(attacker, interleaved(14000), variant)
 
 
-@attack(processes=4, rounds=8, seconds=3)
+@attack(processes=4, rounds=8, seconds=3, longest=1)
 def complex_items_on_many_streams(attacker):
     """100 items of 110 bytes on each of 512 streams. Each item is rejected only
     after its overlap check has taken half a millisecond."""
