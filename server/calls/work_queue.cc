@@ -81,10 +81,12 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Removes idle clients whose next turn is turn_ or earlier. Keeps the others,
-// so that no client gains an earlier turn by pausing.
+// Removes idle clients whose next turn is turn_ or earlier. Keeps the last
+// kMaxIdle others, so that no client gains an earlier turn by pausing.
 void WorkQueue::ForgetIdleClients() {
-  while (!idle_clients_.empty() && idle_clients_.begin()->first <= turn_) {
+  constexpr size_t kMaxIdle = 1024;
+  while (!idle_clients_.empty() && (idle_clients_.begin()->first <= turn_ ||
+                                    idle_clients_.size() > kMaxIdle)) {
     clients_.erase(clients_.find(idle_clients_.begin()->second->first));
     idle_clients_.erase(idle_clients_.begin());
   }
