@@ -37,6 +37,7 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
   bool wake = false;
   {
     const MutexLock lock(mutex_);
+    const Clock::time_point now = Clock::now();
     auto entry = clients_.find(client);
     const bool is_new = entry == clients_.end();
     if (is_new) entry = clients_.try_emplace(std::string(client)).first;
@@ -47,10 +48,10 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
       if (!is_new && of.running == 0) idle_clients_.erase(of.turn);
       of.served = std::max(of.served, turn_);
       of.turn = turns_.emplace(of.served, &*entry);
+      of.waits_since = now;
     }
     of.queued.push_back(std::move(job));
     ++jobs_;
-    const Clock::time_point now = Clock::now();
     hand_over = handed_ < jobs_ - running_;
     if (hand_over && handed_++ == 0) progress_ = now;
     wake = idle_ || now - progress_ >= slice_;
@@ -68,8 +69,11 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  // A job that a spare thread takes out of turn must not advance turn_.
+  // A job that a spare thread takes out of turn must not advance turn_. Nor
+  // must its client fall behind new clients, which start at turn_.
   if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
+  client.served = std::min(client.served, turn_);
+  client.waits_since = now;
   ForgetIdleClients();
   if (client.queued.empty()) turns_.erase(turn);
   Charge(client, static_cast<double>(job->cost));
@@ -171,25 +175,29 @@ size_t WorkQueue::FreeSlot(int64_t cost) const {
   return slot;
 }
 
-// Takes the next job of a client that uses less than its share of the threads,
-// if a slot for the job is free.
+// Takes the next job of the client that has waited longest, of those that use
+// less than their share of the threads and whose job has a free slot.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // The number of clients with work. 0 if other threads have run all jobs.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
       clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
+  auto next = turns_.end();
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
     const Client& client = turn->second->second;
-    if (client.running >= share) continue;
-    const size_t slot = FreeSlot(client.queued.front()->cost);
-    if (slot == kMaxSpares) continue;
-    std::unique_ptr<Job> job = Take(turn, now);
-    job->slot = slot;
-    used_slots_.set(slot);
-    return job;
+    if (client.running < share &&
+        (next == turns_.end() ||
+         client.waits_since < next->second->second.waits_since) &&
+        FreeSlot(client.queued.front()->cost) < kMaxSpares) {
+      next = turn;
+    }
   }
-  return nullptr;
+  if (next == turns_.end()) return nullptr;
+  std::unique_ptr<Job> job = Take(next, now);
+  job->slot = FreeSlot(job->cost);
+  used_slots_.set(job->slot);
+  return job;
 }
 
 // Waits for overdue work and takes it. Returns null once the queue is closing.

@@ -102,6 +102,9 @@ class WorkQueue {
     int64_t running = 0;
     int64_t pending = 0;  // nanoseconds, of queued and running work
     double served = 0;    // nanoseconds, on the scale of turn_
+    // When the client's last job started, or when it enqueued work with none
+    // queued, whichever is later.
+    Clock::time_point waits_since{};
     // The entry in turns_ if jobs are queued, or in idle_clients_ if no jobs
     // are queued or running. Otherwise invalid.
     Turns::iterator turn;

@@ -17,16 +17,21 @@ bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
          b.offset() < a.offset() + a.byte_size();
 }
 
-// Copies in small steps. If other processes punch holes into the object, a
-// single page may take a second.
-Status CopyTo(std::span<std::byte> to, std::span<const std::byte> from,
+// Copies an output to `region` in small steps. If other processes punch holes
+// into the object, a single page may take a second. If they truncate the
+// object, the rest would be copied to private memory.
+Status CopyTo(const SharedRegion& region, const std::string& field,
+              std::span<const std::byte> from,
               const Cancellation* cancellation) {
+  const auto to = region.Map(field);
+  if (!to.ok()) return to.status();
   constexpr size_t kStepBytes = size_t{1} << 20;
   for (size_t done = 0; done < from.size(); done += kStepBytes) {
     if (IsCancelled(cancellation)) return Cancelled();
     std::ranges::copy(
         from.subspan(done, std::min(kStepBytes, from.size() - done)),
-        to.begin() + static_cast<std::ptrdiff_t>(done));
+        to->begin() + static_cast<std::ptrdiff_t>(done));
+    if (Status s = region.CheckIntact(field); !s.ok()) return s;
   }
   return {};
 }
@@ -137,11 +142,12 @@ Status RequestMemory::Copy(v1::TopKResponse& response,
   // processes may write to the regions at any time.
   for (const Output& output : outputs_) {
     v1::Tensor& tensor = *(response.*output.mutable_tensor)();
-    const auto mapped = output.region.Map(output.field);
-    if (!mapped.ok()) return mapped.status();
-    const auto data = std::as_bytes(std::span(tensor.data()));
-    if (Status s = CopyTo(*mapped, data, cancellation); !s.ok()) return s;
-    if (Status s = output.region.CheckIntact(output.field); !s.ok()) return s;
+    if (Status s =
+            CopyTo(output.region, output.field,
+                   std::as_bytes(std::span(tensor.data())), cancellation);
+        !s.ok()) {
+      return s;
+    }
     DiscardData(tensor);
     *tensor.mutable_shared_memory() = output.written;
   }

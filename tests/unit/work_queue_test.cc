@@ -120,6 +120,48 @@ TEST(WorkQueueTest, LongWorkOfManyClientsDoesNotDelayMuchShorterWork) {
   }
 }
 
+TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
+  constexpr int kClients = 20;
+  constexpr int64_t kShort = 1'000'000;
+  std::promise<void> end;
+  const auto ended = end.get_future().share();
+  std::atomic<int> jobs_of_others = 0;
+  std::promise<int> jobs_before;
+  std::atomic<bool> done = false;
+  std::function<void(int)> keep_working;
+  WorkQueue queue(1, milliseconds(1));
+  // A worker and a spare thread run long work, and more long work is next.
+  for (int i = 0; i < 3; ++i) {
+    queue.Enqueue("long" + std::to_string(i),
+                  2 * WorkQueue::kLongestSlices * kShort, [ended] {
+                    ended.wait();
+                    return false;
+                  });
+  }
+  for (int i = 0; i < 50; ++i) {
+    std::promise<void> ran;
+    queue.Enqueue(kClient, kShort, [&ran] {
+      ran.set_value();
+      return true;
+    });
+    ran.get_future().wait();
+  }
+  keep_working = [&](int i) {
+    queue.Enqueue("new" + std::to_string(i), kShort, [&, i] {
+      if (!done && ++jobs_of_others < 100 * kClients) keep_working(i);
+      return true;
+    });
+  };
+  for (int i = 0; i < kClients; ++i) keep_working(i);
+  queue.Enqueue(kClient, kShort, [&] {
+    done = true;
+    jobs_before.set_value(jobs_of_others);
+    return true;
+  });
+  EXPECT_LE(jobs_before.get_future().get(), 5 * kClients);
+  end.set_value();
+}
+
 TEST(WorkQueueTest, IgnoresWorkWithoutACost) {
   WorkQueue queue(1);
   for (int i = 0; i < 1000; ++i) {

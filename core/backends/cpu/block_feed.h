@@ -49,8 +49,9 @@ class BlockFeed {
 
   /// Feeds the elements begin .. end - 1 of the slices first ..
   /// first + width - 1. The selection of slice first + c is selections[c *
-  /// step].
-  void Feed(int64_t first, int64_t width, int64_t begin, int64_t end,
+  /// step]. Returns whether the rest of the slices need not be read, because
+  /// all selections have k elements with the greatest possible key.
+  bool Feed(int64_t first, int64_t width, int64_t begin, int64_t end,
             Selection<Key>* selections, int64_t step) {
     const int64_t block = run_.schedule.block;
     // Keep the first block short. If k of its elements have the greatest
@@ -61,11 +62,11 @@ class BlockFeed {
     while (begin < end && !IsCancelled(run_.cancellation)) {
       if (LoadBounds(width, selections, step)) {
         FeedInPlace(first, width, begin, end, selections, step);
-        return;
+        return false;
       }
       const int64_t next = std::min(begin + size, end);
       const std::byte* rows = source_.Get(first, width, begin, next);
-      if (IsCancelled(run_.cancellation)) return;
+      if (IsCancelled(run_.cancellation)) return false;
       bool done = true;
       for (int64_t c = 0; c < width; ++c) {
         Selection<Key>& selection = selections[c * step];
@@ -73,10 +74,11 @@ class BlockFeed {
         feed_.Feed({row, next - begin, begin}, std::span(&selection, 1));
         done &= selection.bounded() && selection.bound() >= best_key_;
       }
-      if (done) return;
+      if (done) return true;
       begin = next;
       size = block;
     }
+    return false;
   }
 
  private:

@@ -80,13 +80,6 @@ int64_t BlockFor(int64_t tile, int64_t bytes) {
                   kBlockElements - kLine / bytes);
 }
 
-// Returns whether a scan of a slice, unless the data is unusual, ends as soon
-// as it has found k elements with the greatest value of a sub-byte type.
-bool EndsEarly(const Plan& plan) {
-  const DTypeInfo& type = InfoOf(plan.dtype);
-  return type.packed() && plan.k <= DistinctElements(plan) >> (type.bits + 1);
-}
-
 // Sets the tile and block sizes of a schedule that copies rows into blocks.
 void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const bool rows = plan.inner == 1;
@@ -95,10 +88,12 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t row_bytes = n * bytes;
   const bool packed = InfoOf(plan.dtype).packed();
   const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
-  const bool scans = schedule.algorithm == Algorithm::kScan;
-  const bool early = scans && !rows && EndsEarly(plan);
-  const bool fits = !early && row_bytes <= kTileBytes / kMinCopied;
-  if (fits || !scans) {
+  // Read columns of sub-byte elements in blocks if the scan may end early.
+  const bool may_end_early = packed && !rows &&
+                             plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
+                             schedule.algorithm == Algorithm::kScan;
+  const bool fits = !may_end_early && row_bytes <= kTileBytes / kMinCopied;
+  if (fits || schedule.algorithm != Algorithm::kScan) {
     const int64_t room = fits ? kTileBytes : kSortedBytes;
     schedule.tile =
         std::clamp(room / row_bytes, int64_t{1}, fits ? most : kMinCopied);
@@ -234,9 +229,9 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
       std::clamp(task / cost, 1.0, static_cast<double>(units)));
   // If there are fewer tiles than threads, divide each tile along the axis.
   const bool whole = schedule.copies && schedule.block == n;
-  const bool cut =
-      algorithm == Algorithm::kColumns || algorithm == Algorithm::kSort ||
-      (algorithm == Algorithm::kScan && !whole && !EndsEarly(plan));
+  const bool cut = algorithm == Algorithm::kColumns ||
+                   algorithm == Algorithm::kSort ||
+                   (algorithm == Algorithm::kScan && !whole);
   if (units < threads && cut) {
     const auto useful = static_cast<int64_t>(cost / task);
     const int64_t most = algorithm == Algorithm::kSort

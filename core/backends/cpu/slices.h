@@ -201,16 +201,25 @@ class SliceRunner {
   void SelectInBlocks(int64_t first, int64_t width) {
     Selections(width);
     const int64_t pieces = schedule_.pieces;
+    int64_t begin = 0;
     const auto feed = [&](int64_t p) {
       const auto feed_piece = [&](BlockFeed<Key, kFloat>& piece) {
-        piece.Feed(first, width, p * n_ / pieces, (p + 1) * n_ / pieces,
+        piece.Feed(first, width, begin + p * (n_ - begin) / pieces,
+                   begin + (p + 1) * (n_ - begin) / pieces,
                    &selections_[static_cast<size_t>(p)], pieces);
       };
       if (pieces == 1) return feed_piece(feed_);
       BlockFeed<Key, kFloat> other(run_);
       feed_piece(other);
     };
-    if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
+    // Sub-byte slices often end in the first block. Read this block before any
+    // other thread starts.
+    bool done = false;
+    if (pieces > 1 && InfoOf(plan_.dtype).packed()) {
+      begin = schedule_.block;
+      done = feed_.Feed(first, width, 0, begin, selections_.data(), pieces);
+    }
+    if (!done && !ForEachPiece(pieces, run_.cancellation, feed)) return;
     for (int64_t c = 0; c < width && !cancelled(); ++c) Write(first + c, c);
   }
 
