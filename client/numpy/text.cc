@@ -16,7 +16,6 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
-// Removes the first cell from a trimmed line and returns it.
 std::string_view TakeCell(std::string_view& line) {
   const size_t end = std::min(line.find_first_of(",; \t"), line.size());
   const std::string_view cell = line.substr(0, end);

@@ -108,7 +108,6 @@ struct Packing {
   }
 };
 
-// Calls `fn` with the Packing of a type.
 template <class Fn>
 void WithPacking(const DTypeInfo& type, const Fn& fn) {
   switch (type.bits) {

@@ -46,7 +46,6 @@ constexpr std::array<LevelRow, 4> kLevels = {{
     {v1::FEATURE_LEVEL_5_0, 1, 8, kAllTypes, kAllIndexTypes},
 }};
 
-// Returns the name of a feature level for error messages.
 std::string LevelName(v1::FeatureLevel level) {
   return level == v1::FEATURE_LEVEL_UNSPECIFIED ? "DirectML"
                                                 : v1::FeatureLevel_Name(level);

@@ -237,7 +237,6 @@ class GroupCall final : public ServiceCall {
   // No-op: each request is recorded individually.
   void RecordRequest(const Status&) override {}
 
-  // The unsent items of the group.
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 
   Queue queue_;  // thread-safe

@@ -1,13 +1,16 @@
 """Draws the README's chart from the output of peers.py: for each workload, the
-time of each library as a multiple of ours, on a logarithmic axis.
+time of each library as a multiple of ours, on a logarithmic axis. Requires
+Matplotlib.
 
 usage: plot.py ONE_THREAD.jsonl SVG
 """
 
-import argparse
 import json
-import math
 import pathlib
+import sys
+
+import matplotlib
+from matplotlib import pyplot
 
 PEERS = {"ort": ("ONNX Runtime", "#4477aa"),
          "openvino": ("OpenVINO", "#ee6677"),
@@ -37,90 +40,37 @@ LABELS = {"1_router": "router, 8192x256, k 8",
           "T9_channel_k100": "channel axis, k 100",
           "T9_channel_f16": "channel axis, f16, k 5",
           "T9_channel_u8": "channel axis, u8, k 5"}
-LEFT, RIGHT, TOP, STEP, WIDTH = 235, 30, 78, 24, 900
-MOST = 10000  # the end of the axis
 
 
-def read(path):
-    return {row["case"]: row for row in map(
-        json.loads, pathlib.Path(path).read_text("utf-8").splitlines())}
-
-
-def place(ratio):
-    """Returns the position of a ratio on the axis."""
-    part = math.log10(max(min(ratio, MOST), 0.5) / 0.5) / math.log10(
-        MOST / 0.5)
-    return LEFT + part * (WIDTH - LEFT - RIGHT)
-
-
-def text(x, y, what, anchor="start", size=13, colour="#222", weight=""):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" '
-            f'font-size="{size}" fill="{colour}"{weight}>{what}</text>')
-
-
-def picture(rows, title):
-    cases = [case for case in LABELS if case in rows]
-    height = TOP + STEP * len(cases) + 34
-    bottom = TOP + STEP * len(cases)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
-           f'height="{height}" viewBox="0 0 {WIDTH} {height}" '
-           'font-family="Helvetica, Arial, sans-serif">',
-           f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-           text(16, 24, title, size=16, weight=' font-weight="bold"'),
-           text(16, 42, "Farther right is slower. Least time of up to 30 "
-                "runs, one thread. Our results are verified byte for byte.",
-                size=12, colour="#666")]
-    x = 16
-    for name, (label, colour) in {"topk": ("topk", "#111"), **PEERS}.items():
-        out.append(f'<circle cx="{x + 6}" cy="58" r="5.5" fill="{colour}"/>')
-        out.append(text(x + 16, 62, label, size=12))
-        x += 34 + 7 * len(label)
-    for exponent in range(0, 5):
-        at = place(10 ** exponent)
-        out.append(f'<line x1="{at:.1f}" y1="{TOP - 4}" x2="{at:.1f}" '
-                   f'y2="{bottom}" stroke="#ddd"/>')
-        out.append(text(at, bottom + 18, f"{10 ** exponent}x", "middle", 12,
-                        "#666"))
-    for i, case in enumerate(cases):
-        y = TOP + STEP * i + STEP / 2
-        row = rows[case]
-        ours = row["topk_us"]
-        shown = (f"{ours:.1f} us" if ours < 10 else f"{ours:.0f} us"
-                 if ours < 1000 else f"{ours / 1000:.1f} ms")
-        if i % 2 == 0:
-            out.append(f'<rect x="0" y="{y - STEP / 2}" width="{WIDTH}" '
-                       f'height="{STEP}" fill="#f6f7f9"/>')
-        out.append(text(LEFT - 12, y + 4, LABELS[case], "end", 12))
-        ratios = {name: row[f"{name}_us"] / ours for name in PEERS
-                  if f"{name}_us" in row}
-        if ratios:
-            out.append(
-                f'<line x1="{place(1):.1f}" y1="{y}" '
-                f'x2="{place(max(ratios.values())):.1f}" y2="{y}" '
-                'stroke="#c9ced6" stroke-width="2"/>')
-        out.append(f'<circle cx="{place(1):.1f}" cy="{y}" r="5.5" '
-                   f'fill="#111"><title>topk {shown}</title></circle>')
-        for name, ratio in sorted(ratios.items(), key=lambda r: -r[1]):
-            label, colour = PEERS[name]
-            out.append(
-                f'<circle cx="{place(ratio):.1f}" cy="{y}" r="5.5" '
-                f'fill="{colour}" stroke="#fff"><title>{label} '
-                f'{row[f"{name}_us"]:.1f} us, {ratio:.1f}x</title></circle>')
-    # Draw the grid over the stripes, and the dots over the grid.
-    stripes = [line for line in out if 'fill="#f6f7f9"' in line]
-    rest = [line for line in out if 'fill="#f6f7f9"' not in line]
-    out = rest[:2] + stripes + rest[2:]
-    return "\n".join(out) + "\n</svg>\n"
+def draw(rows):
+    axes = pyplot.subplots(figsize=(9, 0.25 * len(rows) + 1.2))[1]
+    axes.set_title("How many times longer than topk: TopK of the libraries "
+                   "that people use", loc="left", weight="bold", y=1.05)
+    axes.set_yticks(range(len(rows)), [LABELS[row["case"]] for row in rows])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}x")
+    axes.set_xlabel("Farther right is slower. Least time of up to 30 runs, one "
+                    "thread. Our results are verified byte for byte.")
+    axes.grid(color="#ddd")
+    axes.set_axisbelow(True)
+    axes.scatter([1] * len(rows), range(len(rows)), color="#111", label="topk")
+    for name, (label, color) in PEERS.items():
+        points = [(row[f"{name}_us"] / row["topk_us"], i)
+                  for i, row in enumerate(rows) if f"{name}_us" in row]
+        axes.scatter(*zip(*points), color=color, label=label)
+    axes.legend(ncols=1 + len(PEERS), loc="lower left", bbox_to_anchor=(0, 1),
+                frameon=False, borderaxespad=0)
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("rows", type=pathlib.Path)
-    parser.add_argument("svg", type=pathlib.Path)
-    flags = parser.parse_args()
-    flags.svg.write_text(
-        picture(read(flags.rows), "How many times longer than topk: TopK of "
-                "the libraries that people use"), "utf-8")
+    source, svg = map(pathlib.Path, sys.argv[1:])
+    measured = {row["case"]: row for row in map(
+        json.loads, source.read_text("utf-8").splitlines())}
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text, not outlines
+    matplotlib.rcParams["svg.hashsalt"] = "topk"  # the same file every time
+    draw([measured[case] for case in LABELS if case in measured])
+    pyplot.savefig(svg, bbox_inches="tight", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@
 
 namespace topk::testing {
 
-// Prints a case for GoogleTest.
 void PrintTo(const Case& c, std::ostream* out) { *out << c.where; }
 
 namespace {

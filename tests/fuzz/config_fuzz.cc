@@ -14,7 +14,6 @@
 namespace topk::testing {
 namespace {
 
-// Captures the output of a stream.
 class Captured {
  public:
   explicit Captured(std::ostream& stream)

@@ -17,7 +17,6 @@ namespace topk::testing {
 /// Metadata of a call.
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-/// Returns the value of the server's metadata with this name, or "".
 inline std::string Returned(const grpc::ClientContext& context,
                             const char* name) {
   for (const auto* metadata : {&context.GetServerInitialMetadata(),
@@ -30,7 +29,6 @@ inline std::string Returned(const grpc::ClientContext& context,
   return "";
 }
 
-/// The result of a call.
 struct CallResult {
   grpc::Status status;
   v1::TopKResponse response;
@@ -99,7 +97,6 @@ class BidiCall {
   auto* operator->() { return stream_.get(); }
   grpc::ClientContext& context() { return context_; }
 
-  /// Sends a request and returns its result.
   Response Ask(const Request& request) {
     Response result;
     EXPECT_TRUE(stream_->Write(request));

@@ -29,7 +29,6 @@ using Answers = std::vector<std::string>;
 constexpr size_t kCount = 1000;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Stubs on one connection to a server.
 struct ServerStubs {
   std::unique_ptr<v1::TopKService::Stub> topk;
   std::unique_ptr<GRPCInferenceService::Stub> oip;
@@ -70,7 +69,6 @@ Requests SomeRequests(Random& random) {
   return requests;
 }
 
-// Returns the bytes of a response without its execution info.
 std::string BytesOf(v1::TopKResponse response) {
   response.clear_execution();
   response.clear_request_id();

@@ -35,7 +35,6 @@ class MetricsOverHttp : public ::testing::Test {
     endpoint_ = *std::move(started);
   }
 
-  // Sends a request line and headers. Returns the response with its headers.
   std::string Send(const std::string& line,
                    const std::vector<std::string>& headers = {}) {
     std::string request = line + " HTTP/1.1\r\nHost: localhost\r\n";

@@ -55,7 +55,6 @@ TEST_F(Oip, AcceptsLargeTensorsNextToKInAnyOrder) {
   }
 }
 
-// Returns the request with typed contents instead of raw contents.
 template <class Element, class Numbers>
 ModelInferRequest Typed(const v1::TopKRequest& request,
                         Numbers* (inference::InferTensorContents::*field)()) {

@@ -159,7 +159,6 @@ TEST(Topkd, ServesAndEndsWithABlockedLog) {
   close(fd);
 }
 
-// Returns the number of threads of a process.
 size_t ThreadsOf(pid_t process) {
   size_t threads = 0;
   for (const auto& entry : std::filesystem::directory_iterator(

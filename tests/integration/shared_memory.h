@@ -77,7 +77,6 @@ inline v1::TopKRequest Request(v1::DataType type,
   return request;
 }
 
-/// Returns the request with its tensor's data moved to an offset of the memory.
 inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
                                 SharedMemory& memory) {
   const std::string data = request.tensor().data();

@@ -29,7 +29,6 @@ std::string Data(const std::string& data) {
   return chunk.SerializeAsString();
 }
 
-// Returns the messages of a request with chunks of `size` bytes.
 std::vector<std::string> Cut(const v1::TopKRequest& request, size_t size) {
   std::vector<std::string> messages = {Header(request)};
   const std::string& data = request.tensor().data();

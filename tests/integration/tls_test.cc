@@ -120,7 +120,6 @@ TEST_F(MutualTls, IgnoresCommonNames) {
             "the client's certificate has no name");
 }
 
-// Returns the error of Server::Start() for `config`, on a free port.
 std::string StartError(ServerConfig config) {
   config.listen = {"127.0.0.1:0"};
   const auto sink = std::make_shared<LogSink>();

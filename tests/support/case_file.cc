@@ -80,7 +80,6 @@ class Reader {
     return Parse<int64_t>(text);
   }
 
-  // Returns the bits of an element.
   uint64_t Element(int type, const std::string& text) const {
     const size_t width = ElementBits(type);
     if (text.rfind("0x", 0) == 0) {

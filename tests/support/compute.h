@@ -12,7 +12,6 @@
 
 namespace topk::testing {
 
-/// Runs a plan on a tensor in one chunk.
 inline Execution RunWhole(const PreparedPlan& prepared,
                           std::span<const std::byte> tensor,
                           const Outputs& outputs) {
@@ -37,7 +36,6 @@ Status FeedInPieces(const std::string& data, const NextPiece& next,
   return {};
 }
 
-/// Feeds data in pieces to a Fold; see FeedInPieces().
 inline void FoldInPieces(const std::string& data, const NextPiece& next,
                          Fold& fold) {
   (void)FeedInPieces(data, next, [&](std::span<const std::byte> piece) {

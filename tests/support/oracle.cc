@@ -505,7 +505,6 @@ class RequestChecker {
     }
   }
 
-  // Returns the size of an output's data in bytes.
   long double OutputLength(const v1::TensorDesc& desc, size_t bits) const {
     if (desc.total_tensor_size_bytes() > 0) {
       return static_cast<long double>(desc.total_tensor_size_bytes());

@@ -20,7 +20,6 @@ inline v1::TopKRequest RequestFor(v1::Dialect dialect, int version,
   return request;
 }
 
-/// Returns a request of ONNX TopK-11.
 inline v1::TopKRequest OnnxRequest(v1::DataType type,
                                    const std::vector<int64_t>& shape, int64_t k,
                                    int64_t axis = -1) {

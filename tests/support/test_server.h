@@ -76,7 +76,6 @@ class TestServer {
   std::unique_ptr<Server> server_;
 };
 
-/// Returns an ONNX-11 request for the k largest of f32 values.
 v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
 
 /// Polls until the condition holds, for at most 20 s. Returns whether it holds.

@@ -27,7 +27,6 @@ Devices Some(std::vector<HostDeviceOptions> options) {
   return devices;
 }
 
-// Returns an engine that prefers CUDA.
 Engine MakeEngine(Devices devices, const char* choice = "cuda",
                   int64_t chunk_elements = 64) {
   std::vector<std::unique_ptr<Backend>> backends;

@@ -30,11 +30,9 @@ PlanRequest Ask(DType dtype, std::vector<int64_t> shape, int64_t axis,
 /// Returns the plan of a request. Throws std::runtime_error if it is invalid.
 Plan ValidPlan(const PlanRequest& request);
 
-/// Runs a plan on the whole tensor.
 Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor);
 
-/// Runs a plan by feeding the tensor to a Fold in pieces.
 Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const std::string& tensor, const NextPiece& next);
 

@@ -72,7 +72,6 @@ class FakeServer final : public v1::TopKService::Service {
   /// The address, or "" if the host cannot be bound.
   const std::string& target() const { return target_; }
 
-  /// Sets the health status of topk.v1.TopKService.
   void SetServing(bool serving) {
     server_->GetHealthCheckService()->SetServingStatus("topk.v1.TopKService",
                                                        serving);

@@ -102,7 +102,6 @@ class FailingServer {
   FakeServer server_;
 };
 
-// Calls both servers with one client until each has responded.
 void CallUntilBothAnswer(const Client& client, const FailingServer& a,
                          const FailingServer& b) {
   ASSERT_TRUE(testing::Eventually([&] {
