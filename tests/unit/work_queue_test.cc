@@ -52,14 +52,6 @@ class Busy {
   WorkQueue queue_{1};
 };
 
-TEST(WorkQueueTest, SmallWorkHasLittleCostAndLittleOutput) {
-  constexpr int64_t kTime = WorkQueue::kSmallNanoseconds;
-  constexpr int64_t kBytes = WorkQueue::kSmallBytes;
-  EXPECT_TRUE(WorkQueue::IsSmall(kTime, kBytes));
-  EXPECT_FALSE(WorkQueue::IsSmall(kTime + 1, kBytes));
-  EXPECT_FALSE(WorkQueue::IsSmall(kTime, kBytes + 1));
-}
-
 TEST(WorkQueueTest, RejectsWorkThatWouldStartAfterItsDeadline) {
   Busy busy;
   // The jobs cost 40 ms, and the queue has half the speed or less.

@@ -20,9 +20,8 @@
 // bound. A piece that reselects too often during a read runs out of patience.
 // The rest of the piece is then fed like a new row, with twice the patience.
 //
-// Measured on AVX-512: without patience, a million ascending f32 take 2.0 times
-// as long. Without hints, 32 rows of 131072 f32 and 64 rows of f16 take 1.5
-// times as long, and single rows take the same time.
+// Without patience, a million ascending f32 take twice as long. Without hints,
+// many rows of 131072 elements take 1.5 times as long.
 //
 // Elements in shared memory may change between reads. The result is then
 // unspecified, but safe: no read relies on the counts of an earlier read, a

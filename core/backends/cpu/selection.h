@@ -14,11 +14,9 @@
 // them, so a strict comparison of keys keeps the lowest indices.
 //
 // Among many keys, a radix select finds the k-th key, starting with the highest
-// digit. The histogram of a digit determines that digit of the k-th key, and
-// the next pass counts only keys with that digit. The radix select needs one
-// pass per digit, for any data, and works in blocks. The kernel (Kernels::kth)
-// passes over all keys about twenty times and cannot be cancelled. For up to
-// kKthMost keys, the kernel is faster and takes less than a millisecond.
+// digit. It needs one pass per digit, for any data, and works in blocks. For up
+// to kKthMost keys, the kernel (Kernels::kth) is faster and takes less than a
+// millisecond. The kernel cannot be cancelled.
 //
 // Tests: unit/row_feed_test.cc, unit/kernels_test.cc, conformance/exhaustive/.
 #pragma once

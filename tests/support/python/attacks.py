@@ -274,9 +274,6 @@ class Attackers:
         return outcomes
 
 
-# Frames -----------------------------------------------------------------------
-
-
 @attack(rounds=100)
 def random_frames(attacker):
     """Frames of a call, mixed with random frames."""
@@ -385,9 +382,6 @@ def endless_headers(attacker):
         while attacker.goes_on() and not client.closed:
             client.send(wire, 1)
             attacker.delivered()
-
-
-# Connections ------------------------------------------------------------------
 
 
 @attack(rounds=1000, flags=("--handshake-timeout=1s",), sanitized=False)

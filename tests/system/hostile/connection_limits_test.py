@@ -50,9 +50,6 @@ def goaway(client):
     return None if found is None else found[3][8:].decode("latin-1")
 
 
-# Settings ---------------------------------------------------------------------
-
-
 def test_half_begun_connections_are_closed(path, _):
     with AttackedServer(path, "--handshake-timeout", "500ms") as server:
         for start in (b"", h2.PREFACE[:10], h2.PREFACE):
@@ -197,9 +194,6 @@ def growth_by_upload(server, address, fields):
     return server.peak() - before
 
 
-# Listeners --------------------------------------------------------------------
-
-
 def test_idle_connections_do_not_lock_out_others(path, _):
     """150 connections, for a server with 200 file descriptors."""
     for side, own in SIDE:
@@ -265,9 +259,6 @@ def test_calls_of_the_admin_address_take_few_threads(path, factor):
                 assert harness.serves(server.target)
             harness.poll("the threads to return",
                          lambda: harness.serves(admin, GET_SERVERS, b""))
-
-
-# Health -----------------------------------------------------------------------
 
 
 def test_watches_are_limited(path, factor):
@@ -355,9 +346,6 @@ def test_unread_responses_do_not_end_the_server(path, _):
                 assert harness.serves(server.target), number
         time.sleep(1)
         assert harness.serves(server.target)
-
-
-# Drains -----------------------------------------------------------------------
 
 
 def test_a_drain_waits_for_no_idle_client(path, _):

@@ -53,9 +53,6 @@ def _alternate(attacker, fixed, variant,
     attacker.keep_calling(lambda client: next(order)(client, next(requests)))
 
 
-# Stride 0 --------------------------------------------------------------------
-
-
 def repeated_element(chance):
     """A tensor of 2^27 elements that all refer to the same four bytes."""
     cuts = sorted(chance.randrange(28) for _ in range(chance.randrange(1, 4)))
@@ -136,9 +133,6 @@ def poller_work_beside_long_work(attacker):
     attacker.keep_calling(start, patience=5)
 
 
-# Claimed sizes ---------------------------------------------------------------
-
-
 def claimed_size(chance, most=GIB):
     """One element with outputs that claim a total size of up to 1 GiB."""
     sizes = {"output_value": {"total_tensor_size_bytes":
@@ -158,9 +152,6 @@ def one_gibibyte():
 def claimed_sizes(attacker):
     """total_tensor_size_bytes of 1 GiB for one element."""
     _alternate(attacker, one_gibibyte(), claimed_size)
-
-
-# Layouts of outputs ----------------------------------------------------------
 
 
 def interleaved(a):
@@ -218,9 +209,6 @@ def complex_items_on_many_streams(attacker):
             attacker.count(client, streams)
 
 
-# Overflows -------------------------------------------------------------------
-
-
 def wide_strides():
     """2^62 bytes of padded input. Doubling this number overflows 63 bits."""
     return topk_requests.directml("U8", [(1 << 30) + 2], [MAX_STRIDE],
@@ -272,9 +260,6 @@ def extreme_idle_streams(attacker):
         header_alone(clients[-1], request)
         attacker.delivered()
     attacker.hold_and_close(clients)
-
-
-# Many elements in few bytes ---------------------------------------------------
 
 
 def dense_request(chance):

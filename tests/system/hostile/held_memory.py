@@ -27,9 +27,6 @@ def watches_of_long_names(attacker):
         attacker.hold_and_close([client])
 
 
-# Streams after their answers --------------------------------------------------
-
-
 def large_item(chance):
     """An item of 2 MiB with a response of 18 MiB."""
     data = chance.randbytes(2 * MIB)
@@ -299,9 +296,6 @@ def small_slices_of_large_blocks(attacker):
         attacker.hold(client)
 
 
-# Streams without an end -------------------------------------------------------
-
-
 @attack(rounds=20, flags=("--pollers=2",), seconds=1.5)
 def endless_tiny_messages(attacker):
     """A tensor of 2^33 bytes that arrives byte by byte, as fast as possible."""
@@ -327,9 +321,6 @@ def endless_tiny_items(attacker):
             if client.upload(stream, items, seconds=1) == len(items):
                 attacker.delivered()
             client.poll(0)
-
-
-# Shared memory ----------------------------------------------------------------
 
 
 @attack(rounds=100, flags=("--allow-shared-memory",), seconds=2,

@@ -170,9 +170,6 @@ def idle_headers_of_many_fields(attacker):
     attacker.hold_and_close(clients)
 
 
-# Long texts ------------------------------------------------------------------
-
-
 def _text_fields(descriptor):
     """Yields the path of field numbers to each string field, at any depth."""
     for one in descriptor.fields:
@@ -192,9 +189,6 @@ def long_texts(attacker):
     attacker.random.shuffle(fields)
     _send_all(attacker, (_with_bytes(path, numbers, b"x" * MESSAGE)
                          for path, numbers in fields))
-
-
-# Request ids -----------------------------------------------------------------
 
 
 @attack(processes=1, rounds=6, arriving=60)

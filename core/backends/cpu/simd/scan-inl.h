@@ -10,9 +10,7 @@
 // (selection.h).
 //
 // When: every row that is neither short nor sorted, and every fold. Costs: the
-// read, and 10 to 20 ns for each element that passes. On Zen 4, prefetching was
-// not faster. Neither was deferring these elements to the end of a strip of
-// blocks to avoid a branch per block.
+// read, and 10 to 20 ns for each element that passes.
 //
 // Tests: conformance/.
 

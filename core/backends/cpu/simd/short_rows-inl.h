@@ -8,9 +8,7 @@
 // network (sort_few-inl.h).
 //
 // Why: no branch depends on the data except for rows with many equal elements,
-// no element moves twice, and rows do not wait for each other. Three changes
-// gained at most 2 %: compressing the positions instead of counting bits,
-// prefetching the next rows, and sorting the candidates of two rows together.
+// no element moves twice, and rows do not wait for each other.
 //
 // When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads from
 // L1 and about 100 ns per row, or 60 ns with the network. If the second pass
