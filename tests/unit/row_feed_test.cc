@@ -43,16 +43,8 @@ std::vector<size_t> BestIndices(const std::vector<uint32_t>& row, size_t k) {
   return indices;
 }
 
-std::vector<uint32_t> Ascending(size_t count) {
-  std::vector<uint32_t> row(count);
-  std::iota(row.begin(), row.end(), 1u);
-  return row;
-}
-
 class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
  protected:
-  static constexpr int64_t kCount = 20000;
-  static constexpr int64_t kK = 60;
   const Kernels<uint32_t, false>& kernels_ =
       GetParam().kernels<uint32_t, false>();
   const Encoder encoder_{InfoOf(DType::kU32), true};
@@ -60,6 +52,8 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
 
 // Rows have different maxima: some hints are right, others too high or low.
 TEST_P(RowFeedTest, IsRightForAnyHint) {
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
   std::mt19937 random(1);
   Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
@@ -79,7 +73,10 @@ TEST_P(RowFeedTest, IsRightForAnyHint) {
 
 // The previous row's hint lets k - 1, k or k + 1 elements pass.
 TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
-  std::vector<uint32_t> row = Ascending(kCount);
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
   std::ranges::shuffle(row, std::mt19937(1));
   for (const int64_t exceeding : {kK - 1, kK, kK + 1}) {
     Feeder feed(kernels_, encoder_, kK);
@@ -93,7 +90,10 @@ TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
 
 // Feeds similar rows after a row whose bound was far lower.
 TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
-  std::vector<uint32_t> row = Ascending(kCount);
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
   std::ranges::shuffle(row, std::mt19937(1));
   Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
@@ -109,7 +109,8 @@ TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
 TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   constexpr int64_t kCount = 2000;
   constexpr int64_t kK = 10;
-  const std::vector<uint32_t> row = Ascending(kCount);
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
   Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
   hint.bound = encoder_(kCount);
@@ -124,7 +125,10 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
 }
 
 TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
-  const std::vector<uint32_t> row = Ascending(kCount);
+  constexpr int64_t kCount = 20000;
+  constexpr int64_t kK = 60;
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
   Cancellation cancellation;
   cancellation.Cancel();
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount, &cancellation);
@@ -138,7 +142,8 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
 TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   constexpr int64_t kCount = 1000000;
   constexpr int64_t kK = 100;
-  const std::vector<uint32_t> row = Ascending(kCount);
+  std::vector<uint32_t> row(kCount);
+  std::iota(row.begin(), row.end(), 1u);
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
   Feeder feed(kernels_, encoder_, kK);
   constexpr int64_t kFirst = 1000;
