@@ -117,6 +117,8 @@ TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
   constexpr int64_t kShort = 1'000'000;
   std::promise<void> end;
   const auto ended = end.get_future().share();
+  std::promise<void> enqueued;
+  const auto all_enqueued = enqueued.get_future().share();
   std::atomic<int> jobs_of_others = 0;
   std::promise<int> jobs_before;
   std::atomic<bool> done = false;
@@ -140,6 +142,7 @@ TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
   }
   keep_working = [&](int i) {
     queue.Enqueue("new" + std::to_string(i), kShort, [&, i] {
+      all_enqueued.wait();
       if (!done && ++jobs_of_others < 100 * kClients) keep_working(i);
       return true;
     });
@@ -150,6 +153,7 @@ TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
     jobs_before.set_value(jobs_of_others);
     return true;
   });
+  enqueued.set_value();
   EXPECT_LE(jobs_before.get_future().get(), 5 * kClients);
   end.set_value();
 }
