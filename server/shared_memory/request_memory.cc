@@ -17,9 +17,9 @@ bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
          b.offset() < a.offset() + a.byte_size();
 }
 
-// Copies an output to `region` in small steps. If other processes punch holes
-// into the object, a single page may take a second. If they truncate the
-// object, the rest would be copied to private memory.
+// Copies an output to `region` in small steps, with checks in between. If other
+// processes punch holes into the object, writing a page may take a second. If
+// they truncate the object, writes go to private memory that is not charged.
 Status CopyTo(const SharedRegion& region, const std::string& field,
               std::span<const std::byte> from,
               const Cancellation* cancellation) {
@@ -114,13 +114,13 @@ Status RequestMemory::Deliver(v1::TopKResponse& response,
                               const Cancellation* cancellation) {
   Status status =
       tensor_.has_value() ? tensor_->CheckIntact(kTensor) : Status();
-  if (status.ok()) status = Copy(response, cancellation);
+  if (status.ok()) status = CopyOutputs(response, cancellation);
   if (!status.ok()) DiscardOutputs(response);
   return status;
 }
 
-Status RequestMemory::Copy(v1::TopKResponse& response,
-                           const Cancellation* cancellation) {
+Status RequestMemory::CopyOutputs(v1::TopKResponse& response,
+                                  const Cancellation* cancellation) {
   for (Output& output : outputs_) {
     const size_t bytes = (response.*output.mutable_tensor)()->data().size();
     const int64_t room = output.region.size();

@@ -63,7 +63,8 @@ class RequestMemory {
   Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
 
  private:
-  Status Copy(v1::TopKResponse& response, const Cancellation* cancellation);
+  Status CopyOutputs(v1::TopKResponse& response,
+                     const Cancellation* cancellation);
 
   struct Output {
     std::string field;

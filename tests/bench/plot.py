@@ -21,8 +21,8 @@ CASES = pathlib.Path(__file__).with_name("workloads.cases")
 
 
 def labels():
-    """Returns the names and labels of the workloads, in order. Omits those that
-    differ from another one only in the type."""
+    """Returns the names and labels of the workloads, in order. Omits most of the
+    workloads T..., which repeat others with other types."""
     for line in CASES.read_text("utf-8").splitlines():
         if re.match(r"\d|A|T9", line):
             name, shape, axis, k, *_ = map(str.strip, line.split("|"))

@@ -208,7 +208,7 @@ class SliceRunner {
                    begin + (p + 1) * (n_ - begin) / pieces,
                    &selections_[static_cast<size_t>(p)], pieces);
       };
-      if (pieces == 1) return feed_piece(feed_);
+      if (p == 0) return feed_piece(feed_);  // reuses its memory
       BlockFeed<Key, kFloat> other(run_);
       feed_piece(other);
     };

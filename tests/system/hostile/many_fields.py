@@ -79,8 +79,6 @@ def many_unknown_fields(attacker):
         for path in paths))
 
 
-# The Open Inference Protocol -------------------------------------------------
-
 MODEL = field(1, b"onnx_topk")
 
 
