@@ -68,6 +68,11 @@ class ShortRowSelector {
   /// Whether to use the sorting network (sort_few-inl.h).
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
 
+  /// The type of bounds. Comparing numbers is faster than a probe.
+  using BoundType =
+      std::conditional_t<kNetwork, typename VectorEncoder<Key, kFloat>::Number,
+                         Key>;
+
   /// The maximum number of rows in one call of RowNetwork::FindBounds().
   static constexpr int64_t kAtOnce = 4;
 
@@ -78,12 +83,31 @@ class ShortRowSelector {
     alignas(kVectorBytes) Key ranks[kMax + kLanes];
     alignas(kVectorBytes) uint32_t positions[kMax + kScanSlack];
     int64_t found;
-    Key bound;
+    BoundType bound;
   };
 
   // Returns a temporary network. A network that is a member would refer to the
   // encoder and thus keep the encoder out of registers.
   RowNetwork<Key, kFloat> network() const { return {vector_encoder_, rows_}; }
+
+  /// Returns a function that returns a mask of the candidates among kWord
+  /// elements. REQUIRES: bound != 0, if it is a key.
+  HWY_INLINE auto WordProbe(BoundType bound) const {
+    if constexpr (kNetwork) {
+      return [this, bound](const std::byte* at) HWY_ATTR {
+        const auto below = [&](int64_t i) HWY_ATTR {
+          const V x = LoadElements(D(), at + i * sizeof(Key));
+          return hn::RebindMask(D(), hn::Lt(vector_encoder_.Numbers(x),
+                                            hn::Set(Tag<BoundType>(), bound)));
+        };
+        return ~WordBits(D(), below);
+      };
+    } else {
+      const VectorProbe<Key> probe(
+          ProbeAbove(encoder_, static_cast<Key>(bound - 1)));
+      return [probe](const std::byte* at) HWY_ATTR { return probe.Word(at); };
+    }
+  }
 
   /// Writes the positions of all candidates and returns their number, or
   /// returns -1 if there are more than kMax.
@@ -94,21 +118,20 @@ class ShortRowSelector {
       }
       return rows_.n;
     }
-    if (slots.bound == 0) return -1;
-    const VectorProbe<Key> probe(
-        ProbeAbove(encoder_, static_cast<Key>(slots.bound - 1)));
+    if (!kNetwork && slots.bound == 0) return -1;
+    const auto word = WordProbe(slots.bound);
     int64_t found = 0;
     int64_t i = 0;
     for (; i + kWord <= rows_.n; i += kWord) {
       found +=
-          AppendPositions(probe.Word(elements + i * sizeof(Key)),
+          AppendPositions(word(elements + i * sizeof(Key)),
                           static_cast<uint32_t>(i), slots.positions + found);
       if (found > kMax) return -1;
     }
     if (i < rows_.n) {
       const PaddedWord<Key> rest(elements + i * sizeof(Key), rows_.n - i);
       found +=
-          AppendPositions(probe.Word(rest.bytes) & FirstBits(rows_.n - i),
+          AppendPositions(word(rest.bytes) & FirstBits(rows_.n - i),
                           static_cast<uint32_t>(i), slots.positions + found);
       if (found > kMax) return -1;
     }

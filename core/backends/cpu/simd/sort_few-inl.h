@@ -133,10 +133,8 @@ class RowNetwork {
       MergeLanes<kLanes>(numbers, best);
     }
     for (int64_t r = 0; r < kCount; ++r) {
-      // Numbers() is its own inverse.
-      const V bits = hn::BitCast(d, encoder_.Numbers(hn::BitCast(d, best[r])));
-      slots[r].bound = hn::ExtractLane(encoder_.Keys(bits),
-                                       static_cast<size_t>(rows_.k - 1));
+      slots[r].bound =
+          hn::ExtractLane(best[r], static_cast<size_t>(rows_.k - 1));
     }
   }
 
