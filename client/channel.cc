@@ -20,10 +20,6 @@ constexpr int kPingMilliseconds = 600'000;
 // minutes.
 constexpr int kReconnectMilliseconds = 10'000;
 
-// Sets no retry policy, because Attempts (retry.h) handles retries. gRPC's own
-// retries may wait past the deadline, and then lose the server's status. Also,
-// gRPC 1.51 may skip a message when it resends a stream after a connection
-// broke.
 constexpr char kServiceConfig[] =
     R"({"loadBalancingConfig": [{"round_robin": {}}],)"
     R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";
@@ -46,6 +42,10 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
     const ReceiveLimit& limit, ToUnhealthy to_unhealthy) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(kServiceConfig);
+  // Attempts (retry.h) retries instead. gRPC's own retries may wait past the
+  // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
+  // message when it resends a stream after a connection broke.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetResourceQuota(limit.quota());
   arguments.SetMaxSendMessageSize(-1);

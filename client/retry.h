@@ -8,9 +8,7 @@
 
 namespace topk {
 
-/// Decides when to retry a call of any method. gRPC's own retries are not used
-/// for calls that a server has seen: they may wait past the deadline, and then
-/// lose the server's status.
+/// Decides when to retry a call of any method.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;

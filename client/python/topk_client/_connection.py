@@ -95,9 +95,6 @@ def _finite(timeout: Optional[float]) -> float:
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
-# Does not enable gRPC's own retries (see Attempts): gRPC may wait past the
-# deadline and then lose the server's status. Also, gRPC 1.51 may omit a message
-# when it resends a stream after a connection broke.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": _SERVICE}})
@@ -433,6 +430,10 @@ class Connection:
             self._token = _read_token(token_file)
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
+            # Attempts retries instead. gRPC's own retries may wait past the
+            # deadline, and then lose the server's status. Also, gRPC 1.51 may
+            # omit a message when it resends a stream after a connection broke.
+            ("grpc.enable_retries", 0),
             ("grpc.max_send_message_length", -1),
             # Accept only uncompressed messages, and never decompress.
             ("grpc.compression_enabled_algorithms_bitset", 1),
