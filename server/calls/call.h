@@ -12,8 +12,8 @@
 
 #include "core/base/cancellation.h"
 #include "core/base/status.h"
-#include "server/calls/event_loop.h"
 #include "server/telemetry/rpc_metrics.h"
+#include "server/threads/event_loop.h"
 
 namespace topk {
 

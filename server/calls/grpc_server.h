@@ -10,8 +10,8 @@
 
 #include "core/base/status.h"
 #include "server/calls/call_router.h"
-#include "server/calls/event_loop.h"
 #include "server/grpc_workarounds/acceptor.h"
+#include "server/threads/event_loop.h"
 
 namespace topk {
 

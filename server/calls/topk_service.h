@@ -12,12 +12,12 @@
 #include "server/admission/admission_controller.h"
 #include "server/calls/call_router.h"
 #include "server/calls/open_calls.h"
-#include "server/calls/work_queue.h"
 #include "server/shared_memory/shared_objects.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/span_exporter.h"
+#include "server/threads/work_queue.h"
 #include "topk/v1/topk.grpc.pb.h"
 #include "topk/v1/topk.pb.h"
 

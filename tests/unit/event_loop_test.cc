@@ -1,4 +1,4 @@
-#include "server/calls/event_loop.h"
+#include "server/threads/event_loop.h"
 
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>

@@ -1,5 +1,5 @@
 // Clients take turns, and no client waits for another client's long work.
-#include "server/calls/work_queue.h"
+#include "server/threads/work_queue.h"
 
 #include <gtest/gtest.h>
 #include <tbb/task_arena.h>

@@ -49,8 +49,8 @@ PROJECT = ("core", "server", "client", "proto", "tests")
 # Each folder of the server may include the folders before it, which rules out
 # cycles. The root of the server may include all.
 SERVER = [f"server/{name}" for name in (
-    "transport", "telemetry", "grpc_workarounds", "security", "admission",
-    "shared_memory", "calls", "config", "health", "oip")]
+    "threads", "transport", "telemetry", "grpc_workarounds", "security",
+    "admission", "shared_memory", "calls", "config", "health", "oip")]
 _OF_SERVER = ["core/base", "core/engine.h", "core/wire", "core/security",
               "core/command_line", "core/dialects/registry.h",
               "core/backends/registry.h", "proto"]

@@ -23,7 +23,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/engine.h"
-#include "server/calls/wait_group.h"
+#include "server/threads/wait_group.h"
 
 namespace topk {
 

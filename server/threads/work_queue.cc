@@ -1,4 +1,4 @@
-#include "server/calls/work_queue.h"
+#include "server/threads/work_queue.h"
 
 #include <system_error>
 

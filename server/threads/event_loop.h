@@ -16,7 +16,7 @@
 
 #include "core/base/happens_before.h"
 #include "core/base/mutex.h"
-#include "server/calls/wait_group.h"
+#include "server/threads/wait_group.h"
 
 namespace topk {
 
