@@ -17,7 +17,9 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <iterator>
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,10 @@ constexpr int kMaxOpenedLater = 8;
 // How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
+// The maximum number of accepted connections that are not handled yet, and the
+// maximum part of the descriptors that they may use.
+constexpr int kMaxWaiting = 4096;
+constexpr int kMaxWaitingPart = 2;
 // How long Stop() may continue to accept connections that are already waiting.
 constexpr std::chrono::milliseconds kMaxStopTime{500};
 constexpr std::string_view kUnix = "unix:";
@@ -181,6 +187,65 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
+// Accepted connections that are not handled yet. Clients take turns.
+class Acceptor::ConnectionQueue {
+ public:
+  ConnectionQueue() = default;
+  ~ConnectionQueue() {
+    for (const Client& client : clients_) {
+      for (const auto& [socket, fd] : client.connections) close(fd);
+    }
+  }
+  ConnectionQueue(const ConnectionQueue&) = delete;
+  ConnectionQueue& operator=(const ConnectionQueue&) = delete;
+
+  bool empty() const { return clients_.empty(); }
+  int size() const { return size_; }
+
+  // Takes ownership of `fd`.
+  void Push(const std::string& client, const Socket& socket, int fd) {
+    auto at = std::ranges::find(clients_, client, &Client::name);
+    if (at == clients_.end()) at = clients_.insert(at, {client, {}});
+    at->connections.emplace_back(&socket, fd);
+    ++size_;
+  }
+
+  // Handles the oldest connection of the next client. REQUIRES: !empty().
+  void HandleNext() {
+    clients_.splice(clients_.end(), clients_, clients_.begin());
+    Client& client = clients_.back();
+    const auto [socket, fd] = client.connections.front();
+    client.connections.pop_front();
+    --size_;
+    if (client.connections.empty()) clients_.pop_back();
+    socket->Handle(fd);
+  }
+
+  // Closes the newest connection of the client that has the most. Returns the
+  // client's name. REQUIRES: !empty().
+  std::string CloseOne() {
+    const auto most = std::ranges::max_element(
+        clients_, {},
+        [](const Client& client) { return client.connections.size(); });
+    std::string name = most->name;
+    close(most->connections.back().second);
+    most->connections.pop_back();
+    --size_;
+    if (most->connections.empty()) clients_.erase(most);
+    return name;
+  }
+
+ private:
+  using Connection = std::pair<const Socket*, int>;
+  struct Client {
+    std::string name;
+    std::deque<Connection> connections;  // oldest first, never empty
+  };
+
+  std::list<Client> clients_;  // in the order of their turns
+  int size_ = 0;
+};
+
 Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
                    int ipv6_prefix, spdlog::logger* log)
     : send_timeout_ms_(
@@ -301,72 +366,76 @@ bool Acceptor::Admit(int fd, const sockaddr& peer) {
                 "open files = ",
                 DescriptorLimit(), ")");
   if (refusal.empty()) return replacement_.Admit(fd);
-  if (log_ == nullptr) return false;
+  LogRejection(NetworkOf(AddressOf(peer), ipv6_prefix_), refusal);
+  return false;
+}
+
+void Acceptor::LogRejection(const std::string& client,
+                            const std::string& reason) {
+  if (log_ == nullptr) return;
   if (const auto unlogged = lines_.Pass()) {
-    log_->warn("connection from {} rejected: {}{}",
-               NetworkOf(AddressOf(peer), ipv6_prefix_), refusal,
+    log_->warn("connection from {} rejected: {}{}", client, reason,
                *unlogged == 0
                    ? ""
                    : StrCat("; ", *unlogged, " earlier rejections not logged"));
   }
-  return false;
 }
 
-std::optional<int> Acceptor::Accept(const Socket& socket, int max) {
-  constexpr int kMaxRejected = 64;
-  int accepted = 0;
-  for (int rejected = 0; accepted < max && rejected < kMaxRejected;) {
+bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
+  const int max_waiting =
+      std::min(kMaxWaiting, first_reserved_ / kMaxWaitingPart);
+  for (int i = 0; i < kMaxWaiting; ++i) {
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
     const int fd = accept4(socket.fd(), peer.get(), &peer.size,
                            SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0 && !Admit(fd, *peer.get())) {
       ++rejected_;
-      ++rejected;
       close(fd);
     } else if (fd >= 0) {
-      ++accepted;
-      socket.Handle(fd);
+      queue.Push(NetworkOf(AddressOf(*peer.get()), ipv6_prefix_), socket, fd);
+      if (queue.size() <= max_waiting) continue;
+      ++rejected_;
+      LogRejection(queue.CloseOne(), "the client has too many new connections");
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                errno == ENOMEM) {
-      return std::nullopt;
+      return false;
     } else if (errno == EAGAIN || errno == EBADF || errno == EINVAL) {
-      return accepted;
-    } else {  // the client has already disconnected
-      ++rejected;
-    }
+      return true;
+    }  // otherwise, the client has already disconnected
   }
-  return accepted;
+  return true;
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
-  // Accept only a few, because one connection may bring hundreds of calls.
+  // Handle only a few at a time, because a connection may bring hundreds of
+  // calls.
   constexpr int kMaxAtOnce = 2;
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
   for (const Socket& socket : sockets_) {
     polled.push_back({socket.fd(), POLLIN, 0});
   }
+  ConnectionQueue queue;
   bool pause = false;
   auto end = std::chrono::steady_clock::time_point::max();  // until Stop()
   while (std::chrono::steady_clock::now() < end) {
-    poll(polled.data(), pause ? 1 : polled.size(), pause ? kPauseMs : -1);
+    const int timeout = !queue.empty() ? 0 : pause ? kPauseMs : -1;
+    poll(polled.data(), pause ? 1 : polled.size(), timeout);
     const bool stops = polled[0].revents != 0;
     if (stops) {
       end = std::min(end, std::chrono::steady_clock::now() + kMaxStopTime);
       const bool pending =
           std::any_of(polled.begin() + 1, polled.end(),
                       [](const pollfd& socket) { return socket.revents != 0; });
-      if (!pending) return;
+      if (queue.empty() && (pause || !pending)) return;
     }
     pause = false;
-    int accepted = 0;
     for (const Socket& socket : sockets_) {
-      const std::optional<int> more = Accept(socket, kMaxAtOnce);
-      accepted += more.value_or(0);
-      if (!more.has_value()) pause = true;
+      if (!Accept(socket, queue)) pause = true;
     }
-    if (stops && pause) return;
-    if (accepted > 0 && pace) pace();
+    if (queue.empty()) continue;
+    for (int i = 0; i < kMaxAtOnce && !queue.empty(); ++i) queue.HandleNext();
+    if (pace) pace();
   }
 }
 

@@ -40,7 +40,9 @@ int RaiseDescriptorLimit();
 
 /// Accepts connections on its own listening sockets. Closes connections that
 /// would use the highest file descriptors, which are reserved for the rest of
-/// the process. Pauses while the process is out of file descriptors.
+/// the process. Pauses while the process is out of file descriptors. Serves the
+/// connections of different clients in turn, so that a client that opens
+/// thousands of connections does not keep others waiting.
 class Acceptor {
  public:
   /// Takes ownership of the connected socket `fd`, accepted on `listener`.
@@ -96,12 +98,13 @@ class Acceptor {
 
  private:
   class Socket;
+  class ConnectionQueue;
 
-  // Accepts waiting connections until `max` are admitted or too many are
-  // rejected. Returns how many were admitted, or nullopt if out of resources.
-  std::optional<int> Accept(const Socket& socket, int max);
+  // Accepts pending connections. Returns false if out of resources.
+  bool Accept(const Socket& socket, ConnectionQueue& queue);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);
+  void LogRejection(const std::string& client, const std::string& reason);
   void Run(const std::function<void()>& pace);
 
   const int send_timeout_ms_;

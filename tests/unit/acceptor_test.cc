@@ -172,6 +172,30 @@ TEST(Acceptor, AcceptsPendingConnectionsWhenItStops) {
   EXPECT_EQ(Connect(port), -1);
 }
 
+TEST(Acceptor, HandlesTheConnectionsOfClientsInTurn) {
+  Accepting accepting;
+  std::vector<std::unique_ptr<Socket>> clients;
+  for (int i = 0; i < 100; ++i) {
+    clients.push_back(std::make_unique<Socket>(Connect(accepting.port())));
+  }
+  const Socket other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
+  const auto* const any = reinterpret_cast<const sockaddr*>(&address);
+  ASSERT_EQ(bind(other.fd(), any, sizeof(address)), 0);
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(accepting.port())));
+  ASSERT_EQ(connect(other.fd(), any, sizeof(address)), 0);
+  accepting.acceptor().Start();
+  const Socket first(accepting.Next());
+  const Socket second(accepting.Next());
+  sockaddr_in peer{};
+  socklen_t size = sizeof(peer);
+  getpeername(second.fd(), reinterpret_cast<sockaddr*>(&peer), &size);
+  EXPECT_EQ(ntohl(peer.sin_addr.s_addr), INADDR_LOOPBACK + 1);
+}
+
 TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
   const DescriptorLimit limit(static_cast<rlim_t>(FreeDescriptor()) + 120);
   Accepting accepting;
