@@ -103,6 +103,16 @@ TEST(CudaEngine, ChoosesTheFasterBackend) {
   EXPECT_EQ(scanned->execution().backend(), "cpu");
 }
 
+// The CPU may have to replace the device.
+TEST(CudaEngine, ACostCoversBothBackends) {
+  const Engine engine = MakeEngine(Some({{}}));
+  const auto working_bytes = [&](int64_t n) {
+    return engine.Prepare(SomeRequest(1, n, n), 4 * n, 1)->cost.working_bytes;
+  };
+  EXPECT_EQ(working_bytes(10), Size(2 * cuda::kStagingBytes));
+  EXPECT_GT(working_bytes(10000000), Size(2 * cuda::kStagingBytes));
+}
+
 // The device fails at each call in turn.
 TEST(CudaEngine, TheCpuReplacesALostDevice) {
   const v1::TopKRequest request = SomeRequest(3, 300, 20);

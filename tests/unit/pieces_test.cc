@@ -31,6 +31,18 @@ TEST(Pieces, SynchronizeWithTheirCaller) {
   }
 }
 
+// All pieces have begun when one of them sees the cancellation.
+TEST(Pieces, ReportACancellationDuringTheLastPiece) {
+  ArenaPool arenas(2);
+  Cancellation cancellation;
+  std::atomic<int> begun = 0;
+  arenas.Run([&] {
+    EXPECT_FALSE(ForEachPiece(2, &cancellation, [&](int64_t) {
+      if (++begun == 2) cancellation.Cancel();
+    }));
+  });
+}
+
 // The pool's two threads are both busy. A third caller enters anyway.
 TEST(ArenaPool, NeverKeepsACallerWaiting) {
   ArenaPool arenas(2);

@@ -277,19 +277,20 @@ TEST(WorkQueueTest, FinishedWorkCountsWithItsTime) {
   EXPECT_EQ(order.order(), "ba");
 }
 
-TEST(WorkQueueTest, RemembersClientsThatReturn) {
+TEST(WorkQueueTest, ClientsThatReturnOrAreNewGainNoTurns) {
   Order order(kNever);
   Blocker blocker(order.queue(), "blocker");
   order.Enqueue('b', kCost);
   order.Enqueue('a', 4 * kCost);
   order.queue().Enqueue("b", kCost, [&order] {
     order.Enqueue('a', kCost);
+    for (int i = 0; i < 2; ++i) order.Enqueue('c', kCost);
     return true;
   });
   for (int i = 0; i < 2; ++i) order.Enqueue('b', kCost);
   blocker.End();
   order.AwaitEnd();
-  EXPECT_EQ(order.order(), "babba");
+  EXPECT_EQ(order.order(), "bacbcba");
 }
 
 TEST(WorkQueueTest, LongWorkDoesNotDelayOtherClients) {
@@ -306,6 +307,7 @@ TEST(WorkQueueTest, LongWorkDoesNotDelayOtherClients) {
 }
 
 TEST(WorkQueueTest, SpareThreadsWorkIfNoOtherThreadIsFree) {
+  std::atomic<int> running = 0;
   std::atomic<int> done = 0;
   {
     WorkQueue queue(1, milliseconds(1));
@@ -319,10 +321,13 @@ TEST(WorkQueueTest, SpareThreadsWorkIfNoOtherThreadIsFree) {
     begun.get_future().wait();
     for (int i = 1; i <= 20; ++i) {
       queue.Enqueue(kClient, kCost, [&] {
+        EXPECT_EQ(++running, 1);  // the share of a client
+        std::this_thread::sleep_for(milliseconds(3));
+        --running;
         ++done;
         return true;
       });
-      while (done < i) std::this_thread::yield();
+      while (i % 2 == 0 && done < i) std::this_thread::yield();
     }
     end.set_value();
   }
