@@ -92,6 +92,44 @@ TEST(Admission, ReportsRequestsThatNeverFit) {
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
 }
 
+TEST(Admission, CountsAResponseUntilItIsRead) {
+  constexpr int64_t kElements = int64_t{1} << 20;
+  TestServer server(WithMetrics());
+  ManyCall call(server);
+  ASSERT_TRUE(
+      call->Write(OnnxRequest(std::vector<float>(kElements), kElements)));
+  EXPECT_TRUE(Eventually([&] {
+    return Value(server,
+                 "topk_requests_total{code=\"OK\",dialect=\"onnx\","
+                 "version=\"11\"}") == 1;
+  }));
+  EXPECT_GE(Value(server, "topk_inflight_bytes{}"), 12 * kElements);
+  v1::TopKResult result;
+  EXPECT_TRUE(call->Read(&result));
+  EXPECT_TRUE(call.Finish().ok());
+}
+
+TEST(Admission, RejectsCallsThatWouldWaitBeyondTheirDeadline) {
+  const TestServer server({.threads = 1});
+  v1::TopKRequest slow =
+      DirectMLRequest(v1::DATA_TYPE_U8, {4'000'000, 1000}, 1, 1);
+  for (const int stride : {0, 1}) slow.mutable_tensor()->add_strides(stride);
+  slow.mutable_tensor()->set_data(std::string(1000, '\0'));
+  ManyCall call(server);
+  ASSERT_TRUE(call->Write(slow));  // takes seconds
+  const Client client({.target = server.target(),
+                       .timeout = std::chrono::milliseconds(200),
+                       .max_attempts = 1});
+  const v1::TopKRequest sort =
+      OnnxRequest(std::vector<float>(1 << 18), 1 << 18);
+  EXPECT_TRUE(Eventually([&] {
+    const auto answer = client.ComputeTopK(sort);
+    return !answer.ok() && answer.status().reason == "DEADLINE_TOO_SHORT";
+  }));
+  call.context().TryCancel();
+  (void)call.Finish();
+}
+
 // The memory of a tensor is charged only once some of its data has arrived.
 TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   constexpr int64_t kElements = int64_t{1} << 20;
