@@ -315,6 +315,7 @@ def add(name, expected, *attempts, **more):
 add("no protobuf", BAD, [say(b"\xff" * 100), end()])
 add("a message of no bytes", BAD, [say(b""), end()])
 add("a message that is cut", BAD, [say(lambda right: right[:-1]), end()])
+add("a response twice in a message", BAD, [say(lambda right: 2 * right), end()])
 add("a length beyond the message", BAD,
     [say(b"\x0a\xff\xff\xff\xff\x07" + b"1" * 100), end()])
 add("groups without end", BAD, [say(b"\x0b" * 100000), end()])
