@@ -1,4 +1,6 @@
 // If clients misuse shared memory, only their own requests fail.
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/stat.h>
 
 #include <chrono>
@@ -6,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "server/transport/addresses.h"
 #include "tests/integration/shared_memory.h"
 
 namespace topk::testing {
@@ -147,6 +150,33 @@ TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
   }
   EXPECT_FALSE(Allows(*stub));
   EXPECT_TRUE(Allows(*stub_));
+}
+
+// Returns an IPv4 address of this machine other than 127.0.0.1, or "".
+std::string OwnAddress() {
+  std::string own;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return own;
+  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET &&
+        (each->ifa_flags & IFF_LOOPBACK) == 0) {
+      own = AddressOf(*each->ifa_addr);
+    }
+  }
+  freeifaddrs(all);
+  return own;
+}
+
+TEST_F(SharedMemoryTest, IsRejectedForRemoteCallers) {
+  const std::string own = OwnAddress();
+  if (own.empty()) GTEST_SKIP() << "this machine has no network";
+  ServerConfig config = SharedMemoryConfig();
+  config.listen = {own + ":0"};
+  const TestServer server(config);
+  SharedMemory memory = Make(Name("x"), 64);
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
+  EXPECT_EQ(Ask(server, InMemory(plain, 0, memory)).reason(),
+            "SHARED_MEMORY_REMOTE");
 }
 
 // Expects the right result, or an error because the memory was truncated.

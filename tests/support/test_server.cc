@@ -66,6 +66,7 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address) {
   arguments.SetMaxReceiveMessageSize(-1);
   // Do not share connections between tests.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
 }
