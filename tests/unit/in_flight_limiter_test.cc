@@ -126,8 +126,9 @@ TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
   InFlightLimiter limiter(
       {.bytes = 10, .client_bytes = 10, .calls = 2, .client_calls = 2});
   milliseconds call_delay, bytes_delay;
-  InFlightLimiter::Reservation idle;  // keeps the estimates of the client
-  ASSERT_TRUE(limiter.Admit("x", idle).ok());
+  // Keeps the estimates of the client.
+  std::optional<InFlightLimiter::Reservation> idle(std::in_place);
+  ASSERT_TRUE(limiter.Admit("x", *idle).ok());
   for (int round = 0; round < 2; ++round) {
     InFlightLimiter::Reservation held, rejected;
     ASSERT_TRUE(limiter.Admit("x", held).ok());
@@ -142,6 +143,13 @@ TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
   // If the rate were unknown, the delays would be at most 120 ms.
   EXPECT_GT(call_delay, milliseconds(200));
   EXPECT_GT(bytes_delay, milliseconds(200));
+  // A client without calls is forgotten.
+  idle.reset();
+  InFlightLimiter::Reservation again;
+  ASSERT_TRUE(limiter.Admit("x", again).ok());
+  InFlightLimiter::Charge charge(again), more(again);
+  ASSERT_TRUE(charge.Add(10).ok());
+  EXPECT_LE(more.Add(9).retry_after, milliseconds(120));
 }
 
 TEST(InFlightLimiter, RejectedClientsDoNotDelayOthers) {
