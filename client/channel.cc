@@ -42,9 +42,9 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
     const ReceiveLimit& limit, ToUnhealthy to_unhealthy) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(kServiceConfig);
-  // Attempts (retry.h) retries instead. gRPC's own retries may wait past the
+  // Leave retries to Attempts (retry.h). gRPC's own retries may wait past the
   // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
-  // message when it resends a stream after a connection broke.
+  // message when it resends a stream after a connection breaks.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetResourceQuota(limit.quota());

@@ -260,8 +260,7 @@ struct Client::Impl {
     }
   }
 
-  // Returns when to retry an attempt that ended with `status`, or nullopt if
-  // the call ends with `status`.
+  // Returns when to retry, or nullopt to end the call with `status`.
   static std::optional<system_clock::time_point> RetryTime(
       Attempts& attempts, const Call& call, Status& status,
       const std::function<bool()>& rewind) {

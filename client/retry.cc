@@ -11,8 +11,8 @@ namespace {
 constexpr std::chrono::milliseconds kLongestPause{2000};
 
 // Returns whether another attempt may succeed. If the server dies after a proxy
-// has forwarded part of the response, gRPC reports CANCELLED or INTERNAL. Such
-// errors have no reason, in contrast to those of topkd.
+// has forwarded part of the response, gRPC reports CANCELLED or INTERNAL.
+// Unlike the errors of topkd, such errors have no `reason`.
 bool IsRetried(const Status& status, bool begun) {
   if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {

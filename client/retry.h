@@ -16,8 +16,8 @@ class Attempts {
   Attempts(int max_attempts, Time deadline)
       : left_(max_attempts), deadline_(deadline) {}
 
-  /// Returns when to retry, always before the deadline. Returns nullopt if the
-  /// call ends with `status`. `begun` tells whether part of the response had
+  /// Returns when to retry, always before the deadline, or nullopt if the call
+  /// must not be retried. `begun` tells whether part of the response had
   /// arrived. Adds a note to the message if the server asks for a retry after
   /// the deadline.
   std::optional<Time> Next(Status& status, bool begun);
@@ -25,8 +25,8 @@ class Attempts {
  private:
   int left_;
   const Time deadline_;
-  // The next pause. The first three pauses, each four times the last, add up to
-  // 2.1 s, because gRPC waits 1 s before it reconnects.
+  // The next pause. Each pause is four times the previous pause. The first
+  // three add up to 2.1 s, because gRPC waits 1 s before it reconnects.
   std::chrono::milliseconds pause_{100};
 };
 

@@ -15,8 +15,8 @@ namespace topk {
 /// send this reason.
 inline constexpr char kBrokeOff[] = "ANSWER_BROKE_OFF";
 
-/// Converts an error that was sent in a message, with the reason and field of
-/// its details. REQUIRES: rpc.code() is not 0.
+/// Converts an error received in a message, including the reason and the field
+/// in its details. REQUIRES: rpc.code() is not 0.
 Status FromRpc(const google::rpc::Status& rpc);
 
 /// The value of Status::retry_after if the server forbids a retry.

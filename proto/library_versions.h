@@ -33,8 +33,8 @@
 
 namespace topk {
 
-/// Returns a new message owned by `arena`. CreateMessage() is deprecated since
-/// protobuf 5.27. Before 5.27, Create() did not allocate fields on the arena.
+/// Returns a new message owned by `arena`. Protobuf 5.27 deprecated
+/// CreateMessage(). Before 5.27, Create() did not allocate fields on the arena.
 template <class Message>
 Message& NewMessage(google::protobuf::Arena& arena) {
 #if GOOGLE_PROTOBUF_VERSION >= 5027000

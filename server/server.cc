@@ -131,7 +131,7 @@ Status Server::Parts::StartMain(const ServerConfig& config,
   builder.SetOption(std::make_unique<WithoutPlugins>());
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // limited by Limits.max_output_bytes
-  // Limits the memory of arriving messages, which admission does not count yet.
+  // Limits the memory of incomplete messages, which admission does not count.
   grpc::ResourceQuota memory("topkd");
   memory.Resize(config.max_receive_memory > 0
                     ? static_cast<size_t>(config.max_receive_memory)
@@ -206,7 +206,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
                                               spdlog::logger& log) {
-  // Remove the old file, because a script may be waiting for the new file.
+  // A script that waits for the new file must not find the old file.
   if (Status s = RemoveStaleReadyFile(config.ready_file); !s.ok()) return s;
   auto parts = std::make_unique<Parts>();
   if (Status s = parts->Prepare(config, log); !s.ok()) return s;

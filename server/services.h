@@ -39,8 +39,8 @@ class Services {
   /// Returns an error if the engine cannot work as configured.
   static Status CheckEnvironment(const ServerConfig& config);
 
-  /// `authenticator`, `spans` and `log` must outlive this object. Null `spans`
-  /// disables tracing spans. REQUIRES: CheckEnvironment() returned OK.
+  /// `authenticator`, `spans` and `log` must outlive this object. If `spans` is
+  /// null, no spans are recorded. REQUIRES: CheckEnvironment() returned OK.
   Services(const ServerConfig& config, const Authenticator& authenticator,
            SpanExporter* spans, spdlog::logger& log);
 

@@ -24,7 +24,7 @@ class MachineClock final : public LoadClock {
   }
 };
 
-// How often a waiting caller checks whether the load has ended.
+// How often a waiting caller checks whether the load test has ended.
 constexpr Time kNap = std::chrono::milliseconds(100);
 
 struct Shared {
@@ -39,12 +39,12 @@ struct Shared {
   Time last_sent{0};
   Time last_lag{0};
   Time last_answer{0};
-  Time stopped_at = Time::max();  // the time at which the load ended early
+  Time stopped_at = Time::max();  // when the load test ended early
 
   Time Now() const { return clock.Now() - start; }
 };
 
-// Ends the load if the user interrupted it. Returns whether the load has ended.
+// Ends the load test on an interrupt. Returns whether the test has ended.
 bool Stopped(Shared& shared) {
   if (shared.options.interrupted && shared.options.interrupted()) {
     const std::lock_guard lock(shared.mutex);
@@ -58,7 +58,7 @@ bool Stopped(Shared& shared) {
   return shared.schedule.stopped();
 }
 
-// Waits until `at`. Returns false if the load ends first.
+// Waits until `at`. Returns false if the load test ends first.
 bool Await(Time at, Shared& shared) {
   for (Time now = shared.Now(); now < at; now = shared.Now()) {
     if (Stopped(shared)) return false;

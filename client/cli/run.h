@@ -21,7 +21,7 @@ struct RunFlags {
   /// The member of a .npz archive. "" = the only member.
   std::string member;
   OperatorFlags operation;
-  /// The path of the K tensor, or "" if k is `operation.k`.
+  /// The path of the K tensor. "" = use `operation.k`.
   std::string k_tensor;
   /// The strides. Empty = packed.
   std::vector<int64_t> strides;

@@ -12,7 +12,7 @@ import tempfile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The oldest stub generator that has wheels for each range of Python versions.
+# For each range of Python versions, the oldest stub generator with wheels.
 # Stubs do not work with versions of protobuf older than the generator.
 GENERATORS = (
     ((3, 13), ("grpcio-tools >=1.62.3,<1.63",

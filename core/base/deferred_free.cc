@@ -35,8 +35,8 @@ class FreeingThread {
   }
 
   // Frees blocks on the calling thread until `most` bytes are freed, or no more
-  // than kLargeBytes remain enqueued. Skips blocks larger than both limits, so
-  // that a small allocation does not wait for gigabytes.
+  // than kLargeBytes remain enqueued. Skips blocks larger than both `most` and
+  // kLargeBytes, so that a small allocation does not wait for gigabytes.
   void Help(size_t most) {
     std::unique_lock lock(mutex_);
     const size_t largest = std::max(most, kLargeBytes);
@@ -115,7 +115,7 @@ void FreeForAllocation(size_t bytes) noexcept {
   try {
     FreeingThread::Get().Help(2 * bytes);
   } catch (...) {
-    // Without a thread, no memory waits to be freed.
+    // If the thread cannot start, DeferFree() frees memory immediately.
   }
 }
 

@@ -52,8 +52,7 @@ struct DTypeInfo {
   int bits;
   /// Bytes per element in computations: 1, 2, 4 or 8.
   int bytes;
-  /// True if elements are ordered as in IEEE 754: by sign and magnitude, with
-  /// NaNs.
+  /// True if elements are ordered by sign and magnitude, as in IEEE 754.
   bool is_float;
   /// Floats: the sign bit. Integers: the bits to flip for an unsigned
   /// comparison.

@@ -44,8 +44,8 @@ inline void WidenRace() {
 template <class Fn>
 class HandedOver {
  public:
-  /// Unless `joined` is null, also declares that every call happens before
-  /// AnnotateHappensAfter(joined).
+  /// Unless `joined` is null, also declares that every call of the function
+  /// happens before AnnotateHappensAfter(joined).
   explicit HandedOver(Fn fn, const void* joined = nullptr)
       : fn_(std::move(fn)), joined_(joined) {
     AnnotateHappensBefore(this);

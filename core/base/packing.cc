@@ -28,7 +28,7 @@ struct Packing {
   static constexpr int kShift = 8 - kBits;
   // Whether the first element of a byte is in the highest bits.
   static constexpr bool kHighFirst = kBits == 1;
-  // Masks of the lower half of the elements in each 16, 32 or 64 bits.
+  // Masks of the lower half of the elements in each lane of 16, 32 or 64 bits.
   static constexpr uint64_t kLow8 = LowBits(kBits, 16);
   static constexpr uint64_t kLow16 = LowBits(2 * kBits, 32);
   static constexpr uint64_t kLow32 = LowBits(4 * kBits, 64);

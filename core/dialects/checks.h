@@ -34,7 +34,7 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
 Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                       int rank, std::string_view field, std::string_view owner);
 
-/// Copies K, a number or a tensor, to `outline`.
+/// Copies K, which is a number or a tensor, to `outline`.
 void SetK(const v1::KInput& k, Outline& outline);
 
 /// Returns INVALID_ARGUMENT for a missing K.

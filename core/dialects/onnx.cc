@@ -10,8 +10,8 @@ namespace topk {
 namespace onnx {
 namespace {
 
-// The specification of T: opsets 1 and 10 "constrain input and output types to
-// float tensors". Opset 24 adds bfloat16 to the types of opset 11.
+// The input types. Opsets 1 and 10 "constrain input and output types to float
+// tensors". Opset 24 adds bfloat16 to the types of opset 11.
 constexpr std::array<DType, 12> kTypes = {
     DType::kF16, DType::kF32, DType::kF64, DType::kI8,
     DType::kI16, DType::kI32, DType::kI64, DType::kU8,

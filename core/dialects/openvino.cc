@@ -99,7 +99,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   const Result<DType> type = CheckTensor(request.tensor(), version, kVersions);
   if (!type.ok()) return type.status();
   plan.dtype = *type;
-  // The specification of axis: "Negative value means counting dimension from
+  // The specification of "axis": "Negative value means counting dimension from
   // the end. Required: yes".
   if (!openvino.has_axis()) {
     const int rank = request.tensor().shape_size();
@@ -107,7 +107,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
                                   " for a tensor of rank ", rank));
   }
   plan.axis = openvino.axis();
-  // The specification of mode: "Range of values: min, max. Required: yes".
+  // The specification of "mode": "Range of values: min, max. Required: yes".
   constexpr std::string_view kModes = "\"min\" or \"max\"";
   if (openvino.mode().empty()) return Missing("mode", kModes);
   if (Status s = CheckValue("mode", openvino.mode(), {"min", "max"}, kModes);

@@ -65,9 +65,9 @@ class Collisions {
   };
 
   // Returns whether the first `count` terms have steps for which `place` plus
-  // the sum of stride * step is 0. If `trivial`, all other steps are 0. Then
-  // the solution without any step does not count, and negative steps of the
-  // last term need not be tried, because each solution can be negated.
+  // the sum of stride * step is 0. If `trivial`, all steps chosen so far are 0.
+  // In this case, at least one other step must be nonzero, and the last term
+  // needs no negative steps, because each solution can be negated.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -76,7 +76,7 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Skip steps that the terms with smaller strides cannot compensate.
+    // Skip steps that the terms with smaller strides cannot cancel out.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
@@ -92,15 +92,15 @@ class Collisions {
     return false;
   }
 
-  // Returns whether a * x + b * y = 0 for any allowed, nonzero steps x and y. a
-  // and b are the two smallest strides. The smallest steps are |x| = b / gcd
+  // Returns whether a * x + b * y = 0 for some allowed, nonzero steps x and y.
+  // a and b are the two smallest strides. The smallest steps are |x| = b / gcd
   // and |y| = a / gcd.
   bool TwoMeet(int64_t divisor) const {
     return terms_[1].stride / divisor <= terms_[0].most &&
            terms_[0].stride / divisor <= terms_[1].most;
   }
 
-  // Returns whether a * x + b * y = wanted for any allowed steps x and y. a, b
+  // Returns whether a * x + b * y = wanted for some allowed steps x and y. a, b
   // and `wanted` are divided by the gcd of the strides, `divisor`. The limits
   // of x and y restrict x to [low, high]. Only every b-th x makes y an integer.
   bool TwoReach(int64_t wanted, int64_t divisor) const {

@@ -28,9 +28,9 @@ struct PemFile {
   std::string text;
 };
 
-/// Return all certificates, all revocation lists or the private key in a file.
-/// If there are none, one is damaged, or the key is encrypted, return
-/// INVALID_ARGUMENT with reason TLS_FILE, naming the flag and the file.
+/// Read all certificates, all revocation lists or the private key in a file.
+/// Return INVALID_ARGUMENT with reason TLS_FILE, naming the flag and the file,
+/// if there are none, one is damaged, or the key is encrypted.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
 Result<Key> ReadKey(const PemFile& pem);

@@ -26,12 +26,12 @@ void AppendVarint(uint64_t number, std::string& to);
 /// Appends the tag and the length of a field of type bytes, string or message.
 void BeginField(int number, size_t size, std::string& to);
 
-/// Serializes a message to pieces, in order. The pieces borrow large fields
-/// from `message`, which must not change while the pieces are in use.
+/// Serializes a message as a sequence of pieces, which borrow large fields from
+/// `message`. `message` must not change while the pieces are in use.
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message);
 
-/// Serializes `header` as if its tensor had the data `tensor`. REQUIRES:
+/// Serializes `header` with `tensor` as the data of its tensor. REQUIRES:
 /// Tensor.source is not set in `header`.
 std::vector<MessagePiece> PiecesOf(const v1::TopKRequest& header,
                                    std::span<const std::byte> tensor);

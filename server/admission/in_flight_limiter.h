@@ -68,8 +68,8 @@ class InFlightLimiter {
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
-  // Counts the calls or bytes of one client or of all clients. Has its own
-  // estimator, so that a client above its limit does not delay others.
+  // Counts the calls or bytes of one client or of all clients. Retry delays are
+  // estimated per client, so a client above its limit does not delay others.
   struct Use {
     std::atomic<int64_t> in_flight = 0;
     std::atomic<int64_t> done = 0;
@@ -122,9 +122,9 @@ class InFlightLimiter::Charge {
   Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
 
-  /// Counts `bytes` more bytes. Returns RESOURCE_EXHAUSTED if a limit would be
-  /// exceeded. The error has no retry delay if this object alone would exceed
-  /// the limit. REQUIRES: the call was admitted.
+  /// Adds `bytes` to bytes(). Returns RESOURCE_EXHAUSTED if a limit would be
+  /// exceeded, without a retry delay if the new bytes() alone would exceed the
+  /// limit. REQUIRES: the call was admitted.
   Status Add(Size bytes);
 
   /// Reduces bytes() to at most `bytes`.

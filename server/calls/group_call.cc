@@ -23,7 +23,7 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // messages use memory, and a connection may have 256 streams of 64 messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
 // Single-slice messages are not compacted while at most this many bytes are in
-// flight: then, at most 1024 messages wait, each in a gRPC receive block.
+// flight, i.e. at most 1024 messages, each in one gRPC receive block.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two

@@ -64,7 +64,7 @@ WireFormatLite::WireType WireTypeOf(const FieldDescriptor& field) {
       static_cast<WireFormatLite::FieldType>(field.type()));
 }
 
-// Returns an upper bound on the memory of the numbers of a packed field.
+// Returns an upper bound on the memory of the numbers parsed from `packed`.
 int64_t NumbersMemory(const FieldDescriptor& field, std::string_view packed) {
   const auto bytes = static_cast<int64_t>(packed.size());
   if (WireTypeOf(field) != WireFormatLite::WIRETYPE_VARINT) {
@@ -143,7 +143,7 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // The limits of the generated parser on the length of a tag or size in bytes,
+  // The limits of the generated parser on the bytes of an encoded tag or size,
   // and on the nesting depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxDepth = 100;
@@ -320,9 +320,9 @@ class Scanner {
     return false;
   }
 
-  // Counts the new memory with charge_() if it exceeds `most` bytes, including
-  // `size` bytes that will be added to kept_. kept_ counts four times: its
-  // capacity and the sum of its previous buffers may each be twice its size.
+  // Charges the uncharged memory if it exceeds `most` bytes. `size` bytes will
+  // be added to kept_. Each byte of kept_ counts as four: the capacity and the
+  // sum of the previous buffers may each be twice the size.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;

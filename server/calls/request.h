@@ -37,9 +37,9 @@ class TensorRequest {
         memory_(service.shared_objects) {}
 
   /// Takes the contents of `message`, which arrived at `when`, for a request
-  /// that began at `begun`. Counts the message, the memory of its slices, and
-  /// `own_bytes` for the request itself as in flight. Compacts the message if
-  /// the request must wait (`waits`). Returns the errors of
+  /// that began at `begun`. Adds to the bytes in flight: the message, the
+  /// memory of its slices, and `own_bytes` for the request itself. Compacts the
+  /// message if the request must wait (`waits`). Returns the errors of
   /// AdmissionController::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,

@@ -57,8 +57,8 @@ class StreamCall final : public ServiceCall {
     if (next.consume) Proceed(Reader::kPoller);
   }
 
-  // Admits the request when its header arrives. Later messages also count as in
-  // flight and towards the rate limit, so the next read may be delayed.
+  // Admits the request when its header arrives. Counts later messages as in
+  // flight and against the rate limit, which may delay the next read.
   Queue::Next Receive(grpc::ByteBuffer& message) {
     active_at_ = Clock::now();
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);

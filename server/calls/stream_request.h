@@ -166,7 +166,7 @@ class StreamRequest {
     Result<PreparedRequest> prepared = service_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
-    // Only check now that the memory is available. Start() reserves the memory.
+    // For now, only check that there is enough memory. Start() reserves it.
     InFlightLimiter::Charge available(admitted_.reservation);
     if (Status s = available.Add(TensorBytes()); !s.ok()) return s;
     prepared_ = *std::move(prepared);

@@ -313,8 +313,8 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Sets options not set by flags from environment variables, or else from the
-// config file. CLI11 2.4 also reads variables, but ignores invalid values.
+// Sets the options that no flag sets, from environment variables or else from
+// the config file. CLI11 2.4 also reads variables, but ignores invalid values.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {

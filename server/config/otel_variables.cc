@@ -28,7 +28,7 @@ void Warn(TraceConfig& config, const std::string& name, std::string_view value,
       StrCat(name, "=", Quote(value), " is ignored: ", fault));
 }
 
-// Returns the variable `of_traces` if set, otherwise `of_all`: name and value.
+// Returns the name and the value of `of_traces` if set, otherwise of `of_all`.
 std::pair<std::string, std::string> FirstOf(const Variable& variable,
                                             const char* of_traces,
                                             const char* of_all) {

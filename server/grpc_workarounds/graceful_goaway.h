@@ -24,9 +24,9 @@ inline bool SendGoaways(grpc::Server& server) {
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
-  // gRPC's internal functions crash on a thread without an ExecCtx. No public
-  // header declares this class, but a byte buffer creates an ExecCtx to release
-  // its slices. Therefore, call `function` when a slice is released.
+  // gRPC's internal functions crash on a thread without an ExecCtx, which no
+  // public header declares. A byte buffer creates an ExecCtx to release its
+  // slices, so call `function` when a slice is released.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

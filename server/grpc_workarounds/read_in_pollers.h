@@ -13,7 +13,7 @@
 
 namespace topk {
 
-/// Makes the threads that poll for calls also read connections, unless
+/// Makes the threads that poll for calls also read from connections, unless
 /// GRPC_EXPERIMENTS is set. Call before starting any thread or using gRPC.
 inline void ReadInPollers() {
 #if TOPK_GRPC_AT_LEAST(83)

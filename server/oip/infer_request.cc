@@ -143,8 +143,7 @@ Status TakeData(const Input& input, const RawInfer& from, size_t& next,
   return {};
 }
 
-// Sets the attribute k from the input K: to the whole tensor if the attribute
-// is a tensor, otherwise to the only element.
+// Copies the input K to the attribute k, which is a tensor or a number.
 Status TakeK(const Input& input, const RawInfer& from, size_t& next,
              google::protobuf::Message& attributes) {
   constexpr size_t kMaxBytes = 64;  // longer than any K

@@ -28,7 +28,7 @@ struct Model {
   std::string name;
 };
 
-/// Returns the versions of all models: by model, then in ascending order.
+/// Returns the versions of all models, grouped by model and sorted by version.
 std::span<const Model> Models();
 
 /// Returns a version of a model, or the newest version if `version` is empty.

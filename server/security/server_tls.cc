@@ -47,7 +47,7 @@ Status ServerTls::Load(const std::vector<std::string>& contents) {
       CheckKeyPair({files_[0], contents[0]}, {files_[1], contents[1]});
   if (!info.ok()) return info.status();
   const std::string client_ca = clients_.has_value() ? contents[2] : "";
-  // Accept new authorities for calls before handshakes. Otherwise, a client
+  // Calls must accept new authorities before handshakes do. Otherwise, a client
   // could connect, but its calls would be rejected.
   if (clients_.has_value()) {
     Status s =

@@ -15,9 +15,9 @@ namespace {
 
 // A guarded range. `end` is 0 if the slot is free. The signal handler cannot
 // lock slots_mutex. Instead, it reads `version` before and after the other
-// members. `version` is odd or changes while another thread modifies the slot.
-// The handler then skips the slot, because no thread uses a range before its
-// slot is complete.
+// members. While another thread modifies the slot, `version` is odd or changes.
+// The handler skips such a slot: no thread uses a range before its slot is
+// complete.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;
@@ -43,7 +43,7 @@ void Set(Slot& slot, uintptr_t begin, uintptr_t end, bool writable)
   slot.version.fetch_add(1);
 }
 
-// Replaces the pages from `address` to the end of the slot's range by zero
+// Replaces the pages from `address` to the end of the slot's range with zero
 // pages. Returns false if `address` is not in the range or mapping fails.
 bool Repair(Slot& slot, uintptr_t address) {
   const uint32_t version = slot.version.load();

@@ -57,9 +57,8 @@ class RequestMemory {
   /// Copies the outputs of a response to their regions, and replaces their data
   /// in the response with references to the regions. Returns INVALID_ARGUMENT
   /// if a region is too small or the outputs overlap, FAILED_PRECONDITION if a
-  /// shared memory object, also that of the tensor, was truncated, and
-  /// CANCELLED if cancelled. After an error, the response has no data. Call
-  /// once.
+  /// shared memory object (including the tensor's) was truncated, and CANCELLED
+  /// if cancelled. After an error, the response has no data. Call once.
   Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
 
  private:

@@ -16,7 +16,7 @@ using Bounds = prometheus::Histogram::BucketBoundaries;
 // Returns `count` bounds: first, first * factor, first * factor^2, ...
 Bounds Powers(double first, double factor, int count) {
   Bounds bounds;
-  // Do not multiply repeatedly, which would expose 1e-3 as 0.0009999.
+  // Repeated multiplication would be inexact, e.g. 0.0009999 instead of 1e-3.
   for (int i = 0; i < count; ++i) bounds.push_back(first * std::pow(factor, i));
   return bounds;
 }

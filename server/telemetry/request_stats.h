@@ -86,7 +86,7 @@ struct RequestStats {
   Clock::time_point stage_start_{};
 };
 
-/// Maximum sizes of text from clients and of errors, in logs and spans.
+/// Limits, in bytes, on client texts and error messages in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 
@@ -99,7 +99,7 @@ std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);
 /// The value of a request's property.
 using PropertyValue = std::variant<int64_t, std::string>;
 
-/// Returns the known properties of a request, with their names in the log. The
+/// Returns the known properties of a request, each with its name in logs. The
 /// request may be invalid. Text values have at most kMaxText bytes and may
 /// contain any characters.
 std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(

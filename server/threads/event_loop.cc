@@ -151,11 +151,10 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // If an operation that handle() starts (e.g. the read of a buffered
-    // message) finishes at once, DoThenAsyncNext() returns its event to this
-    // thread. No other thread has to wake up, but the event overtakes all
-    // queued events. The marker must not overtake events, so handle() never
-    // enqueues the marker.
+    // If an operation that handle() starts finishes at once (e.g. the read of a
+    // buffered message), DoThenAsyncNext() returns its event to this thread. No
+    // other thread has to wake up, but the event overtakes all queued events.
+    // The marker must not overtake events, so do not enqueue it in handle().
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);
     const bool is_flooded = refused_ >= kMaxRefused;

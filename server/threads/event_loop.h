@@ -37,8 +37,8 @@ class CompletionTag {
   /// Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
-  /// Returns whether events of operations that OnComplete() starts may be
-  /// handled before older events even if EventLoop::IsBehind() is true.
+  /// Returns whether the events of operations started by OnComplete() may be
+  /// handled before older events, even while EventLoop::IsBehind().
   virtual bool MayOvertake() const { return false; }
 
  protected:
@@ -76,9 +76,9 @@ class OwningTag final : public CompletionTag {
 /// number of polling threads does not grow with connections or calls.
 ///
 /// The loop repeatedly puts an event of its own, the marker, at the end of the
-/// queue. When the marker leaves the queue, all older events have been handled,
-/// and a turn ends. The time of the marker in the queue shows how long events
-/// wait.
+/// queue. A turn of the loop ends when the marker leaves the queue, because all
+/// older events have been handled. The marker's time in the queue shows how
+/// long events wait.
 class EventLoop final : private CompletionTag {
  public:
   /// Receives the time that a poller spent on one event.
@@ -107,8 +107,8 @@ class EventLoop final : private CompletionTag {
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
 
-  /// Counts refused calls. Call CountRefused() when a call ends with a status
-  /// and without a message, and CountDestroyed() when this call is destroyed.
+  /// Call CountRefused() when a call ends with a status but without a message,
+  /// and CountDestroyed() when that call is destroyed.
   void CountRefused() { ++refused_; }
   void CountDestroyed() { --refused_; }
 
@@ -133,11 +133,10 @@ class EventLoop final : private CompletionTag {
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  // How often AwaitCall() has returned true, and the number of calls arrived.
+  // How often AwaitCall() returned true, and the number of calls that arrived.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
-  // The number of refused calls that are not destroyed yet.
-  std::atomic<int64_t> refused_ = 0;
+  std::atomic<int64_t> refused_ = 0;  // refused calls not destroyed yet
   // The poller that sets this flag has exclusive use of the members below.
   std::atomic<bool> is_marked_ = false;
   std::chrono::steady_clock::time_point marked_at_;

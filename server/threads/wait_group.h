@@ -19,8 +19,8 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a new Member, or an empty pointer (use_count() is 0) if all
-  /// members were destroyed after the call of Wait(). get() is always null.
+  /// Returns a new Member, or an empty pointer (use_count() is 0) if Wait() was
+  /// called and all members are destroyed. get() is always null.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call only once.

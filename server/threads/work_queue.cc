@@ -85,8 +85,9 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Removes idle clients whose next turn is turn_ or earlier. Keeps the last
-// kMaxIdle others, so that no client gains an earlier turn by pausing.
+// Removes idle clients whose next turn is turn_ or earlier. Keeps the kMaxIdle
+// others with the latest turns, so that no client gains an earlier turn by
+// pausing.
 void WorkQueue::ForgetIdleClients() {
   constexpr size_t kMaxIdle = 1024;
   while (!idle_clients_.empty() && (idle_clients_.begin()->first <= turn_ ||
@@ -136,8 +137,8 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // Correct the client's cost: for finished work, to the estimate clamped to
-  // [used, used * threads_], and for cancelled work, to max(estimate, used).
+  // Correct the client's cost. Finished work costs the estimate, clamped to
+  // [used, used * threads_]. Cancelled work costs max(estimate, used).
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);
@@ -161,8 +162,8 @@ void WorkQueue::RunNext() noexcept {
   if (job != nullptr) Run(std::move(job));
 }
 
-// Returns the free slot for the shortest work of at least this cost, or
-// kMaxSpares if no slot is free.
+// Of the free slots for work of this cost, returns the one with the lowest
+// limit. Returns kMaxSpares if no slot is free.
 size_t WorkQueue::FreeSlot(int64_t cost) const {
   size_t slot = 0;
   while (slot + 1 < kMaxSpares &&
@@ -175,8 +176,8 @@ size_t WorkQueue::FreeSlot(int64_t cost) const {
   return slot;
 }
 
-// Takes the next job of the client that has waited longest, of those that use
-// less than their share of the threads and whose job has a free slot.
+// Takes the next job of a client that uses less than its share of the threads
+// and whose job has a free slot. Prefers the client that has waited longest.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // The number of clients with work. 0 if other threads have run all jobs.
   const auto clients =
@@ -258,8 +259,8 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // The work of all clients until this client's pending work is done. Fair
-  // queueing lets no other client run more work than this client until then.
+  // An upper bound on the work until this client's pending work is done. Until
+  // then, fair queueing lets no other client do more work than this client.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

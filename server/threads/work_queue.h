@@ -152,7 +152,7 @@ class WorkQueue {
   double share_ TOPK_GUARDED_BY(mutex_) = 0;
   double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
   Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
-  // Estimated CPU time of the work done per nanosecond, in the last second.
+  // The estimated CPU time of recent work per nanosecond of elapsed time.
   double speed_ TOPK_GUARDED_BY(mutex_);
   double worked_ TOPK_GUARDED_BY(mutex_) = 0;
   double elapsed_ TOPK_GUARDED_BY(mutex_) = 0;

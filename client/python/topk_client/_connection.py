@@ -430,9 +430,9 @@ class Connection:
             self._token = _read_token(token_file)
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
-            # Attempts retries instead. gRPC's own retries may wait past the
+            # Leave retries to Attempts. gRPC's own retries may wait past the
             # deadline, and then lose the server's status. Also, gRPC 1.51 may
-            # omit a message when it resends a stream after a connection broke.
+            # omit a message when it resends a stream after a connection breaks.
             ("grpc.enable_retries", 0),
             ("grpc.max_send_message_length", -1),
             # Accept only uncompressed messages, and never decompress.

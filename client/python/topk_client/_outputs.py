@@ -12,8 +12,8 @@ from topk_client.specs import Spec, TensorDesc
 
 
 _FEW_INDICES = 64
-# The maximum number of sizes of a received shape to compare and report. A
-# server may send more, but a NumPy array has at most 64 dimensions.
+# How many dimensions of a received shape to compare and report. A server may
+# send more, but a NumPy array has at most 64.
 _SIZES = 65
 
 

@@ -41,8 +41,8 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // `groups` has a factor of 2 for the last doubling of `window`. The result
-    // has another for a growing vector, which needs its old and new memory.
+    // `window` may be up to twice as large as necessary. A growing vector needs
+    // its old and its new memory, which doubles the result again.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,

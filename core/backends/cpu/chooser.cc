@@ -22,7 +22,7 @@ constexpr int64_t kMaxCopied = 128;
 constexpr int64_t kMaxTile = 1024;
 // The maximum size, in bytes, of a tile whose slices are sorted completely.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
-// The block size, in bytes, for slices that are copied one by one. Fits L1.
+// The block size, in bytes, for slices that are copied one by one. Fits in L1.
 constexpr int64_t kRowBytes = int64_t{1} << 14;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -46,9 +46,8 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // Joining `factor` axis positions into one row divides a slice into
-    // `factor` parts. Each part inserts at least k elements into its
-    // candidates.
+    // Rows of `factor` axis positions divide a slice into `factor` parts. Each
+    // part inserts at least k elements into its candidates.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
@@ -71,8 +70,8 @@ Algorithm AlgorithmFor(const Plan& plan) {
                                                  : Algorithm::kScan;
 }
 
-// Returns how many elements of each slice to copy at a time. Copies an odd
-// number of cache lines, so that the rows do not compete for a few sets of L1.
+// Returns how many elements of each slice to copy at a time: an odd number of
+// cache lines, so that the rows do not compete for a few sets of L1.
 int64_t BlockFor(int64_t tile, int64_t bytes) {
   constexpr int64_t kLine = 64;
   const int64_t lines = std::max(kTileBytes / tile / kLine, int64_t{1});

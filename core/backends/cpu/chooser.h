@@ -103,12 +103,12 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
 /// lower if `many` selections share the cache.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns how many axis positions ElementFold buffers at a time. This is n if
-/// the buffer would be small, or at most twice as large as the selections.
+/// Returns how many axis positions ElementFold buffers at a time. Returns n if
+/// all positions need little memory, or at most twice that of the selections.
 int64_t FoldRows(const Plan& plan);
 
-/// Returns ElementFold's schedule for a block of FoldRows() axis positions. If
-/// there are fewer than n, a block has only parts of slices and needs kScan.
+/// Returns ElementFold's schedule for a block of FoldRows() axis positions. A
+/// block of fewer than n positions has only parts of slices and needs kScan.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

@@ -56,7 +56,7 @@ double SliceNanoseconds(const Plan& plan) {
 // columns count as rows, so that a wider tensor never has a lower cost.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
-  // Streams buffer slices of up to this length completely and can use kColumns.
+  // The maximum length of slices that a stream buffers whole, to use kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&

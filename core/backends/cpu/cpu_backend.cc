@@ -113,7 +113,7 @@ class CpuPlan final : public PreparedPlan {
  private:
   // Returns whether to process chunks one by one instead of concatenating them.
   // Strided tensors must be concatenated. Streams of contiguous tensors are not
-  // concatenated, to save memory. Other tensors are if this is faster.
+  // concatenated, to save memory. Other tensors are concatenated if faster.
   bool Folds(Arrival arrival) const {
     return arrival != Arrival::kWhole && plan_.input.packed &&
            (arrival == Arrival::kStream ||

@@ -42,8 +42,7 @@ struct ColumnState {
   static constexpr int64_t kBlock =
       kVectorBytes / static_cast<int64_t>(sizeof(Key));
 
-  Key* last;        ///< the k-th element of each column, as a Number (see
-                    ///< VectorEncoder), which is faster to compare than a key
+  Key* last;        ///< each column's k-th element as VectorEncoder::Number
   Key* blocks;      ///< [blocks, keys or indices, k, kBlock], aligned
   int64_t columns;  ///< the number of columns
   int64_t k;
@@ -84,10 +83,10 @@ struct Kernels {
   Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
-  /// Divides the elements into groups. Sets maxima[g] to the greatest key of
-  /// group g if that key is greater. At least r elements then have keys >= the
-  /// r-th greatest maximum, unless that maximum is 0. Ignores elements that do
-  /// not fill a vector. REQUIRES: `groups` is a multiple of kVectorBytes /
+  /// Divides the elements into groups, and raises maxima[g] to the greatest key
+  /// of group g. At least r elements then have keys >= the r-th greatest
+  /// maximum, unless that maximum is 0. Ignores the elements after the last
+  /// full vector. REQUIRES: `groups` is a multiple of kVectorBytes /
   /// sizeof(Key).
   void (*raise_maxima)(const Encoder& encoder, const std::byte* elements,
                        int64_t count, Key* maxima, int64_t groups);

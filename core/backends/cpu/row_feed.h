@@ -94,8 +94,8 @@ class RowFeed {
 
   /// Offers a row, or the next part of a row. Divides it among the selections,
   /// which run in parallel. If they have no bound yet, uses a bound from `hint`
-  /// or from a sample of the row to skip most elements. `hint` may be null. It
-  /// has the bound of the previous row, and is updated.
+  /// or from a sample of the row to skip most elements. Unless null, `hint` has
+  /// the bound of the previous row, and is updated.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {
@@ -197,9 +197,9 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // The buffers are full this many times only if at least k elements exceeded
-    // the bound. If Exceeding() finds fewer, another process has changed the
-    // elements. Accept the bound anyway, because retrying might never end.
+    // The buffers fill up pieces * patience times only if at least k elements
+    // exceed the bound. If Exceeding() finds fewer, another process has changed
+    // the elements. Accept the bound anyway, because retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;
@@ -211,9 +211,9 @@ class RowFeed {
   }
 
   // Reads the row once, divided among the selections. If a selection's buffer
-  // is full `patience` times, the elements are probably ascending, so the rest
-  // is sampled for a better bound. With one selection, the new sample may
-  // replace the sample in `bounds`, because Try() then accepts its bound.
+  // fills up `patience` times, the elements are probably ascending, so the rest
+  // is sampled for a better bound. A single selection reuses `bounds` for the
+  // new sample, because no more bounds of the old sample will be tried.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());

@@ -85,10 +85,10 @@ class Selection {
   /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Creates an empty selection. The buffer for min(n, k + slack) candidates is
-  /// reserved at once, because untouched pages cost nothing. A larger buffer is
-  /// full less often. After a cancellation, Finish() still leaves k candidates,
-  /// but not necessarily the best. REQUIRES: slack >= k.
+  /// Creates an empty selection. Reserves the whole buffer for min(n, k +
+  /// slack) candidates, because untouched pages cost nothing. A larger buffer
+  /// fills up less often. After a cancellation, Finish() still leaves k
+  /// candidates, but not necessarily the best. REQUIRES: slack >= k.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
@@ -199,14 +199,14 @@ class Selection {
     bounded_ = proven_.bounded;
     bound_ = proven_.bound;
   }
-  /// Returns a bound that `rank` candidates exceed, or more if keys are equal.
-  /// REQUIRES: 1 <= rank <= size(), and no key is 0.
+  /// Returns a bound that at least `rank` candidates exceed: exactly `rank`
+  /// unless keys are equal. REQUIRES: 1 <= rank <= size(), and no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(
         KthOf(kth_, keys_.data(), size(), rank, cancellation_) - 1);
   }
 
-  /// The candidate in a slot. Slots are in ascending order of index.
+  /// Slots hold the candidates in ascending order of index.
   Key key(size_t slot) const { return keys_[slot]; }
   Key bits(size_t slot) const { return elements_[slot].bits; }
   uint64_t index(size_t slot) const { return elements_[slot].index; }

@@ -212,8 +212,8 @@ class SliceRunner {
       BlockFeed<Key, kFloat> other(run_);
       feed_piece(other);
     };
-    // Sub-byte slices often end in the first block. Read this block before any
-    // other thread starts.
+    // The selection from a sub-byte slice is often complete after the first
+    // block. Read this block before any other thread starts.
     bool done = false;
     if (pieces > 1 && InfoOf(plan_.dtype).packed()) {
       begin = schedule_.block;
@@ -234,7 +234,7 @@ class SliceRunner {
   }
 
   // Merges the selections of a slice and writes the result. `number` is the
-  // number of the slice in selections_, and `slice` in the output.
+  // slice's number in selections_, and `slice` is its number in the output.
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)

@@ -40,7 +40,7 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
 }
 
 /// Returns the plan for a tensor after its elements were unpacked to bytes. The
-/// type of the result is kU8, but the elements need the encoder of `plan`.
+/// result has type kU8, but its elements need the encoder of `plan`.
 inline Plan UnpackedPlan(const Plan& plan) {
   Plan unpacked = plan;
   unpacked.dtype = DType::kU8;
@@ -77,7 +77,7 @@ class PackedValues {
                                                             : 0;
   }
 
-  /// Returns the outputs to write to, with a byte for each sub-byte value.
+  /// Returns the outputs to write to. Each sub-byte value takes a whole byte.
   Outputs unpacked() const {
     return bytes_.empty() ? outputs_ : Outputs{bytes_, outputs_.indices};
   }

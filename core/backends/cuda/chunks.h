@@ -30,8 +30,8 @@ struct Tile {
 };
 
 /// Returns the number of positions in a chunk of about `elements` elements. If
-/// a batch has fewer elements, a chunk has only whole batches. Otherwise, a
-/// chunk has at least k positions, and thus at least as many new items as items
+/// a batch fits in a chunk, a chunk has only whole batches. Otherwise, a chunk
+/// has at least k positions, so that at least half of its items are new and not
 /// carried over from earlier chunks. REQUIRES: plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
 
@@ -46,9 +46,9 @@ Method MethodOf(const Plan& plan, int64_t chunk_positions);
 /// Returns an upper bound on the device memory of a CudaFold, in bytes.
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions);
 
-/// Returns the estimated time to run a plan on a tensor in host memory. This is
-/// the longer of two times: copying the tensor to the device and the outputs
-/// back, or computing. REQUIRES: plan.input.bytes > 0.
+/// Returns the estimated time to run a plan on a tensor in host memory: either
+/// the time to copy the tensor to the device and the outputs back, or the time
+/// to compute, whichever is longer. REQUIRES: plan.input.bytes > 0.
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions);
 
 }  // namespace topk::cuda

@@ -106,7 +106,7 @@ struct SelectTask {
   Method method = Method::kKeepAll;
   Arrangement arrangement = Arrangement::kAny;
   /// The outputs on the device, of shape [batches, k, inner]. Null if not
-  /// requested, or if later tiles have more elements of the same slices.
+  /// requested, or if the slices continue in later tiles.
   void* values = nullptr;
   void* indices = nullptr;
   /// The size of an index, in bytes: 4 or 8.

@@ -34,7 +34,7 @@ HWY_INLINE void InterleaveHalves(D d, V (&v)[kVectors],
 }
 #endif
 
-/// Transposes a square: there are as many vectors as lanes in a vector.
+/// Transposes a square matrix whose rows are the vectors.
 template <size_t kStep, class D, class V, size_t kVectors>
 HWY_INLINE void TransposeSquare(D d, V (&v)[kVectors]) {
   if constexpr (kStep < kVectors) {

@@ -68,7 +68,7 @@ class ShortRowSelector {
   /// Whether to use the sorting network (sort_few-inl.h).
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
 
-  /// The type of bounds. Comparing numbers is faster than a probe.
+  /// The type of bounds. Numbers are faster to compare than keys.
   using BoundType =
       std::conditional_t<kNetwork, typename VectorEncoder<Key, kFloat>::Number,
                          Key>;
@@ -175,7 +175,7 @@ class ShortRowSelector {
     for (; i + kVectors * kLanes <= rows_.n; i += kVectors * kLanes) {
       for (int v = 0; v < kVectors; ++v) raise(maxima[v], i + v * kLanes);
     }
-    // Skip elements that do not fill a vector. They could only raise the bound.
+    // Skip elements that do not fill a vector. The bound is valid without them.
     for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
       raise(maxima[v], i);
       i += kLanes;

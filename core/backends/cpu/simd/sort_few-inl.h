@@ -116,7 +116,7 @@ class RowNetwork {
         even = hn::Max(encoder_.Numbers(x), even);
         odd = hn::Max(encoder_.Numbers(y), odd);
       }
-      // Skip the remaining elements. They could only raise the bound.
+      // Skip the remaining elements. The bound is valid without them.
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);

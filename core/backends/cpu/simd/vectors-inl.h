@@ -112,8 +112,8 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
-  /// Returns the bits of the elements with these keys. The keys may have
-  /// another tag than D. For shared keys, returns the bits of any such element.
+  /// Returns the bits of the elements with these keys. The keys may have a tag
+  /// other than D. For shared keys, returns the bits of any such element.
   template <class Other>
   HWY_INLINE hn::Vec<Other> Bits(Other d, hn::Vec<Other> keys) const {
     if constexpr (kFloat) {
@@ -127,9 +127,9 @@ class VectorEncoder {
     }
   }
 
-  /// A type for comparing elements that is cheaper than keys. Floats are
-  /// compared as numbers, negated for SMALLEST. Integers are compared as
-  /// unsigned integers. REQUIRES: floats have 32 or 64 bits.
+  /// Numbers are faster to compare than keys. Floats stay floats, but are
+  /// negated for SMALLEST. Integers become unsigned integers. REQUIRES: floats
+  /// have 32 or 64 bits.
   using Number = std::conditional_t<
       kFloat, std::conditional_t<sizeof(Key) == 8, double, float>, Key>;
   HWY_INLINE hn::Vec<Tag<Number>> Numbers(V bits) const {
@@ -138,8 +138,7 @@ class VectorEncoder {
         hn::Xor(bits, kFloat ? hn::And(flip_, sign_) : sign_flip_));
   }
 
-  /// Returns a mask of the elements that may exceed elements with these
-  /// numbers. Includes all that do, and all NaNs.
+  /// Returns a mask that includes all NaNs and all elements above `numbers`.
   HWY_INLINE hn::Mask<D> MayExceed(V bits, hn::Vec<Tag<Number>> numbers) const {
     if constexpr (kFloat) {
       return hn::Not(hn::RebindMask(D(), hn::Le(Numbers(bits), numbers)));

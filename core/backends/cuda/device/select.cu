@@ -182,7 +182,7 @@ class Selector {
     return cudaSuccess;
   }
 
-  // Writes the best k items of each slice to `to`. The method sets their order.
+  // Writes the best k items of each slice. Their order depends on the method.
   cudaError_t Keep(const ItemArrays& to) {
     switch (task_.method) {
       case Method::kKeepAll:
