@@ -280,7 +280,7 @@ def test_watches_are_limited(path, factor):
             rejected = harness.call(client, 9001, WATCH, b"")
             assert "(limit 2048)" in rejected, rejected
             grown = server.memory() - before
-            assert grown < 64 * factor, f"{grown:.0f} MiB"
+            assert grown < 96 * factor, f"{grown:.0f} MiB"
             assert watches(server.target, "127.0.0.9"), "another client"
         harness.poll("the places to return", lambda: watches(server.target))
         address = server.addresses["health"]
