@@ -10,6 +10,9 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/backends/registry.h"
 #include "core/base/text.h"
@@ -337,6 +340,28 @@ void ApplyVariablesAndFile(
   }
 }
 
+// Returns the arguments in CLI11's order, which is reversed. Splits the
+// argument
+// --flag= into --flag and an empty value. Otherwise, CLI11 would take the next
+// argument as the value.
+std::vector<std::string> ArgumentsOf(const CLI::App& app, int argc,
+                                     const char* const* argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string argument = argv[i];
+    if (argument.ends_with('=')) {
+      const std::string name = argument.substr(0, argument.size() - 1);
+      const CLI::Option* option = app.get_option_no_throw(name);
+      if (option != nullptr && option->get_expected_min() > 0) {
+        arguments.emplace_back();
+        argument = name;
+      }
+    }
+    arguments.push_back(std::move(argument));
+  }
+  return arguments;
+}
+
 // Throws if an empty flag or variable, e.g. from an unset shell variable, would
 // enable a switch or disable TLS, tokens, rate limits or --config. The config
 // file may have empty values, because the output of --check-config has them.
@@ -442,7 +467,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                "the server")
       ->configurable(false);
   try {
-    app.parse(argc, argv);
+    app.parse(ArgumentsOf(app, argc, argv));
     CheckEnvironment(app);
     CheckEmptyValues(app, argc, argv);
     if (!path.empty()) file = ReadConfigFile(app, path);

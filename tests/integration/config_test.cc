@@ -356,6 +356,13 @@ TEST(Config, RejectsAnEmptyValueOfASwitch) {
       ReadWords({"--allow-shared-memory=on"}).line.server.allow_shared_memory);
 }
 
+TEST(Config, AnEmptyValueDoesNotUseUpTheNextFlag) {
+  const CommandLine line =
+      ReadWords({"--ready-file=", "--auth-tokens-file=tokens"}).line;
+  EXPECT_EQ(line.server.ready_file, "");
+  EXPECT_EQ(line.server.security.auth_tokens_file, "tokens");
+}
+
 TEST(Config, RejectsAnEmptyNameOfTheFile) {
   EXPECT_EQ(ReadWords({"--config", ""}).line.exit_code, 2);
   EXPECT_THAT(ReadWords({"--config", ""}).error,
