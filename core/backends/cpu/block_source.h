@@ -8,8 +8,6 @@
 // Why: the algorithms for contiguous rows are the fastest. A block fits into
 // L2, so the copy is read from the cache. With a copy, 4 tensors of 1000 x 4096
 // take 0.3 to 0.4 times as long as without.
-//
-// Tests: conformance/.
 #pragma once
 
 #include <cstring>

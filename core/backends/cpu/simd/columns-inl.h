@@ -21,8 +21,6 @@
 //
 // When: keys of 32 and 64 bits, and k <= kColumnK or a lower limit set by the
 // chooser. Costs: the read, and about 10 k instructions per inserted vector.
-//
-// Tests: conformance/.
 
 #include <algorithm>
 

@@ -14,8 +14,6 @@
 // elements are still in L1 when read, so the number of instructions matters:
 // five per vector, about as many as scanning it takes. When: every 4-bit type.
 // Other widths are unpacked by base/packing.cc.
-//
-// Tests: conformance/.
 
 #include <algorithm>
 #include <utility>

@@ -11,8 +11,6 @@
 //
 // When: every row that is neither short nor sorted, and every fold. Costs: the
 // read, and 10 to 20 ns for each element that passes.
-//
-// Tests: conformance/.
 
 #include <algorithm>
 
