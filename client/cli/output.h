@@ -26,7 +26,7 @@ std::string ElementText(const v1::Tensor& tensor, int64_t i);
 /// Returns the bits of element `i` of a packed tensor.
 uint64_t ElementBits(const v1::Tensor& tensor, int64_t i);
 
-/// Returns the product of the tensor's sizes.
+/// Returns the number of elements of a tensor.
 int64_t CountOf(const v1::Tensor& tensor);
 
 /// Returns ElementText() of every element of a packed tensor.

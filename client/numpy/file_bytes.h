@@ -17,8 +17,9 @@ struct FileBytes {
   std::shared_ptr<const void> owner;
 };
 
-/// Maps a file. Reads a file that cannot be mapped, e.g. a pipe, to its end.
-/// "-" is standard input. Returns NOT_FOUND if the file cannot be read.
+/// Maps a file, or reads it if it cannot be mapped, e.g. a pipe. Stops reading
+/// if the content is not an array. "-" is standard input. Returns NOT_FOUND if
+/// the file cannot be read.
 Result<FileBytes> ReadFileBytes(const std::string& path);
 
 }  // namespace topk

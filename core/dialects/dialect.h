@@ -53,8 +53,8 @@ struct Dialect {
   /// and the attributes are set.
   Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
                                const OperatorVersion& version);
-  /// Reads the Outline of a request, which may be invalid. REQUIRES: the
-  /// request has attributes of this dialect.
+  /// Reads the Outline of a request. The request may be invalid, but must have
+  /// attributes of this dialect.
   Outline (*peek)(const v1::TopKRequest& request);
 };
 

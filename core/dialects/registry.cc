@@ -40,9 +40,9 @@ Status UnknownDialect(int number) {
       StrCat("dialect ", number, " is unknown; use ", known));
 }
 
-// Returns the version with this number. Returns an error if there is none, and
-// suggests the newest older version or, if none is older, the newest version.
-// ONNX versions are the opsets that changed TopK.
+// Returns the version with this number. If there is none, returns an error that
+// suggests the nearest lower version (for ONNX, the last opset that changed
+// TopK) or, if there is no lower version, the newest version.
 Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
                                            int32_t number) {
   const OperatorVersion* use = &dialect.versions.back();

@@ -169,7 +169,7 @@ struct Work {
   Order order;
   int64_t outer = 1;
   int64_t inner = 1;
-  /// The length of the merged partial along the axis.
+  /// The length of the merged result along the axis.
   int64_t k = 0;
   /// Whether an index has 8 bytes rather than 4.
   bool wide_indices;

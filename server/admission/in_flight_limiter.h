@@ -36,9 +36,9 @@ class RetryDelayEstimator {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Appends a rejected request for `amount` calls or bytes. Returns the retry
-  /// delay: 20 ms to 10 s, with 20 % jitter so that clients do not retry in
-  /// lockstep. `done` is the total number of calls or bytes released so far.
+  /// Adds a rejected request for `amount` calls or bytes to the virtual queue.
+  /// Returns the retry delay: 20 ms to 10 s, plus or minus a jitter of 20 %.
+  /// `done` is the total number of calls or bytes released so far.
   std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
 
  private:

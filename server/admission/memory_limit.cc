@@ -11,9 +11,8 @@
 namespace topk {
 namespace {
 
-// Returns the lowest of `limit` and the numbers in `file` in each cgroup folder
-// of `controller`. Ignores files without a limit, which contain a word such as
-// "max".
+// Reads `file` in each cgroup folder of `controller`. Returns the lowest number
+// found, or `limit` if lower. Ignores text that is not a number, e.g. "max".
 int64_t MinLimit(int64_t limit, const std::string& controller,
                  const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {

@@ -22,8 +22,8 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // The memory charged for an item in addition to its message. Even empty
 // messages use memory, and a connection may have 256 streams of 64 messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// Single-slice messages are not compacted while at most this many bytes are in
-// flight, i.e. at most 1024 messages, each in one gRPC receive block.
+// Single-slice messages are compacted only above this many bytes in flight, so
+// at most 1024 of them keep a whole gRPC receive block allocated.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two

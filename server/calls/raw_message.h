@@ -100,9 +100,9 @@ int64_t CountSlices(grpc::ByteBuffer& bytes);
 /// counting their data. Takes constant time.
 int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
-/// Copies a message into one slice if its slices are small. Call before a
-/// message waits, because each slice keeps a gRPC receive block of up to 64 KiB
-/// allocated. No-op if there are too many slices to copy on a poller.
+/// Copies a message into one slice if its slices are small. Call this before
+/// queueing a message, because each slice keeps a gRPC receive block of up to
+/// 64 KiB allocated. No-op if copying would take a polling thread too long.
 void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

@@ -17,7 +17,7 @@
 
 namespace topk {
 
-/// A stream stops reading while this many received bytes wait.
+/// A stream stops reading while this many received bytes await processing.
 inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 
 /// Queues a stream's received messages for processing, in order. Allows one
@@ -31,7 +31,7 @@ inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
 template <class Message>
 class ReadAheadQueue {
  public:
-  /// A stream stops reading while this many received messages wait. A higher
+  /// A stream stops reading while this many messages await processing. A higher
   /// limit does not speed up streams of small messages.
   static constexpr size_t kMaxMessages = 64;
 

@@ -78,7 +78,7 @@ class StreamCall final : public ServiceCall {
   }
 
   // Reads the next message once the caller's rate limit allows it. Waits with
-  // an alarm, which other threads cannot cancel safely. Instead, each wait is
+  // an alarm. Other threads cannot cancel the alarm safely, so each wait is
   // short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};

@@ -65,7 +65,7 @@ class Acceptor {
   /// the address cannot be bound; error() then returns the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
-  /// Like Listen() above, but connections go to the server of `builder`.
+  /// Like Listen() above, but the server built by `builder` serves connections.
   bool Listen(const std::string& address, grpc::ServerBuilder& builder,
               std::shared_ptr<grpc::ServerCredentials> credentials,
               mode_t mode = 0600);

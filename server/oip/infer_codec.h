@@ -17,8 +17,8 @@
 
 namespace topk {
 
-/// The kind of response: kOne for ModelInfer, kOfStream for ModelStreamInfer,
-/// which marks each response as the final response to its request.
+/// kOne is the response of ModelInfer. kOfStream is a response of
+/// ModelStreamInfer, marked as the final response to its request.
 enum class InferMessage { kOne, kOfStream };
 
 /// Translates the protocol's requests to topk.v1, and translates responses

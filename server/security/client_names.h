@@ -27,7 +27,7 @@ class AllowedNames {
   /// Returns INVALID_ARGUMENT for any other text.
   static Result<AllowedNames> Parse(const std::vector<std::string>& names);
 
-  /// Returns true if the list is empty, which allows every certificate.
+  /// Returns true if the list is empty. An empty list allows every certificate.
   bool empty() const { return names_.empty(); }
 
   /// Returns true if `name` is in the list. Case is ignored in DNS names and in

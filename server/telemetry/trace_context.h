@@ -44,7 +44,7 @@ TraceContext ContinueTrace(std::string_view traceparent,
 /// Returns a random id that is not 0.
 uint64_t NewTraceId();
 
-/// Returns the traceparent header of calls whose parent is `trace.span`.
+/// Returns a traceparent header that names `trace.span` as the parent.
 std::string ToTraceParent(const TraceContext& trace);
 
 /// Return an id in lower-case hex: 32 digits for a trace, 16 for a span.

@@ -7,8 +7,8 @@
 
 namespace topk::cpu {
 
-/// Returns the cost of RunSchedule() on `threads` threads. The memory excludes
-/// a few small vectors and the stacks.
+/// Returns the cost of RunSchedule() on `threads` threads. The working memory
+/// does not include stacks or a few small vectors.
 Cost RunCost(const Plan& plan, const Schedule& schedule, int threads);
 
 /// Returns the CPU time of RunSchedule(), which does not depend on the

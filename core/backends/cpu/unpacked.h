@@ -25,8 +25,7 @@
 
 namespace topk::cpu {
 
-/// Like Unpack() in core/base/packing.h, but uses the kernels of an instruction
-/// set.
+/// Like Unpack() in core/base/packing.h, but uses `kernels` where possible.
 template <class Key, bool kFloat>
 void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
             const std::byte* packed, int64_t first, int64_t count,

@@ -66,8 +66,8 @@ struct ItemTypes {
   /// Returns a sort key that ranks items by index alone, lowest index first.
   TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
 
-  /// Returns the index in the sort key `order`. If `arrangement` is kByIndex,
-  /// `order` must come from ByIndex().
+  /// Returns the index of the element whose sort key is `order`. If
+  /// `arrangement` is kByIndex, `order` must come from ByIndex().
   TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
                                           Arrangement arrangement) {
     if (arrangement == Arrangement::kByIndex) order >>= kHalf;

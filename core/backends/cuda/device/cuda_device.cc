@@ -5,7 +5,7 @@
 // two events, so that one stream waits for the other only if both use the
 // memory.
 //
-// Tests: those with the CTest label gpu.
+// The tests have the CTest label gpu.
 #include "core/backends/cuda/device/cuda_device.h"
 
 #include <cuda_runtime_api.h>
