@@ -114,47 +114,48 @@ TEST(WorkQueueTest, LongWorkOfManyClientsDoesNotDelayMuchShorterWork) {
 
 TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
   constexpr int kClients = 20;
-  constexpr int64_t kShort = 1'000'000;
+  constexpr std::chrono::nanoseconds kSlice = milliseconds(1);
+  constexpr int64_t kLongest = WorkQueue::kLongestSlices * kSlice.count();
+  // Two slots allow work of this cost. The long work keeps one of them, so that
+  // this work runs one by one, in the order in which spare threads take it.
+  constexpr int64_t kHalf = kLongest / 2;
   std::promise<void> end;
   const auto ended = end.get_future().share();
   std::promise<void> enqueued;
   const auto all_enqueued = enqueued.get_future().share();
-  std::atomic<int> jobs_of_others = 0;
+  int jobs_of_others = 0;
   std::promise<int> jobs_before;
-  std::atomic<bool> done = false;
   std::function<void(int)> keep_working;
-  WorkQueue queue(1, milliseconds(1));
+  WorkQueue queue(1, kSlice);
   // A worker and a spare thread run long work, and more long work is next.
   for (int i = 0; i < 3; ++i) {
-    queue.Enqueue("long" + std::to_string(i),
-                  2 * WorkQueue::kLongestSlices * kShort, [ended] {
-                    ended.wait();
-                    return false;
-                  });
+    queue.Enqueue("long" + std::to_string(i), 2 * kLongest, [ended] {
+      ended.wait();
+      return false;
+    });
   }
   for (int i = 0; i < 50; ++i) {
     std::promise<void> ran;
-    queue.Enqueue(kClient, kShort, [&ran] {
+    queue.Enqueue(kClient, kHalf, [&ran] {
       ran.set_value();
-      return true;
+      return false;  // counts with its full cost
     });
     ran.get_future().wait();
   }
   keep_working = [&](int i) {
-    queue.Enqueue("new" + std::to_string(i), kShort, [&, i] {
+    queue.Enqueue("new" + std::to_string(i), kHalf, [&, i] {
       all_enqueued.wait();
-      if (!done && ++jobs_of_others < 100 * kClients) keep_working(i);
+      if (++jobs_of_others < 5 * kClients) keep_working(i);
       return true;
     });
   };
   for (int i = 0; i < kClients; ++i) keep_working(i);
-  queue.Enqueue(kClient, kShort, [&] {
-    done = true;
+  queue.Enqueue(kClient, kHalf, [&] {
     jobs_before.set_value(jobs_of_others);
     return true;
   });
   enqueued.set_value();
-  EXPECT_LE(jobs_before.get_future().get(), 5 * kClients);
+  EXPECT_LE(jobs_before.get_future().get(), kClients);
   end.set_value();
 }
 
