@@ -23,11 +23,6 @@ std::string NameOf(const TokenSet& set, std::string_view token) {
   return name == nullptr ? "nobody" : *name;
 }
 
-TEST(BearerToken, HashIsSha256) {
-  EXPECT_EQ(ToHex(HashToken("abc")),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
-
 TEST(TokenSet, FindsTheOwnerOfAToken) {
   const std::string longest(64, 'n');
   const auto set = TokenSet::Parse(StrCat(
@@ -69,25 +64,6 @@ TEST(TokenSet, NamesTheLineAndTheRule) {
     }
     EXPECT_THAT(set.status().message, Not(HasSubstr(kBob)))
         << "what may be a token is not repeated";
-  }
-}
-
-TEST(HashToken, PrintsAValidLine) {
-  for (const char* end : {"", "\n", "\r\n"}) {
-    const auto line = HashTokenLine("alice", StrCat(kAlice, end));
-    ASSERT_TRUE(line.ok()) << line.status().message;
-    EXPECT_EQ(*line + "\n", Line("alice", kAlice));
-  }
-}
-
-TEST(HashToken, RejectsShortTokensAndInvalidCharacters) {
-  for (const auto& [name, token, says] :
-       {std::tuple("alice", "short", "16"), std::tuple("alice", "", "16"),
-        std::tuple("alice", "with a space in its middle", "letters"),
-        std::tuple("a:b", kAlice, "\"a:b\"")}) {
-    const auto line = HashTokenLine(name, token);
-    ASSERT_FALSE(line.ok()) << token;
-    EXPECT_THAT(line.status().message, HasSubstr(says));
   }
 }
 
