@@ -10,7 +10,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <list>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -157,28 +156,6 @@ TEST(Topkd, ServesAndEndsWithABlockedLog) {
   topkd.Signal(SIGTERM);
   EXPECT_EQ(topkd.Wait(), 0);
   close(fd);
-}
-
-size_t ThreadsOf(pid_t process) {
-  size_t threads = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           "/proc/" + std::to_string(process) + "/task")) {
-    threads += entry.exists() ? 1 : 0;
-  }
-  return threads;
-}
-
-TEST(Topkd, IdleConnectionsAndStreamsNeedNoThreads) {
-  Topkd topkd;
-  EXPECT_TRUE(Answers(topkd.target()));
-  const size_t before = ThreadsOf(topkd.process().pid());
-  std::list<ManyCall> calls;
-  for (int i = 0; i < 200; ++i) {
-    calls.emplace_back(topkd.target()).Ask(OnnxRequest({1, 2}, 1));
-  }
-  // oneTBB and gRPC start a few threads when they first need them.
-  EXPECT_LE(ThreadsOf(topkd.process().pid()), before + 4);
-  for (ManyCall& call : calls) EXPECT_TRUE(call.Finish().ok());
 }
 
 TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {

@@ -183,14 +183,6 @@ INSTANTIATE_TEST_SUITE_P(
                ""}),
     [](const auto& test) { return test.param.name; });
 
-TEST(StreamTopK, AcceptsEmptyChunks) {
-  const TestServer server;
-  const RawAnswer answer =
-      RawCall(server.Connect(), kStream,
-              {kHeader, Data(""), Data(kThree.tensor().data()), Data("")});
-  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-}
-
 // When a poller has handled all messages, it leaves the call to the poller that
 // receives the next message, perhaps before the first poller has returned.
 TEST(StreamTopK, HasTheUnaryResultWhilePollersTakeTurns) {
