@@ -12,7 +12,6 @@ import threading
 import unittest
 from unittest import mock
 
-import both_clients
 import client_package
 import grpc
 import numpy as np
@@ -56,24 +55,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             # Python 3.9 raises a new CancelledError instance.
             with self.assertRaises(type(exception)):
                 await asyncio.wait_for(results.__anext__(), 30)
-
-    async def test_requests_may_depend_on_results_also_when_a_stream_is_retried(
-            self):
-        for target in (self.server.target,
-                       both_clients.start_quitting(self.addCleanup)):
-            answered = asyncio.Semaphore(0)
-
-            async def requests(answered=answered):
-                for _ in range(5):
-                    yield Request(np.arange(3, dtype=np.float32), Onnx(1))
-                    await answered.acquire()
-
-            count = 0
-            async with topk_client.aio.Client(target, timeout=30) as client:
-                async for _ in client.compute_topk_many(requests()):
-                    count += 1
-                    answered.release()
-            self.assertEqual(count, 5)
 
     async def test_errors(self):
         # Repeat: gRPC may or may not be writing when the server rejects a
@@ -245,12 +226,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                     self.assertEqual((await call).indices[0], x.size - 1)
         self.assertEqual(len(threads), 6)
         self.assertNotIn(threading.get_ident(), threads)
-
-    async def test_a_deadline_ends_a_call(self):
-        with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
-            async for _ in self.client.compute_topk_many(endless(),
-                                                         timeout=0.1):
-                pass
 
 
 if __name__ == "__main__":

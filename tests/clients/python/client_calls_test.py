@@ -322,14 +322,44 @@ class OfBoth(both_clients.ServerTest):
             self.assertEqual(copy.compute_topk(X, Onnx(1)).indices[0], 1)
             copy.close()
 
+    def test_requests_may_depend_on_results_also_when_a_stream_is_retried(self):
+        for target in (self.server.target,
+                       both_clients.start_quitting(self.addCleanup)):
+            answered = threading.Semaphore(0)
+
+            def requests(answered=answered):
+                for _ in range(5):
+                    yield Request(X, Onnx(1))
+                    self.assertTrue(answered.acquire(timeout=30))
+                raise KeyError("mine")
+
+            with self.kind(target, timeout=30) as client:
+                results = client.compute_topk_many(requests())
+                for _ in range(5):
+                    next(results)
+                    answered.release()
+                with self.assertRaisesRegex(KeyError, "mine"):
+                    next(results)
+
+    def test_a_deadline_ends_a_stream_of_requests(self):
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+
+        def requests():
+            yield Request(X, Onnx(1))
+            stop.wait(30)
+
+        with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
+            list(self.client.compute_topk_many(requests(), timeout=0.1))
+
 
 class OfAsyncio(OfBoth):
     kind = both_clients.AioClient
 
 
 class Calls(both_clients.ServerTest):
-    """Tests of the blocking client only: request iterators may wait for
-    results. client_aio_test.py has the asyncio equivalent."""
+    """Tests of the blocking client only. client_aio_test.py has the asyncio
+    equivalents."""
 
     def test_threads_share_a_client(self):
         rng = np.random.default_rng(1)
@@ -382,36 +412,6 @@ class Calls(both_clients.ServerTest):
                 next(results)
             self.assertIs(caught.exception, exception)
             self.assertLess(time.monotonic() - begin, 30)
-
-    def test_requests_may_depend_on_results_also_when_a_stream_is_retried(self):
-        for target in (self.server.target,
-                       both_clients.start_quitting(self.addCleanup)):
-            answered = threading.Semaphore(0)
-
-            def requests(answered=answered):
-                for _ in range(5):
-                    yield Request(X, Onnx(1))
-                    self.assertTrue(answered.acquire(timeout=30))
-                raise KeyError("mine")
-
-            with topk_client.Client(target, timeout=30) as client:
-                results = client.compute_topk_many(requests())
-                for _ in range(5):
-                    next(results)
-                    answered.release()
-                with self.assertRaisesRegex(KeyError, "mine"):
-                    next(results)
-
-    def test_a_deadline_ends_a_stream_of_requests(self):
-        stop = threading.Event()
-        self.addCleanup(stop.set)
-
-        def requests():
-            yield Request(X, Onnx(1))
-            stop.wait(30)
-
-        with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
-            list(self.client.compute_topk_many(requests(), timeout=0.1))
 
     def test_close_cancels(self):
         stop = threading.Event()

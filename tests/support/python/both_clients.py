@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import inspect
 import unittest
 
 import client_package
@@ -25,9 +26,16 @@ def in_loop(function, *arguments, **options):
     return _LOOP.run_until_complete(_awaited(function, *arguments, **options))
 
 
+async def _in_threads(requests):
+    """Yields the requests of a generator, which may wait for results."""
+    end = object()
+    while (request := await asyncio.to_thread(next, requests, end)) is not end:
+        yield request
+
+
 class AioClient:
     """topk_client.aio.Client with the blocking methods of topk_client.Client.
-    Iterators of requests must not wait for results."""
+    """
 
     def __init__(self, *arguments, **options):
         self.client = in_loop(topk_client.aio.Client, *arguments, **options)
@@ -36,6 +44,8 @@ class AioClient:
         method = getattr(self.client, name)
 
         def call(*arguments, **options):
+            arguments = [_in_threads(one) if inspect.isgenerator(one) else one
+                         for one in arguments]
             result = in_loop(method, *arguments, **options)
             return (self._each(result) if hasattr(result, "__anext__")
                     else result)
