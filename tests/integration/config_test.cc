@@ -58,6 +58,18 @@ class Variable {
   const std::string name_;
 };
 
+class ConfigFile : public ::testing::Test {
+ protected:
+  // Replaces the file and reads it.
+  Read ReadText(const std::string& text) const {
+    std::ofstream(file_) << text;
+    return ReadWords({"--config", file_.c_str()});
+  }
+
+  const TemporaryFolder folder_;
+  const std::string file_ = folder_.File("topkd.toml");
+};
+
 TEST(Config, TheFlagOfTheCollectorPrecedesOpenTelemetrysVariable) {
   const Variable of_all("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a");
   EXPECT_EQ(ReadWords({}).line.server.traces.endpoint, "http://a:4317");
@@ -82,9 +94,7 @@ struct Setting {
 
 // A setting is printed with the same value whether it comes from a flag, an
 // environment variable or the printed file.
-TEST(Config, ReadsAndPrintsSettings) {
-  const TemporaryFolder folder;
-  const std::string file = folder.File("topkd.toml");
+TEST_F(ConfigFile, ReadsAndPrintsSettings) {
   const Setting settings[] = {
       {"--drain-timeout", "2", "drain-timeout = 2"},
       {"--drain-timeout", "1.5s", "drain-timeout = 1.5"},
@@ -130,8 +140,7 @@ TEST(Config, ReadsAndPrintsSettings) {
     if (setting.value != "true") words.push_back(setting.value.c_str());
     const Read read = ReadWords(words);
     expect_line(read);
-    std::ofstream(file) << read.line.settings;
-    expect_line(ReadWords({"--config", file.c_str()}));
+    expect_line(ReadText(read.line.settings));
     std::string name = StrCat("TOPKD_", setting.flag.substr(2));
     for (char& c : name) c = c == '-' ? '_' : static_cast<char>(toupper(c));
     const Variable variable(name, setting.value);
@@ -169,15 +178,13 @@ TEST(Config, FillsTheServersSettings) {
   EXPECT_EQ(ReadWords({"hash-token", "alice"}).line.token_name, "alice");
 }
 
-TEST(Config, FlagsPrecedeVariablesAndVariablesTheFile) {
-  const TemporaryFolder folder;
-  const std::string file = folder.File("topkd.toml");
-  std::ofstream(file) << "threads = 1\nmax-elements = 1\nlog-level = 'debug'\n"
-                         "listen = ['127.0.0.1:1', 'unix:/a']\n";
+TEST_F(ConfigFile, FlagsPrecedeVariablesAndVariablesTheFile) {
+  std::ofstream(file_) << "threads = 1\nmax-elements = 1\nlog-level = 'debug'\n"
+                          "listen = ['127.0.0.1:1', 'unix:/a']\n";
   const Variable threads("TOPKD_THREADS", "2");
   const Variable elements("TOPKD_MAX_ELEMENTS", "2");
   const Read read =
-      ReadWords({"--config", file.c_str(), "--max-elements", "3"});
+      ReadWords({"--config", file_.c_str(), "--max-elements", "3"});
   EXPECT_EQ(read.error, "");
   EXPECT_EQ(read.line.server.max_elements, 3);
   EXPECT_EQ(read.line.server.threads, 2);
@@ -185,23 +192,19 @@ TEST(Config, FlagsPrecedeVariablesAndVariablesTheFile) {
   EXPECT_THAT(read.line.server.listen, ElementsAre("127.0.0.1:1", "unix:/a"));
 }
 
-TEST(Config, ReadsTheFileThatAVariableNames) {
-  const TemporaryFolder folder;
-  const std::string file = folder.File("topkd.toml");
-  std::ofstream(file) << "threads = 5\n";
+TEST_F(ConfigFile, ReadsTheFileThatAVariableNames) {
+  std::ofstream(file_) << "threads = 5\n";
   {
-    const Variable config("TOPKD_CONFIG", file);
+    const Variable config("TOPKD_CONFIG", file_);
     EXPECT_EQ(ReadWords({}).line.server.threads, 5);
   }
-  const Variable config("TOPKD_CONFIG", folder.File("absent"));
+  const Variable config("TOPKD_CONFIG", folder_.File("absent"));
   const Read read = ReadWords({});
   EXPECT_EQ(read.line.exit_code, 2);
   EXPECT_THAT(read.error, HasSubstr("absent"));
 }
 
-TEST(Config, ReadsTomlOfAllForms) {
-  const TemporaryFolder folder;
-  const std::string file = folder.File("topkd.toml");
+TEST_F(ConfigFile, ReadsTomlOfAllForms) {
   for (const char* text : {
            "listen = ['a:1', 'b:2']\nthreads = 1\n",
            "\xEF\xBB\xBFlisten = [\n  'a:1',\n  'b:2'\n]\nthreads = 1\n",
@@ -209,16 +212,17 @@ TEST(Config, ReadsTomlOfAllForms) {
            "listen=[\r\n'a:1',\r\n'b:2',\r\n]\r\nthreads=1\r\n",
            "\"listen\" = 'a:1,b:2'\nthreads = \"1\"",
        }) {
-    std::ofstream(file) << text;
-    const Read read = ReadWords({"--config", file.c_str()});
+    const Read read = ReadText(text);
     EXPECT_EQ(read.error, "") << text;
     EXPECT_THAT(read.line.server.listen, ElementsAre("a:1", "b:2")) << text;
     EXPECT_EQ(read.line.server.threads, 1) << text;
   }
-  std::ofstream(file) << "client-bytes-per-second = 1e6\ndrain-delay = 0.5\n"
-                         "drain-timeout = '500ms'\nmax-inflight-bytes='1KiB'\n"
-                         "unix-socket-mode = '0660'\n";
-  const ServerConfig config = ReadWords({"--config", file.c_str()}).line.server;
+  const ServerConfig config =
+      ReadText(
+          "client-bytes-per-second = 1e6\ndrain-delay = 0.5\n"
+          "drain-timeout = '500ms'\nmax-inflight-bytes='1KiB'\n"
+          "unix-socket-mode = '0660'\n")
+          .line.server;
   EXPECT_EQ(config.security.client_bytes_per_second, 1e6);
   EXPECT_EQ(config.drain_delay_seconds, 0.5);
   EXPECT_EQ(config.drain_timeout_seconds, 0.5);
@@ -226,9 +230,7 @@ TEST(Config, ReadsTomlOfAllForms) {
   EXPECT_EQ(config.unix_socket_mode, 0660u);
 }
 
-TEST(Config, NamesThePlaceInTheFileThatIsWrong) {
-  const TemporaryFolder folder;
-  const std::string file = folder.File("topkd.toml");
+TEST_F(ConfigFile, NamesThePlaceInTheFileThatIsWrong) {
   for (const auto& [text, error] :
        std::initializer_list<std::pair<std::string, const char*>>{
            // Invalid TOML.
@@ -267,22 +269,21 @@ TEST(Config, NamesThePlaceInTheFileThatIsWrong) {
            {"ready-file = \"a\\u0000\"\n",
             ":1:14: ready-file: \"a?\" has control characters"},
        }) {
-    std::ofstream(file) << text;
-    const Read read = ReadWords({"--config", file.c_str()});
+    const Read read = ReadText(text);
     EXPECT_EQ(read.line.action, CommandLine::Action::kExit) << text;
     EXPECT_EQ(read.line.exit_code, 2) << text;
-    EXPECT_THAT(read.error, StartsWith(StrCat("topkd: ", file, ":"))) << text;
+    EXPECT_THAT(read.error, StartsWith(StrCat("topkd: ", file_, ":"))) << text;
     EXPECT_THAT(read.error, HasSubstr(error)) << text;
     EXPECT_EQ(std::ranges::count(read.error, '\n'), 2) << text;
   }
   const Variable level("TOPKD_LOG_LEVEL", "loud");
   EXPECT_THAT(ReadWords({}).error,
               HasSubstr("topkd: TOPKD_LOG_LEVEL: \"loud\" is not one of "));
-  std::ofstream(file) << "log-level = \"quiet\"\n";
-  EXPECT_THAT(ReadWords({"--config", file.c_str()}).error,
+  EXPECT_THAT(ReadText("log-level = \"quiet\"\n").error,
               HasSubstr("topkd: TOPKD_LOG_LEVEL: \"loud\""));
-  EXPECT_THAT(ReadWords({"--config", file.c_str(), "--log-level", "low"}).error,
-              HasSubstr("topkd: --log-level: \"low\""));
+  EXPECT_THAT(
+      ReadWords({"--config", file_.c_str(), "--log-level", "low"}).error,
+      HasSubstr("topkd: --log-level: \"low\""));
 }
 
 TEST(Config, NamesMissingAndRepeatedValues) {
@@ -322,9 +323,7 @@ TEST(Config, ReadsRegularFilesOfAMebibyteOnly) {
   }
 }
 
-TEST(Config, RejectsDeepAndLargeTables) {
-  const TemporaryFolder folder;
-  const std::string file = folder.File("topkd.toml");
+TEST_F(ConfigFile, RejectsDeepAndLargeTables) {
   const auto repeated = [](std::string_view text, int times) {
     std::string all;
     for (int i = 0; i < times; ++i) all += text;
@@ -340,8 +339,7 @@ TEST(Config, RejectsDeepAndLargeTables) {
            std::pair("threads = " + repeated("1", 1'000'000), ":1:"),
            std::pair(repeated("\"", 1'000'000), ":1:"),
        }) {
-    std::ofstream(file) << text;
-    const Read read = ReadWords({"--config", file.c_str()});
+    const Read read = ReadText(text);
     EXPECT_EQ(read.line.exit_code, 2);
     EXPECT_THAT(read.error, HasSubstr(error));
     EXPECT_LT(read.error.size(), 1000u);
@@ -363,7 +361,7 @@ TEST(Config, AnEmptyValueDoesNotUseUpTheNextFlag) {
   EXPECT_EQ(line.server.security.auth_tokens_file, "tokens");
 }
 
-TEST(Config, RejectsAnEmptyNameOfTheFile) {
+TEST_F(ConfigFile, RejectsAnEmptyNameOfTheFile) {
   EXPECT_EQ(ReadWords({"--config", ""}).line.exit_code, 2);
   EXPECT_THAT(ReadWords({"--config", ""}).error,
               HasSubstr("topkd: --config: the value is empty\n"));
@@ -371,10 +369,7 @@ TEST(Config, RejectsAnEmptyNameOfTheFile) {
   const Variable variable("TOPKD_CONFIG", "");
   EXPECT_THAT(ReadWords({}).error,
               HasSubstr("topkd: TOPKD_CONFIG: the value is empty\n"));
-  const TemporaryFolder folder;
-  const std::string file = folder.File("topkd.toml");
-  std::ofstream(file) << "threads = 3\n";
-  EXPECT_EQ(ReadWords({"--config", file.c_str()}).line.server.threads, 3);
+  EXPECT_EQ(ReadText("threads = 3\n").line.server.threads, 3);
 }
 
 TEST(Config, ErrorsAreShortAndPlain) {
