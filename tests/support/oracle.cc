@@ -473,10 +473,7 @@ class RequestChecker {
       Reject("tensor.shape");
       RefuseStrides(op_.strides, "tensor.strides");
     }
-    if (tensor().has_shared_memory()) {
-      Reject("tensor.shared_memory", kUnimplemented);
-      return;
-    }
+    if (tensor().has_shared_memory()) return;
     const auto size = static_cast<long double>(tensor().data().size());
     const int64_t total = request_.directml().input_total_tensor_size_bytes();
     if (padded && total != 0) {

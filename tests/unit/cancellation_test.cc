@@ -173,9 +173,7 @@ std::vector<Big> AllBig() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, Cancelling, ::testing::ValuesIn(AllBig()),
-                         [](const auto& param) {
-                           return std::string(param.param.name);
-                         });
+                         ::testing::PrintToStringParamName());
 
 TEST(Cancelling, EndsEveryCallOfAStream) {
   const Big big = {"", "fold", DType::kI32, {1, 1000}, 1, 3};

@@ -124,9 +124,7 @@ TEST_P(ChangingTensor, ReturnsAValidResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ChangingTensor, ::testing::ValuesIn(kCases),
-                         [](const auto& param) {
-                           return std::string(param.param.name);
-                         });
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace topk::testing

@@ -69,6 +69,14 @@ std::vector<Key> KeysOf(const SortKeyEncoder<Key, kFloat>& encoder,
   return keys;
 }
 
+TEST(Kernels, EachInstructionSetHasItsOwn) {
+  const auto sets = SupportedInstructionSets();
+  for (size_t i = 1; i < sets.size(); ++i) {
+    EXPECT_NE((sets[i].kernels<uint32_t, true>().scan),
+              (sets[0].kernels<uint32_t, true>().scan));
+  }
+}
+
 TEST(Kernels, MaximaAreBounds) {
   std::mt19937_64 random(2);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
@@ -98,6 +106,16 @@ TEST(Kernels, MaximaAreBounds) {
   });
 }
 
+// Expects that exactly k keys reach `found`, or that it is the k-th greatest.
+template <class Key>
+void ExpectKth(std::vector<Key> keys, int64_t k, Key found) {
+  const auto reach = std::count_if(keys.begin(), keys.end(),
+                                   [&](Key key) { return key >= found; });
+  if (reach == k) return;
+  std::sort(keys.begin(), keys.end(), std::greater<Key>());
+  EXPECT_EQ(found, keys[static_cast<size_t>(k) - 1]) << "k " << k;
+}
+
 TEST(Kernels, KthIsALowerBoundOfTheTopK) {
   std::mt19937_64 random(3);
   ForAll([&]<class Key, bool kFloat>(const Kernels<Key, kFloat>& kernels,
@@ -106,15 +124,8 @@ TEST(Kernels, KthIsALowerBoundOfTheTopK) {
     for (const int64_t count : {1, 2, 63, 64, 500}) {
       Elements<Key> elements(random, type, count);
       std::vector<Key> keys = KeysOf(encoder, elements, count);
-      std::vector<Key> sorted = keys;
-      std::sort(sorted.begin(), sorted.end(), std::greater<Key>());
       for (const int64_t k : {int64_t{1}, count / 3 + 1, count}) {
-        const Key bar = kernels.kth(keys.data(), count, k);
-        const auto reach = std::count_if(keys.begin(), keys.end(),
-                                         [bar](Key key) { return key >= bar; });
-        if (reach != k) {
-          ASSERT_EQ(bar, sorted[static_cast<size_t>(k) - 1]);
-        }
+        ExpectKth(keys, k, kernels.kth(keys.data(), count, k));
       }
     }
   });
@@ -132,14 +143,8 @@ void ExpectKthOfManyKeys() {
   for (const uint64_t distinct : {uint64_t{1}, uint64_t{3000}, ~uint64_t{0}}) {
     std::vector<Key> keys(kCount);
     for (Key& key : keys) key = static_cast<Key>(~(random() % distinct));
-    std::vector<Key> sorted = keys;
-    std::sort(sorted.begin(), sorted.end(), std::greater<Key>());
     for (const int64_t k : {int64_t{1}, int64_t{999}, kCount / 2, kCount}) {
-      const Key found = KthOf<Key>(unused, keys.data(), kCount, k, nullptr);
-      const auto reach = std::count_if(
-          keys.begin(), keys.end(), [found](Key key) { return key >= found; });
-      EXPECT_TRUE(found == sorted[static_cast<size_t>(k - 1)] || reach == k)
-          << distinct << " k " << k;
+      ExpectKth(keys, k, KthOf<Key>(unused, keys.data(), kCount, k, nullptr));
     }
   }
 }

@@ -11,6 +11,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
+const Status kGone{Code::kUnavailable, "GONE", "", ""};
+
 struct Message {
   int id;
   int64_t bytes;
@@ -82,12 +84,11 @@ TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
 }
 
 TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
-  const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
   Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/true).consume);
+  EXPECT_FALSE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
   Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.Interrupt(gone).consume);
+  EXPECT_FALSE(queue.Interrupt(kGone).consume);
   const Queue::Next late = Receive(queue, 2, 1);
   EXPECT_FALSE(late.read);
   EXPECT_FALSE(late.consume);
@@ -100,22 +101,20 @@ TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
 }
 
 TEST(ReadAheadQueue, AnInterruptionMaySpareAStreamWithAConsumer) {
-  const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
   Receive(queue, 1, 1);
   std::vector<Message> taken;
   for (const bool any : {true, false}) {
-    EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/true).consume);
+    EXPECT_FALSE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
     EXPECT_EQ(queue.Take(taken).consume, any);
   }
-  EXPECT_TRUE(queue.Interrupt(gone, /*if_idle=*/true).consume);
+  EXPECT_TRUE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
 }
 
 TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
-  const Status gone{Code::kUnavailable, "GONE", "", ""};
   Queue queue;
-  EXPECT_TRUE(queue.Interrupt(gone, /*if_idle=*/true).consume);
-  EXPECT_FALSE(queue.Interrupt(gone, /*if_idle=*/true).consume);
+  EXPECT_TRUE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
+  EXPECT_FALSE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
   EXPECT_FALSE(queue.ReceiveEnd().consume);
   std::vector<Message> taken;
   EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
@@ -150,7 +149,7 @@ TEST(ReadAheadQueue, TakesOneOfAShortStream) {
 TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
   Queue queue;
   Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.Interrupt({Code::kUnavailable, "GONE", "", ""}).consume);
+  EXPECT_FALSE(queue.Interrupt(kGone).consume);
   std::optional<Message> taken;
   const Queue::Taken last = queue.TakeOne(taken, 0);
   EXPECT_TRUE(last.end);

@@ -23,6 +23,13 @@ const std::byte* Bytes(const std::vector<uint32_t>& row) {
   return reinterpret_cast<const std::byte*>(row.data());
 }
 
+// Returns the numbers from 1 to `count`.
+std::vector<uint32_t> Ascending(int64_t count) {
+  std::vector<uint32_t> row(static_cast<size_t>(count));
+  std::iota(row.begin(), row.end(), 1u);
+  return row;
+}
+
 std::vector<size_t> ChosenIndices(Selection<uint32_t>& selection) {
   selection.Finish();
   std::vector<size_t> chosen;
@@ -45,6 +52,8 @@ std::vector<size_t> BestIndices(const std::vector<uint32_t>& row, size_t k) {
 
 class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
  protected:
+  static constexpr int64_t kCount = 20000;
+  static constexpr int64_t kK = 60;
   const Kernels<uint32_t, false>& kernels_ =
       GetParam().kernels<uint32_t, false>();
   const Encoder encoder_{InfoOf(DType::kU32), true};
@@ -52,8 +61,6 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
 
 // Rows have different maxima: some hints are right, others too high or low.
 TEST_P(RowFeedTest, IsRightForAnyHint) {
-  constexpr int64_t kCount = 20000;
-  constexpr int64_t kK = 60;
   std::mt19937 random(1);
   Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
@@ -73,10 +80,7 @@ TEST_P(RowFeedTest, IsRightForAnyHint) {
 
 // The previous row's hint lets k - 1, k or k + 1 elements pass.
 TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
-  constexpr int64_t kCount = 20000;
-  constexpr int64_t kK = 60;
-  std::vector<uint32_t> row(kCount);
-  std::iota(row.begin(), row.end(), 1u);
+  std::vector<uint32_t> row = Ascending(kCount);
   std::ranges::shuffle(row, std::mt19937(1));
   for (const int64_t exceeding : {kK - 1, kK, kK + 1}) {
     Feeder feed(kernels_, encoder_, kK);
@@ -90,10 +94,7 @@ TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
 
 // Feeds similar rows after a row whose bound was far lower.
 TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
-  constexpr int64_t kCount = 20000;
-  constexpr int64_t kK = 60;
-  std::vector<uint32_t> row(kCount);
-  std::iota(row.begin(), row.end(), 1u);
+  std::vector<uint32_t> row = Ascending(kCount);
   std::ranges::shuffle(row, std::mt19937(1));
   Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
@@ -107,10 +108,7 @@ TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
 }
 
 TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
-  constexpr int64_t kCount = 2000;
-  constexpr int64_t kK = 10;
-  std::vector<uint32_t> row(kCount);
-  std::iota(row.begin(), row.end(), 1u);
+  const std::vector<uint32_t> row = Ascending(kCount);
   Feeder feed(kernels_, encoder_, kK);
   Hint<uint32_t> hint;
   hint.bound = encoder_(kCount);
@@ -125,10 +123,7 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
 }
 
 TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
-  constexpr int64_t kCount = 20000;
-  constexpr int64_t kK = 60;
-  std::vector<uint32_t> row(kCount);
-  std::iota(row.begin(), row.end(), 1u);
+  const std::vector<uint32_t> row = Ascending(kCount);
   Cancellation cancellation;
   cancellation.Cancel();
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount, &cancellation);
@@ -140,19 +135,18 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
 // In an ascending row, every element enters the selection unless RowFeed
 // samples the rest of the row. Counts reselections rather than measuring time.
 TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
-  constexpr int64_t kCount = 1000000;
-  constexpr int64_t kK = 100;
-  std::vector<uint32_t> row(kCount);
-  std::iota(row.begin(), row.end(), 1u);
-  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-  Feeder feed(kernels_, encoder_, kK);
+  constexpr int64_t kLong = 1000000;
+  constexpr int64_t kMany = 100;
+  const std::vector<uint32_t> row = Ascending(kLong);
+  Selection<uint32_t> selection(kernels_.kth, kMany, 128, kLong);
+  Feeder feed(kernels_, encoder_, kMany);
   constexpr int64_t kFirst = 1000;
-  const Stretch whole = {Bytes(row), kCount, 0};
-  for (const Stretch& part : {whole.Part<uint32_t>(0, kFirst),
-                              whole.Part<uint32_t>(kFirst, kCount)}) {
+  const Stretch whole = {Bytes(row), kLong, 0};
+  for (const Stretch& part :
+       {whole.Part<uint32_t>(0, kFirst), whole.Part<uint32_t>(kFirst, kLong)}) {
     feed.Feed(part, std::span(&selection, 1));
   }
-  EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kK));
+  EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kMany));
   EXPECT_LT(selection.reselections(), 100);  // 7812 without samples
 }
 
