@@ -122,66 +122,45 @@ TEST(StreamTopK, RejectsAHeaderBeforeItsData) {
   EXPECT_EQ(DetailsOf(status).info.reason(), "K_EXCEEDS_DIMENSION");
 }
 
-struct Broken {
-  const char* name;
-  std::vector<std::string> messages;
-  const char* reason;
-  const char* field;
-};
-
-void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.name; }
-
-class BrokenStream : public ::testing::TestWithParam<Broken> {};
-
-TEST_P(BrokenStream, ReportsInvalidResponsesWithTheirField) {
+TEST(StreamTopK, ReportsBrokenStreamsWithTheirField) {
+  struct Broken {
+    std::vector<std::string> messages;
+    const char* reason;
+    const char* field;
+  };
+  const v1::TopKRequest three = OnnxRequest({1, 2, 3}, 1);
+  const std::string header = Header(three);
+  const std::string data = Data(three.tensor().data());
+  v1::TopKRequestChunk header_with_data;
+  *header_with_data.mutable_header() = three;
+  const Broken streams[] = {
+      {{}, "HEADER_MISSING", "header"},
+      {{""}, "HEADER_MISSING", "header"},
+      {{data}, "HEADER_MISSING", "data"},
+      {{header, header}, "HEADER_REPEATED", "header"},
+      {{header, ""}, "DATA_MISSING", "data"},
+      {{header_with_data.SerializeAsString()},
+       "HEADER_HAS_DATA",
+       "header.tensor"},
+      {{header, Data("12345678901")}, "DATA_LENGTH", "tensor.data"},
+      {{header, data, Data("3")}, "DATA_LENGTH", "tensor.data"},
+      {{header}, "DATA_LENGTH", "tensor.data"},
+      {{"\x0a\x7f"}, "MALFORMED_MESSAGE", ""},
+      {{header, data, "\x0a\x7f"}, "MALFORMED_MESSAGE", ""},
+  };
   const TestServer server;
-  const RawAnswer answer =
-      RawCall(server.Connect(), kStream, GetParam().messages);
-  EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_TRUE(answer.messages.empty());
-  const google::rpc::ErrorInfo info = DetailsOf(answer.status).info;
-  EXPECT_EQ(info.reason(), GetParam().reason) << answer.status.error_message();
-  const auto field = info.metadata().find("field");
-  EXPECT_EQ(field == info.metadata().end() ? "" : field->second,
-            GetParam().field);
+  for (const auto& [messages, reason, field] : streams) {
+    const RawAnswer answer = RawCall(server.Connect(), kStream, messages);
+    const grpc::Status& status = answer.status;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_TRUE(answer.messages.empty());
+    const google::rpc::ErrorInfo info = DetailsOf(status).info;
+    EXPECT_EQ(info.reason(), reason) << status.error_message();
+    const auto found = info.metadata().find("field");
+    EXPECT_EQ(found == info.metadata().end() ? "" : found->second, field)
+        << status.error_message();
+  }
 }
-
-const v1::TopKRequest kThree = OnnxRequest({1, 2, 3}, 1);
-const std::string kHeader = Header(kThree);
-
-std::string HeaderWithData() {
-  v1::TopKRequestChunk chunk;
-  *chunk.mutable_header() = kThree;
-  return chunk.SerializeAsString();
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    StreamTopK, BrokenStream,
-    ::testing::Values(
-        Broken{"NoMessage", {}, "HEADER_MISSING", "header"},
-        Broken{"EmptyMessage", {""}, "HEADER_MISSING", "header"},
-        Broken{"DataFirst", {Data("x")}, "HEADER_MISSING", "data"},
-        Broken{"SecondHeader", {kHeader, kHeader}, "HEADER_REPEATED", "header"},
-        Broken{"EmptyMessageLater", {kHeader, ""}, "DATA_MISSING", "data"},
-        Broken{"HeaderWithData",
-               {HeaderWithData()},
-               "HEADER_HAS_DATA",
-               "header.tensor"},
-        Broken{"TooFewBytes",
-               {kHeader, Data("12345678901")},
-               "DATA_LENGTH",
-               "tensor.data"},
-        Broken{"TooManyBytes",
-               {kHeader, Data("123456789012"), Data("3")},
-               "DATA_LENGTH",
-               "tensor.data"},
-        Broken{"NoBytes", {kHeader}, "DATA_LENGTH", "tensor.data"},
-        Broken{"NotAMessageFirst", {"\x0a\x7f"}, "MALFORMED_MESSAGE", ""},
-        Broken{"NotAMessageLater",
-               {kHeader, Data("123456789012"), "\x0a\x7f"},
-               "MALFORMED_MESSAGE",
-               ""}),
-    [](const auto& test) { return test.param.name; });
 
 // When a poller has handled all messages, it leaves the call to the poller that
 // receives the next message, perhaps before the first poller has returned.

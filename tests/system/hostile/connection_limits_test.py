@@ -226,6 +226,18 @@ def test_idle_connections_take_no_time(path, factor):
             assert used < 0.1 * factor, f"{used:.2f} s of CPU time in 1 s"
 
 
+def test_idle_streams_take_no_threads(path, _):
+    with AttackedServer(path) as server, contextlib.ExitStack() as stack:
+        assert harness.serves(server.target)
+        before = server.threads()
+        for _ in range(200):
+            client = stack.enter_context(h2.Connection(server.target))
+            client.send(h2.call(1, STREAM))
+        assert is_served(client, 3)
+        # oneTBB and gRPC start a few threads when they first need them.
+        assert server.threads() <= before + 4
+
+
 def test_messages_of_probes_are_bounded(path, factor):
     for side, fields in SIDE:
         with AttackedServer(path, *LISTENERS) as server:
