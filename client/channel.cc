@@ -42,10 +42,6 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
     const ReceiveLimit& limit, ToUnhealthy to_unhealthy) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(kServiceConfig);
-  // Leave retries to Attempts (retry.h). gRPC's own retries may wait past the
-  // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
-  // message when it resends a stream after a connection breaks.
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetResourceQuota(limit.quota());
   arguments.SetMaxSendMessageSize(-1);
@@ -57,6 +53,11 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);
   if (to_unhealthy == ToUnhealthy::kYes) {
     arguments.SetInt(GRPC_ARG_INHIBIT_HEALTH_CHECKING, 1);
+  } else {
+    // Leave retries to Attempts (retry.h). gRPC's own retries may wait past the
+    // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
+    // message when it resends a stream after a connection breaks.
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   }
   if (options.own_connection) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

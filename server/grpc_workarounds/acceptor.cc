@@ -19,7 +19,7 @@
 #include <cstring>
 #include <deque>
 #include <iterator>
-#include <list>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -38,7 +38,7 @@ constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
 // The maximum number of accepted connections that are not handled yet, and the
 // maximum part of the descriptors that they may use.
-constexpr int kMaxWaiting = 4096;
+constexpr int kMaxWaiting = 2048;
 constexpr int kMaxWaitingPart = 2;
 // How long Stop() may continue to accept connections that are already waiting.
 constexpr std::chrono::milliseconds kMaxStopTime{500};
@@ -187,14 +187,19 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
-// Accepted connections that are not handled yet. Clients take turns.
+// Accepted connections that are not handled yet. Clients take turns in the
+// order of their names.
 class Acceptor::ConnectionQueue {
  public:
+  struct Connection {
+    const Socket* socket;
+    int fd;
+    sockaddr_storage peer;
+  };
+
   ConnectionQueue() = default;
   ~ConnectionQueue() {
-    for (const Client& client : clients_) {
-      for (const auto& [socket, fd] : client.connections) close(fd);
-    }
+    while (!empty()) close(Pop().fd);
   }
   ConnectionQueue(const ConnectionQueue&) = delete;
   ConnectionQueue& operator=(const ConnectionQueue&) = delete;
@@ -202,47 +207,39 @@ class Acceptor::ConnectionQueue {
   bool empty() const { return clients_.empty(); }
   int size() const { return size_; }
 
-  // Takes ownership of `fd`.
-  void Push(const std::string& client, const Socket& socket, int fd) {
-    auto at = std::ranges::find(clients_, client, &Client::name);
-    if (at == clients_.end()) at = clients_.insert(at, {client, {}});
-    at->connections.emplace_back(&socket, fd);
+  // Takes ownership of the connection's descriptor.
+  void Push(const std::string& client, const Connection& connection) {
+    clients_[client].push_back(connection);
     ++size_;
   }
 
-  // Handles the oldest connection of the next client. REQUIRES: !empty().
-  void HandleNext() {
-    clients_.splice(clients_.end(), clients_, clients_.begin());
-    Client& client = clients_.back();
-    const auto [socket, fd] = client.connections.front();
-    client.connections.pop_front();
+  // Returns the oldest connection of the next client. REQUIRES: !empty().
+  Connection Pop() {
+    auto next = clients_.upper_bound(last_);
+    if (next == clients_.end()) next = clients_.begin();
+    last_ = next->first;
+    const Connection oldest = next->second.front();
+    next->second.pop_front();
+    if (next->second.empty()) clients_.erase(next);
     --size_;
-    if (client.connections.empty()) clients_.pop_back();
-    socket->Handle(fd);
+    return oldest;
   }
 
   // Closes the newest connection of the client that has the most. Returns the
-  // client's name. REQUIRES: !empty().
+  // client's name, or "" if no client has more than one connection.
   std::string CloseOne() {
     const auto most = std::ranges::max_element(
-        clients_, {},
-        [](const Client& client) { return client.connections.size(); });
-    std::string name = most->name;
-    close(most->connections.back().second);
-    most->connections.pop_back();
+        clients_, {}, [](const auto& client) { return client.second.size(); });
+    if (most == clients_.end() || most->second.size() == 1) return "";
+    close(most->second.back().fd);
+    most->second.pop_back();
     --size_;
-    if (most->connections.empty()) clients_.erase(most);
-    return name;
+    return most->first;
   }
 
  private:
-  using Connection = std::pair<const Socket*, int>;
-  struct Client {
-    std::string name;
-    std::deque<Connection> connections;  // oldest first, never empty
-  };
-
-  std::list<Client> clients_;  // in the order of their turns
+  std::map<std::string, std::deque<Connection>> clients_;  // oldest first
+  std::string last_;  // the client that had the last turn
   int size_ = 0;
 };
 
@@ -358,21 +355,15 @@ void Acceptor::Stop() {
 }
 
 bool Acceptor::Admit(int fd, const sockaddr& peer) {
-  const std::string refusal =
-      fd < first_reserved_
-          ? counts_.Admit(fd, peer)
-          : StrCat(
-                "the server has too few free file descriptors (limit on "
-                "open files = ",
-                DescriptorLimit(), ")");
-  if (refusal.empty()) return replacement_.Admit(fd);
-  LogRejection(NetworkOf(AddressOf(peer), ipv6_prefix_), refusal);
+  const std::string refusal = counts_.Admit(fd, peer);
+  if (refusal.empty() && replacement_.Admit(fd)) return true;
+  Reject(NetworkOf(AddressOf(peer), ipv6_prefix_), refusal);
   return false;
 }
 
-void Acceptor::LogRejection(const std::string& client,
-                            const std::string& reason) {
-  if (log_ == nullptr) return;
+void Acceptor::Reject(const std::string& client, const std::string& reason) {
+  ++rejected_;
+  if (log_ == nullptr || reason.empty()) return;
   if (const auto unlogged = lines_.Pass()) {
     log_->warn("connection from {} rejected: {}{}", client, reason,
                *unlogged == 0
@@ -385,18 +376,24 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
   const int max_waiting =
       std::min(kMaxWaiting, first_reserved_ / kMaxWaitingPart);
   for (int i = 0; i < kMaxWaiting; ++i) {
+    if (queue.size() >= max_waiting) {
+      const std::string client = queue.CloseOne();
+      if (client.empty()) return true;
+      Reject(client, "the client has too many new connections");
+    }
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
     const int fd = accept4(socket.fd(), peer.get(), &peer.size,
                            SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0 && !Admit(fd, *peer.get())) {
-      ++rejected_;
+    const std::string client =
+        fd < 0 ? "" : NetworkOf(AddressOf(*peer.get()), ipv6_prefix_);
+    if (fd >= first_reserved_) {
       close(fd);
+      Reject(client, StrCat("the server has too few free file descriptors "
+                            "(limit on open files = ",
+                            DescriptorLimit(), ")"));
     } else if (fd >= 0) {
-      queue.Push(NetworkOf(AddressOf(*peer.get()), ipv6_prefix_), socket, fd);
-      if (queue.size() <= max_waiting) continue;
-      ++rejected_;
-      LogRejection(queue.CloseOne(), "the client has too many new connections");
+      queue.Push(client, {&socket, fd, peer.storage});
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                errno == ENOMEM) {
       return false;
@@ -407,10 +404,27 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
   return true;
 }
 
-void Acceptor::Run(const std::function<void()>& pace) {
+int Acceptor::Handle(ConnectionQueue& queue) {
   // Handle only a few at a time, because a connection may bring hundreds of
   // calls.
-  constexpr int kMaxAtOnce = 2;
+  constexpr int kMaxHandled = 2;
+  constexpr int kMaxRejected = 64;
+  int handled = 0;
+  for (int rejected = 0;
+       !queue.empty() && handled < kMaxHandled && rejected < kMaxRejected;) {
+    const ConnectionQueue::Connection next = queue.Pop();
+    if (Admit(next.fd, reinterpret_cast<const sockaddr&>(next.peer))) {
+      ++handled;
+      next.socket->Handle(next.fd);
+    } else {
+      ++rejected;
+      close(next.fd);
+    }
+  }
+  return handled;
+}
+
+void Acceptor::Run(const std::function<void()>& pace) {
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
   for (const Socket& socket : sockets_) {
     polled.push_back({socket.fd(), POLLIN, 0});
@@ -433,9 +447,7 @@ void Acceptor::Run(const std::function<void()>& pace) {
     for (const Socket& socket : sockets_) {
       if (!Accept(socket, queue)) pause = true;
     }
-    if (queue.empty()) continue;
-    for (int i = 0; i < kMaxAtOnce && !queue.empty(); ++i) queue.HandleNext();
-    if (pace) pace();
+    if (Handle(queue) > 0 && pace) pace();
   }
 }
 

@@ -104,7 +104,10 @@ class Acceptor {
   bool Accept(const Socket& socket, ConnectionQueue& queue);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);
-  void LogRejection(const std::string& client, const std::string& reason);
+  // Counts and logs a rejected connection. Does not log without a reason.
+  void Reject(const std::string& client, const std::string& reason);
+  // Handles a few connections of the queue. Returns how many.
+  int Handle(ConnectionQueue& queue);
   void Run(const std::function<void()>& pace);
 
   const int send_timeout_ms_;

@@ -430,10 +430,6 @@ class Connection:
             self._token = _read_token(token_file)
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
-            # Leave retries to Attempts. gRPC's own retries may wait past the
-            # deadline, and then lose the server's status. Also, gRPC 1.51 may
-            # omit a message when it resends a stream after a connection breaks.
-            ("grpc.enable_retries", 0),
             ("grpc.max_send_message_length", -1),
             # Accept only uncompressed messages, and never decompress.
             ("grpc.compression_enabled_algorithms_bitset", 1),
@@ -452,11 +448,16 @@ class Connection:
         self._pem = _PemFiles(tls_ca, tls_key, tls_cert) if tls else None
 
         def connect(limit: int) -> Route:
-            # is_serving() must also reach servers that are NOT_SERVING.
-            health = [] if limit else [("grpc.inhibit_health_checking", 1)]
+            # Leave retries to Attempts. gRPC's own retries may wait past the
+            # deadline, and then lose the server's status. Also, gRPC 1.51 may
+            # omit a message when it resends a stream after a connection breaks.
+            # is_serving() is not retried, and must also reach servers that are
+            # NOT_SERVING.
+            own = ("grpc.enable_retries", 0) if limit else (
+                "grpc.inhibit_health_checking", 1)
             limit = limit or _RECEIVED_LIMITS[0]
             arguments = (grpc_target, [
-                *options, *health, ("grpc.max_receive_message_length", limit)])
+                *options, own, ("grpc.max_receive_message_length", limit)])
             channel = (
                 self._open(self._grpc.insecure_channel, *arguments)
                 if self._pem is None else

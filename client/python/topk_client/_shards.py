@@ -9,7 +9,6 @@ import os
 import random
 import secrets
 import threading
-import time
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -199,5 +198,5 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
                 if not is_retried(error):
                     raise
                 errors.append(error)
-        time.sleep(attempts.pause_after(
+        clients[first % len(clients)]._pause(attempts.pause_after(
             min(errors, key=lambda error: error.retry_delay or 0.0)))

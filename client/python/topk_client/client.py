@@ -165,7 +165,7 @@ class Client(Connection):
                     yield pending.answer(result)
             except grpc.RpcError as rpc:
                 pending.check_requests()
-                time.sleep(attempts.pause_after(
+                self._pause(attempts.pause_after(
                     self._broken(route.error(rpc), begun)))
             else:
                 pending.check_end()
@@ -198,7 +198,17 @@ class Client(Connection):
                                             *self._interceptors)
 
     async def _sleep(self, seconds: float) -> None:
+        self._pause(seconds)
+
+    def _pause(self, seconds: float) -> None:
+        """Sleeps. Waits for the channels meanwhile, because gRPC does not
+        establish new connections while no thread waits for any event."""
+        with self._lock:
+            ready = [grpc.channel_ready_future(route.channel)
+                     for route in self._open_routes if not self._closed]
         time.sleep(seconds)
+        for future in ready:
+            future.cancel()
 
     async def _prepare(self, function: Any, argument: Any) -> Any:
         return function(argument)
