@@ -7,6 +7,7 @@ import concurrent.futures
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,25 @@ from topk_client._stubs import topk_pb2
 
 X = np.array([3, 9, 1, 7, 5], np.float32)
 RAMP = np.arange(9)
+
+
+def relay(listener, target, accepted):
+    """Relays connections to `target`, and adds them to `accepted`."""
+    def pump(source, to):
+        try:
+            while data := source.recv(1 << 16):
+                to.sendall(data)
+        except OSError:
+            pass
+
+    while True:
+        try:
+            ends = listener.accept()[0], socket.create_connection(target)
+        except OSError:
+            return
+        accepted.append(ends[0])
+        for pair in (ends, ends[::-1]):
+            threading.Thread(target=pump, args=pair, daemon=True).start()
 
 
 class OfBoth(both_clients.ServerTest):
@@ -239,6 +259,19 @@ class OfBoth(both_clients.ServerTest):
             with self.kind(self.server.target, timeout=timeout) as client:
                 self.assertEqual(
                     client.compute_topk(RAMP, Onnx(1)).indices[0], 8)
+
+    def test_a_broken_connection_is_replaced_during_the_retries(self):
+        host, port = self.server.target.rsplit(":", 1)
+        accepted = []
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            threading.Thread(target=relay, daemon=True, args=(
+                listener, (host, int(port)), accepted)).start()
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+            with self.kind(address) as client:
+                client.topk(X, 1)
+                accepted[0].shutdown(socket.SHUT_RDWR)
+                client.topk(X, 1)
+            listener.shutdown(socket.SHUT_RDWR)
 
     def test_a_draining_server_is_reported_as_such(self):
         server = client_package.start(self.addCleanup, "--drain-delay", "60")
