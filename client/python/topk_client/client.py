@@ -204,8 +204,9 @@ class Client(Connection):
         """Sleeps. Waits for the channels meanwhile, because gRPC does not
         establish new connections while no thread waits for any event."""
         with self._lock:
-            ready = [grpc.channel_ready_future(route.channel)
-                     for route in self._open_routes if not self._closed]
+            ready: list[Any] = [
+                self._grpc.channel_ready_future(route.channel)
+                for route in self._open_routes if not self._closed]
         time.sleep(seconds)
         for future in ready:
             future.cancel()
