@@ -340,10 +340,9 @@ void ApplyVariablesAndFile(
   }
 }
 
-// Returns the arguments in CLI11's order, which is reversed. Splits the
-// argument
-// --flag= into --flag and an empty value. Otherwise, CLI11 would take the next
-// argument as the value.
+// Returns the arguments in reverse order, which CLI11 expects. Splits
+// "--flag=" into the flag and an empty value. Otherwise, CLI11 would take the
+// next argument as the value.
 std::vector<std::string> ArgumentsOf(const CLI::App& app, int argc,
                                      const char* const* argv) {
   std::vector<std::string> arguments;

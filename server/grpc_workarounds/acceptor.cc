@@ -36,8 +36,8 @@ constexpr int kMaxOpenedLater = 8;
 // How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
-// The maximum number of accepted connections that are not handled yet, and the
-// maximum part of the descriptors that they may use.
+// The maximum number of accepted connections that wait to be handled. They may
+// use at most 1 / kMaxWaitingPart of the descriptors.
 constexpr int kMaxWaiting = 2048;
 constexpr int kMaxWaitingPart = 2;
 // How long Stop() may continue to accept connections that are already waiting.
@@ -187,8 +187,8 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
-// Accepted connections that are not handled yet. Clients take turns in the
-// order of their names.
+// Accepted connections that wait to be handled. Clients take turns in the order
+// of their names (see NetworkOf()).
 class Acceptor::ConnectionQueue {
  public:
   struct Connection {
@@ -379,7 +379,8 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
     if (queue.size() >= max_waiting) {
       const std::string client = queue.CloseOne();
       if (client.empty()) return true;
-      Reject(client, "the client has too many new connections");
+      Reject(client, StrCat("it has the most of the ", max_waiting,
+                            " connections that wait to be handled"));
     }
     SocketAddress peer;
     peer.size = sizeof(peer.storage);

@@ -106,7 +106,8 @@ class Acceptor {
   bool Admit(int fd, const sockaddr& peer);
   // Counts and logs a rejected connection. Does not log without a reason.
   void Reject(const std::string& client, const std::string& reason);
-  // Handles a few connections of the queue. Returns how many.
+  // Admits or rejects a few waiting connections. Passes the admitted ones to
+  // their handlers and returns their number.
   int Handle(ConnectionQueue& queue);
   void Run(const std::function<void()>& pace);
 
