@@ -252,12 +252,17 @@ int64_t SlackFor(int64_t k, bool many) {
 
 int64_t FoldRows(const Plan& plan) {
   // The buffered elements may take kSmall bytes, even if the selections take
-  // less. If inner is 1, buffering gains little, so the limit is kSmallSlice.
+  // less.
   constexpr int64_t kSmall = int64_t{1} << 22;
-  constexpr int64_t kSmallSlice = int64_t{1} << 16;
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
-  if (plan.inner == 1) return std::min(plan.n, kSmallSlice / bytes);
+  if (plan.inner == 1) {
+    // Buffering gains little: buffer short slices, and chunks that are too
+    // small to be selected from on their own.
+    constexpr int64_t kSmallSlice = int64_t{1} << 16;
+    constexpr int64_t kMinChunk = int64_t{1} << 12;
+    return plan.n <= kSmallSlice / bytes ? plan.n : kMinChunk / bytes;
+  }
   // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
   // Approximates the bytes of a selection with room for k + `more` candidates.
