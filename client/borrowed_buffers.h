@@ -22,8 +22,8 @@ class BorrowedBuffers {
  public:
   explicit BorrowedBuffers(Memory memory) : memory_(memory) {}
 
-  /// Returns a buffer with the bytes of all pieces. References borrowed pieces,
-  /// or copies them if this object was created with Memory::kCopied.
+  /// Returns a buffer with the bytes of all pieces. Borrowed pieces are not
+  /// copied, unless this object was created with Memory::kCopied.
   grpc::ByteBuffer Wrap(const std::vector<MessagePiece>& pieces);
 
   /// Polls `queue` until gRPC has released all buffers. REQUIRES: the RPC and

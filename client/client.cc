@@ -42,7 +42,7 @@ constexpr size_t kStreamedBytes = size_t{512} << 10;
 // 1 MiB messages had the highest throughput in measurements.
 constexpr size_t kChunkBytes = size_t{1} << 20;
 // Requests up to this size are sent without querying the server's message
-// limit. Servers are expected to have at least this limit.
+// limit, because servers are expected to accept them.
 constexpr size_t kLargeBytes = size_t{48} << 10;
 // The lowest message limit that a server may have.
 constexpr int64_t kMinLimit = 1024;
@@ -122,8 +122,8 @@ struct Client::Impl {
         health(grpc::health::v1::Health::NewStub(Connect(
             client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
 
-  // Waits for all asynchronous calls. They cannot share ownership of this
-  // object, because gRPC must not destroy a channel on a callback's thread.
+  // Waits for all asynchronous calls. If the calls shared ownership of this
+  // object, a callback could destroy the channel, which gRPC does not allow.
   ~Impl() {
     closing.request_stop();
     std::unique_lock lock(calls_mutex);
@@ -292,8 +292,8 @@ struct Client::Impl {
   const Status setup;  // if not OK, every call fails without being sent
   const std::shared_ptr<grpc::ChannelCredentials> credentials;
   TokenFile token;
-  // Requests to Unix sockets are copied. gRPC never closes a Unix socket to a
-  // stalled server, so it might never release borrowed memory.
+  // Requests over a Unix socket are copied. If the server stalls, gRPC never
+  // closes the socket, and might never release borrowed memory.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
   const std::shared_ptr<ReceiveLimit> receive_limit;

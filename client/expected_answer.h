@@ -25,8 +25,8 @@ class ExpectedAnswer {
   /// Ignores the data of the tensor, which may be missing.
   explicit ExpectedAnswer(const v1::TopKRequest& request);
 
-  /// Returns OK, or BAD_ANSWER with the response's field, its value and the
-  /// expected value. For a request that a server must reject, returns
+  /// Returns OK, or BAD_ANSWER with the name of the wrong field, its value and
+  /// the expected value. If the server must reject the request, returns
   /// BAD_ANSWER for any response. Does not read indices in shared memory.
   Status Check(const v1::TopKResponse& response) const;
 
@@ -59,7 +59,7 @@ class ExpectedAnswer {
   /// The reason why a server must reject the request, or OK.
   Status rejection_;
   std::string request_id_;
-  /// The shape of the outputs: the input's shape, but k along the axis.
+  /// The shape of the outputs: the input's shape with size k along the axis.
   std::vector<int64_t> shape_;
   Output values_;
   Output indices_;

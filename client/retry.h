@@ -8,7 +8,7 @@
 
 namespace topk {
 
-/// Decides when to retry a call of any method.
+/// Counts the attempts of a call, and decides when to make the next one.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;
@@ -26,7 +26,7 @@ class Attempts {
   int left_;
   const Time deadline_;
   // The next pause. Each pause is four times the previous pause. The first
-  // three add up to 2.1 s, because gRPC waits 1 s before it reconnects.
+  // three take 2.1 s in total, more than the 1 s that gRPC waits to reconnect.
   std::chrono::milliseconds pause_{100};
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The maximum retry delay. A server may send any delay, which could overflow
-// the clock. topkd never sends a longer delay.
+// Upper bound on retry delays, so that no server's delay overflows the clock.
+// topkd never sends a longer delay.
 constexpr milliseconds kMaxDelay = std::chrono::hours(24);
 
 milliseconds DelayOf(const google::rpc::RetryInfo& retry) {

@@ -11,8 +11,8 @@
 
 namespace topk {
 
-/// The reason of an UNAVAILABLE error for an incomplete response. Servers never
-/// send this reason.
+/// Status::reason of the UNAVAILABLE error for an incomplete response. Only
+/// clients create this error.
 inline constexpr char kBrokeOff[] = "ANSWER_BROKE_OFF";
 
 /// Converts an error received in a message, including the reason and the field
@@ -23,9 +23,9 @@ Status FromRpc(const google::rpc::Status& rpc);
 inline constexpr std::chrono::milliseconds kDoNotRetry{-1};
 
 /// Returns the status of a finished call, with the reason and field from
-/// grpc-status-details-bin, if any. The retry delay is from the details or else
-/// from grpc-retry-pushback-ms. If grpc-retry-pushback-ms forbids a retry, the
-/// delay is kDoNotRetry.
+/// grpc-status-details-bin, if any. The retry delay is taken from the details,
+/// or from grpc-retry-pushback-ms if the details have none. If
+/// grpc-retry-pushback-ms forbids a retry, the delay is kDoNotRetry.
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context);
 
 }  // namespace topk

@@ -45,7 +45,7 @@ Message& NewMessage(google::protobuf::Arena& arena) {
 }
 
 /// Makes `provider` supply the root certificates, the identity certificate, or
-/// both. The TLS credentials pick up new certificates of `provider`.
+/// both. The TLS credentials pick up new certificates from `provider`.
 template <class Options>
 void UseCertificates(
     Options& options,

@@ -34,8 +34,8 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 /// Sends random tensors repeatedly from several threads, at a fixed rate or in
 /// a closed loop, and prints the rate and latencies. Returns kWrongAnswer if
 /// the bytes of a response differ from those computed in this process. SIGINT
-/// or SIGTERM ends the load once the calls in flight have finished. The report
-/// is then partial, and the exit status is kInterrupted.
+/// or SIGTERM stops the load test once the calls in flight have finished. The
+/// report is then partial, and the exit status is kInterrupted.
 ExitCode Bench(const BenchFlags& flags);
 
 }  // namespace topk::cli

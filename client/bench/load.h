@@ -41,7 +41,7 @@ LoadClock& SteadyClock();
 struct LoadOptions {
   LoadProfile profile;
   /// Whether to continue after failed requests. Otherwise, the first failure
-  /// ends the load. A wrong response always ends the load.
+  /// ends the load test. A wrong response always ends the load test.
   bool keep_going = false;
   /// If set, the client threads call this function after each response.
   /// `requests` is the number of requests sent so far, including the warm-up.
@@ -53,9 +53,9 @@ struct LoadOptions {
 
 /// The results of one kind of request, excluding the warm-up.
 struct LoadStats {
-  /// The latencies, in nanoseconds, of calls whose requests all succeeded: the
-  /// time from when a call was due to its last response. In a closed loop,
-  /// latencies start when a call is sent.
+  /// The latencies, in nanoseconds, of calls whose requests all succeeded. A
+  /// latency is the time from the scheduled start of a call, or from its actual
+  /// start in a closed loop, to its last response.
   Histogram latency;
   int64_t answered = 0;
   int64_t verified = 0;
@@ -76,16 +76,16 @@ struct LoadResult {
   /// The results of each kind of request.
   std::vector<LoadStats> stats;
   /// The time from the end of the warm-up to the last response. In an open loop
-  /// with a time limit, this is at least the time limit, or the time until the
-  /// load test was stopped early.
+  /// with a time limit, also includes the idle time between the last response
+  /// and the end of the load test.
   double seconds = 0;
-  /// Open loop only. `missed` is the number of requests that were due but not
-  /// sent when the load ended. `lag` is the delay of the last request sent, in
+  /// Open loop only. `missed` counts requests that were due but not sent when
+  /// the load test ended. `lag` is the delay of the last request sent, in
   /// seconds. `kept_up` tells whether `lag` is at most 1 % of the duration.
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;
-  /// Whether LoadOptions::interrupted ended the load early.
+  /// Whether LoadOptions::interrupted ended the load test early.
   bool interrupted = false;
   Status error;
   /// The kind of request that had a wrong response, or "" if there is none.

@@ -45,7 +45,7 @@ struct TableShape {
 
 /// Writes a line per slice, e.g.
 ///   [3, :]  0.98 @12  0.97 @40
-/// Labels of the slice ("seven") and of the selected elements come first:
+/// Labels of the slice ("seven") and its selected elements precede the values:
 ///   [3, :] seven  -> 7 9  0.98 @12  0.97 @40
 /// If there are no slices or more than `shape.max_slices`, a last line says so.
 /// REQUIRES: ExpectedAnswer accepts the response, and `axis` is the request's

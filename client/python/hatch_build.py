@@ -12,8 +12,8 @@ import tempfile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# For each range of Python versions, the oldest stub generator with wheels.
-# Stubs do not work with versions of protobuf older than the generator.
+# For each range of Python versions, the oldest grpcio-tools that has wheels.
+# Stubs do not work with versions of protobuf older than their generator.
 GENERATORS = (
     ((3, 13), ("grpcio-tools >=1.62.3,<1.63",
                "setuptools <81")),  # grpcio-tools 1.62 imports setuptools

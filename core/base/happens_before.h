@@ -39,13 +39,13 @@ inline void WidenRace() {
 #endif
 }
 
-/// Wraps a function that an uninstrumented library copies and calls on other
+/// Wraps a function that a library built without TSan copies and calls on other
 /// threads. Declares that the construction happens before every call.
 template <class Fn>
 class HandedOver {
  public:
-  /// Unless `joined` is null, also declares that every call of the function
-  /// happens before AnnotateHappensAfter(joined).
+  /// If `joined` is not null, also declares that every call happens before the
+  /// code that follows AnnotateHappensAfter(joined).
   explicit HandedOver(Fn fn, const void* joined = nullptr)
       : fn_(std::move(fn)), joined_(joined) {
     AnnotateHappensBefore(this);

@@ -42,7 +42,7 @@ struct Packing {
     return x << kShift;
   }
 
-  // Loads a group of elements without copying it in memory, which would stall.
+  // Loads a group. A kBits-byte memcpy() would cause a store-forwarding stall.
   static uint64_t Load(const std::byte* group) {
     using Low =
         std::conditional_t<(kBits >= 4), uint32_t,
@@ -68,7 +68,7 @@ struct Packing {
   static void Unpack(const std::byte* packed, int64_t first, int64_t count,
                      std::byte* bytes) {
     const std::byte* group = packed + first / kPackedGroup * kBits;
-    // Unpacks a part of the first or last group, which may be incomplete.
+    // Unpacks elements begin .. end - 1 of `group`. Reads no bytes after them.
     const auto some = [&](int64_t begin, int64_t end) {
       uint64_t x = 0;
       std::memcpy(&x, group, static_cast<size_t>((end * kBits + 7) / 8));

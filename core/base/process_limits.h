@@ -21,9 +21,8 @@ std::string ReadKernelFile(const std::string& path);
 
 /// Returns the folders of this process's cgroup and its parents, up to the root
 /// of the hierarchy. The limits of all these cgroups apply. `controller` is ""
-/// for cgroup v2, or the name of a v1 controller, e.g. "memory". In a
-/// container, sometimes only the root folder exists. It is then the container's
-/// cgroup.
+/// for cgroup v2, or a v1 controller, e.g. "memory". In some containers, only
+/// the root folder exists. This folder is the container's own cgroup.
 std::vector<std::string> CgroupFolders(const std::string& controller);
 
 }  // namespace topk

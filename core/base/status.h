@@ -64,7 +64,7 @@ Status ResourceExhausted(std::string_view reason, std::string_view field,
                          std::string message,
                          std::chrono::milliseconds retry_after = {});
 
-/// Returns CANCELLED, for callers that no longer wait for the result.
+/// Returns CANCELLED, for calls whose caller no longer waits for the result.
 Status Cancelled();
 
 /// A value or an error.

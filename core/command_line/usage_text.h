@@ -13,9 +13,9 @@ namespace topk {
 using FindSource = std::function<std::string(const std::string& flag)>;
 
 /// Rewrites the message of a CLI11 error to name the value, the source of the
-/// value and the rule. Does not change messages of our own validators. All
-/// numbers need such a validator, because CLI11's messages about numbers are
-/// poor.
+/// value and the rule. Does not change messages of our own validators. Every
+/// numeric flag needs one of our validators, because CLI11's messages about
+/// numbers are poor.
 std::string UsageText(const std::string& message, const FindSource& find);
 
 /// Checks that `text` is a whole number from `least` to `most`, and rewrites

@@ -23,7 +23,7 @@ constexpr std::array<DType, 23> kTypes = {
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// The types of K: "scalar of any integer type". TopK-1 allows the first three.
+// The types of K, i.e. all integer types. TopK-1 allows only the first three.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,
@@ -68,9 +68,9 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
   return {};
 }
 
-// Checks index_element_type, which is "i64" or "i32" (the default). The page of
-// TopK-1 does not list the attribute, so its indices are i32. topkd rejects the
-// attribute for TopK-1, although OpenVINO's opset 1 accepts it.
+// Checks index_element_type, which is "i64" or "i32" (the default). The
+// documentation of TopK-1 does not list the attribute, so its indices are i32.
+// Unlike OpenVINO's opset 1, topkd rejects the attribute for TopK-1.
 Status CheckIndexType(const v1::OpenVinoTopK& openvino,
                       const OperatorVersion& version) {
   if (!openvino.has_index_element_type()) return {};

@@ -16,7 +16,7 @@ inline constexpr size_t kMaxRequestIdBytes = 256;
 /// Returns all dialects.
 std::span<const Dialect* const> Dialects();
 
-/// Return the dialect with this spec or these attributes, or null if unknown.
+/// Find a dialect by its spec or its attributes. Return null if there is none.
 const Dialect* FindDialect(const v1::Spec& spec);
 const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes);
 

@@ -16,10 +16,10 @@ struct Cost {
   /// Memory beyond input and output: candidates, sort buffers, and a tensor
   /// concatenated from chunks.
   Size working_bytes;
-  /// Total CPU time of all threads. Includes zero fill, unpacking, repeated
-  /// elements (stride 0), and the fixed cost per slice. On an idle machine, the
-  /// estimate is at most 50 us + 64 * the actual time, except for types of up
-  /// to 8 bits, whose selection may end early. Checked by
+  /// Total CPU time of all threads. Includes zeroing memory, unpacking,
+  /// repeated elements (stride 0), and the fixed cost per slice. On an idle
+  /// machine, the estimate is at most 50 us + 64 * the actual time, except for
+  /// types of up to 8 bits, because their selection may end early. Checked by
   /// unit/cost_property_test.cc.
   Size nanoseconds;
 };

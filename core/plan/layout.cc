@@ -20,8 +20,8 @@ Status Overflow(std::string_view field) {
                          "the tensor's size exceeds 2^63 - 1 bytes");
 }
 
-// A dimension of a strided tensor. Two elements differ by up to `most` steps in
-// this dimension. Each step changes the position by `stride`.
+// A dimension of a strided tensor. The indices of two elements differ by at
+// most `most`. Each step of the index changes the position by `stride`.
 struct Term {
   int64_t stride;  // > 0
   int64_t most;    // > 0
@@ -36,7 +36,7 @@ struct Term {
 class Collisions {
  public:
   // REQUIRES: there are at least two terms, in ascending order of stride, and
-  // the sum of stride * most is less than 2^63.
+  // the sum of stride * most over all terms is less than 2^63.
   explicit Collisions(std::span<const Term> terms) : terms_(terms) {
     int64_t reach = 0;
     int64_t divisor = 0;
@@ -57,17 +57,17 @@ class Collisions {
   }
 
  private:
-  // below_[i] describes the terms 0 .. i: the greatest possible sum of stride *
-  // step, and the greatest common divisor of the strides.
+  // For the terms 0 to i, below_[i] contains the greatest possible sum of
+  // stride * step, and the greatest common divisor of the strides.
   struct Below {
     int64_t reach;
     int64_t divisor;
   };
 
-  // Returns whether the first `count` terms have steps for which `place` plus
-  // the sum of stride * step is 0. If `trivial`, all steps chosen so far are 0.
-  // In this case, at least one other step must be nonzero, and the last term
-  // needs no negative steps, because each solution can be negated.
+  // Returns whether steps of the first `count` terms can be chosen so that
+  // `place` plus the sum of stride * step is 0. If `trivial`, all steps so far
+  // are 0, and at least one further step must be nonzero. In this case, the
+  // next step need not be negative, because each solution can be negated.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -76,7 +76,7 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Skip steps that the terms with smaller strides cannot cancel out.
+    // Skip steps after which the smaller strides cannot make the sum 0.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
@@ -100,9 +100,10 @@ class Collisions {
            terms_[0].stride / divisor <= terms_[1].most;
   }
 
-  // Returns whether a * x + b * y = wanted for some allowed steps x and y. a, b
-  // and `wanted` are divided by the gcd of the strides, `divisor`. The limits
-  // of x and y restrict x to [low, high]. Only every b-th x makes y an integer.
+  // Returns whether a * x + b * y = wanted for some allowed steps x and y. a
+  // and b are the two smallest strides. a, b and `wanted` are divided by
+  // `divisor`, the gcd of the two strides. The limits of x and y restrict x to
+  // [low, high]. y is an integer only for every b-th x.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;

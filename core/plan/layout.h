@@ -33,11 +33,10 @@ enum class Overlap { kNo, kYes, kUndecided };
 /// The maximum number of search steps in Overlaps(). A step takes about 10 ns.
 inline constexpr int kOverlapSteps = 4000;
 
-/// Returns whether any two elements share a position. May return kUndecided
-/// after kOverlapSteps steps, but not if there are at most two dimensions or
-/// each stride exceeds the extent of all dimensions with smaller strides.
-/// REQUIRES: MakeLayout()
-/// accepts `shape` and `strides`.
+/// Returns whether any two elements share a position. Always decides if there
+/// are at most two dimensions, or if each stride exceeds the extent of all
+/// dimensions with smaller strides. Otherwise, may return kUndecided after
+/// kOverlapSteps steps. REQUIRES: MakeLayout() accepts `shape` and `strides`.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

@@ -39,17 +39,17 @@ struct Selected {
   bool wants_indices = true;
 };
 
-/// A valid selection of k of the n elements in each slice along an axis.
+/// A validated request to select k of n elements in each slice along an axis.
 ///
 /// The tensor is viewed as [outer, n, inner], with outer * inner slices. Slice
-/// o * inner + c has the elements [o, :, c]. Outputs are viewed as [outer, k,
-/// inner]. 1 <= k <= n, and all indices fit index_type.
+/// o * inner + c consists of the elements [o, :, c]. Outputs are viewed as
+/// [outer, k, inner]. 1 <= k <= n, and all indices fit index_type.
 struct Plan : Selected {
   int64_t outer = 1;
   int64_t n = 1;
   int64_t inner = 1;
 
-  /// The input's shape, and the number of the dimension to select along.
+  /// The input's shape, and the index of the dimension to select along.
   std::vector<int64_t> shape;
   int axis = 0;
 

@@ -1,4 +1,4 @@
-// Checks certificates, because gRPC does not report why loading failed.
+// Checks certificates and explains errors, because gRPC does not explain them.
 #pragma once
 
 #include <ctime>

@@ -30,7 +30,7 @@ struct PemFile {
 
 /// Read all certificates, all revocation lists or the private key in a file.
 /// Return INVALID_ARGUMENT with reason TLS_FILE, naming the flag and the file,
-/// if there are none, one is damaged, or the key is encrypted.
+/// if no object is found, an object is damaged, or the key is encrypted.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
 Result<Key> ReadKey(const PemFile& pem);

@@ -31,8 +31,8 @@ void BeginField(int number, size_t size, std::string& to);
 std::vector<MessagePiece> PiecesOf(
     const google::protobuf::MessageLite& message);
 
-/// Serializes `header` with `tensor` as the data of its tensor. REQUIRES:
-/// Tensor.source is not set in `header`.
+/// Serializes the request `header`, with the bytes in `tensor` as tensor data.
+/// REQUIRES: Tensor.source is not set in `header`.
 std::vector<MessagePiece> PiecesOf(const v1::TopKRequest& header,
                                    std::span<const std::byte> tensor);
 

@@ -97,8 +97,8 @@ struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
   /// Whether a blocking ComputeTopK() streams a tensor that is separate from
-  /// the v1::TopKRequest. By default, streams tensors larger than 512 KiB,
-  /// which is faster, and requests that exceed the server's message limit.
+  /// the v1::TopKRequest. By default, streams requests that exceed the server's
+  /// message limit, and tensors over 512 KiB, because streaming is faster.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};
@@ -196,8 +196,8 @@ class Client {
       const CallOptions& options = {}) const;
 
   /// Returns whether `service` is SERVING. "" means the whole server. Returns
-  /// NOT_FOUND if the server has no such service. Queries a single server,
-  /// which may be NOT_SERVING.
+  /// NOT_FOUND if the server has no such service. Queries one server and,
+  /// unlike other calls, does not skip servers that are NOT_SERVING.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 

@@ -10,8 +10,8 @@
 
 namespace topk {
 
-/// The response for one shard, or a merged response. Also contains the
-/// request's parameters, which are not part of a response.
+/// The response for one shard, or a merged response, together with the request
+/// parameters that the response does not contain.
 struct PartialAnswer {
   /// Both outputs must be present and packed. If a shard is shorter than k, its
   /// request must use the shard's length as k.

@@ -41,7 +41,7 @@ _STUCK_MILLISECONDS = 10_000
 # reject ping intervals below 5 minutes.
 _PING_MILLISECONDS = 600_000
 # The first and the longest pause before a retry, in seconds. The first three
-# pauses add up to 2.1 s, because gRPC waits 1 s before it reconnects.
+# take 2.1 s in total, more than the 1 s that gRPC waits before it reconnects.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.
@@ -418,8 +418,8 @@ class Connection:
                 f"the token would go to {target} without TLS; use TLS, or "
                 "token_over_plaintext if the network is trusted")
         self._timeout = _finite(timeout)
-        # The server's message size limit in bytes. None until the client asks
-        # for the limit, before the first large message.
+        # The server's message size limit in bytes, or None if not yet known.
+        # The client queries the limit before it sends the first large message.
         self._limit: Optional[int] = None
         self._last_message = b""
         self._max_attempts = max_attempts
@@ -451,8 +451,8 @@ class Connection:
             # Leave retries to Attempts. gRPC's own retries may wait past the
             # deadline, and then lose the server's status. Also, gRPC 1.51 may
             # omit a message when it resends a stream after a connection breaks.
-            # is_serving() is not retried, and must also reach servers that are
-            # NOT_SERVING.
+            # Calls of is_serving() (limit 0) are not retried, and must also
+            # reach servers that are NOT_SERVING.
             own = ("grpc.enable_retries", 0) if limit else (
                 "grpc.inhibit_health_checking", 1)
             limit = limit or _RECEIVED_LIMITS[0]
@@ -474,8 +474,8 @@ class Connection:
         self._connect = connect
         self._lock = threading.Lock()
         self._closed = False
-        # The channels, by their limit in _RECEIVED_LIMITS. Key 0 is for health
-        # checks.
+        # The channels, keyed by their limit in _RECEIVED_LIMITS. The channel
+        # with key 0 is for health checks.
         self._routes: Dict[int, Route] = {}
         # All channels, including old ones that calls in flight still use.
         self._open_routes: "weakref.WeakSet[Route]" = weakref.WeakSet()

@@ -26,8 +26,8 @@ NUMPY_NAMES = {
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
 # The bits of +infinity in each floating-point type, or of the largest number if
-# there is no infinity. Larger magnitudes are NaN. All other types, including
-# f8e8m0, compare like integers: the NaN of f8e8m0 has the highest code.
+# there is no infinity. Larger magnitudes are NaN. All other types compare like
+# integers. This includes f8e8m0, because its NaN has the highest code.
 INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,

@@ -28,8 +28,8 @@ class _Pending:
         # ended stream.
         self._unsent: Deque[Call] = collections.deque()
         # The error raised by the caller's iterator or by an invalid request.
-        # Hidden from gRPC, which would log a traceback or wait for requests
-        # until the deadline.
+        # gRPC must not see the error. Otherwise, gRPC might log a traceback, or
+        # wait for requests until the deadline.
         self._mistake: Optional[BaseException] = None
 
     def _renew(self) -> Deque[Call]:

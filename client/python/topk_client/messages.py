@@ -386,7 +386,7 @@ class Call:
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
-        # The outputs for the fast path of read(), or empty to avoid that path.
+        # The outputs for the fast path of read(). Empty disables this path.
         self._plain = () if self._packed or has_outs else head.plain
         if region is None and not has_outs:
             return
