@@ -25,7 +25,7 @@ class Attempts {
  private:
   int left_;
   const Time deadline_;
-  // The next pause. Each pause is four times the previous pause. The first
+  // The next pause: four times the previous pause, but at most 2 s. The first
   // three take 2.1 s in total, more than the 1 s that gRPC waits to reconnect.
   std::chrono::milliseconds pause_{100};
 };
