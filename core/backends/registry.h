@@ -36,7 +36,7 @@ struct BackendOptions {
 
 /// Returns INVALID_ARGUMENT if the variable TOPK_INSTRUCTION_SET names an
 /// unknown or unsupported instruction set, or if the chosen backend was not
-/// built in or has no device. The process must then not start.
+/// built in or has no device. In this case, the process must not start.
 Status CheckEnvironment(const BackendOptions& options = {});
 
 /// Returns the backends in the order in which they are tried. The last backend

@@ -46,10 +46,10 @@ class BlockFeed {
   BlockSource<Key, kFloat>& source() { return source_; }
   RowFeed<Key, kFloat>& row_feed() { return feed_; }
 
-  /// Feeds the elements begin .. end - 1 of the slices first ..
-  /// first + width - 1. The selection of slice first + c is selections[c *
-  /// step]. Returns whether the rest of the slices need not be read, because
-  /// all selections have k elements with the greatest possible key.
+  /// Feeds the elements begin .. end - 1 of `width` slices, starting with slice
+  /// `first`. The selection of slice first + c is selections[c * step]. Returns
+  /// true if the rest of the slices can be skipped, because all selections have
+  /// k elements with the greatest possible key.
   bool Feed(int64_t first, int64_t width, int64_t begin, int64_t end,
             Selection<Key>* selections, int64_t step) {
     const int64_t block = run_.schedule.block;
@@ -88,7 +88,7 @@ class BlockFeed {
   bool LoadBounds(int64_t width, const Selection<Key>* selections,
                   int64_t step) {
     const Plan& plan = run_.plan;
-    // Copying 1-byte elements is fast, and lets Feed() stop early.
+    // Copying 1-byte elements is fast, and Feed() can stop early if it copies.
     if (width < kMinColumns || !plan.input.packed || plan.inner == 1 ||
         InfoOf(plan.dtype).bytes == 1) {
       return false;

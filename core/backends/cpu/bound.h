@@ -41,12 +41,12 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // `window` may be up to twice as large as necessary. A growing vector needs
-    // its old and its new memory, which doubles the result again.
+    // Sample() rounds `window` up to at most twice the necessary size.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,
                           Size(2 * (count <= kWhole ? count : sampled))));
+    // The factor 2 is for the old and the new memory of a growing vector.
     return 2 * groups * sizeof(Key);
   }
 
@@ -65,8 +65,8 @@ class Bounds {
       rank = expected + kDeviations * std::sqrt(expected) + kDeviations;
     }
     rank_ = static_cast<int64_t>(std::ceil(rank));
-    // Do not group elements across chunks. In a sorted row, all group maxima
-    // would then come from the same chunk.
+    // Do not let a group span several chunks. Otherwise, all group maxima of a
+    // sorted row would come from the same chunk.
     const int64_t chunks = whole ? 1 : kChunks;
     int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
     if (whole) window *= 4;  // independent accumulators
@@ -102,8 +102,8 @@ class Bounds {
 
  private:
   static constexpr int64_t kChunks = 64;
-  /// Rows of up to this length are read whole. In a longer row, each sampled
-  /// chunk fills at least one vector.
+  /// Rows of up to this length are read completely. Longer rows are sampled in
+  /// chunks, and each chunk fills at least one vector.
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   /// A sample has count / kFraction elements, but at least min(kMin, count / 2)

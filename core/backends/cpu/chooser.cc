@@ -10,15 +10,15 @@
 namespace topk::cpu {
 namespace {
 
-// How much of L2 a copied tile or the state of a column tile may use, in bytes.
+// A copied tile, or the state of a column tile, may use this many bytes of L2.
 constexpr int64_t kTileBytes = int64_t{1} << 19;
 // The minimum width of a column tile. Narrower tiles use too little of a page.
 constexpr int64_t kMinTile = 256;
 // The minimum and maximum widths of a copied tile. Wider tiles are not faster.
 constexpr int64_t kMinCopied = 16;
 constexpr int64_t kMaxCopied = 128;
-// The maximum number of slices in a tile of rows or of sub-byte elements, or in
-// a tile that is read in several blocks.
+// The maximum number of slices in a tile if the slices are rows, have sub-byte
+// elements, or are read in several blocks.
 constexpr int64_t kMaxTile = 1024;
 // The maximum size, in bytes, of a tile whose slices are sorted completely.
 constexpr int64_t kSortedBytes = int64_t{1} << 23;
@@ -46,8 +46,8 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // Rows of `factor` axis positions divide a slice into `factor` parts. Each
-    // part inserts at least k elements into its candidates.
+    // kColumns divides a slice into `factor` parts. Each part has its own list
+    // of candidates and inserts at least k elements.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
@@ -87,7 +87,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t row_bytes = n * bytes;
   const bool packed = InfoOf(plan.dtype).packed();
   const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
-  // Read columns of sub-byte elements in blocks if the scan may end early.
+  // Unpack sub-byte columns block by block if the scan may end early.
   const bool may_end_early = packed && !rows &&
                              plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
                              schedule.algorithm == Algorithm::kScan;
@@ -108,8 +108,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
       n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
-// Returns the cost up to which a plan runs on one thread. `task` is the minimum
-// time of a task, in nanoseconds.
+// Returns the maximum cost of a plan that runs on one thread.
 Size SerialNanoseconds(double task) {
   return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
                   kTaskNanoseconds);
@@ -251,21 +250,21 @@ int64_t SlackFor(int64_t k, bool many) {
 }
 
 int64_t FoldRows(const Plan& plan) {
-  // The buffered elements may take kSmall bytes, even if the selections take
-  // less.
+  // Buffer slices completely if they take at most kSmall bytes in total, even
+  // if the selections would take less memory.
   constexpr int64_t kSmall = int64_t{1} << 22;
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) {
-    // Buffering gains little: buffer short slices, and chunks that are too
-    // small to be selected from on their own.
+    // Buffering gains little if slices are contiguous. Buffer only short
+    // slices, and chunks that are too small to be processed on their own.
     constexpr int64_t kSmallSlice = int64_t{1} << 16;
     constexpr int64_t kMinChunk = int64_t{1} << 12;
     return plan.n <= kSmallSlice / bytes ? plan.n : kMinChunk / bytes;
   }
   // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
-  // Approximates the bytes of a selection with room for k + `more` candidates.
+  // Estimates the bytes of a selection with room for k + `more` candidates.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };
@@ -286,7 +285,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
     // If Feed() may run on a poller, do not wait for other threads.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
     Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
-    // Tiles must not span outer indices, which arrive one after another.
+    // Outer indices arrive one after another, so a tile must not span several.
     schedule.tile = std::min(schedule.tile, plan.inner);
     return schedule;
   }

@@ -99,16 +99,16 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
 /// Returns how many candidates a selection buffers in addition to k, so that
-/// the buffer rarely fills up: k, but at least a constant. The constant is
-/// lower if `many` selections share the cache.
+/// the buffer rarely fills up. The result is the greater of k and a constant.
+/// The constant is lower if `many` selections share the cache.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns how many axis positions ElementFold buffers at a time. Returns n if
-/// all positions need little memory, or at most twice that of the selections.
+/// Returns how many axis positions ElementFold buffers at a time: all n if they
+/// take little memory, or at most twice as much memory as the selections.
 int64_t FoldRows(const Plan& plan);
 
-/// Returns ElementFold's schedule for a block of FoldRows() axis positions. A
-/// block of fewer than n positions has only parts of slices and needs kScan.
+/// Returns ElementFold's schedule for a block of FoldRows() axis positions.
+/// Uses kScan for a block of fewer than n positions, i.e. of incomplete slices.
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

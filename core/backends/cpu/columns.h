@@ -52,9 +52,9 @@ class ColumnRunner {
     int64_t index;
   };
 
-  // Runs one tile. Joins every `factor` adjacent rows of the tensor into one
-  // row of factor * width columns, and the remaining rows into a shorter row.
-  // Divides the joined rows among the pieces, which run in parallel.
+  // Runs one tile. Joins each group of `factor` adjacent rows of the tensor
+  // into one row of factor * width columns. The remaining rows form a shorter
+  // row. Divides the joined rows among pieces that run in parallel.
   void DoTile(int64_t outer, int64_t column, int64_t width) {
     const int64_t factor = run_.schedule.row_factor;
     const int64_t pieces = run_.schedule.pieces;

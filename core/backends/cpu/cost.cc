@@ -45,18 +45,18 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
 }
 
 // Returns an upper bound on the overhead per slice, in nanoseconds. The worst
-// case is a short row of equal elements, which takes the path for long rows.
+// case is a short row of equal elements, which is processed like a long row.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
-// Returns the overhead of all slices, in nanoseconds. Columns have less
-// overhead than rows if kColumns is used. Even then, the first kFoldWidth
-// columns count as rows, so that a wider tensor never has a lower cost.
+// Returns the overhead of all slices, in nanoseconds. With kColumns, only the
+// first kFoldWidth columns are charged like rows, so that a wider tensor never
+// has a lower cost. The other columns are charged less.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
-  // The maximum length of slices that a stream buffers whole, to use kColumns.
+  // Streams buffer slices of up to this length completely, to use kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&

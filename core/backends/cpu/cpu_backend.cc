@@ -112,8 +112,9 @@ class CpuPlan final : public PreparedPlan {
 
  private:
   // Returns whether to process chunks one by one instead of concatenating them.
-  // Strided tensors must be concatenated. Streams of contiguous tensors are not
-  // concatenated, to save memory. Other tensors are concatenated if faster.
+  // Strided tensors must be concatenated. Contiguous tensors that arrive as
+  // streams are never concatenated, to save memory. Other contiguous tensors
+  // are concatenated only if that is faster.
   bool Folds(Arrival arrival) const {
     return arrival != Arrival::kWhole && plan_.input.packed &&
            (arrival == Arrival::kStream ||

@@ -75,7 +75,7 @@ class ElementFold final : public Fold {
   }
 
  private:
-  // Adds the chunk in units: one element, or eight packed elements. Assembles
+  // Adds a chunk in units of one element, or of eight packed elements. Joins
   // units that are split across chunks. The last packed unit may be incomplete.
   void Take(std::span<const std::byte> chunk) override {
     const auto unit =
@@ -128,7 +128,7 @@ class ElementFold final : public Fold {
       const int64_t size = std::min(rows_ * inner, left);
       int64_t taken = std::min(count, size - buffered_);
       if (taken == size) {
-        // Do not buffer: select in place from as many positions as possible.
+        // Read as many positions as possible in place, without buffering them.
         taken = rows_ == plan_.n ? count / whole * whole
                                  : std::min(count / inner * inner, left);
         Select(elements, taken);
@@ -156,8 +156,8 @@ class ElementFold final : public Fold {
     buffered_ += count;
   }
 
-  // Selects from the next `count` elements. These are whole slices of one or
-  // more outer indices, or parts of the slices of one outer index.
+  // Selects from the next `count` elements. The elements are either all slices
+  // of one or more outer indices, or a part of each slice of one outer index.
   void Select(const std::byte* elements, int64_t count) {
     run_.tensor = elements;
     run_.first = position_;

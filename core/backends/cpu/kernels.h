@@ -47,7 +47,7 @@ struct ColumnState {
   int64_t columns;  ///< the number of columns
   int64_t k;
 
-  /// Returns a state in `memory`, which has Elements(columns, k) elements.
+  /// Returns a state stored in `memory`, an array of size Elements(columns, k).
   static ColumnState In(Key* memory, int64_t columns, int64_t k) {
     return {memory, memory + Elements(columns, 0), columns, k};
   }
@@ -111,16 +111,16 @@ struct Kernels {
   int64_t (*select_short_rows)(const Encoder& encoder,
                                const ShortRows<Key>& rows, int64_t begin);
 
-  /// Adds the axis positions first .. first + count - 1 to the state. A
-  /// position has state.columns elements. Positions are `pitch` elements apart.
-  /// REQUIRES: the positions 0 .. k - 1, which initialize the state, are added
-  /// first. This pointer is null for keys of 8 and 16 bits.
+  /// Adds the axis positions first .. first + count - 1 to the state. Each
+  /// position has state.columns elements. Adjacent positions are `pitch`
+  /// elements apart. REQUIRES: the positions 0 .. k - 1 are added before all
+  /// others, because they initialize the state. Null for keys of 8 and 16 bits.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
 
-  /// Transposes `rows` rows of `columns` elements to `columns` rows of `rows`
-  /// elements. A pitch is the distance between rows, in elements.
+  /// Transposes a matrix of `rows` rows and `columns` columns. A pitch is the
+  /// distance between adjacent rows of a matrix, in elements.
   void (*transpose)(const std::byte* elements, int64_t rows, int64_t columns,
                     int64_t pitch, std::byte* transposed,
                     int64_t transposed_pitch);

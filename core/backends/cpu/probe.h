@@ -8,18 +8,18 @@
 
 namespace topk::cpu {
 
-/// A test on raw bits that replaces a comparison of keys. An element's key
-/// exceeds a bound iff
+/// Tests whether an element's key exceeds a bound, without computing the key.
+/// The result is computed from the element's raw bits, as unsigned numbers:
 ///
-///   ((bits ^ flip) > limit) != (bits > nan)      (all unsigned)
+///   ((bits ^ flip) > limit) != (bits > nan)
 ///
 /// The test takes three vector instructions. Computing the key takes nine.
 template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// For floats, the bits of -infinity: greater bit patterns are negative NaNs.
-  /// For integers, all ones.
+  /// The greatest bits that are not a negative NaN: -infinity for floats, all
+  /// ones for integers.
   Key nan;
 };
 
@@ -40,7 +40,7 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     return {static_cast<Key>(encoder.sign ^ encoder.flip), bound, kOnes};
   } else {
     const Key sign = encoder.sign;
-    // The bits of -infinity, which LARGEST uses as the key of +infinity.
+    // The key of +infinity for LARGEST. The bits of -infinity are the same.
     const Key highest = static_cast<Key>(sign | encoder.infinity);
     const Key below_all = static_cast<Key>(sign - encoder.infinity - 1);
     const bool smallest = encoder.flip != 0;

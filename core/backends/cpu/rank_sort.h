@@ -32,11 +32,11 @@ template <class Key>
 struct Ranked {
   /// The complement of a candidate's key. The lowest complement ranks first.
   Key key;
-  /// The candidate's position in the selection or row that is sorted.
+  /// The candidate's position in the selection or row being sorted.
   uint32_t slot;
 };
 
-/// The number of bits of a digit, and the number of its values.
+/// The number of bits in a digit, and the number of possible digits.
 inline constexpr int kDigitBits = 8;
 inline constexpr size_t kBuckets = size_t{1} << kDigitBits;
 

@@ -47,7 +47,7 @@
 
 namespace topk::cpu {
 
-/// Contiguous elements of a slice, with the indices first, first + 1, ...
+/// Contiguous elements of a slice. Their indices are `first`, `first` + 1, ...
 struct Stretch {
   const std::byte* elements;
   int64_t count;
@@ -75,8 +75,9 @@ class RowFeed {
  public:
   using Selections = std::span<Selection<Key>>;
 
-  /// Both references must outlive this object. If a selection's buffer is full
-  /// `patience` times, the rest of the row is sampled for a better bound.
+  /// `kernels` and `encoder` must outlive this object. Once a selection's
+  /// buffer has filled up `patience` times, the rest of the row is sampled to
+  /// find a better bound.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           int64_t patience = 8)
@@ -92,10 +93,10 @@ class RowFeed {
     return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
   }
 
-  /// Offers a row, or the next part of a row. Divides it among the selections,
-  /// which run in parallel. If they have no bound yet, uses a bound from `hint`
-  /// or from a sample of the row to skip most elements. Unless null, `hint` has
-  /// the bound of the previous row, and is updated.
+  /// Divides a row, or the next part of a row, among the selections, which run
+  /// in parallel. If there is no bound yet, gets a bound from `hint` or from a
+  /// sample of the row, to skip most elements. If `hint` is not null, it holds
+  /// the bound of the previous row and is updated.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {
@@ -114,9 +115,8 @@ class RowFeed {
     if (hint != nullptr) hint->bound = NextHint(held, selections);
   }
 
-  /// Offers elements to a selection until the selection's buffer has been full
-  /// `patience` times. Returns the number of elements processed, or run.count
-  /// after a cancellation.
+  /// Offers elements to a selection until its buffer has filled up `patience`
+  /// times. Returns the number of elements read, or run.count if cancelled.
   int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
     constexpr Key kOnes = static_cast<Key>(~Key{0});
     constexpr int64_t kPositions = 1024;
@@ -159,9 +159,9 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Samples the row, and reads it with one estimated bound after another, from
-  // high to low, until k elements exceed the bound. If all bounds fail, reads
-  // the row without a bound. Returns the bound that succeeded, if any.
+  // Estimates bounds from a sample of the row. Reads the row with each bound,
+  // from high to low, until k elements exceed a bound. If all bounds fail,
+  // reads the row without a bound. Returns the bound that succeeded, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -197,7 +197,7 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // The buffers fill up pieces * patience times only if at least k elements
+    // The buffers fill up (pieces * patience) times only if at least k elements
     // exceed the bound. If Exceeding() finds fewer, another process has changed
     // the elements. Accept the bound anyway, because retrying might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
@@ -211,9 +211,9 @@ class RowFeed {
   }
 
   // Reads the row once, divided among the selections. If a selection's buffer
-  // fills up `patience` times, the elements are probably ascending, so the rest
-  // is sampled for a better bound. A single selection reuses `bounds` for the
-  // new sample, because no more bounds of the old sample will be tried.
+  // has filled up `patience` times, the elements are probably ascending. The
+  // rest is then sampled for a better bound. A single selection reuses `bounds`
+  // for the new sample, because no more bounds of the old sample will be tried.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());

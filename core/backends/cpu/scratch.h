@@ -25,7 +25,7 @@ inline constexpr auto kScratchFree = scalable_free;
 /// An array that keeps its memory when a smaller size is requested. Uses
 /// oneTBB's allocator, which caches large blocks for the next request. The
 /// system allocator would return the blocks to the OS. Getting new pages for
-/// each request would take a third of the time of a full sort.
+/// each request would take a third as long as a full sort.
 template <class T>
 class Scratch {
  public:

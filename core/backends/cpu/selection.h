@@ -85,10 +85,10 @@ class Selection {
   /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Creates an empty selection. Reserves the whole buffer for min(n, k +
-  /// slack) candidates, because untouched pages cost nothing. A larger buffer
-  /// fills up less often. After a cancellation, Finish() still leaves k
-  /// candidates, but not necessarily the best. REQUIRES: slack >= k.
+  /// Creates an empty selection. Reserves memory for min(n, k + slack)
+  /// candidates at once, because untouched pages cost nothing. With more slack,
+  /// the buffer fills up less often. After a cancellation, Finish() still
+  /// leaves k candidates, but not necessarily the best. REQUIRES: slack >= k.
   Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
@@ -124,7 +124,7 @@ class Selection {
   /// the same k, and its indices are greater than those of this selection.
   void Merge(Selection& other) {
     if (keys_.size() + other.keys_.size() > capacity_) {
-      // Do not move elements that cannot be among the k best.
+      // Drop candidates that are not among the k best instead of moving them.
       if (keys_.size() > k_) Reselect();
       if (other.keys_.size() > k_) other.Reselect();
     }
@@ -139,9 +139,9 @@ class Selection {
     if (keys_.size() >= k_) Reselect();
   }
 
-  /// Keeps the k best candidates, in ascending order of index. If elements
-  /// changed between two reads, there may be too few candidates. In this case,
-  /// adds zeros. REQUIRES: at least k elements were offered.
+  /// Keeps the k best candidates, in ascending order of index. If fewer than k
+  /// are left because the elements changed between two reads, adds zeros.
+  /// REQUIRES: at least k elements were offered.
   void Finish() {
     if (keys_.size() > k_) Reselect();
     if (keys_.size() == k_) return;
@@ -199,8 +199,8 @@ class Selection {
     bounded_ = proven_.bounded;
     bound_ = proven_.bound;
   }
-  /// Returns a bound that at least `rank` candidates exceed: exactly `rank`
-  /// unless keys are equal. REQUIRES: 1 <= rank <= size(), and no key is 0.
+  /// Returns a bound that at least `rank` candidates exceed, or exactly `rank`
+  /// if all keys differ. REQUIRES: 1 <= rank <= size(), and no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(
         KthOf(kth_, keys_.data(), size(), rank, cancellation_) - 1);

@@ -97,8 +97,8 @@ class SliceWriter {
  private:
   // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
   // `key_at` returns the key in a slot. `store_slot` and `store_item` store an
-  // element, given its slot or its item. All functions are passed by value,
-  // because stores may alias objects passed by reference.
+  // element, given its slot or its item. All functions are passed by value.
+  // Otherwise, the compiler would have to assume that stores modify them.
   template <class KeyAt, class StoreSlot, class StoreItem>
   void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
                    StoreSlot store_slot, StoreItem store_item) {

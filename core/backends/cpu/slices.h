@@ -109,7 +109,7 @@ class SliceRunner {
 
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
-  // Returns whether the outputs of a tile are buffered as rows and then moved
+  // Returns whether to buffer a tile's outputs as rows, and then to move them
   // to their places. The short-rows kernel can write only rows. For other tiles
   // of whole slices, moving all outputs in one pass is faster.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
@@ -247,7 +247,7 @@ class SliceRunner {
     selections[0].Reset();
   }
 
-  // Copies an output from the buffer to the slices first .. first + width - 1.
+  // Copies buffered values or indices to slices `first` to `first + width - 1`.
   template <class T, bool kIsFloat>
   void Unstage(const Kernels<T, kIsFloat>& kernels, const Layout& layout,
                int64_t first, int64_t width, Span from, Span to) const {

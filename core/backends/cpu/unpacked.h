@@ -30,7 +30,7 @@ template <class Key, bool kFloat>
 void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
             const std::byte* packed, int64_t first, int64_t count,
             std::byte* bytes) {
-  // An even number of elements at an even position fills whole bytes.
+  // A pair of 4-bit elements that begins at an even position fills one byte.
   const bool halves = type.bits == 4 && first % 2 == 0;
   const int64_t pairs = halves ? count / 2 : 0;
   if (pairs > 0) kernels.unpack_halves(packed + first / 2, pairs, bytes);
@@ -38,8 +38,8 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
   Unpack(type, packed, first + done, count - done, bytes + done);
 }
 
-/// Returns the plan for a tensor after its elements were unpacked to bytes. The
-/// result has type kU8, but its elements need the encoder of `plan`.
+/// Returns the plan for a tensor whose elements have been unpacked to bytes.
+/// The result has type kU8, but its elements must be encoded as for `plan`.
 inline Plan UnpackedPlan(const Plan& plan) {
   Plan unpacked = plan;
   unpacked.dtype = DType::kU8;

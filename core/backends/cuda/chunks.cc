@@ -74,7 +74,7 @@ int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   constexpr double kCopyBytesPerNanosecond = 9;
   // The fixed time of a computation: opening a lane and waiting for the result.
   constexpr double kFixedNanoseconds = 40000;
-  // The time of a call to CUB: a few launches and a scratch allocation.
+  // The overhead of a CUB call: a few kernel launches and a scratch allocation.
   constexpr double kCallNanoseconds = 25000;
   constexpr double kDeviceBytesPerNanosecond = 1000;
 

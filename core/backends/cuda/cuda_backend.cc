@@ -84,7 +84,7 @@ class CudaPlan final : public PreparedPlan {
     return cost;
   }
 
-  // Returns more time than pollers may take. Feed() may wait for the device.
+  // Returns a time above the limit for pollers: Feed() may wait for the device.
   Size FeedNanoseconds(Size) const override {
     return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
   }

@@ -195,9 +195,9 @@ class CudaFold final : public Fold {
   const std::unique_ptr<Lane> lane_;
   std::array<Buffer, 2> buffers_;
   int current_ = 0;
-  // The best items so far of the unfinished batch.
+  // The best items found so far in the unfinished batch.
   Items carried_;
-  // How many of the outer * n positions have been processed.
+  // The number of axis positions processed so far, out of outer * n.
   int64_t next_position_ = 0;
 };
 

@@ -51,8 +51,8 @@ class Lane {
   /// later operation, at the latest by the next Download().
   const Status& status() const { return status_; }
 
-  /// Returns uninitialized memory. Never returns null. After an error, data()
-  /// of the result is null.
+  /// Returns uninitialized memory. Never returns null. After an error, the
+  /// result's data() is null.
   virtual std::unique_ptr<Memory> Allocate(size_t bytes) = 0;
 
   /// Copies bytes to offset `at` of `to`. The caller may change `from` as soon

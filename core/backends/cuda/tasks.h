@@ -56,11 +56,11 @@ Method ChooseSort(int64_t slices, int64_t count);
 /// Returns the kernel name used in responses, e.g. "cub_topk".
 std::string_view NameOf(Method method);
 
-/// Items of several slices on the device: two arrays of shape [slices, count].
-/// `orders` has the sort keys (see items.h), and `bits` the bits of the
-/// elements. Items with greater sort keys rank first. No two items of a slice
-/// have the same sort key. For elements of up to 4 bytes, a sort key has 8
-/// bytes and the bits have 4. For wider elements, the sizes are 16 and 8 bytes.
+/// Items of several slices on the device. Both arrays have the shape [slices,
+/// count]. `orders` holds sort keys (see items.h), and `bits` holds the
+/// elements' bits. Items with greater sort keys rank first. No two items of a
+/// slice have the same sort key. A sort key takes 8 bytes and the bits take 4
+/// for elements of up to 4 bytes, or 16 and 8 bytes for wider elements.
 struct ItemArrays {
   void* orders = nullptr;
   void* bits = nullptr;
@@ -74,8 +74,8 @@ constexpr int64_t ItemBytes(int element_bytes) {
   return OrderBytes(element_bytes) * 3 / 2;
 }
 
-/// Divides `memory` into the arrays of `count` items. REQUIRES: `memory` has
-/// count * ItemBytes() bytes.
+/// Divides `memory` into the two arrays that hold `count` items. REQUIRES:
+/// `memory` has count * ItemBytes() bytes.
 inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
   return {memory,
           static_cast<char*>(memory) + count * OrderBytes(element_bytes)};

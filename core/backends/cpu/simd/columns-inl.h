@@ -57,7 +57,7 @@ HWY_INLINE void Insert(V key, Key index, Key* keys, Key* indices,
 
 /// The number of vectors in a strip of columns.
 inline constexpr int64_t kStrip = 32;
-/// The prefetch distance in axis positions.
+/// The prefetch distance in rows if there are several strips of columns.
 inline constexpr int64_t kRowsAhead = 2;
 /// The prefetch distance in bytes if a single strip has all columns.
 inline constexpr int64_t kBytesAhead = 8192;

@@ -32,9 +32,9 @@ class ShortRowSelector {
                    const ShortRows<Key>& rows)
       : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
-  /// Selects from `count` <= kRows rows. Stops at a row that needs the
-  /// algorithm for long rows. Returns the number of rows done. Finishes each
-  /// step for all rows before the next step, so that the CPU can overlap rows.
+  /// Selects from up to kRows rows. Stops at a row that needs the algorithm for
+  /// long rows. Returns the number of rows done. Finishes each step for all
+  /// rows before the next step, so that the CPU works on several rows at once.
   int64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;
@@ -63,12 +63,12 @@ class ShortRowSelector {
   static constexpr int64_t kLanes = hn::MaxLanes(D());
   /// The maximum number of candidates of a row.
   static constexpr int64_t kMax = 32;
-  /// The maximum number of groups in a row, at least two per selected element.
+  /// The maximum number of groups per row. Each row has at least 2 * k groups.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
   /// Whether to use the sorting network (sort_few-inl.h).
   static constexpr bool kNetwork = sizeof(Key) == 4 && kLanes == kShortK;
 
-  /// The type of bounds. Numbers are faster to compare than keys.
+  /// The type of bounds. VectorEncoder::Number is faster to compare than Key.
   using BoundType =
       std::conditional_t<kNetwork, typename VectorEncoder<Key, kFloat>::Number,
                          Key>;
@@ -86,12 +86,12 @@ class ShortRowSelector {
     BoundType bound;
   };
 
-  // Returns a temporary network. A network that is a member would refer to the
-  // encoder and thus keep the encoder out of registers.
+  // Returns a temporary network. If the network were a member, its reference to
+  // the encoder would keep the compiler from holding the encoder in registers.
   RowNetwork<Key, kFloat> network() const { return {vector_encoder_, rows_}; }
 
   /// Returns a function that returns a mask of the candidates among kWord
-  /// elements. REQUIRES: bound != 0, if it is a key.
+  /// elements. REQUIRES: if BoundType is Key, `bound` is not 0.
   HWY_INLINE auto WordProbe(BoundType bound) const {
     if constexpr (kNetwork) {
       return [this, bound](const std::byte* at) HWY_ATTR {

@@ -139,7 +139,7 @@ class RowNetwork {
   }
 
   /// Sorts up to kLanes candidates of a row and writes the best. Returns false
-  /// and writes nothing if a candidate's key does not determine its bits.
+  /// and writes nothing if a key belongs to several bit patterns (zeros, NaNs).
   template <class Slots>
   HWY_INLINE bool Sort(int64_t row, const Slots& slots) const {
     const D d;
@@ -151,7 +151,7 @@ class RowNetwork {
     const auto keys = hn::BitCast(pairs, hn::IfThenElseZero(in, key));
     const auto places = hn::BitCast(
         pairs, hn::IfThenElseZero(in, hn::Not(hn::Load(d, slots.positions))));
-    // halves[0] has the pairs of even lanes, and halves[1] those of odd lanes.
+    // Pair keys with positions: even lanes in halves[0], odd in halves[1].
     const auto lower = hn::Set(pairs, 0xFFFFFFFF);
     hn::Vec<decltype(pairs)> halves[] = {
         hn::Or(hn::ShiftLeft<32>(keys), hn::And(places, lower)),
@@ -170,8 +170,8 @@ class RowNetwork {
   }
 
  private:
-  /// Writes the outputs for the pairs in `best`, from rank `first` on. A pair
-  /// has a key in its upper half and a complemented position in its lower half.
+  /// Outputs the pairs in `best`, starting at rank `first`. Each pair has a key
+  /// in its upper half and a complemented position in its lower half.
   template <class Pairs>
   HWY_INLINE void WritePairs(int64_t row, int64_t first, Pairs best) const {
     const Tag<uint64_t> pairs;

@@ -102,8 +102,8 @@ class VectorEncoder {
     }
   }
 
-  /// Returns a mask of the keys that several bit patterns map to: the keys of
-  /// zeros and NaNs.
+  /// Returns a mask of the keys that are shared by several bit patterns, i.e.
+  /// the keys of zeros and NaNs.
   HWY_INLINE hn::Mask<D> Shared(V keys) const {
     const D d;
     if constexpr (!kFloat) return hn::FirstN(d, 0);
@@ -112,8 +112,8 @@ class VectorEncoder {
     return hn::Or(hn::Eq(ordered, sign_), hn::Eq(ordered, ones));
   }
 
-  /// Returns the bits of the elements with these keys. The keys may have a tag
-  /// other than D. For shared keys, returns the bits of any such element.
+  /// Returns the bits of the elements with these keys. `Other` may differ from
+  /// D. If several bit patterns share a key, returns one of the bit patterns.
   template <class Other>
   HWY_INLINE hn::Vec<Other> Bits(Other d, hn::Vec<Other> keys) const {
     if constexpr (kFloat) {
@@ -127,9 +127,9 @@ class VectorEncoder {
     }
   }
 
-  /// Numbers are faster to compare than keys. Floats stay floats, but are
-  /// negated for SMALLEST. Integers become unsigned integers. REQUIRES: floats
-  /// have 32 or 64 bits.
+  /// The type for comparing elements as numbers, which is faster than comparing
+  /// keys. Floats stay floats, but are negated for SMALLEST. Integers become
+  /// unsigned integers. REQUIRES: floats have 32 or 64 bits.
   using Number = std::conditional_t<
       kFloat, std::conditional_t<sizeof(Key) == 8, double, float>, Key>;
   HWY_INLINE hn::Vec<Tag<Number>> Numbers(V bits) const {

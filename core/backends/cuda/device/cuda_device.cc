@@ -339,7 +339,7 @@ class CudaLane final : public Lane {
     return error == cudaSuccess;
   }
 
-  // Returns whether an operation may start, i.e. no earlier operation failed.
+  // Makes the device current. Returns false if this or an earlier call failed.
   bool Begins() { return status_.ok() && Succeeds(device_.Use()); }
 
   // Starts the copy of the staged bytes to the device.
