@@ -19,10 +19,10 @@ namespace {
 // grown by this many bytes. Earlier trims would only empty the allocators'
 // caches.
 constexpr int64_t kWorthTrimming = int64_t{64} << 20;
-// Minimum seconds between trims of a process that has grown, without and with
-// traffic. A trim blocks allocations, so trim less often during traffic.
-constexpr int kQuietPause = 3;
-constexpr int kBusyPause = 30;
+// Minimum seconds between trims after the process has grown. A trim blocks
+// allocations, so trim less often during traffic.
+constexpr int kQuietPause = 3;  // without traffic
+constexpr int kBusyPause = 30;  // during traffic
 
 // glibc keeps up to kTrimThreshold free bytes at the end of each arena, and
 // serves allocations of up to kMaxFromArena bytes from arenas.
@@ -64,8 +64,8 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
           const bool idle = quiet && now.open_calls == 0 &&
                             now.bytes - trimmed >= kWorthTrimming;
           // Check the size of the process too, because Activity does not count
-          // calls that gRPC never delivered. Measure growth from the minimum
-          // size: after a trim during a burst, the size is still high.
+          // calls that gRPC never delivered. Measure growth from the smallest
+          // size seen: after a trim during a burst, the size is still high.
           const double size = AnonymousBytes();
           least = std::min(least, size);
           const bool grown = size - least >= kWorthTrimming &&

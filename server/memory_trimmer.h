@@ -23,9 +23,9 @@ struct Activity {
 void KeepFreeMemory();
 
 /// Returns the allocators' free memory to the OS when the server becomes idle
-/// after traffic, and when the process has grown (at most once in 3 s, or once
-/// in 30 s during traffic). Otherwise, the allocators would keep the peak of a
-/// burst, e.g. 700 MiB after 50 000 calls of unknown methods.
+/// after traffic. Also trims if the process has grown, but at most every 3 s,
+/// or every 30 s during traffic. Otherwise, the allocators would keep the
+/// memory of a burst, e.g. 700 MiB after 50 000 calls of unknown methods.
 class MemoryTrimmer {
  public:
   /// Calls `activity` every second until this object is destroyed.

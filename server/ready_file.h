@@ -11,7 +11,7 @@
 namespace topk {
 
 /// Atomically writes {"listen": [...], "metrics": "...", ...} to `path`,
-/// replacing an existing file. `others` maps the names after "listen" to
+/// replacing an existing file. `others` maps the other keys, e.g. "metrics", to
 /// addresses. The file stays locked until the returned object is destroyed.
 Result<OwnedFile> WriteReadyFile(
     const std::string& path, const std::vector<std::string>& listen,

@@ -24,15 +24,15 @@
 
 namespace topk {
 
-/// The services of the main gRPC server. Start the server with router() to
-/// receive calls. Thread-safe.
+/// The services of the main gRPC server. To receive calls, pass router() to the
+/// server when starting it. Thread-safe.
 class Services {
  public:
-  /// The fractions of the memory that requests in flight and gRPC's receive
-  /// buffers may use. Some bytes count towards both. The buffers get more,
-  /// because they also hold messages that are not admitted yet, and because
-  /// gRPC resets calls without an error message when the buffers are full. The
-  /// remaining memory is for the process itself.
+  /// The limits on requests in flight and on gRPC's receive buffers, as
+  /// fractions of the memory. Some bytes count towards both. The second limit
+  /// is higher, because the buffers also hold messages that are not admitted
+  /// yet, and because gRPC resets calls without an error message when the
+  /// buffers are full. The remaining memory is for the process itself.
   static constexpr double kInflightMemory = 0.25;
   static constexpr double kReceiveMemory = 0.6;
 

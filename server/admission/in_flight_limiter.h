@@ -111,9 +111,9 @@ class InFlightLimiter::Reservation {
   Clients::value_type* client_ = nullptr;
 };
 
-/// Counts memory of an admitted call, such as a queued message, as in flight
-/// until this object is destroyed. Not thread-safe, but different objects of
-/// one call may be used concurrently.
+/// Memory of an admitted call, such as a queued message. The memory counts as
+/// in flight until this object is destroyed. Not thread-safe, but different
+/// objects of one call may be used concurrently.
 class InFlightLimiter::Charge {
  public:
   /// `reservation` must outlive this object.
@@ -123,8 +123,8 @@ class InFlightLimiter::Charge {
   ~Charge() { Shrink(0); }
 
   /// Adds `bytes` to bytes(). Returns RESOURCE_EXHAUSTED if a limit would be
-  /// exceeded, without a retry delay if the new bytes() alone would exceed the
-  /// limit. REQUIRES: the call was admitted.
+  /// exceeded. The error has no retry delay if this object alone would exceed
+  /// the limit. REQUIRES: the call was admitted.
   Status Add(Size bytes);
 
   /// Reduces bytes() to at most `bytes`.

@@ -11,8 +11,8 @@
 namespace topk {
 namespace {
 
-// Reads `file` in each cgroup folder of `controller`. Returns the lowest number
-// found, or `limit` if lower. Ignores text that is not a number, e.g. "max".
+// Reads `file` in each cgroup folder of `controller`. Returns the minimum of
+// `limit` and the numbers found. Ignores text that is not a number, e.g. "max".
 int64_t MinLimit(int64_t limit, const std::string& controller,
                  const char* file) {
   for (const std::string& folder : CgroupFolders(controller)) {

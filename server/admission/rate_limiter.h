@@ -48,7 +48,7 @@ class RateLimiter {
                                                 int64_t requests,
                                                 int64_t bytes);
 
-  /// Takes tokens for bytes already received, even if there are too few.
+  /// Takes tokens for received bytes, even if the bucket has too few tokens.
   void DebitUnchecked(std::string_view caller, int64_t bytes);
 
  private:

@@ -69,8 +69,8 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// response the client has received.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends the call with `status`. The destructor records the final status,
-  /// which differs if the call is cancelled or its deadline has passed.
+  /// Ends the call with `status`, unless the call is cancelled or its deadline
+  /// has passed. The destructor records the final status.
   void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }

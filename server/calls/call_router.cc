@@ -49,7 +49,7 @@ const CallRouter::Method& CallRouter::Find(std::string_view path) const {
 void CallRouter::Register(grpc::ServerBuilder& builder) {
   builder.RegisterAsyncGenericService(&rpc_);
   // Disable gRPC's own health service, in case it is enabled for the process.
-  // It would receive the health checks instead of the generic service.
+  // Otherwise, health checks would not reach the generic service.
   builder.SetOption(
       std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
 }

@@ -22,8 +22,8 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // The memory charged for an item in addition to its message. Even empty
 // messages use memory, and a connection may have 256 streams of 64 messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// Single-slice messages are compacted only above this many bytes in flight, so
-// at most 1024 of them keep a whole gRPC receive block allocated.
+// Above this many bytes in flight, messages of one slice are compacted too. At
+// most 1024 messages therefore keep a whole gRPC receive block allocated.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -68,7 +68,7 @@ class GroupCall final : public ServiceCall {
         static_cast<int64_t>(message.Length()),
         {}};
     const auto now = RequestStats::Clock::now();
-    // Compact messages only if necessary: copying slows small requests by 10 %.
+    // Avoid compacting messages: the copy slows small requests by 10 %.
     const bool waits =
         (service_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
@@ -177,8 +177,8 @@ class GroupCall final : public ServiceCall {
     AnswerGroup();
   }
 
-  // Ends the call. At this point, a disconnect looks like the end of the
-  // messages. Therefore, ~Call() records the final status.
+  // Ends the call. ~Call() records the final status, because a disconnect
+  // cannot be told from the end of the messages at this point.
   void FinishStream(const Status& status) {
     const auto waiting = queue_.Stop();
     for (const Item& item : Rest()) RecordUnanswered(item, status);

@@ -29,8 +29,8 @@ constexpr int64_t kMaxPollerMemory = int64_t{192} << 10;
 // A worker calls ChargeParsed for about this many bytes at a time.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
 
-// Upper bounds on the memory of one field: a string without its characters, an
-// array without its elements, and an empty message or map entry.
+// Upper bounds on the memory overhead of a string and of an array, without
+// their contents, and on the memory of an empty message or map entry.
 constexpr int64_t kTextMemory = 112;
 constexpr int64_t kArrayMemory = 48;
 constexpr int64_t kMessageMemory = 384;
@@ -38,14 +38,14 @@ constexpr int64_t kMessageMemory = 384;
 // fields, unless they can hold tensor data. Most requests have two such
 // messages.
 constexpr int kSmallMessage = 16;
-// The maximum memory of a growing array, as a multiple of its content: 2 for
-// the capacity (which doubles), 2 for the previous, smaller arrays (an arena
-// does not free them), and 1 for the raw copy of an OIP tensor's typed
-// contents.
+// The maximum memory of a growing array, as a multiple of its content. The
+// capacity is up to 2, because it doubles. The previous, smaller arrays add up
+// to 2, because an arena does not free them. The copy of an OIP tensor's typed
+// contents as raw data adds 1.
 constexpr int64_t kArrayGrowth = 5;
 
 // Returns whether a field holds tensor data that is not copied. Typed contents
-// and the tensor of the attribute k are copied. `parent` is the field that
+// and the tensor in the attribute `k` are copied. `parent` is the field that
 // holds the enclosing message, or null at the top level.
 bool IsData(const FieldDescriptor& field, const FieldDescriptor* parent) {
   return field.type() == FieldDescriptor::TYPE_BYTES &&
@@ -111,8 +111,8 @@ Status TooManyNumbers() {
 
 // Reads a message in one pass over its slices. Copies the known fields without
 // the tensor data, and runs the generated parser on the copy. The parser
-// resolves fields that occur more than once. In the copy, a singular data field
-// is empty but exists, so that the parser marks the field as present.
+// resolves fields that occur more than once. A non-repeated data field is empty
+// in the copy, but not left out, so that the parser marks the field as present.
 class Scanner {
  public:
   // `data` receives the tensor data: the last value of a singular field, or the
@@ -143,8 +143,8 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // The limits of the generated parser on the bytes of an encoded tag or size,
-  // and on the nesting depth of messages and groups.
+  // Limits of the generated parser: the maximum length of an encoded tag or
+  // size in bytes, and the maximum nesting depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
   static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
@@ -164,8 +164,8 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller counts memory only at the end. Otherwise, a worker that starts
-      // over would count the same memory again.
+      // A poller charges memory only at the end. Otherwise, if a worker had to
+      // read the message again, the same memory would be charged twice.
       if (!poller_ && !ChargeAbove(kChargeStep)) return false;
     }
   }
@@ -186,7 +186,7 @@ class Scanner {
         input_.CurrentPosition() - begin > kMaxVarint32) {
       return false;
     }
-    // At the top level of a message of INT_MAX bytes, `left` is -1: no limit.
+    // `left` is -1 (no limit) at the top level of a message of INT_MAX bytes.
     const int left = input_.BytesUntilLimit();
     if (left >= 0 && size > left) return false;
     if (field != nullptr) {
@@ -320,9 +320,9 @@ class Scanner {
     return false;
   }
 
-  // Charges the uncharged memory if it exceeds `most` bytes. `size` bytes will
-  // be added to kept_. Each byte of kept_ counts as four: the capacity and the
-  // sum of the previous buffers may each be twice the size.
+  // Charges memory if more than `most` bytes are not charged yet, including
+  // `size` bytes to be added to kept_. Charges 4 bytes per byte of kept_: the
+  // capacity may be twice the size, and so may the sum of the previous buffers.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;

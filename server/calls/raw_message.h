@@ -38,8 +38,8 @@ struct RawInfer {
 
   /// The message without its raw contents.
   inference::ModelInferRequest& message;
-  /// The first two raw contents, as views of the received bytes. The inputs X
-  /// and K use them. Further contents are counted but not stored.
+  /// The first two entries of raw_input_contents, as views of the received
+  /// bytes. They are for the inputs X and K. Further entries are only counted.
   std::array<std::vector<std::span<const std::byte>>, 2> contents;
   /// The number of raw contents in the message.
   size_t content_count = 0;
@@ -49,8 +49,7 @@ struct RawInfer {
 /// or fields for a poller, a worker starts over.
 enum class Reader { kPoller, kWorker };
 
-/// The result of a step that a poller may leave to a worker: a status or
-/// kNeedsWorker.
+/// The status of a step, or kNeedsWorker if a worker must run the step.
 using StepStatus = std::optional<Status>;
 /// The step takes too long for a poller. A worker must repeat the step.
 inline constexpr std::nullopt_t kNeedsWorker = std::nullopt;
@@ -70,8 +69,8 @@ inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
 /// flight. Most requests need less.
 inline constexpr int64_t kUnchargedBytes = int64_t{8} << 10;
 
-/// Counts memory that parsing is about to allocate (at most `bytes`) as in
-/// flight. Called repeatedly for large messages. Parsing stops at an error.
+/// Adds `bytes` to the bytes in flight before parsing allocates up to this
+/// much. Called repeatedly for large messages. Parsing stops at an error.
 using ChargeParsed = std::function<Status(Size bytes)>;
 
 /// Reads a message like the generated parser, but does not copy the tensor data
@@ -85,7 +84,7 @@ template <class Message>  // v1::TopKRequest or v1::TopKRequestChunk
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawMessage<Message>& to);
 
-/// Reads a request of the Open Inference Protocol like ReadRaw() above. Also
+/// Like ReadRaw() above, but for a request of the Open Inference Protocol. Also
 /// returns RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
 StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
                    const ChargeParsed& charge, RawInfer& to);

@@ -54,9 +54,8 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Counts at least `bytes` bytes as in flight, so that memory for the
-  /// messages of a started stream is available. Returns the errors of
-  /// Charge::Add().
+  /// Reserves memory for the messages of a started stream by counting at least
+  /// `bytes` bytes as in flight. Returns the errors of Charge::Add().
   Status Reserve(Size bytes) {
     const MutexLock lock(mutex_);
     reserved_bytes_ = bytes.value();
@@ -85,8 +84,8 @@ class ReadAheadQueue {
     reading_ = false;
     return End({});
   }
-  /// Ends the stream with an error. Take() still returns the waiting messages.
-  /// No-op if the stream has ended or, with `if_idle`, if there is a consumer.
+  /// Ends the stream with an error if it has not ended. Take() still returns
+  /// the waiting messages. No-op if `if_idle` and there is a consumer.
   Next Interrupt(Status status, bool if_idle = false) {
     const MutexLock lock(mutex_);
     if (if_idle && has_consumer_) return {};
@@ -95,8 +94,8 @@ class ReadAheadQueue {
 
   /// The result of Take() and TakeOne().
   struct Taken : Next {
-    /// Whether the stream has ended and no more messages will be taken. If
-    /// not, `consume` says whether messages were taken.
+    /// True if the stream has ended and no more messages will be taken. If
+    /// `end` is false, `consume` is true if messages were taken.
     bool end = false;
     /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;

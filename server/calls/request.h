@@ -36,20 +36,20 @@ class TensorRequest {
         charge_(admitted.reservation),
         memory_(service.shared_objects) {}
 
-  /// Takes the contents of `message`, which arrived at `when`, for a request
-  /// that began at `begun`. Adds to the bytes in flight: the message, the
-  /// memory of its slices, and `own_bytes` for the request itself. Compacts the
-  /// message if the request must wait (`waits`). Returns the errors of
+  /// Takes the contents of `message`, which arrived at `when`. The request
+  /// began at `begun`. If the request must wait (`waits`), compacts the
+  /// message. Adds the message, the memory of its slices and `own_bytes` (for
+  /// the request itself) to the bytes in flight. Returns the errors of
   /// AdmissionController::AdmitRequest().
   Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
                RequestStats::Clock::time_point when, bool waits,
                int64_t own_bytes = 0);
 
-  /// Parses and validates the request, and counts the memory for parsing and
-  /// for Run() as in flight. Returns kNeedsWorker if parsing takes too long for
-  /// a poller; a worker must then call Prepare() again. Returns the errors of
-  /// the protocol, of Engine::Prepare(), of opening shared memory and of
-  /// InFlightLimiter::Charge::Add().
+  /// Parses and validates the request, and adds the memory for parsing and for
+  /// Run() to the bytes in flight. Returns kNeedsWorker if parsing takes too
+  /// long for a poller. In this case, a worker must call Prepare() again.
+  /// Returns protocol errors, and errors from Engine::Prepare(), from opening
+  /// shared memory and from InFlightLimiter::Charge::Add().
   StepStatus Prepare(Reader reader);
 
   /// Estimates the CPU time of the next step in nanoseconds. The next step is
@@ -59,8 +59,8 @@ class TensorRequest {
   /// time, has a small output and does not access shared memory.
   bool MayRunOnPoller() const;
 
-  /// Computes and serializes the response. Returns the errors of Engine::Run()
-  /// and of shared memory. REQUIRES: Prepare() returned OK.
+  /// Computes and serializes the response. Returns errors from Engine::Run()
+  /// and from accessing shared memory. REQUIRES: Prepare() returned OK.
   Status Run(const Cancellation* cancellation);
 
   /// The serialized response. Valid after Run() or WriteError().

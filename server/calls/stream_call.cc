@@ -57,8 +57,8 @@ class StreamCall final : public ServiceCall {
     if (next.consume) Proceed(Reader::kPoller);
   }
 
-  // Admits the request when its header arrives. Counts later messages as in
-  // flight and against the rate limit, which may delay the next read.
+  // Admits the request when its header arrives. Later messages count as in
+  // flight, and they use up the rate limit, which may delay the next read.
   Queue::Next Receive(grpc::ByteBuffer& message) {
     active_at_ = Clock::now();
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
@@ -98,9 +98,9 @@ class StreamCall final : public ServiceCall {
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
   // the rest to a worker.
   void Proceed(Reader reader) {
-    // A poller processes small messages itself, because they are in its CPU
-    // cache. If workers processed all messages, a large stream would take 1.5
-    // times as long. After kTurnNanoseconds, a worker lets other work run.
+    // After this time, a worker lets other work run. A poller processes small
+    // messages itself, because they are in its CPU cache. If workers processed
+    // all messages, a large stream would take 1.5 times as long.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()
@@ -125,9 +125,9 @@ class StreamCall final : public ServiceCall {
   }
 
   // Sets `item_` to the next message, or sets `end_` after the last message.
-  // No-op if `item_` has not been processed yet. Returns false if this thread
-  // must stop because no message is ready or the stream was interrupted. Calls
-  // Fail() if the stream was interrupted.
+  // No-op if `item_` has not been processed yet. If the stream was interrupted,
+  // calls Fail() and returns false. Also returns false if no message is ready.
+  // If the result is false, this thread must stop.
   bool NextItem() {
     if (item_.has_value() || end_) return true;
     const auto taken = queue_.TakeOne(item_, request_.start_bytes());
@@ -147,8 +147,8 @@ class StreamCall final : public ServiceCall {
                                       : std::nullopt);
   }
 
-  // Runs the next step: allocates the tensor after the header, reads `item_`,
-  // or computes the response after the last message.
+  // Runs the next step: reads the header from `item_`, allocates the tensor,
+  // reads another message from `item_`, or computes the response at the end.
   StepStatus Step(Reader reader) {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.MustStart()) {
@@ -179,8 +179,8 @@ class StreamCall final : public ServiceCall {
     ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
   }
 
-  // Ends the stream. During a drain, does nothing while messages arrive, are
-  // processed or are delayed by the rate limit.
+  // Ends the stream. However, a drain does not end a stream whose messages are
+  // arriving, being processed or delayed by the rate limit.
   void Interrupt(const Status& status) override {
     constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;

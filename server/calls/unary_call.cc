@@ -8,7 +8,7 @@ namespace topk {
 namespace {
 
 // Handles one request. The poller that received the message starts to prepare
-// and compute the request. A worker takes over at the first step that is too
+// and to answer the request. A worker takes over at the first step that is too
 // long for a poller. Only one thread at a time uses `request_`.
 class UnaryCall final : public ServiceCall {
  public:

@@ -38,8 +38,8 @@ grpc::Slice SliceOf(std::span<const std::byte> memory,
           kept};
 }
 
-// Returns a pointer that keeps `owner` alive. Frees large memory on another
-// thread, because a poller may release the last copy.
+// Returns a pointer that keeps `owner` alive. Large memory is freed on another
+// thread, because a poller may release the last copy of the pointer.
 std::shared_ptr<const void> FreedLater(
     std::vector<std::span<const std::byte>> borrowed,
     const std::shared_ptr<const void>& owner) {

@@ -316,8 +316,8 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Sets the options that no flag sets, from environment variables or else from
-// the config file. CLI11 2.4 also reads variables, but ignores invalid values.
+// Sets options that no flag has set. Environment variables override the config
+// file. CLI11 2.4 also reads variables, but ignores invalid values.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {

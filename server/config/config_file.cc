@@ -14,7 +14,7 @@
 namespace topk {
 namespace {
 
-// Limits the recursion of toml++, which can nest a table for each dot.
+// Limits the recursion of toml++: each dot in a key may nest another table.
 constexpr int kMaxDots = 3'000;
 
 [[noreturn]] void Fail(const std::string& path, toml::source_position at,

@@ -225,8 +225,8 @@ class Acceptor::ConnectionQueue {
     return oldest;
   }
 
-  // Closes the newest connection of the client that has the most. Returns the
-  // client's name, or "" if no client has more than one connection.
+  // Closes the newest connection of the client with the most connections.
+  // Returns the client's name, or "" if no client has more than one connection.
   std::string CloseOne() {
     const auto most = std::ranges::max_element(
         clients_, {}, [](const auto& client) { return client.second.size(); });

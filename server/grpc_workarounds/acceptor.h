@@ -92,8 +92,8 @@ class Acceptor {
   /// Established connections stay open. Call before the server shuts down.
   void Stop();
 
-  /// Disconnects all connections. Necessary because gRPC does not close a
-  /// connection while its client does not read pending data. Call after Stop().
+  /// Disconnects all connections. Necessary because gRPC keeps a connection
+  /// open until the client has read all pending data. Call after Stop().
   void DisconnectAll() const { replacement_.DisconnectAll(); }
 
  private:
@@ -104,10 +104,10 @@ class Acceptor {
   bool Accept(const Socket& socket, ConnectionQueue& queue);
   // Returns false if the connection must be closed.
   bool Admit(int fd, const sockaddr& peer);
-  // Counts and logs a rejected connection. Does not log without a reason.
+  // Counts a rejected connection, and logs it unless `reason` is empty.
   void Reject(const std::string& client, const std::string& reason);
-  // Admits or rejects a few waiting connections. Passes the admitted ones to
-  // their handlers and returns their number.
+  // Admits or rejects a few waiting connections. Passes admitted connections to
+  // their handlers. Returns the number of admitted connections.
   int Handle(ConnectionQueue& queue);
   void Run(const std::function<void()>& pace);
 

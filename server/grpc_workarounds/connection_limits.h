@@ -29,9 +29,9 @@ class ConnectionReplacement {
   /// 0 = no limit.
   explicit ConnectionReplacement(size_t max) : max_(max) {}
 
-  /// Registers a newly accepted connection, disconnecting the oldest one if
-  /// necessary. Returns false if too many disconnected connections are still
-  /// open; the caller must then close `fd`.
+  /// Registers a newly accepted connection, and disconnects the oldest one if
+  /// necessary. Returns false if gRPC still has to close too many disconnected
+  /// sockets. In this case, the caller must close `fd`.
   bool Admit(int fd);
   void DisconnectAll() const;
 
@@ -57,8 +57,8 @@ class ConnectionCounts {
   ConnectionCounts(size_t max, size_t max_per_client, int ipv6_prefix)
       : max_(max), max_per_client_(max_per_client), ipv6_prefix_(ipv6_prefix) {}
 
-  /// Registers a newly accepted connection. Returns "", or a description of the
-  /// limit that it exceeds; the caller must then close `fd`.
+  /// Registers a newly accepted connection and returns "". If a limit would be
+  /// exceeded, returns its description instead, and the caller must close `fd`.
   std::string Admit(int fd, const sockaddr& peer);
 
  private:

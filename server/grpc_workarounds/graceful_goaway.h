@@ -19,14 +19,14 @@ namespace topk {
 /// later calls to other servers. Returns false if gRPC exports no function for
 /// this purpose.
 inline bool SendGoaways(grpc::Server& server) {
-  // The argument is `this`: a grpc_server* points to a grpc_core::Server.
+  // The argument is `this`. A grpc_server* is a pointer to a grpc_core::Server.
   using Function = void (*)(grpc_server*);
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
   // gRPC's internal functions crash on a thread without an ExecCtx, which no
-  // public header declares. A byte buffer creates an ExecCtx to release its
-  // slices, so call `function` when a slice is released.
+  // public header declares. A byte buffer creates an ExecCtx while it releases
+  // its slices, so call `function` when a slice is released.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

@@ -118,7 +118,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
                   "the request message did not arrive in time"});
   }
 
-  // If the call waits for its request, cancels alarm_ and returns true.
+  // If the call is waiting for its request, cancels alarm_ and returns true.
   bool StopWaiting() TOPK_REQUIRES(mutex_) {
     if (!std::exchange(is_waiting_, false)) return false;
     --health_.waiting_;

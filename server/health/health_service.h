@@ -42,10 +42,10 @@ class HealthState {
   Listeners watchers_;
 };
 
-/// Serves the health state. gRPC's own health service would start the threads
-/// of the callback API. These threads poll too, so half of all calls would move
-/// to another thread, at a cost of 20 us (gRPC 1.51). Thread-safe. Create one
-/// per grpc::Server.
+/// Serves the health state. gRPC's own health service would start the polling
+/// threads of the callback API. Half of all calls would then be handed over to
+/// another thread, at a cost of 20 us (gRPC 1.51). Thread-safe. Create one per
+/// grpc::Server.
 class HealthService {
  public:
   /// Maximum request size in bytes.

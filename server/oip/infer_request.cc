@@ -24,7 +24,7 @@ constexpr char kRegion[] = "shared_memory_region";
 constexpr char kOffset[] = "shared_memory_offset";
 constexpr char kByteSize[] = "shared_memory_byte_size";
 
-// Returns e.g. "'X' for model 'onnx_topk'", as in Triton's messages.
+// Formats a tensor's name as Triton does, e.g. "'X' for model 'onnx_topk'".
 std::string NameWithModel(const std::string& name,
                           const ModelInferRequest& request) {
   return StrCat(SingleQuote(name), " for model ",

@@ -19,9 +19,9 @@ namespace topk {
 Status ParseInfer(const RawInfer& from, const Model& model,
                   const Regions& regions, RawMessage<v1::TopKRequest>& to);
 
-/// Returns the inference request's path for a field of topk.v1, e.g.
-/// `parameters["axis"]` for `onnx.axis`. Returns `field` itself if there is no
-/// such path.
+/// Translates the path of a field of topk.v1, e.g. `onnx.axis`, into a path in
+/// the inference request, e.g. `parameters["axis"]`. Returns `field` itself if
+/// the inference request has no such field.
 std::string OipField(const std::string& field, const Model& model,
                      const inference::ModelInferRequest& request);
 

@@ -1,5 +1,5 @@
-// The models of the Open Inference Protocol: one model per dialect, with the
-// versions of the dialect.
+// The models that Open Inference Protocol clients see. Each dialect is a model,
+// and the versions of the dialect are the versions of the model.
 #pragma once
 
 #include <span>

@@ -131,7 +131,7 @@ void OipService::AddMethods(CallRouter& router) {
       [this](const auto& request, auto&, const Caller& caller) {
         return regions_.Unregister(request.name(), caller);
       });
-  // Always succeeds, because clients unregister all kinds of regions at start.
+  // No-op, for clients that unregister regions of every kind when they start.
   Add<CudaSharedMemoryUnregisterRequest, CudaSharedMemoryUnregisterResponse>(
       router, "CudaSharedMemoryUnregister",
       [](const auto&, auto&, const Caller&) { return Status(); });

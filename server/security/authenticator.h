@@ -44,8 +44,8 @@ struct Caller {
   /// Identifies the caller for limits: "token:NAME", "cert:NAME",
   /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network share a key.
   std::string key;
-  /// True if the call came over a Unix socket or from a loopback address, so
-  /// that the caller (or its proxy) is on this machine.
+  /// True if the call came over a Unix socket or from a loopback address, i.e.
+  /// if the caller (or its proxy) is on this machine.
   bool is_local = false;
   /// True if a token or certificate proves the caller's name.
   bool authenticated = false;

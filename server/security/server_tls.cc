@@ -47,8 +47,8 @@ Status ServerTls::Load(const std::vector<std::string>& contents) {
       CheckKeyPair({files_[0], contents[0]}, {files_[1], contents[1]});
   if (!info.ok()) return info.status();
   const std::string client_ca = clients_.has_value() ? contents[2] : "";
-  // Calls must accept new authorities before handshakes do. Otherwise, a client
-  // could connect, but its calls would be rejected.
+  // Use new authorities to check calls before using them in handshakes.
+  // Otherwise, a client could connect, but its calls would be rejected.
   if (clients_.has_value()) {
     Status s =
         clients_->Load(client_ca, contents.size() > 3 ? contents[3] : "");

@@ -16,8 +16,8 @@ namespace {
 // A guarded range. `end` is 0 if the slot is free. The signal handler cannot
 // lock slots_mutex. Instead, it reads `version` before and after the other
 // members. While another thread modifies the slot, `version` is odd or changes.
-// The handler skips such a slot: no thread uses a range before its slot is
-// complete.
+// The handler can skip such a slot, because no thread uses a range before its
+// slot is complete.
 struct Slot {
   std::atomic<uint32_t> version = 0;
   std::atomic<uintptr_t> begin = 0;

@@ -24,7 +24,7 @@ class BusGuard {
   /// More than a client can use by default: 2048 calls with three objects each.
   static constexpr size_t kMax = 8192;
 
-  /// `memory` must be a page-aligned mapping, for writing if `writable`.
+  /// `memory` must be a page-aligned mapping, with write access if `writable`.
   BusGuard(std::span<const std::byte> memory, bool writable);
   ~BusGuard();
   BusGuard(const BusGuard&) = delete;

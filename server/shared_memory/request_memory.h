@@ -28,8 +28,8 @@ class RequestMemory {
   /// `objects` must outlive this object. Null disables shared memory.
   explicit RequestMemory(SharedObjects* objects) : objects_(objects) {}
 
-  /// Opens the region of the request's tensor. Returns PERMISSION_DENIED unless
-  /// the caller is local (see Caller), and the errors of SharedObjects::Open().
+  /// Opens the region of the tensor. Returns PERMISSION_DENIED if the caller is
+  /// not local (see Caller), otherwise the errors of SharedObjects::Open().
   Status OpenTensor(const v1::TopKRequest& request, bool is_local);
 
   /// Opens the regions of the outputs and removes them from the request.

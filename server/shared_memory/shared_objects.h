@@ -102,10 +102,10 @@ class SharedObjects {
     std::shared_ptr<MappedObject> object;
   };
 
-  // Returns the cached mapping of the object `opened`. On a cache miss, caches
-  // and returns `opened`. If the cache is full, evicts the least recently used
-  // object that no request uses. Huge objects are not cached, nor is `opened`
-  // if requests use all cached objects.
+  // Returns the cached mapping of the object that was opened. On a cache miss,
+  // caches and returns `opened`. If the cache is full, evicts the least
+  // recently used object that no request uses. If requests use all cached
+  // objects, does not cache `opened`. Never caches huge objects.
   std::shared_ptr<MappedObject> Cached(const std::string& name, Access access,
                                        std::shared_ptr<MappedObject> opened);
   // Unmaps unlinked and truncated objects, which no new request can use.

@@ -86,7 +86,7 @@ struct RequestStats {
   Clock::time_point stage_start_{};
 };
 
-/// Limits, in bytes, on client texts and error messages in logs and spans.
+/// Maximum bytes of client-supplied text and error messages in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
 

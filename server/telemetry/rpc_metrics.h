@@ -53,9 +53,8 @@ class RpcCount {
 
   std::chrono::steady_clock::time_point start() const { return start_; }
 
-  /// Counts a message from the client.
+  /// Counts a message received from the client, or sent to the client.
   void Received() const { method_.received->Increment(); }
-  /// Counts a message to the client.
   void Sent() const { method_.sent->Increment(); }
   /// Counts the call's status. Call once, when the status is sent.
   void Handled(int code) const;

@@ -56,7 +56,7 @@ struct Span {
 /// calls nor fills the memory. Thread-safe.
 class SpanExporter {
  public:
-  /// Maximum size of the queue and of a message, in spans. Stages do not count.
+  /// Maximum number of spans queued and per message, excluding stage spans.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
   /// Maximum time that a span waits for its batch to fill.
@@ -70,7 +70,7 @@ class SpanExporter {
   /// REQUIRES: `config` names an endpoint.
   SpanExporter(const TraceConfig& config, spdlog::logger& log);
 
-  /// Returns whether a call with this trace has a span.
+  /// Returns whether to record a span for a call with this trace.
   bool Samples(const TraceContext& trace) const;
 
   /// Queues a span, or drops it. Never waits for the collector.

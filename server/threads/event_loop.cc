@@ -151,7 +151,7 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // If an operation that handle() starts finishes at once (e.g. the read of a
+    // If handle() starts an operation that finishes at once (e.g. a read of a
     // buffered message), DoThenAsyncNext() returns its event to this thread. No
     // other thread has to wake up, but the event overtakes all queued events.
     // The marker must not overtake events, so do not enqueue it in handle().

@@ -37,8 +37,8 @@ class CompletionTag {
   /// Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
-  /// Returns whether the events of operations started by OnComplete() may be
-  /// handled before older events, even while EventLoop::IsBehind().
+  /// Returns whether operations that OnComplete() starts may be handled before
+  /// older events, even while the event loop is behind.
   virtual bool MayOvertake() const { return false; }
 
  protected:
@@ -46,7 +46,7 @@ class CompletionTag {
 };
 
 /// A tag that calls a member function of its owner. The owner stays alive from
-/// the call of For() until the member function returns.
+/// the call to For() until the member function returns.
 template <class Owner, void (Owner::*kMember)(bool), bool kMayOvertake = false>
 class OwningTag final : public CompletionTag {
  public:
@@ -84,8 +84,8 @@ class EventLoop final : private CompletionTag {
   /// Receives the time that a poller spent on one event.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
 
-  /// Starts `threads` >= 1 pollers. The pollers call `on_busy` after each
-  /// event, unless `on_busy` is empty.
+  /// Starts `threads` pollers. Each poller calls `on_busy` after each event,
+  /// unless `on_busy` is empty. REQUIRES: `threads` >= 1.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
@@ -97,7 +97,7 @@ class EventLoop final : private CompletionTag {
   WaitGroup::Member AddUser() const { return users_.Add(); }
 
   /// Returns whether events have recently waited more than 5 ms for a poller.
-  /// If so, leave computations to the work queue, which is fair to clients.
+  /// If so, run computations on the work queue, which serves clients fairly.
   bool IsBehind() const { return is_behind_; }
 
   /// Returns whether to create one more Call object that waits for a call. If

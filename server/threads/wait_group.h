@@ -20,7 +20,7 @@ class WaitGroup {
   }
 
   /// Returns a new Member, or an empty pointer (use_count() is 0) if Wait() was
-  /// called and all members are destroyed. get() is always null.
+  /// called and all members are destroyed. get() is null even for a new Member.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call only once.

@@ -69,8 +69,9 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  // A job that a spare thread takes out of turn must not advance turn_. Nor
-  // must its client fall behind new clients, which start at turn_.
+  // Do not advance turn_ for a job that a spare thread takes out of turn. New
+  // clients start at turn_, so move the client back to turn_ if it is later.
+  // Otherwise, the client would fall behind new clients.
   if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
   client.served = std::min(client.served, turn_);
   client.waits_since = now;
@@ -85,9 +86,9 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Removes idle clients whose next turn is turn_ or earlier. Keeps the kMaxIdle
-// others with the latest turns, so that no client gains an earlier turn by
-// pausing.
+// Removes idle clients whose next turn is turn_ or earlier. Of the others,
+// keeps the kMaxIdle clients with the latest turns, so that no client gains an
+// earlier turn by pausing.
 void WorkQueue::ForgetIdleClients() {
   constexpr size_t kMaxIdle = 1024;
   while (!idle_clients_.empty() && (idle_clients_.begin()->first <= turn_ ||
@@ -259,7 +260,7 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // An upper bound on the work until this client's pending work is done. Until
+  // The maximum work of all clients until this client's work is done. Until
   // then, fair queueing lets no other client do more work than this client.
   double work = 0;
   for (const auto& [name, other] : clients_) {

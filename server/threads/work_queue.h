@@ -47,9 +47,9 @@ class WorkQueue {
   /// A spare thread starts a job if no worker has started a job for this long.
   static constexpr std::chrono::nanoseconds kSlice =
       std::chrono::milliseconds(20);
-  /// The maximum number of spare threads. Spare jobs run in numbered slots.
-  /// Slot 0 is for all work, and slot i for work of at most kLongestSlices /
-  /// 2^i time slices. Work therefore waits only for work of a similar length.
+  /// The maximum number of spare threads, and of slots for their jobs. Slot 0
+  /// accepts any job, and slot i accepts jobs of at most kLongestSlices / 2^i
+  /// time slices. Jobs therefore wait only for jobs of similar length.
   static constexpr size_t kMaxSpares = 16;
   static constexpr int64_t kLongestSlices = 4096;
 
@@ -102,8 +102,8 @@ class WorkQueue {
     int64_t running = 0;
     int64_t pending = 0;  // nanoseconds, of queued and running work
     double served = 0;    // nanoseconds, on the scale of turn_
-    // When the client's last job started, or when it enqueued work with none
-    // queued, whichever is later.
+    // When the client's last job started, or when it enqueued work while its
+    // queue was empty, whichever is later.
     Clock::time_point waits_since{};
     // The entry in turns_ if jobs are queued, or in idle_clients_ if no jobs
     // are queued or running. Otherwise invalid.
@@ -143,7 +143,7 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // The last time when a RunNext() call started, or was enqueued while no other
+  // When a RunNext() call last started, or was last enqueued while no other
   // RunNext() call was pending.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ advances by
@@ -152,7 +152,7 @@ class WorkQueue {
   double share_ TOPK_GUARDED_BY(mutex_) = 0;
   double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
   Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
-  // The estimated CPU time of recent work per nanosecond of elapsed time.
+  // The ratio of estimated CPU time to elapsed time for recent work.
   double speed_ TOPK_GUARDED_BY(mutex_);
   double worked_ TOPK_GUARDED_BY(mutex_) = 0;
   double elapsed_ TOPK_GUARDED_BY(mutex_) = 0;

@@ -18,7 +18,7 @@ struct ConnectionOptions {
   double min_ping_interval = 10;
   double max_connection_idle = 600;
   double max_connection_age = 1800;
-  /// No other limit ends a call whose body arrives one byte at a time.
+  /// The only limit that ends a call whose body arrives one byte at a time.
   double max_connection_age_grace = 600;
   int max_connections = 0;
   int max_connections_per_client = 0;
