@@ -7,9 +7,9 @@
 namespace topk {
 namespace {
 
-// Handles one request. The poller that received the message starts to prepare
-// and to answer the request. A worker takes over at the first step that is too
-// long for a poller. Only one thread at a time uses `request_`.
+// Handles one request on the poller that received the message, unless the event
+// loop is behind. A worker takes over at the first step that is too long for a
+// poller. Only one thread at a time uses `request_`.
 class UnaryCall final : public ServiceCall {
  public:
   UnaryCall(TopKService& service, Call& call, std::unique_ptr<Codec> codec)

@@ -264,7 +264,7 @@ int64_t FoldRows(const Plan& plan) {
   }
   // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
-  // Estimates the bytes of a selection with room for k + `more` candidates.
+  // Three times the bytes of a selection with room for k + `more` candidates.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };

@@ -104,7 +104,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
 int64_t SlackFor(int64_t k, bool many);
 
 /// Returns how many axis positions ElementFold buffers at a time: all n if they
-/// take little memory, or at most twice as much memory as the selections.
+/// take little memory, or at most six times as much as the selections.
 int64_t FoldRows(const Plan& plan);
 
 /// Returns ElementFold's schedule for a block of FoldRows() axis positions.
