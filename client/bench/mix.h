@@ -28,7 +28,7 @@ struct RequestSpec {
 /// Reads a mix with one JSON object per line, e.g.
 ///   {"weight": 3, "shape": [8, 1000], "dtype": "f32", "k": 5, "axis": -1,
 ///    "smallest": false}
-/// A missing key has the value in `defaults`. Skips blank lines. Returns
+/// A missing key takes its value from `defaults`. Skips blank lines. Returns
 /// INVALID_ARGUMENT with `name`, the line and the key if a line is invalid.
 Result<std::vector<RequestSpec>> ParseMix(std::istream& in,
                                           const std::string& name,

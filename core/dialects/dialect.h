@@ -41,7 +41,7 @@ struct Outline {
 /// A family of operators that share an attributes message.
 struct Dialect {
   v1::Dialect id;
-  /// The user-visible name, e.g. "onnx". Also the name of the attributes field.
+  /// The user-visible name, e.g. "onnx". Requests have a field with this name.
   std::string_view name;
   /// The official spelling of the name, e.g. "ONNX".
   std::string_view title;

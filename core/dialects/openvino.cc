@@ -23,7 +23,7 @@ constexpr std::array<DType, 23> kTypes = {
 constexpr std::array<DType, 2> kIndexTypes = {DType::kI32, DType::kI64};
 constexpr std::span<const DType> kIndexTypes1 =
     std::span<const DType>(kIndexTypes).first(1);
-// The types of K, i.e. all integer types. TopK-1 allows only the first three.
+// The types that K may have. Version 1 of TopK allows only the first three.
 constexpr std::array<DType, 14> kKTypes = {
     DType::kI8,  DType::kI32, DType::kI64, DType::kI16, DType::kU8,
     DType::kU16, DType::kU32, DType::kU64, DType::kU1,  DType::kU2,

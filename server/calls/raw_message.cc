@@ -320,9 +320,9 @@ class Scanner {
     return false;
   }
 
-  // Charges memory if more than `most` bytes are not charged yet, including
-  // `size` bytes to be added to kept_. Charges 4 bytes per byte of kept_: the
-  // capacity may be twice the size, and so may the sum of the previous buffers.
+  // Charges all uncharged memory if there are more than `most` bytes. `size` is
+  // the number of bytes to be added to kept_. Each byte of kept_ costs 4 bytes:
+  // up to 2 for the capacity, and up to 2 for all previous buffers together.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;

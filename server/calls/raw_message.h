@@ -36,12 +36,12 @@ struct RawInfer {
   explicit RawInfer(google::protobuf::Arena& arena)
       : message(NewMessage<inference::ModelInferRequest>(arena)) {}
 
-  /// The message without its raw contents.
+  /// The message without raw_input_contents.
   inference::ModelInferRequest& message;
   /// The first two entries of raw_input_contents, as views of the received
   /// bytes. They are for the inputs X and K. Further entries are only counted.
   std::array<std::vector<std::span<const std::byte>>, 2> contents;
-  /// The number of raw contents in the message.
+  /// The number of entries in raw_input_contents.
   size_t content_count = 0;
 };
 

@@ -54,8 +54,8 @@ class ReadAheadQueue {
     return has_consumer_ || total_bytes_ < least_bytes_;
   }
 
-  /// Reserves memory for the messages of a started stream by counting at least
-  /// `bytes` bytes as in flight. Returns the errors of Charge::Add().
+  /// Reserves memory for the messages of a started stream: at least `bytes`
+  /// bytes count as in flight from now on. Returns errors of Charge::Add().
   Status Reserve(Size bytes) {
     const MutexLock lock(mutex_);
     reserved_bytes_ = bytes.value();

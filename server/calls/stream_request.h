@@ -61,7 +61,7 @@ class StreamRequest {
   }
 
   /// Reads the header, or passes a chunk of the tensor to the engine. Returns
-  /// kNeedsWorker if parsing takes too long for a poller.
+  /// kNeedsWorker if parsing would take too long for a poller.
   StepStatus Read(grpc::ByteBuffer& message, Reader reader) {
     RawMessage<v1::TopKRequestChunk> chunk;
     InFlightLimiter::Charge parsed(admitted_.reservation);

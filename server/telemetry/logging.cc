@@ -132,7 +132,7 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   // Never destroyed; see Writer().
   static auto& target = *new std::shared_ptr<spdlog::logger>();
   target = std::move(log);
-  // Limit the errors, because anyone who can connect can make gRPC log them.
+  // Limit the number of lines, because any client can make gRPC log errors.
   static LineLimiter limiter(100);
   SetLibraryLogHandler([](LibrarySeverity severity, std::string_view library,
                           std::string_view text) {

@@ -31,7 +31,7 @@ struct Span {
   using Clock = RequestStats::Clock;
 
   TraceContext trace;
-  /// True if the span covers a whole call, so that its parent is the client's
+  /// True if the span covers a whole call. Its parent is then the client's
   /// span. False if the span covers one request in a stream.
   bool of_call = true;
   std::string name;

@@ -26,7 +26,7 @@ struct TraceContext {
   std::string state;
 };
 
-/// Parses a traceparent header. Sets the trace, the parent and `sampled`.
+/// Parses a traceparent header, i.e. the trace, the parent and `sampled`.
 /// Accepts version 00, and the first four fields of higher versions. Returns
 /// nullopt if the header is invalid. The caller must then ignore the tracestate
 /// too.

@@ -163,8 +163,8 @@ void WorkQueue::RunNext() noexcept {
   if (job != nullptr) Run(std::move(job));
 }
 
-// Of the free slots for work of this cost, returns the one with the lowest
-// limit. Returns kMaxSpares if no slot is free.
+// Returns the free slot with the lowest limit that accepts work of this cost,
+// or kMaxSpares if no such slot is free.
 size_t WorkQueue::FreeSlot(int64_t cost) const {
   size_t slot = 0;
   while (slot + 1 < kMaxSpares &&
@@ -177,8 +177,8 @@ size_t WorkQueue::FreeSlot(int64_t cost) const {
   return slot;
 }
 
-// Takes the next job of a client that uses less than its share of the threads
-// and whose job has a free slot. Prefers the client that has waited longest.
+// Takes the next job of the client that has waited longest. Ignores clients
+// that use their share of the threads, or for whose next job no slot is free.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // The number of clients with work. 0 if other threads have run all jobs.
   const auto clients =

@@ -47,9 +47,9 @@ class BlockFeed {
   RowFeed<Key, kFloat>& row_feed() { return feed_; }
 
   /// Feeds the elements begin .. end - 1 of `width` slices, starting with slice
-  /// `first`. The selection of slice first + c is selections[c * step]. Returns
-  /// true if the rest of the slices can be skipped, because all selections have
-  /// k elements with the greatest possible key.
+  /// `first`, to their selections. Slice first + c uses selections[c * step].
+  /// Returns true if all selections have k elements with the greatest possible
+  /// key, so that the later elements of these slices can be skipped.
   bool Feed(int64_t first, int64_t width, int64_t begin, int64_t end,
             Selection<Key>* selections, int64_t step) {
     const int64_t block = run_.schedule.block;

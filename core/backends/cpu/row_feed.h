@@ -96,7 +96,7 @@ class RowFeed {
   /// Divides a row, or the next part of a row, among the selections, which run
   /// in parallel. If there is no bound yet, gets a bound from `hint` or from a
   /// sample of the row, to skip most elements. If `hint` is not null, it holds
-  /// the bound of the previous row and is updated.
+  /// the bound of the previous row, and of this row when Feed() returns.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {

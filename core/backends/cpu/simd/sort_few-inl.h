@@ -93,9 +93,9 @@ class RowNetwork {
              const ShortRows<Key>& rows)
       : encoder_(encoder), rows_(rows) {}
 
-  /// Sets the bounds of kCount rows. Divides each row into kLanes groups, or
-  /// twice as many if k > kLanes / 2. The bound is the k-th greatest of all
-  /// group maxima, so at least k elements are not below it. Ignores NaNs.
+  /// Finds a lower bound on the k-th greatest element of each of kCount rows.
+  /// Divides each row into kLanes groups, or 2 * kLanes if k > kLanes / 2. The
+  /// bound is the k-th greatest of the row's group maxima. Ignores NaNs.
   template <int64_t kCount, class Slots>
   void FindBounds(const std::byte* elements, Slots* slots) const {
     const D d;
