@@ -92,7 +92,7 @@ class HeaderReader {
     if (!TakeString(descr) || descr.size() < 2) return false;
     const char order = descr.front();
     header.big_endian = order == '>';
-    // Reject '=', the writing machine's byte order, which NumPy never writes.
+    // Reject '=' (native byte order), because NumPy never writes it.
     if (order != '<' && order != '>' && order != '|') return false;
     header.type = descr.substr(1);
     return true;

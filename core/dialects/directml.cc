@@ -31,7 +31,7 @@ constexpr std::array<OperatorVersion, 2> kVersions = {{
 
 constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
 
-// A row of the tables "Tensor support" in DirectML's documentation.
+// A row of a "Tensor support" table in DirectML's documentation.
 struct LevelRow {
   v1::FeatureLevel from;
   int min_dimensions;

@@ -68,9 +68,9 @@ Status CheckStable(const v1::OpenVinoTopK& openvino,
   return {};
 }
 
-// Checks index_element_type, which is "i64" or "i32" (the default). The
-// documentation of TopK-1 does not list the attribute, so its indices are i32.
-// Unlike OpenVINO's opset 1, topkd rejects the attribute for TopK-1.
+// Checks index_element_type, which is "i64" or "i32" (the default). TopK-1 does
+// not document the attribute, so the indices of TopK-1 are i32. OpenVINO
+// accepts the attribute for TopK-1 anyway, but topkd rejects it.
 Status CheckIndexType(const v1::OpenVinoTopK& openvino,
                       const OperatorVersion& version) {
   if (!openvino.has_index_element_type()) return {};

@@ -62,8 +62,8 @@ class SimpleCall final : public ServiceCall {
     });
     message_.Clear();
     charge_.Shrink(0);
-    // Small responses do not count as in flight, so that a health check never
-    // fails once it is admitted.
+    // Smaller responses do not count as in flight. Health checks have small
+    // responses, so an admitted health check never fails for lack of memory.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
     if (status.ok() && bytes > kAlwaysSent) {

@@ -317,7 +317,7 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
 }
 
 // Sets options that no flag has set. Environment variables override the config
-// file. CLI11 2.4 also reads variables, but ignores invalid values.
+// file. CLI11 2.4 cannot read the variables, because it ignores invalid values.
 void ApplyVariablesAndFile(
     CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
   for (CLI::Option* option : app.get_options()) {

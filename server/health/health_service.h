@@ -53,8 +53,8 @@ class HealthService {
   static constexpr char kName[] = "grpc.health.v1.Health";
 
   /// Allows `max_calls` open calls, and half as many from each client address.
-  /// Watch calls count too, and a client may keep one open per connection. The
-  /// state must outlive the service.
+  /// Watch calls count too: a client may keep a Watch call open on each of its
+  /// connections. `state` must outlive the service.
   HealthService(HealthState& state, int64_t max_calls)
       : state_(state),
         limiter_({.calls = max_calls, .client_calls = max_calls / 2}) {}

@@ -41,8 +41,8 @@ Status WrongType(const std::string& name, std::string_view expected) {
       StrCat("parameter ", Quote(name), " must be ", expected));
 }
 
-// Returns the name of the parameter that sets an attribute. Outputs in this
-// protocol are always packed, so only their data type can be set.
+// Returns the name of the parameter that sets `attribute`. Of an output, only
+// the data type can be set, because outputs in this protocol are always packed.
 std::string ParameterOf(const FieldDescriptor& attribute) {
   const bool is_output =
       attribute.message_type() != nullptr &&

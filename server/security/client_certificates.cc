@@ -147,8 +147,8 @@ ClientCertificates::Verdict ClientCertificates::Verify(
     AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
-  // Cache the verdict for a minimum time, because `until` is in the past if an
-  // unrelated revocation list has expired.
+  // If an unrelated revocation list has expired, `until` is in the past. Cache
+  // the verdict for kMinVerdictSeconds nevertheless.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;

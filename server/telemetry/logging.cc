@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// The first character of messages that are JSON objects with log fields.
-// Clients cannot forge it, because no message begins with client text.
+// Marks a message as log fields: a JSON object follows. Clients cannot forge
+// the mark, because no message begins with text from a client.
 constexpr char kFieldsMark = '\x1e';
 
 // Formats a message as a line of text or as a JSON object. Both formats escape

@@ -56,7 +56,8 @@ struct Span {
 /// calls nor fills the memory. Thread-safe.
 class SpanExporter {
  public:
-  /// Maximum number of spans queued and per message, excluding stage spans.
+  /// Maximum number of queued spans, and of spans per message. Spans of stages
+  /// do not count.
   static constexpr size_t kMaxQueued = 2048;
   static constexpr size_t kMaxBatch = 256;
   /// Maximum time that a span waits for its batch to fill.

@@ -26,10 +26,10 @@ struct TraceContext {
   std::string state;
 };
 
-/// Parses a traceparent header, i.e. the trace, the parent and `sampled`.
-/// Accepts version 00, and the first four fields of higher versions. Returns
-/// nullopt if the header is invalid. The caller must then ignore the tracestate
-/// too.
+/// Parses a traceparent header: the trace ID, the parent ID and the sampled
+/// flag. Accepts version 00, and the first four fields of higher versions.
+/// Returns nullopt if the header is invalid. In this case, the caller must
+/// ignore the tracestate too.
 std::optional<TraceContext> ParseTraceParent(std::string_view text);
 
 /// Maximum size of a tracestate. A longer tracestate, or one with bytes other

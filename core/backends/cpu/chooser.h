@@ -57,7 +57,7 @@ struct Schedule {
   }
 
  private:
-  // A tile does not span several outer indices, unless inner is 1.
+  // Returns the number of adjacent slices that are divided into tiles.
   static int64_t group(const Plan& plan) {
     return plan.inner > 1 ? plan.inner : plan.slices();
   }

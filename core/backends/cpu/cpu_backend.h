@@ -11,7 +11,7 @@ namespace topk {
 namespace cpu {
 
 /// Computes the outputs. Uses oneTBB tasks unless schedule.run_inline is true.
-/// PreparedPlan::Run() explains `outputs` and `cancellation`. REQUIRES:
+/// For `outputs` and `cancellation`, see PreparedPlan::Run(). REQUIRES:
 /// CanRun(schedule.algorithm, plan).
 void RunSchedule(const Plan& plan, const Schedule& schedule,
                  const InstructionSet& set, const std::byte* tensor,

@@ -197,9 +197,9 @@ class RowFeed {
       held.reselections += selection.reselections();
       held.exceeding += selection.Exceeding(bound);
     }
-    // The buffers fill up (pieces * patience) times only if at least k elements
-    // exceed the bound. If Exceeding() finds fewer, another process has changed
-    // the elements. Accept the bound anyway, because retrying might never end.
+    // If the buffers have filled up (pieces * patience) times, at least k
+    // elements exceeded the bound. If Exceeding() finds fewer, another process
+    // has changed the elements. Accept the bound, or retries might never end.
     const auto pieces = static_cast<int64_t>(selections.size());
     if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
       return held;

@@ -40,7 +40,7 @@ struct Run {
   const Cancellation* cancellation;  ///< may be null
   int64_t first = 0;  ///< the number of the first element of `tensor`
 
-  /// Returns the address of the element with this number.
+  /// Returns the address of element number `element`.
   const std::byte* at(int64_t element) const {
     return At<Key>(tensor, element - first);
   }

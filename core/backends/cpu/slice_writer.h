@@ -83,8 +83,8 @@ class SliceWriter {
         });
   }
 
-  /// Writes the k elements of a slice in order. Calls each(j, store) for j = 0
-  /// .. k - 1. `each` must call store(bits, index) for element j.
+  /// Writes the k elements of a slice in order. For each j = 0 .. k - 1, calls
+  /// each(j, store), which must call store(bits, index) to write element j.
   template <class Each>
   void StoreEach(int64_t slice, const Each& each) const {
     if (InfoOf(plan_.index_type).bytes == 8) {

@@ -22,8 +22,8 @@ __extension__ using Order128 = unsigned __int128;
 
 /// Returns the key of an element. Elements with greater keys rank first. Key is
 /// uint32_t for elements of up to 4 bytes, and uint64_t for wider elements, so
-/// that two kernels serve all types. Shifts narrow elements to the top bits of
-/// Key, which does not change their order.
+/// that two kernels serve all types. Narrow elements are shifted to the top
+/// bits of Key, which does not change their order.
 template <class Key>
 constexpr Key KeyOf(const KeyRule& rule, Key bits) {
   const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;

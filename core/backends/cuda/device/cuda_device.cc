@@ -1,9 +1,9 @@
-// A device of the CUDA runtime. It has a memory pool and lanes, and reuses the
-// resources of closed lanes.
+// A CUDA device with a memory pool and lanes. Reuses the resources of closed
+// lanes.
 //
-// A lane has one stream for copies and one for computations. Each Memory has
-// two events, so that one stream waits for the other only if both use the
-// memory.
+// A lane has one stream for copies and one for computations. Each Memory has an
+// event for each stream, so that a stream waits for the other stream only if
+// both use the memory.
 //
 // The tests have the CTest label gpu.
 #include "core/backends/cuda/device/cuda_device.h"
