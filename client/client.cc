@@ -60,7 +60,7 @@ Status CheckSize(size_t bytes, int64_t limit) {
       "REQUEST_TOO_LARGE", "tensor.data",
       StrCat("a request message of ", bytes,
              " bytes exceeds the server's limit ", "of ", limit,
-             " (--max-message-bytes); StreamTopK has no limit"));
+             " (--max-message-bytes); StreamTopK has no such limit"));
 }
 
 // A request. `tensor` is set if the tensor is not in `header`.

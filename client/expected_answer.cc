@@ -174,8 +174,8 @@ Status ExpectedAnswer::Describe(const v1::TensorDesc* desc,
   }
   const int64_t total = desc->total_tensor_size_bytes();
   if (total != 0 && total < output.bytes) {
-    return Reject(
-        StrCat("its output has ", output.bytes, " bytes, not ", total));
+    return Reject(StrCat("its output needs ", output.bytes,
+                         " bytes; its total_tensor_size_bytes is ", total));
   }
   if (total != 0) output.bytes = total;
   return {};
@@ -195,8 +195,8 @@ int64_t ExpectedAnswer::max_message_bytes() const {
 
 Status ExpectedAnswer::Check(const v1::TopKResponse& response) const {
   if (!rejection_.ok()) {
-    return BadAnswer(
-        "", StrCat("the server must reject the request: ", rejection_.message));
+    return BadAnswer("", StrCat("the server accepted an invalid request: ",
+                                rejection_.message));
   }
   if (response.request_id() != request_id_) {
     return BadAnswer("response.request_id",

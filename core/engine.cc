@@ -40,10 +40,11 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;
   if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
-  return ResourceExhausted("TOO_MANY_COLUMNS", "tensor.shape",
-                           StrCat(plan.inner, " columns after axis ", plan.axis,
-                                  " exceed a stream's limit of ", most,
-                                  "; make the axis the last dimension"));
+  return ResourceExhausted(
+      "TOO_MANY_COLUMNS", "tensor.shape",
+      StrCat("the product of the sizes after axis ", plan.axis, " is ",
+             plan.inner, ", which exceeds the limit of streams, ", most,
+             "; make the axis the last dimension"));
 }
 
 void MakeRoom(const Cost& cost) {
@@ -78,7 +79,8 @@ Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
                                         size_t chunks) const {
   if (request.tensor().has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
-                         "this server does not allow shared memory");
+                         "this server does not allow shared memory "
+                         "(--allow-shared-memory)");
   }
   Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
@@ -93,8 +95,8 @@ Result<PreparedRequest> Engine::PrepareStream(
   if (!plan.ok()) return plan.status();
   if (header.tensor().source_case() != v1::Tensor::SOURCE_NOT_SET) {
     return InvalidArgument("HEADER_HAS_DATA", "header.tensor",
-                           "a stream's header has no data; send it in the "
-                           "messages that follow");
+                           "the header of a stream must not contain data; "
+                           "send the data in the messages that follow");
   }
   if (Status s = CheckColumns(*plan, limits_); !s.ok()) return s;
   return PrepareBest(*std::move(plan), header.request_id(), Arrival::kStream);

@@ -125,7 +125,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
     if (WaitFor(ends, most) != 0) {
       log->warn("second signal: exiting now");
     } else {
-      log->critical("not drained {} s after --drain-timeout: exiting now",
+      log->critical("not drained {} s after --drain-timeout; exiting now",
                     kLastResort.count());
     }
     FlushLog(kLastLines);

@@ -116,7 +116,7 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
     log.warn(
         security.auth_tokens_file.empty()
             ? "TLS and tokens are off: everyone who can reach the --listen "
-              "addresses may call, and the network can read the tensors"
+              "addresses may call, and tensors are sent unencrypted"
             : "TLS is off: bearer tokens are sent unencrypted, which is "
               "safe only behind a proxy that terminates TLS");
   }

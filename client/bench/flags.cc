@@ -29,15 +29,17 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
   }
   if (!given("--warmup") && given("--requests")) profile.warmup = 0;
   if (flags.connections > flags.concurrency) {
-    refuse("--connections",
-           StrCat(flags.connections, " exceeds --concurrency ",
-                  flags.concurrency, ": a connection needs a caller"));
+    refuse(
+        "--connections",
+        StrCat(flags.connections, " exceeds --concurrency ", flags.concurrency,
+               "; each connection needs at least one caller"));
   }
   const bool batched =
       std::ranges::find(BenchPaths(), flags.path, &BenchPath::name)->batched;
   if (!batched && given("--batch")) {
     refuse("--batch",
-           StrCat("--path ", flags.path, " has one request in a call"));
+           StrCat("--path ", flags.path,
+                  " sends one request per call; --batch needs --path many"));
   }
   if (batched && !given("--batch")) profile.batch = kBatch;
   if (profile.requests % profile.batch != 0) {
@@ -84,9 +86,9 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--batch", profile.batch,
-                  StrCat("Requests per call of --path many, all of one kind; "
-                         "default: ",
-                         kBatch, ". Latency is that of the whole call"))
+                  StrCat("Number of requests in each call of --path many "
+                         "(default ",
+                         kBatch, "). Latencies are those of whole calls"))
       ->check(CLI::Range(1, 1 << 16));
   command
       .add_option("--connections", flags.connections,

@@ -75,7 +75,7 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
     return InvalidArgument(
         "BATCH", "batch",
         StrCat(spec.origin, ": a --batch of ", batch, " tensors of ", bytes,
-               " bytes is more than ", kMaxBatchBytes, " bytes"));
+               " bytes exceeds the limit of ", kMaxBatchBytes, " bytes"));
   }
   Result<v1::TopKRequest> request = MakeRequest(
       spec.operation, static_cast<v1::DataType>(type.type), spec.shape);

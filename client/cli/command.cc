@@ -114,8 +114,8 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
   };
   command
       .add_flag("--tls", client.tls,
-                "Use TLS and, unless --tls-ca is given, the authorities that "
-                "this machine trusts. Implied by the other --tls flags")
+                "Use TLS. Without --tls-ca, trust the authorities that this "
+                "machine trusts. Implied by the other --tls flags")
       ->envname("TOPK_TLS");
   add("--tls-ca", client.tls_ca, "TOPK_TLS_CA",
       "PEM file with the authorities that may sign the server's certificate")

@@ -32,11 +32,13 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
                   "Number of elements to select from the whole axis")
       ->required()
       ->transform(Whole());
-  command.add_option("--axis", flags.axis, "Dimension of the selection")
+  command
+      .add_option("--axis", flags.axis,
+                  "Dimension along which elements are selected")
       ->transform(Whole())
       ->capture_default_str();
   command.add_flag("--smallest", flags.smallest,
-                   "The shards have the smallest elements, not the largest");
+                   "The shards were computed with --smallest");
   command
       .add_option("--order", flags.order, "The order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
@@ -57,8 +59,8 @@ ExitCode MergeFolders(const MergeFlags& flags) {
       flags.index_offsets.size() != flags.folders.size()) {
     return ReportUsage(InvalidArgument(
         "FLAG", "--index-offsets",
-        StrCat("--index-offsets has ", flags.index_offsets.size(), " of ",
-               flags.folders.size(), " folders")));
+        StrCat(flags.index_offsets.size(), " --index-offsets for ",
+               flags.folders.size(), " folders; give one for each")));
   }
   std::vector<PartialAnswer> partials;
   for (const std::string& folder : flags.folders) {

@@ -116,8 +116,8 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
       "--feature-level", flags.feature_level,
       "DirectML: feature level, 1_0 .. 6_4; default: the newest");
   command.add_flag("--strict", flags.strict,
-                   "DirectML: reject a k equal to the size, as its "
-                   "documentation requires");
+                   "DirectML: reject a k equal to the size along the axis, "
+                   "as its documentation requires");
   command.add_flag("--stable", flags.stable,
                    "OpenVINO 11: set the attribute `stable`");
   command.add_option("--request-id", flags.request_id,

@@ -33,8 +33,9 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
       .add_option_function<std::string>(
           "--dtype",
           [&dtype](const std::string& name) { dtype = FindDType(name)->type; },
-          "Element type, if .npy lacks it: bf16 is read from elements of 2 "
-          "bytes (V2, u2), other types from the low bits of a byte (V1, u1)")
+          "Element type, if .npy lacks it. bf16 is read from 2-byte elements "
+          "(V2 or u2 in NumPy), other types from the low bits of bytes (V1 or "
+          "u1)")
       ->check(CLI::IsMember(types));
 }
 

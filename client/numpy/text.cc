@@ -86,7 +86,7 @@ Result<NpyArray> ParseText(std::span<const std::byte> file) {
       return InvalidArgument(
           "TEXT", "file",
           StrCat("line ", number, ", ", Quote(shown), ", has ", cells - wrong,
-                 " numbers of ", std::max(cells, columns)));
+                 " numbers; expected ", rows == 0 ? cells : columns));
     }
     columns = cells;
     ++rows;

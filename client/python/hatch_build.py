@@ -43,8 +43,8 @@ class CustomBuildHook(BuildHookInterface):
         if sys.version_info >= (3, 13):
             if self.target_name == "sdist":
                 raise RuntimeError("build the sdist with Python 3.12 or "
-                                   "earlier: stubs of later generators need a "
-                                   "later protobuf")
+                                   "earlier: stubs made with a later Python "
+                                   "need a newer protobuf")
             build_data["tag"] = f"py3{sys.version_info.minor}-none-any"
         self.folder = tempfile.TemporaryDirectory()
         stubs = pathlib.Path(self.folder.name, "_stubs")

@@ -82,7 +82,8 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
     return Unimplemented(
         "SHARED_MEMORY_NOT_ALLOWED",
         output.has_values() ? "output.values" : "output.indices",
-        "this server does not allow shared memory");
+        "this server does not allow shared memory "
+        "(--allow-shared-memory)");
   }
   plan.wants_values = output.selection() != v1::OUTPUT_SELECTION_INDICES_ONLY;
   plan.wants_indices = output.selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;

@@ -159,7 +159,7 @@ Result<int64_t> CountElements(std::span<const int64_t> shape,
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) {
       return InvalidArgument("NEGATIVE_DIMENSION", PathOf(field, i),
-                             StrCat("dimension ", i, " is ", shape[i],
+                             StrCat("dimension ", i, " has size ", shape[i],
                                     "; it must not be negative"));
     }
     empty |= shape[i] == 0;

@@ -54,7 +54,7 @@ Status InFlightLimiter::Admit(std::string_view client,
   Use& of_client = entry->second.calls;
   if (of_client.in_flight >= limits_.client_calls) {
     return ResourceExhausted("TOO_MANY_CALLS_OF_CLIENT", QuotaOf(client),
-                             StrCat("too many calls of this client in flight "
+                             StrCat("this client has too many calls in flight "
                                     "(--max-client-inflight-calls = ",
                                     limits_.client_calls, ")"),
                              of_client.Join(1));

@@ -150,14 +150,15 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "a whole /64 network");
   table.Row("client-requests-per-second", config.client_requests_per_second,
             Rate(),
-            "Max rate of requests per client; 0 for no limit. Bursts last one "
-            "second. A client is identified by its token, else its "
+            "Max rate of requests per client; 0 for no limit. A burst may "
+            "contain the requests of one second. A client is identified by its "
+            "token, else its "
             "certificate, else its address");
   table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
-            "Max rate of request bytes per client; 0 for no limit. Bursts last "
-            "one second. A request larger than a full burst is accepted after "
-            "a second without requests and delays the next ones. StreamTopK is "
-            "read at this rate");
+            "Max rate of request bytes per client; 0 for no limit. A burst may "
+            "contain the bytes of one second. A larger request is accepted "
+            "only after a second without requests, and delays the following "
+            "requests. StreamTopK calls are read at this rate");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -186,8 +187,8 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "pollers, a flooding connection delays the others less");
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Read tensors from POSIX shared memory and write results to it. "
-               "Every client can then access every object with the prefix that "
-               "this process can access");
+               "Every client can then access all objects that this process can "
+               "access and whose names have the prefix");
   table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
             "Required prefix of the names of shared memory objects");
 }
@@ -300,7 +301,7 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Row("access-log-sample", config.access_log_sample, Fraction(),
             "Fraction of successful requests to log. Unless the fraction is 0, "
             "requests that the caller traces are always logged. Failed "
-            "requests are always logged");
+            "requests are logged too, at most 100 per second");
   table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
             "Duration above which a request is logged as a warning; 0 to "
             "disable");
@@ -413,7 +414,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   app.set_version_flag(
       "--version", "topkd " TOPK_VERSION " (gRPC " GRPC_CPP_VERSION_STRING ")");
   std::string path;
-  app.add_option("--config", path, "Config file: TOML with a key of each flag")
+  app.add_option("--config", path,
+                 "Config file in TOML. The keys are the names of the flags")
       ->envname("TOPKD_CONFIG")
       ->configurable(false);
   std::map<const CLI::Option*, FileValue> file;

@@ -47,8 +47,8 @@ std::string CheckListen(std::string& address) {
                   "%, which gRPC uses as an escape character");
   }
   if (path.size() > kMaxUnixPath) {
-    return StrCat("the path of a unix socket has at most ", kMaxUnixPath,
-                  " bytes, not ", path.size());
+    return StrCat("the path of a unix socket has ", path.size(),
+                  " bytes; it must have at most ", kMaxUnixPath);
   }
   address = StrCat(kUnix, path);
   return "";
@@ -181,8 +181,8 @@ CLI::Validator Seconds(double least, double most) {
         (seconds > 0 && seconds < kShortest)) {
       return StrCat(Quote(text),
                     " is not a duration such as 25, 1.5s, 500ms or ",
-                    "1m in the range of ", NumberText(least), " s to ",
-                    NumberText(most), " s, either 0 or at least 0.001ms");
+                    "1m, from ", NumberText(least), " s to ", NumberText(most),
+                    " s; the shortest except 0 is 0.001ms");
     }
     text = NumberText(seconds);
     return "";

@@ -86,8 +86,9 @@ void ReadResource(const Variable& variable, TraceConfig& config) {
     for (const auto& [name, value] : *attributes) config.resource[name] = value;
   } else {
     Warn(config, kAttributes, text,
-         StrCat("it is not name=value,... of at most ", kMaxAttributeBytes,
-                " bytes, percent-encoded"));
+         StrCat("it must be name=value,name=value,..., percent-encoded, and at "
+                "most ",
+                kMaxAttributeBytes, " bytes"));
   }
   const std::string service = variable("OTEL_SERVICE_NAME");
   if (!service.empty()) {

@@ -379,8 +379,9 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
     if (queue.size() >= max_waiting) {
       const std::string client = queue.CloseOne();
       if (client.empty()) return true;
-      Reject(client, StrCat("it has the most of the ", max_waiting,
-                            " connections that wait to be handled"));
+      Reject(client, StrCat("the queue of ", max_waiting,
+                            " new connections is full, and this client has "
+                            "the most of them"));
     }
     SocketAddress peer;
     peer.size = sizeof(peer.storage);

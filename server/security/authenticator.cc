@@ -80,7 +80,7 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
   if (flag != nullptr && certificates == nullptr) {
     return InvalidArgument("TLS_CLIENT_CA", flag,
                            StrCat(flag,
-                                  " needs --tls-client-ca, without which the "
+                                  " needs --tls-client-ca; without it, the "
                                   "server asks for no client certificates"));
   }
   std::unique_ptr<Authenticator> authenticator(

@@ -91,7 +91,7 @@ def _finite(timeout: Optional[float]) -> float:
         raise TypeError(f"timeout is {timeout!r}, not a number of seconds")
     if math.isnan(timeout) or timeout < 0:
         raise ValueError(
-            f"timeout: {timeout} is not a number of seconds, at least 0")
+            f"timeout is {timeout}; it must be at least 0 seconds")
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
@@ -249,8 +249,8 @@ def _check_token(token: str) -> str:
     """Returns the token. Raises ValueError if no server would accept it. The
     error never contains a part of the token."""
     if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
-        raise ValueError("a token must have only letters, digits and -._~+/=, "
-                         "so no spaces or line breaks")
+        raise ValueError("a token must consist of letters, digits and "
+                         "-._~+/=, without spaces or line breaks")
     if len(token) < _MIN_TOKEN:
         raise ValueError(f"a token of {len(token)} characters is too short; "
                          f"use at least {_MIN_TOKEN}")

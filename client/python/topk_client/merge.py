@@ -54,8 +54,8 @@ class Partial:
             raise ValueError(
                 f"axis = {self.axis} is out of range for shape {shape}")
         if self.k < 1 or shape[self.axis] > self.k:
-            raise ValueError(f"{shape[self.axis]} elements were selected for "
-                             f"k = {self.k}")
+            raise ValueError(f"k = {self.k} must be at least 1, and at least the "
+                             f"{shape[self.axis]} elements along the axis")
         if self.order not in ("value", "index"):
             raise ValueError(f"order = {self.order!r} is not value or index")
         for name, value in (
@@ -104,8 +104,8 @@ def merge(partials: Iterable[Partial],
     for number, part in enumerate(parts):
         _check_alike(parts[0], part, number)
     if offsets is not None and len(offsets) != len(parts):
-        raise ValueError(f"{len(offsets)} offsets are not one for each of "
-                         f"{len(parts)} partials")
+        raise ValueError(f"there are {len(offsets)} offsets for {len(parts)} "
+                         "partials; pass one for each")
     first = parts[0]
 
     def joined(arrays: Iterable[Array]) -> Array:
@@ -167,8 +167,8 @@ def _check_alike(first: Partial, other: Partial, number: int) -> None:
     ours, theirs = asked(first), asked(other)
     for name, value in ours.items():
         if theirs[name] != value:
-            raise ValueError(f"{name} = {theirs[name]!r} of partial {number} "
-                             f"is {value!r} of partial 0")
+            raise ValueError(f"{name} is {theirs[name]!r} in partial {number}, "
+                             f"but {value!r} in partial 0")
 
 
 def _add(indices: Array, offset: int) -> Array:

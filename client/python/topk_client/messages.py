@@ -359,8 +359,8 @@ class Call:
             array.dtype, request.data_type or name)
         if self._packed and (region is not None
                              or request.values_out is not None):
-            raise TypeError(f"elements of {self._packed} are packed on the "
-                            "way: they cannot lie in shared memory")
+            raise TypeError(f"elements of {self._packed} are packed before "
+                            "sending, so they cannot be in shared memory")
         shape = array.shape
         strides: Tuple[int, ...] = ()
         if request.spec._takes_strides and not (self._packed
@@ -493,7 +493,7 @@ class Call:
         does not match this request."""
         request, outputs = self._request, self.outputs
         if outputs is None:
-            raise bad_answer("the server must reject the request: "
+            raise bad_answer("the server accepted an invalid request: "
                              f"{self._head.mistake}")
         wanted = (request.output != "indices", request.output != "values")
         sent = (response.HasField("values"), response.HasField("indices"))

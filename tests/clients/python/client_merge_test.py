@@ -95,16 +95,16 @@ class Merge(ServerTest):
         x = np.zeros((2, 3), np.float32)
         first = Partial(x, np.zeros((2, 3), np.int64), 5)
         for change, words in (
-                ({"k": 4}, "k = 4 of partial 1 is 5 of partial 0"),
+                ({"k": 4}, "k is 4 in partial 1, but 5 in partial 0"),
                 ({"values": x.astype(np.float16), "data_type": None},
-                 "data_type = 'f16' of partial 1 is 'f32' of partial 0"),
-                ({"axis": 0}, "axis = 0 of partial 1 is 1 of partial 0"),
+                 "data_type is 'f16' in partial 1, but 'f32' in partial 0"),
+                ({"axis": 0}, "axis is 0 in partial 1, but 1 in partial 0"),
                 ({"values": x[:1], "indices": first.indices[:1]},
-                 r"other sizes = \(1, 0\) of partial 1 is \(2, 0\) of"),
-                ({"largest": False}, "largest = False of partial 1 is True"),
-                ({"order": "index"}, "order = 'index' of partial 1 is 'value'"),
+                 r"other sizes is \(1, 0\) in partial 1, but \(2, 0\) in"),
+                ({"largest": False}, "largest is False in partial 1, but True"),
+                ({"order": "index"}, "order is 'index' in partial 1, but 'value'"),
                 ({"indices": first.indices.astype(np.int32)},
-                 "type of index = 'int32' of partial 1 is 'int64' of")):
+                 "type of index is 'int32' in partial 1, but 'int64' in")):
             with self.assertRaisesRegex(ValueError, words):
                 merge([first, dataclasses.replace(first, **change)])
 
