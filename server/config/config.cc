@@ -152,8 +152,7 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             Rate(),
             "Max rate of requests per client; 0 for no limit. A burst may "
             "contain the requests of one second. A client is identified by its "
-            "token, else its "
-            "certificate, else its address");
+            "token, else its certificate, else its address");
   table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
             "Max rate of request bytes per client; 0 for no limit. A burst may "
             "contain the bytes of one second. A larger request is accepted "

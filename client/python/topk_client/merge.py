@@ -54,8 +54,8 @@ class Partial:
             raise ValueError(
                 f"axis = {self.axis} is out of range for shape {shape}")
         if self.k < 1 or shape[self.axis] > self.k:
-            raise ValueError(f"k = {self.k} must be at least 1, and at least the "
-                             f"{shape[self.axis]} elements along the axis")
+            raise ValueError(f"k = {self.k} must be at least 1 and not less "
+                             f"than the axis size, {shape[self.axis]}")
         if self.order not in ("value", "index"):
             raise ValueError(f"order = {self.order!r} is not value or index")
         for name, value in (

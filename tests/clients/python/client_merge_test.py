@@ -101,8 +101,8 @@ class Merge(ServerTest):
                 ({"axis": 0}, "axis is 0 in partial 1, but 1 in partial 0"),
                 ({"values": x[:1], "indices": first.indices[:1]},
                  r"other sizes is \(1, 0\) in partial 1, but \(2, 0\) in"),
-                ({"largest": False}, "largest is False in partial 1, but True"),
-                ({"order": "index"}, "order is 'index' in partial 1, but 'value'"),
+                ({"largest": False}, "largest is False in partial 1, but"),
+                ({"order": "index"}, "order is 'index' in partial 1, but"),
                 ({"indices": first.indices.astype(np.int32)},
                  "type of index is 'int32' in partial 1, but 'int64' in")):
             with self.assertRaisesRegex(ValueError, words):
