@@ -17,7 +17,7 @@ namespace {
 // Upper bound on the bytes of a response's field tags and of the names in
 // ExecutionInfo.
 constexpr int64_t kAroundData = 16 << 10;
-// Upper bound on the encoded bytes of a size or a stride.
+// Tensor sizes and strides are encoded as varints of at most this many bytes.
 constexpr int64_t kVarintBytes = 10;
 
 Status Reject(std::string message) {

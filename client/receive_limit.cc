@@ -20,9 +20,9 @@ std::shared_ptr<ReceiveLimit> ReceiveLimit::Of(const std::string& target) {
 void ReceiveLimit::Add(int64_t bytes) {
   // Allowance for connection buffers and unexpected messages.
   constexpr int64_t kBaseBytes = int64_t{64} << 20;
-  // Each expected byte counts twice, for the message and for read-ahead. The
-  // quota is twice the total, because gRPC slows down calls when more than half
-  // of a quota is in use.
+  // A factor of 2 allows for the messages and for gRPC's read-ahead. Another
+  // factor of 2 is needed because gRPC slows down calls when more than half of
+  // a quota is in use.
   constexpr int64_t kFactor = 4;
   const std::lock_guard lock(mutex_);
   expected_ += bytes;

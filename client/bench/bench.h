@@ -14,7 +14,7 @@ namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The request to send. If `mix` is set, the defaults for its lines.
+  /// The request to send, or the defaults for the requests in the file `mix`.
   RequestSpec kind;
   /// The file that defines a mix of requests; "" = no mix.
   std::string mix;

@@ -16,7 +16,7 @@ class Engine;
 
 namespace topk::cli {
 
-/// A kind of request with its random data.
+/// A kind of request and its randomly generated tensor data.
 struct RequestTemplate {
   std::string name;
   double weight = 1;

@@ -180,7 +180,7 @@ std::string FlagOf(std::string_view option) {
 }
 
 // Returns the error text for an unknown command or flag, or "" if all are
-// known. CLI11 itself may report a missing command or flag instead.
+// known. CLI11's own error text may mention only a missing command or flag.
 std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
                       char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";

@@ -23,12 +23,12 @@ float FromFloat(const DTypeInfo& type, uint64_t bits) {
   const uint64_t sign = uint64_t{1} << (type.bits - 1);
   const uint64_t hidden = uint64_t{1} << type.mantissa_bits;
   const uint64_t magnitude = bits & (sign - 1);
-  const uint64_t infinity = type.infinity >> (8 * type.bytes - type.bits);
-  if (magnitude > infinity) return NAN;
-  // If the type has no infinity, `infinity` is the largest number, which has a
-  // nonzero mantissa. Convert this number like any other.
+  const uint64_t largest = type.infinity >> (8 * type.bytes - type.bits);
+  if (magnitude > largest) return NAN;
+  // If the mantissa of `largest` is zero, `largest` is infinity. Otherwise the
+  // type has no infinity, and `largest` is a finite number.
   float value = INFINITY;
-  if (magnitude < infinity || infinity % hidden != 0) {
+  if (magnitude < largest || largest % hidden != 0) {
     const auto exponent = static_cast<int>(magnitude / hidden);
     const uint64_t mantissa = magnitude % hidden + (exponent > 0 ? hidden : 0);
     // The smallest positive number is 2^least, where least = 1 - bias -

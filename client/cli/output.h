@@ -43,11 +43,11 @@ struct TableShape {
   int columns;
 };
 
-/// Writes a line per slice, e.g.
-///   [3, :]  0.98 @12  0.97 @40
-/// Labels of the slice ("seven") and its selected elements precede the values:
-///   [3, :] seven  -> 7 9  0.98 @12  0.97 @40
-/// If there are no slices or more than `shape.max_slices`, a last line says so.
+/// Writes a line per slice with the selected values and their indices, e.g.
+/// "[3, :]  0.98 @12  0.97 @40". If there are labels, the labels of the slice
+/// and of the selected elements come before the values, e.g.
+/// "[3, :] seven  -> 7 9  0.98 @12  0.97 @40". If there are no slices or more
+/// than `shape.max_slices`, a last line says so.
 /// REQUIRES: ExpectedAnswer accepts the response, and `axis` is the request's
 /// axis, >= 0.
 void PrintTable(const v1::TopKResponse& response, int axis,

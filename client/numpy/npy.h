@@ -40,8 +40,8 @@ Result<size_t> NpyFileSize(std::span<const std::byte> start,
                            std::optional<DType> as);
 
 /// Parses the content of a file. Converts the data to little-endian row-major
-/// order, and packs elements of less than a byte. `as` is the element type if
-/// NumPy has no name for it. `owner` owns the memory of `file`.
+/// order, and packs elements of less than a byte. Set `as` to the element type
+/// if HasNpyName() is false for the type. `owner` owns the memory of `file`.
 Result<NpyArray> ParseNpy(std::span<const std::byte> file,
                           std::shared_ptr<const void> owner,
                           std::optional<DType> as);

@@ -25,7 +25,7 @@ struct NpyMember {
   std::string content;
 };
 
-/// Writes an archive like numpy.savez.
+/// Writes an uncompressed .npz archive, as numpy.savez does.
 Status WriteNpz(const std::string& path, std::span<const NpyMember> members);
 
 }  // namespace topk

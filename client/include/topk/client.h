@@ -96,9 +96,9 @@ bool UsesTls(const ClientOptions& options);
 struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Whether a blocking ComputeTopK() streams a tensor that is separate from
-  /// the v1::TopKRequest. By default, streams requests that exceed the server's
-  /// message limit, and tensors over 512 KiB, because streaming is faster.
+  /// Whether a blocking ComputeTopK() streams the tensor. Has no effect if the
+  /// v1::TopKRequest contains the tensor. By default, tensors over 512 KiB are
+  /// streamed for speed, and so are requests over the server's message limit.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
   std::vector<std::pair<std::string, std::string>> metadata = {};

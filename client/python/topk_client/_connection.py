@@ -40,8 +40,8 @@ _STUCK_MILLISECONDS = 10_000
 # gRPC enforces the timeout above only if keepalive pings are enabled. Servers
 # reject ping intervals below 5 minutes.
 _PING_MILLISECONDS = 600_000
-# The first and the longest pause before a retry, in seconds. The first three
-# take 2.1 s in total, more than the 1 s that gRPC waits before it reconnects.
+# The pause before the first retry and the maximum pause, in seconds. The first
+# three pauses take 2.1 s in total, more than gRPC's reconnect delay of 1 s.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.

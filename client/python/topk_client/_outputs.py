@@ -12,8 +12,8 @@ from topk_client.specs import Spec, TensorDesc
 
 
 _FEW_INDICES = 64
-# How many dimensions of a received shape to compare and report. A server may
-# send more, but a NumPy array has at most 64.
+# The maximum number of received sizes or strides to compare and report. NumPy
+# arrays have at most 64 dimensions, so the 65th size is always a mismatch.
 _SIZES = 65
 
 

@@ -19,9 +19,9 @@ _MAX_RETRY_DELAY_SECONDS = 86400.0
 # connections closes new ones.
 _OR_TOO_MANY = (", or have too many connections (topkd's --max-connections and "
                 "--max-connections-per-client)")
-# gRPC reports the cause of a failed connection only as text. Each entry has a
-# pattern to search for in this text, whether the client uses TLS (None =
-# either), and a hint. OpenSSL and BoringSSL word the same errors differently.
+# gRPC reports the cause of a failed connection only as text. A hint applies if
+# its pattern is found in the text, and its TLS flag is None or matches the
+# client. OpenSSL and BoringSSL use different texts for the same error.
 _HINTS: List[Tuple[str, Optional[bool], str]] = [
     ("Connection refused", None,
      "no server listens at the target: start topkd, or pass another target"),

@@ -309,7 +309,7 @@ class _Head(NamedTuple):
                    padding)
 
 
-# `typed`, because 1, True and 1.0 are equal but not all valid as arguments.
+# typed=True distinguishes 1, True and 1.0, which are not all valid arguments.
 _recent_head = functools.lru_cache(maxsize=256, typed=True)(_Head.of)
 
 
@@ -386,7 +386,7 @@ class Call:
         self._header, self._before = head.header, self._id + head.before
         outs = (request.values_out, request.indices_out)
         has_outs = outs != (None, None)
-        # The outputs for the fast path of read(). Empty disables this path.
+        # The outputs for the fast path of read(), or () to disable the path.
         self._plain = () if self._packed or has_outs else head.plain
         if region is None and not has_outs:
             return
