@@ -65,7 +65,7 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
                             now.bytes - trimmed >= kWorthTrimming;
           // Check the size of the process too, because Activity does not count
           // calls that gRPC never delivered. Measure growth from the smallest
-          // size seen: after a trim during a burst, the size is still high.
+          // size seen: the size after a trim during a burst is still high.
           const double size = AnonymousBytes();
           least = std::min(least, size);
           const bool grown = size - least >= kWorthTrimming &&

@@ -23,7 +23,7 @@ class Server {
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
                                                spdlog::logger& log);
 
-  /// Checks the settings and their files like Start(), but serves nothing.
+  /// Like Start(), but only checks the settings and the files that they name.
   static Status Check(const ServerConfig& config, spdlog::logger& log);
 
   /// Stops at once if Drain() was not called.

@@ -68,8 +68,8 @@ class InFlightLimiter {
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
-  // Counts the calls or bytes of one client or of all clients. Retry delays are
-  // estimated per client, so a client above its limit does not delay others.
+  // Counts the calls or bytes of one client or of all clients. Each client has
+  // its own `delay`, so a client above its limit does not delay other clients.
   struct Use {
     std::atomic<int64_t> in_flight = 0;
     std::atomic<int64_t> done = 0;

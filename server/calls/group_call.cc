@@ -22,8 +22,8 @@ constexpr int64_t kPollerBytes = int64_t{48} << 10;
 // The memory charged for an item in addition to its message. Even empty
 // messages use memory, and a connection may have 256 streams of 64 messages.
 constexpr int64_t kItemBytes = int64_t{4} << 10;
-// Above this many bytes in flight, messages of one slice are compacted too. At
-// most 1024 messages therefore keep a whole gRPC receive block allocated.
+// Messages of one slice are compacted only above this many bytes in flight, so
+// at most 1024 messages each keep a whole gRPC receive block allocated.
 constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 
 // Answers the waiting requests as a group while the next group is received. Two
@@ -68,7 +68,7 @@ class GroupCall final : public ServiceCall {
         static_cast<int64_t>(message.Length()),
         {}};
     const auto now = RequestStats::Clock::now();
-    // Avoid compacting messages: the copy slows small requests by 10 %.
+    // Compact only messages that wait. Copying slows small requests by 10 %.
     const bool waits =
         (service_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
@@ -76,8 +76,8 @@ class GroupCall final : public ServiceCall {
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
-      // A rejected message does not count as in flight. Let its item fill the
-      // queue, so that no more messages are read until the item is taken.
+      // A rejected message does not count as in flight. Give its item the size
+      // of a full queue, so that reading stops until the item is taken.
       item.bytes = kMaxReadAheadBytes;
     }
     const Queue::Next next = queue_.Receive(item);
@@ -104,7 +104,7 @@ class GroupCall final : public ServiceCall {
   }
 
   // Computes the next small requests of group_ on this poller and sends the
-  // responses. If there are none, a worker answers the rest of the group.
+  // responses. If no request was computed, a worker answers the rest of group_.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();

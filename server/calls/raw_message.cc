@@ -29,8 +29,8 @@ constexpr int64_t kMaxPollerMemory = int64_t{192} << 10;
 // A worker calls ChargeParsed for about this many bytes at a time.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
 
-// Upper bounds on the memory overhead of a string and of an array, without
-// their contents, and on the memory of an empty message or map entry.
+// Upper bounds on the memory of a string without its characters, of an array
+// without its elements, and of an empty message or map entry.
 constexpr int64_t kTextMemory = 112;
 constexpr int64_t kArrayMemory = 48;
 constexpr int64_t kMessageMemory = 384;
@@ -38,10 +38,10 @@ constexpr int64_t kMessageMemory = 384;
 // fields, unless they can hold tensor data. Most requests have two such
 // messages.
 constexpr int kSmallMessage = 16;
-// The maximum memory of a growing array, as a multiple of its content. The
-// capacity is up to 2, because it doubles. The previous, smaller arrays add up
-// to 2, because an arena does not free them. The copy of an OIP tensor's typed
-// contents as raw data adds 1.
+// Maximum memory of a growing array, in bytes per byte of content. The array
+// takes up to 2 bytes, because its capacity doubles. The previous, smaller
+// arrays together take up to 2 bytes, because an arena does not free them. The
+// copy of an OIP tensor's typed contents as raw data takes 1 byte.
 constexpr int64_t kArrayGrowth = 5;
 
 // Returns whether a field holds tensor data that is not copied. Typed contents
@@ -64,7 +64,7 @@ WireFormatLite::WireType WireTypeOf(const FieldDescriptor& field) {
       static_cast<WireFormatLite::FieldType>(field.type()));
 }
 
-// Returns an upper bound on the memory of the numbers parsed from `packed`.
+// Returns an upper bound on the memory for the numbers parsed from `packed`.
 int64_t NumbersMemory(const FieldDescriptor& field, std::string_view packed) {
   const auto bytes = static_cast<int64_t>(packed.size());
   if (WireTypeOf(field) != WireFormatLite::WIRETYPE_VARINT) {
@@ -247,8 +247,8 @@ class Scanner {
     if (++depth_ > kMaxDepth || !Scan(type, &field)) return false;
     --depth_;
     input_.PopLimit(outer);
-    // Scan() may have appended fewer than `size` bytes to kept_. Overwrite the
-    // size in kept_ with the actual size, as a varint of the same length.
+    // Scan() may append fewer bytes than the length prefix says. Overwrite the
+    // prefix with the actual length, as a varint of the same size.
     size_t kept = kept_.size() - begin;
     for (size_t i = tag_end; i < begin; ++i, kept >>= 7) {
       kept_[i] = static_cast<char>((kept & 0x7f) | (i + 1 < begin) << 7);
@@ -305,7 +305,7 @@ class Scanner {
     return input_.ReadRaw(&kept_[begin], size);
   }
 
-  // Returns whether `size` more bytes are within the limit on parsed bytes.
+  // Returns whether parsing `size` more bytes would stay within the limits.
   bool Fits(int size) {
     const int64_t parsed = int64_t{input_.CurrentPosition()} + size - exempt_;
     if (poller_) {
@@ -320,9 +320,9 @@ class Scanner {
     return false;
   }
 
-  // Charges all uncharged memory if there are more than `most` bytes. `size` is
-  // the number of bytes to be added to kept_. Each byte of kept_ costs 4 bytes:
-  // up to 2 for the capacity, and up to 2 for all previous buffers together.
+  // Charges the uncharged memory if it exceeds `most` bytes. `size` is the
+  // number of bytes to be added to kept_. A byte in kept_ is charged as 4
+  // bytes: up to 2 for its capacity and up to 2 for all previous buffers.
   bool ChargeAbove(int64_t most, int size = 0) {
     const int64_t kept = static_cast<int64_t>(kept_.size()) + size;
     const int64_t uncharged = memory_ + 4 * kept - charged_;
@@ -396,7 +396,7 @@ int64_t CountSlices(grpc::ByteBuffer& bytes) {
 }
 
 int64_t SliceMemory(grpc::ByteBuffer& bytes) {
-  // Upper bound for gRPC's slice object and the entries in our vectors.
+  // Maximum overhead of one slice: gRPC's slice object and our vector entries.
   constexpr int64_t kSliceMemory = 128;
   return CountSlices(bytes) * kSliceMemory;
 }

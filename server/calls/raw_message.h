@@ -69,8 +69,8 @@ inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
 /// flight. Most requests need less.
 inline constexpr int64_t kUnchargedBytes = int64_t{8} << 10;
 
-/// Adds `bytes` to the bytes in flight before parsing allocates up to this
-/// much. Called repeatedly for large messages. Parsing stops at an error.
+/// Adds `bytes`, the maximum memory that parsing allocates next, to the bytes
+/// in flight. Called repeatedly for large messages. Parsing stops at an error.
 using ChargeParsed = std::function<Status(Size bytes)>;
 
 /// Reads a message like the generated parser, but does not copy the tensor data

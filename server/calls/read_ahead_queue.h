@@ -43,8 +43,8 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// True if the caller is the consumer. The consumer calls Take() or
-    /// TakeOne() until the result has `consume` = false or `end` = true.
+    /// Take messages as the consumer: call Take() or TakeOne() until the result
+    /// has `consume` = false or `end` = true.
     bool consume = false;
   };
 
@@ -84,8 +84,8 @@ class ReadAheadQueue {
     reading_ = false;
     return End({});
   }
-  /// Ends the stream with an error if it has not ended. Take() still returns
-  /// the waiting messages. No-op if `if_idle` and there is a consumer.
+  /// Ends the stream with an error unless it has ended. Take() still returns
+  /// the waiting messages. If `if_idle` is true, no-op while a consumer exists.
   Next Interrupt(Status status, bool if_idle = false) {
     const MutexLock lock(mutex_);
     if (if_idle && has_consumer_) return {};
@@ -94,8 +94,8 @@ class ReadAheadQueue {
 
   /// The result of Take() and TakeOne().
   struct Taken : Next {
-    /// True if the stream has ended and no more messages will be taken. If
-    /// `end` is false, `consume` is true if messages were taken.
+    /// True if the stream has ended and no more messages will be returned.
+    /// Otherwise, `consume` tells whether any messages were returned.
     bool end = false;
     /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;

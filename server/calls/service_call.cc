@@ -74,9 +74,9 @@ void ServiceCall::OnChange() {
   const Status status = service_.admission.CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
-  // Interrupt() cannot end the stream of a client that does not read responses.
-  // Therefore, cancel the call when CheckAdmitted() fails a second time. Do not
-  // cancel during a drain, which has its own timeout.
+  // If CheckAdmitted() fails again later, cancel the call, because Interrupt()
+  // cannot end the stream of a client that does not read responses. Do not
+  // cancel the call during a drain, because a drain has its own timeout.
   const bool drains = status.code == Code::kUnavailable;
   if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }
@@ -86,7 +86,7 @@ void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   if (!ok) return call_.FinishAndRecordLater(MissingMessage());
   if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
     const Status status = service_.admission.CheckAdmitted(call_.context());
-    // During a drain (UNAVAILABLE), calls that arrived earlier may finish.
+    // UNAVAILABLE means that a drain has begun, but admitted calls may finish.
     if (!status.ok() && status.code != Code::kUnavailable) {
       message.Clear();
       return Refuse(status);

@@ -57,8 +57,8 @@ class StreamCall final : public ServiceCall {
     if (next.consume) Proceed(Reader::kPoller);
   }
 
-  // Admits the request when its header arrives. Later messages count as in
-  // flight, and they use up the rate limit, which may delay the next read.
+  // Admits the request when its header arrives. Counts later messages as in
+  // flight and against the rate limit. The rate limit may delay the next read.
   Queue::Next Receive(grpc::ByteBuffer& message) {
     active_at_ = Clock::now();
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
@@ -98,10 +98,10 @@ class StreamCall final : public ServiceCall {
   // Consumes messages: runs the steps that fit this thread's budget, and leaves
   // the rest to a worker.
   void Proceed(Reader reader) {
-    // After this time, a worker lets other work run. A poller processes small
-    // messages itself, because they are in its CPU cache. If workers processed
-    // all messages, a large stream would take 1.5 times as long.
+    // A worker lets other work run after this time.
     constexpr int64_t kTurnNanoseconds = 2'000'000;
+    // A poller processes small messages while they are in its CPU cache.
+    // Workers alone would take 1.5 times as long for a large stream.
     const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
                         : call_.loop().IsBehind()
                             ? 0

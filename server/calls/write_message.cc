@@ -129,7 +129,7 @@ std::vector<grpc::ByteBuffer> WriteChunks(v1::TopKResponse answer) {
   std::shared_ptr<const std::string> indices;
   if (answer.values().data().size() + answer.indices().data().size() >
       kPieceBytes) {
-    // release_data() also clears the field, so the header omits the data.
+    // release_data() clears the field, so `header` will not include the data.
     if (answer.has_values()) {
       values.reset(answer.mutable_values()->release_data());
     }

@@ -24,9 +24,9 @@ inline bool SendGoaways(grpc::Server& server) {
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
   if (function == nullptr) return false;
-  // gRPC's internal functions crash on a thread without an ExecCtx, which no
-  // public header declares. A byte buffer creates an ExecCtx while it releases
-  // its slices, so call `function` when a slice is released.
+  // gRPC's internal functions crash unless the thread has an ExecCtx. No public
+  // header declares ExecCtx, but a byte buffer creates one while it releases
+  // slices. Therefore, call `function` from the release callback of a slice.
   static char nothing = 0;
   grpc::ByteBuffer buffer;
   {

@@ -38,9 +38,9 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 }  // namespace
 
 // Handles Check, which sends the state once, and Watch, which sends the state
-// and each change until the client cancels. Limits the wait for the request,
-// because clients without a token could make gRPC buffer incomplete requests of
-// up to --max-message-bytes.
+// and each change until the client cancels. Limits the wait for the request.
+// Otherwise, clients without a token could keep incomplete requests of up to
+// --max-message-bytes in gRPC's buffers.
 class HealthService::HealthCall final : public CallHandler, public Listener {
  public:
   HealthCall(HealthService& health, Call& call, bool watches)

@@ -143,7 +143,7 @@ Status TakeData(const Input& input, const RawInfer& from, size_t& next,
   return {};
 }
 
-// Copies the input K to the attribute k, which is a tensor or a number.
+// Copies the input K to the attribute k, whose type is KInput or int64.
 Status TakeK(const Input& input, const RawInfer& from, size_t& next,
              google::protobuf::Message& attributes) {
   constexpr size_t kMaxBytes = 64;  // longer than any K

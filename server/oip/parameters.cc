@@ -41,8 +41,8 @@ Status WrongType(const std::string& name, std::string_view expected) {
       StrCat("parameter ", Quote(name), " must be ", expected));
 }
 
-// Returns the name of the parameter that sets `attribute`. Of an output, only
-// the data type can be set, because outputs in this protocol are always packed.
+// Returns the name of the parameter for `attribute`. For an output, only the
+// data type has a parameter, because this protocol always packs outputs.
 std::string ParameterOf(const FieldDescriptor& attribute) {
   const bool is_output =
       attribute.message_type() != nullptr &&

@@ -47,7 +47,7 @@ Status ServerTls::Load(const std::vector<std::string>& contents) {
       CheckKeyPair({files_[0], contents[0]}, {files_[1], contents[1]});
   if (!info.ok()) return info.status();
   const std::string client_ca = clients_.has_value() ? contents[2] : "";
-  // Use new authorities to check calls before using them in handshakes.
+  // Accept a new certificate authority for calls first and then for handshakes.
   // Otherwise, a client could connect, but its calls would be rejected.
   if (clients_.has_value()) {
     Status s =

@@ -25,11 +25,11 @@ enum class Access { kRead, kWrite };
 /// truncate the object at any time. Thread-safe.
 class MappedObject {
  public:
-  /// Opens the object that currently has this name. `field` is the request
-  /// field with the name. Returns INVALID_ARGUMENT if there is no such object
-  /// or the name refers to another kind of file, PERMISSION_DENIED if this
-  /// process may not open it, and RESOURCE_EXHAUSTED if this process or the
-  /// system has too many open files.
+  /// Opens the object that currently has this name. `field` is the path of the
+  /// request field that contains the name. Returns INVALID_ARGUMENT if there is
+  /// no such object or the name refers to another kind of file,
+  /// PERMISSION_DENIED if this process may not open it, and RESOURCE_EXHAUSTED
+  /// if this process or the system has too many open files.
   static Result<std::shared_ptr<MappedObject>> Open(const std::string& name,
                                                     Access access,
                                                     const std::string& field);

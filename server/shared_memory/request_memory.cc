@@ -17,10 +17,10 @@ bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
          b.offset() < a.offset() + a.byte_size();
 }
 
-// Copies an output to `region` in small steps. After each step, checks for
-// cancellation and truncation. If other processes punch holes into the object,
-// writing a page may take a second. If they truncate the object, writes go to
-// private memory that does not count as in flight.
+// Copies an output to `region` in small steps. Checks for cancellation between
+// steps, because writing a page may take a second if other processes punch
+// holes into the object. Checks for truncation too: writes to a truncated
+// object go to private memory, which does not count as in flight.
 Status CopyTo(const SharedRegion& region, const std::string& field,
               std::span<const std::byte> from,
               const Cancellation* cancellation) {

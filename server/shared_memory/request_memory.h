@@ -29,7 +29,7 @@ class RequestMemory {
   explicit RequestMemory(SharedObjects* objects) : objects_(objects) {}
 
   /// Opens the region of the tensor. Returns PERMISSION_DENIED if the caller is
-  /// not local (see Caller), otherwise the errors of SharedObjects::Open().
+  /// not local (see Caller), or an error from SharedObjects::Open().
   Status OpenTensor(const v1::TopKRequest& request, bool is_local);
 
   /// Opens the regions of the outputs and removes them from the request.

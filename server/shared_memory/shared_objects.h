@@ -42,9 +42,9 @@ class SharedRegion {
   /// The size in bytes.
   int64_t size() const { return bytes_; }
 
-  /// Returns the mapped bytes, which stay mapped while this object exists.
-  /// Other processes may change them at any time. Returns the errors of
-  /// MappedObject::Map(). `field` is the request field with the region.
+  /// Returns the bytes, which stay mapped while this object exists. Other
+  /// processes may change the bytes at any time. Fails if MappedObject::Map()
+  /// fails. `field` is the path of the request field with the region.
   Result<std::span<std::byte>> Map(const std::string& field) const;
 
   /// See MappedObject::IsSparse().

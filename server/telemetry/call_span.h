@@ -17,7 +17,7 @@ namespace topk {
 /// conventions for RPC servers, and include the properties of the request.
 class CallSpan {
  public:
-  /// Maximum number of requests of a call that have their own spans.
+  /// Maximum number of request spans that are exported for a call.
   static constexpr int64_t kMaxRequests = 128;
 
   /// `many` is true if the call may have many requests. `exporter` must outlive

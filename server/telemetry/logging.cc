@@ -23,8 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Marks a message as log fields: a JSON object follows. Clients cannot forge
-// the mark, because no message begins with text from a client.
+// A message that begins with this mark is a JSON object of log fields. Clients
+// cannot forge the mark, because no message begins with text from a client.
 constexpr char kFieldsMark = '\x1e';
 
 // Formats a message as a line of text or as a JSON object. Both formats escape

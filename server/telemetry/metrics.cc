@@ -153,7 +153,7 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
       operators_.find({request.spec().dialect(), request.spec().version()});
   const OperatorMetrics& row =
       known == operators_.end() ? unknown_operator_ : known->second;
-  // Count any other code as kInternal, because such a code is a bug.
+  // A code without a counter indicates a bug, so count it as kInternal.
   const auto count = row.requests.find(status.code);
   (count == row.requests.end() ? row.requests.at(Code::kInternal)
                                : count->second)

@@ -71,7 +71,7 @@ Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
 
 MetricsEndpoint::~MetricsEndpoint() {
   // civetweb checks its stop flag only every 2 s and when a client connects, so
-  // connect until civetweb has stopped.
+  // connect repeatedly until civetweb has stopped.
   const std::future<void> stopped =
       std::async(std::launch::async, [this] { exposer_.reset(); });
   while (stopped.wait_for(std::chrono::milliseconds(5)) !=

@@ -123,7 +123,7 @@ SpanExporter::SpanExporter(const TraceConfig& config, spdlog::logger& log)
 
 bool SpanExporter::Samples(const TraceContext& trace) const {
   if (config_.follow_parent && trace.parent != 0) return trace.sampled;
-  // Trace ids are random: the fraction `ratio` of all ids is below this bound.
+  // Trace ids are random, so this condition selects a fraction `ratio` of them.
   return trace.trace_low >> 1 < static_cast<uint64_t>(config_.ratio * 0x1p63);
 }
 
@@ -220,9 +220,9 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
 
 // Waits until the call ends. At exit, cancels the call after kFlush. While the
 // server runs, its pollers process the events of the call, and this thread only
-// checks whether the call has ended. If this thread blocked in gRPC, it would
-// take events from the pollers and have to wake a poller for each (gRPC 1.51).
-// At exit, there are no pollers, so this thread blocks in gRPC.
+// checks whether the call has ended. In gRPC 1.51, a thread that blocks in gRPC
+// takes events from the pollers and has to wake a poller for each event. At
+// exit, there are no pollers, so this thread blocks in gRPC.
 void SpanExporter::Await(grpc::ClientContext& context,
                          const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kNoPause{0};

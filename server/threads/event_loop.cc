@@ -94,8 +94,8 @@ bool EventLoop::AwaitCall() {
 
 void EventLoop::EndTurn() {
   // If no Call object waits, gRPC queues arriving calls without a limit. If all
-  // Call objects may have been used up in this turn, handle the queued calls
-  // before reading more data from connections.
+  // Call objects from the start of this turn are used up, handle the queued
+  // calls before reading more data from connections.
   const int64_t awaited = awaited_at_mark_;  // 0 if the loop serves no calls
   if (awaited > 0 && arrived_ >= awaited) return EnqueueMarker();
   PollConnections();
@@ -151,9 +151,9 @@ void EventLoop::Poll() {
     if (on_busy_) on_busy_(busy.Stop());
   };
   while (true) {
-    // If handle() starts an operation that finishes at once (e.g. a read of a
-    // buffered message), DoThenAsyncNext() returns its event to this thread. No
-    // other thread has to wake up, but the event overtakes all queued events.
+    // handle() may start an operation that finishes at once, e.g. a read of a
+    // buffered message. DoThenAsyncNext() then returns the operation's event.
+    // This wakes no other thread, but the event overtakes all queued events.
     // The marker must not overtake events, so do not enqueue it in handle().
     starts_turn = starts_turn || is_behind_ ||
                   (++events > kTurnEvents && busy.start() - turn_start > kTurn);

@@ -37,8 +37,8 @@ class CompletionTag {
   /// Must take constant time.
   virtual void OnComplete(bool ok) = 0;
 
-  /// Returns whether operations that OnComplete() starts may be handled before
-  /// older events, even while the event loop is behind.
+  /// Returns whether the completion of an operation that OnComplete() starts
+  /// may be handled before older events, even while the event loop is behind.
   virtual bool MayOvertake() const { return false; }
 
  protected:
@@ -75,10 +75,9 @@ class OwningTag final : public CompletionTag {
 /// Polls the completion queue and calls the tag of each finished operation. The
 /// number of polling threads does not grow with connections or calls.
 ///
-/// The loop repeatedly puts an event of its own, the marker, at the end of the
-/// queue. A turn of the loop ends when the marker leaves the queue, because all
-/// older events have been handled. The marker's time in the queue shows how
-/// long events wait.
+/// The loop repeatedly enqueues an event of its own, the marker. When the
+/// marker leaves the queue, all older events have been handled, and a turn of
+/// the loop ends. The marker's time in the queue shows how long events wait.
 class EventLoop final : private CompletionTag {
  public:
   /// Receives the time that a poller spent on one event.

@@ -19,8 +19,8 @@ class WaitGroup {
     members_ = first_;
   }
 
-  /// Returns a new Member, or an empty pointer (use_count() is 0) if Wait() was
-  /// called and all members are destroyed. get() is null even for a new Member.
+  /// Returns a new Member, or one with use_count() = 0 if Wait() was called and
+  /// all members are destroyed. Do not test get(), which is always null.
   Member Add() const { return members_.lock(); }
 
   /// Blocks until all members are destroyed. Call only once.

@@ -69,9 +69,9 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  // Do not advance turn_ for a job that a spare thread takes out of turn. New
-  // clients start at turn_, so move the client back to turn_ if it is later.
-  // Otherwise, the client would fall behind new clients.
+  // Do not advance turn_ for a job that a spare thread takes out of turn. If
+  // the client's turn is later than turn_, move it back to turn_, where new
+  // clients start. Otherwise, the client would fall behind new clients.
   if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
   client.served = std::min(client.served, turn_);
   client.waits_since = now;
@@ -86,9 +86,9 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   return job;
 }
 
-// Removes idle clients whose next turn is turn_ or earlier. Of the others,
-// keeps the kMaxIdle clients with the latest turns, so that no client gains an
-// earlier turn by pausing.
+// Removes idle clients whose next turn is turn_ or earlier. Keeps other idle
+// clients, so that no client gains an earlier turn by pausing. If more than
+// kMaxIdle clients are idle, removes those with the earliest turns.
 void WorkQueue::ForgetIdleClients() {
   constexpr size_t kMaxIdle = 1024;
   while (!idle_clients_.empty() && (idle_clients_.begin()->first <= turn_ ||
@@ -138,8 +138,8 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   --jobs_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // Correct the client's cost. Finished work costs the estimate, clamped to
-  // [used, used * threads_]. Cancelled work costs max(estimate, used).
+  // Correct the charge for the job. The charge is the estimated cost, but at
+  // least `used`, and for finished work at most `used * threads_`.
   const double used = thread_time_ - job->begun_thread_time;
   const double most = done ? std::min(cost, used * threads_) : cost;
   Charge(client, std::max(used, most) - cost);
@@ -178,7 +178,7 @@ size_t WorkQueue::FreeSlot(int64_t cost) const {
 }
 
 // Takes the next job of the client that has waited longest. Ignores clients
-// that use their share of the threads, or for whose next job no slot is free.
+// that use their share of the threads or whose next job has no free slot.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // The number of clients with work. 0 if other threads have run all jobs.
   const auto clients =
@@ -260,8 +260,8 @@ std::chrono::nanoseconds WorkQueue::Wait(std::string_view client) const {
   const MutexLock lock(mutex_);
   const auto entry = clients_.find(client);
   if (entry == clients_.end()) return {};
-  // The maximum work of all clients until this client's work is done. Until
-  // then, fair queueing lets no other client do more work than this client.
+  // Upper bound on all work that runs until this client's work is done. In that
+  // time, fair queueing lets no other client do more work than this client.
   double work = 0;
   for (const auto& [name, other] : clients_) {
     work += static_cast<double>(std::min(other.pending, entry->second.pending));

@@ -105,8 +105,8 @@ class WorkQueue {
     // When the client's last job started, or when it enqueued work while its
     // queue was empty, whichever is later.
     Clock::time_point waits_since{};
-    // The entry in turns_ if jobs are queued, or in idle_clients_ if no jobs
-    // are queued or running. Otherwise invalid.
+    // The client's entry in turns_ while jobs are queued, or in idle_clients_
+    // while no job is queued or running. Otherwise invalid.
     Turns::iterator turn;
   };
 
@@ -143,8 +143,8 @@ class WorkQueue {
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
   int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // When a RunNext() call last started, or was last enqueued while no other
-  // RunNext() call was pending.
+  // When a RunNext() call last started, or when the number of pending calls
+  // last rose from 0, whichever is later.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // Virtual clocks that advance only while jobs run. share_ advances by
   // elapsed time / running jobs, and thread_time_ advances by

@@ -11,14 +11,15 @@ namespace topk {
 /// name. Durations are in seconds.
 struct ConnectionOptions {
   double keepalive_time = 60;
-  /// Clients that stop reading are disconnected too, as they answer no pings.
+  /// Clients that stop reading do not answer pings and are disconnected too.
   double keepalive_timeout = 20;
   /// A client that pings more often is disconnected at the third violation.
   /// Some clients ping every 10 s, so gRPC's default of 5 minutes is too long.
   double min_ping_interval = 10;
   double max_connection_idle = 600;
   double max_connection_age = 1800;
-  /// The only limit that ends a call whose body arrives one byte at a time.
+  /// Time for open calls to finish after max_connection_age. No other limit
+  /// ends a call whose body arrives one byte at a time.
   double max_connection_age_grace = 600;
   int max_connections = 0;
   int max_connections_per_client = 0;
