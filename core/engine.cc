@@ -118,8 +118,8 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
                        request.prepared->EstimateNanoseconds()) {
       continue;
     }
-    // Use the greater cost of both backends, because the request may fall back
-    // to the last backend.
+    // Use the greater of the two backends' costs, because the request may fall
+    // back to the last backend.
     request.cost = MaxCost(request.cost, prepared->CostOf(arrival));
     request.prepared = std::move(prepared);
     if (chosen) break;

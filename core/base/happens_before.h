@@ -39,8 +39,9 @@ inline void WidenRace() {
 #endif
 }
 
-/// Wraps a function that a library built without TSan copies and calls on other
-/// threads. Declares that the construction happens before every call.
+/// Wraps a function that is passed to a library built without TSan. The library
+/// may copy the function and call it on other threads. Declares that the
+/// construction happens before every call.
 template <class Fn>
 class HandedOver {
  public:

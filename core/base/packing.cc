@@ -28,12 +28,12 @@ struct Packing {
   static constexpr int kShift = 8 - kBits;
   // Whether the first element of a byte is in the highest bits.
   static constexpr bool kHighFirst = kBits == 1;
-  // Masks of the lower half of the elements in each lane of 16, 32 or 64 bits.
+  // Masks of the lowest 1, 2 and 4 elements in lanes of 16, 32 and 64 bits.
   static constexpr uint64_t kLow8 = LowBits(kBits, 16);
   static constexpr uint64_t kLow16 = LowBits(2 * kBits, 32);
   static constexpr uint64_t kLow32 = LowBits(4 * kBits, 64);
 
-  // Moves eight elements from the lowest bits of `x` to one byte each.
+  // Moves each of the eight elements in the low bits of `x` to its own byte.
   static uint64_t Spread(uint64_t x) {
     x = (x & kLow32) | x >> 4 * kBits << 32;
     x = (x & kLow16) | (x << (16 - 2 * kBits) & kLow16 << 16);

@@ -8,12 +8,12 @@
 
 namespace topk {
 
-/// The smallest number of elements that occupies whole bytes at every width.
+/// The smallest number of elements that fills whole bytes for any packed type.
 inline constexpr int64_t kPackedGroup = 8;
 
-/// Unpacks `count` elements of a packed tensor, starting at element `first`,
-/// into the highest bits of one byte each. The other bits are 0. Reads only the
-/// bytes that contain these elements. REQUIRES: type.packed().
+/// Unpacks `count` elements of a packed tensor, starting at element `first`.
+/// Each element fills the highest bits of its own byte. The other bits are 0.
+/// Reads only the bytes that contain these elements. REQUIRES: type.packed().
 void Unpack(const DTypeInfo& type, const std::byte* packed, int64_t first,
             int64_t count, std::byte* bytes);
 

@@ -10,8 +10,8 @@
 namespace topk {
 namespace {
 
-// Returns the shortest text that each "*" in the pattern matches, or nullopt if
-// the text does not match the pattern.
+// Matches `text` against `pattern`. Returns the shortest match of each "*", or
+// nullopt if the text does not match.
 std::optional<std::vector<std::string>> Match(std::string_view pattern,
                                               std::string_view text) {
   std::vector<std::string> found;

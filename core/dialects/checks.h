@@ -12,9 +12,9 @@
 
 namespace topk {
 
-/// Returns `data_type` as a DType. If `allowed` does not contain the type,
-/// returns INVALID_ARGUMENT for `field`, with a message that lists the types
-/// `owner` allows and suggests one of `versions` that allows `data_type`.
+/// Returns `data_type` as a DType, or INVALID_ARGUMENT for `field` if the type
+/// is not in `allowed`. The message lists the types that `owner` allows, and
+/// suggests one of `versions` that allows `data_type`.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
                             std::string_view field, std::string_view owner,
                             std::span<const OperatorVersion> versions = {});

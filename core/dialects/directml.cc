@@ -122,9 +122,9 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
              " must be 1 (increasing) or 2 (decreasing)"));
 }
 
-// If `strict` is set, rejects k = n, because the page says "K must be greater
-// than 0, but less than the number of elements in the InputTensor along the
-// dimension specified by Axis." DirectML itself accepts k = n.
+// Rejects k = n if `strict` is set. DirectML accepts k = n, but its
+// documentation says "K must be greater than 0, but less than the number of
+// elements in the InputTensor along the dimension specified by Axis."
 Status CheckStrict(const v1::TopKRequest& request) {
   const v1::DirectMLTopK& directml = request.directml();
   const int64_t axis = directml.axis();

@@ -19,8 +19,8 @@ constexpr std::array<DType, 12> kTypes = {
 constexpr std::span<const DType> kTypes24 = kTypes;
 constexpr std::span<const DType> kTypes11 = kTypes24.first(11);
 constexpr std::span<const DType> kTypes1 = kTypes24.first(3);
-// The type of the indices ("constrain index tensor to int64") and of K ("a 1-D
-// tensor containing a single positive value").
+// The type of the indices and of K. ONNX says "constrain index tensor to
+// int64", and describes K as "a 1-D tensor containing a single positive value".
 constexpr std::array<DType, 1> kIndexTypes = {DType::kI64};
 
 constexpr std::array<OperatorVersion, 4> kVersions = {{

@@ -81,8 +81,8 @@ Status CheckLength(std::span<const std::byte> data, int64_t count, DType type,
              NameOf(type), ") imply ", bytes));
 }
 
-// Returns the greatest index, compared as unsigned integers. A negative index
-// is therefore greater than all others.
+// Returns the greatest index. Indices are compared as unsigned integers, so a
+// negative index is greater than every nonnegative index.
 template <class Index>
 uint64_t GreatestIndex(std::span<const std::byte> indices) {
   uint64_t greatest = 0;

@@ -6,8 +6,8 @@
 
 namespace topk {
 
-/// The cost of one request. Every field is an upper bound that grows with each
-/// size in the request and saturates instead of overflowing.
+/// The cost of one request. Every field is an upper bound, never decreases if a
+/// dimension or k increases, and saturates instead of overflowing.
 struct Cost {
   /// The tensor's data, excluding padding.
   Size input_bytes;
@@ -18,9 +18,9 @@ struct Cost {
   Size working_bytes;
   /// Total CPU time of all threads. Includes zeroing memory, unpacking,
   /// repeated elements (stride 0), and the fixed cost per slice. On an idle
-  /// machine, the estimate is at most 50 us + 64 * the actual time, except for
-  /// types of up to 8 bits, because their selection may end early. Checked by
-  /// unit/cost_property_test.cc.
+  /// machine, the estimate is at most 50 us + 64 * the actual time. The
+  /// estimate may be higher for types of up to 8 bits, because their selection
+  /// may end early. Checked by unit/cost_property_test.cc.
   Size nanoseconds;
 };
 

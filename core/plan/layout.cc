@@ -57,17 +57,17 @@ class Collisions {
   }
 
  private:
-  // For the terms 0 to i, below_[i] contains the greatest possible sum of
-  // stride * step, and the greatest common divisor of the strides.
+  // The greatest possible sum of stride * step over the terms 0 to i, and the
+  // greatest common divisor of their strides. Stored in below_[i].
   struct Below {
     int64_t reach;
     int64_t divisor;
   };
 
-  // Returns whether steps of the first `count` terms can be chosen so that
-  // `place` plus the sum of stride * step is 0. If `trivial`, all steps so far
-  // are 0, and at least one further step must be nonzero. In this case, the
-  // next step need not be negative, because each solution can be negated.
+  // Returns whether the first `count` terms can be given steps such that
+  // `place` plus the sum of stride * step is 0. If `trivial`, all earlier steps
+  // are 0, and a later step must be nonzero. Negative values of the next step
+  // are then skipped, because each solution can be negated.
   bool Descend(size_t count, int64_t place, bool trivial) {
     if (--steps_ <= 0) return false;
     const auto [reach, divisor] = below_[count - 1];
@@ -76,7 +76,7 @@ class Collisions {
       return trivial ? TwoMeet(divisor) : TwoReach(-place / divisor, divisor);
     }
     const Term& term = terms_[count - 1];
-    // Skip steps after which the smaller strides cannot make the sum 0.
+    // Skip steps that leave a sum too far from 0 for the smaller strides.
     const int64_t rest = below_[count - 2].reach;
     const int64_t first =
         trivial ? 0
@@ -101,9 +101,9 @@ class Collisions {
   }
 
   // Returns whether a * x + b * y = wanted for some allowed steps x and y. a
-  // and b are the two smallest strides. a, b and `wanted` are divided by
-  // `divisor`, the gcd of the two strides. The limits of x and y restrict x to
-  // [low, high]. y is an integer only for every b-th x.
+  // and b are the two smallest strides divided by `divisor`, their gcd.
+  // `wanted` is also divided by `divisor`. y is an integer only for every b-th
+  // x. Checks whether such an x is in [low, high], where x and y are allowed.
   bool TwoReach(int64_t wanted, int64_t divisor) const {
     const int64_t a = terms_[0].stride / divisor;
     const int64_t b = terms_[1].stride / divisor;

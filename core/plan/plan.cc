@@ -72,11 +72,11 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
   return {};
 }
 
-// Returns the length of a DirectML buffer's data. The length is `total` or, if
-// `total` is 0, the length implied by sizes and strides, rounded up to a
-// multiple of 4. `elements` is the number of elements that the data spans,
-// including gaps, but at least the number of elements in the shape. Errors
-// about `elements` name `field`, and errors about `total` name `total_field`.
+// Returns the length of a DirectML buffer's data: `total` or, if `total` is 0,
+// the length that sizes and strides imply, rounded up to a multiple of 4.
+// `elements` is the number of elements in the shape or the number that the data
+// spans with gaps, whichever is greater. `field` and `total_field` are the
+// fields to name in errors about `elements` and `total`.
 Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
                             int64_t element_bytes, int64_t total,
                             std::string_view field,

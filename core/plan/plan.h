@@ -54,8 +54,8 @@ struct Plan : Selected {
   int axis = 0;
 
   Layout input;
-  /// The two allowed lengths of the input's data, in bytes. They differ only if
-  /// DirectML's padding to a multiple of 4 is optional.
+  /// The input's data must have one of these lengths, in bytes. The lengths
+  /// differ only if DirectML's padding to a multiple of 4 is optional.
   int64_t data_bytes = 0;
   int64_t padded_data_bytes = 0;
   /// The outputs' shape is the input's shape with k along the axis.

@@ -88,7 +88,7 @@ class BlockFeed {
   bool LoadBounds(int64_t width, const Selection<Key>* selections,
                   int64_t step) {
     const Plan& plan = run_.plan;
-    // Copying 1-byte elements is fast, and Feed() can stop early if it copies.
+    // Copying 1-byte elements is cheap and allows Feed() to stop early.
     if (width < kMinColumns || !plan.input.packed || plan.inner == 1 ||
         InfoOf(plan.dtype).bytes == 1) {
       return false;

@@ -41,7 +41,7 @@ class Bounds {
   /// elements.
   static Size Bytes(int64_t count, int64_t k) {
     const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // Sample() rounds `window` up to at most twice the necessary size.
+    // Sample() may round `window` up to almost twice the necessary size.
     const Size groups =
         std::max(Size(kChunks * kVectorBytes),
                  std::min(12 * Size(k) + 8,

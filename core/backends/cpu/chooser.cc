@@ -46,16 +46,16 @@ int64_t RowFactor(const Plan& plan) {
 Algorithm AlgorithmFor(const Plan& plan) {
   if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
-    // kColumns divides a slice into `factor` parts. Each part has its own list
-    // of candidates and inserts at least k elements.
+    // kColumns keeps a list of candidates for each of the `factor` parts of a
+    // slice. At least k elements are inserted into each list.
     const int64_t factor = RowFactor(plan);
     const int64_t entering = 32 * factor * plan.k * plan.k;
     if (factor == 1 || entering < plan.n * InfoOf(plan.dtype).bytes) {
       return Algorithm::kColumns;
     }
   }
-  // The short-rows kernel rejects rows with many equal elements. Avoid it if a
-  // sub-byte row has more than kEqual elements per possible value.
+  // The short-rows kernel rejects rows with many equal elements. Avoid it for
+  // sub-byte types if n exceeds kEqual times the number of possible values.
   constexpr int64_t kEqual = 16;
   const DTypeInfo& type = InfoOf(plan.dtype);
   const bool repeats = type.packed() && plan.n > kEqual << type.bits;
@@ -264,7 +264,7 @@ int64_t FoldRows(const Plan& plan) {
   }
   // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
-  // Three times the bytes of a selection with room for k + `more` candidates.
+  // The size of three selections of k + `more` candidates each, in bytes.
   const auto selection = [&](int64_t more) {
     return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
   };

@@ -31,8 +31,8 @@ struct Schedule {
   bool copies = false;
   /// The number of slices in a tile. The last tile may have fewer.
   int64_t tile = 1;
-  /// The number of elements of each slice to read at a time. Less than n only
-  /// if kScan copies the slices.
+  /// The number of elements of each slice to read at a time. A slice is read in
+  /// several blocks only if kScan copies slices.
   int64_t block = 1;
   /// The number of parallel pieces into which a tile is cut along the axis.
   int64_t pieces = 1;
@@ -57,7 +57,7 @@ struct Schedule {
   }
 
  private:
-  // Returns the number of adjacent slices that are divided into tiles.
+  // Returns the number of slices in a group. No tile spans two groups.
   static int64_t group(const Plan& plan) {
     return plan.inner > 1 ? plan.inner : plan.slices();
   }
@@ -103,12 +103,12 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
 /// The constant is lower if `many` selections share the cache.
 int64_t SlackFor(int64_t k, bool many);
 
-/// Returns how many axis positions ElementFold buffers at a time: all n if they
-/// take little memory, or at most six times as much as the selections.
+/// Returns how many axis positions ElementFold buffers at a time: all n if the
+/// slices are small or take at most six times the memory of their selections.
 int64_t FoldRows(const Plan& plan);
 
 /// Returns ElementFold's schedule for a block of FoldRows() axis positions.
-/// Uses kScan for a block of fewer than n positions, i.e. of incomplete slices.
+/// Uses kScan if a block contains only a part of each slice (FoldRows() < n).
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

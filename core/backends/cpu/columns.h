@@ -53,8 +53,8 @@ class ColumnRunner {
   };
 
   // Runs one tile. Joins each group of `factor` adjacent rows of the tensor
-  // into one row of factor * width columns. The remaining rows form a shorter
-  // row. Divides the joined rows among pieces that run in parallel.
+  // into one row of factor * width columns. The last joined row may be shorter.
+  // Divides the joined rows among pieces that run in parallel.
   void DoTile(int64_t outer, int64_t column, int64_t width) {
     const int64_t factor = run_.schedule.row_factor;
     const int64_t pieces = run_.schedule.pieces;

@@ -51,12 +51,12 @@ double SliceNanoseconds(const Plan& plan) {
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
-// Returns the overhead of all slices, in nanoseconds. With kColumns, only the
-// first kFoldWidth columns are charged like rows, so that a wider tensor never
-// has a lower cost. The other columns are charged less.
+// Returns the overhead of all slices, in nanoseconds. With kColumns, the first
+// kFoldWidth columns cost as much as rows, and further columns cost less. A
+// wider tensor therefore never has a lower cost.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
-  // Streams buffer slices of up to this length completely, to use kColumns.
+  // In a stream, slices of up to this length are buffered whole for kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&
@@ -104,8 +104,8 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
                                    const SortKeyEncoder<Key, kFloat>&) {
         return ElementFold<Key, kFloat>::Bytes(plan, threads, task);
       });
-  // Include the time for zeroing the memory of all selections.
   constexpr int64_t kCandidateBytes = 24;
+  // Include the time to zero the memory of all selections.
   cost.nanoseconds +=
       Nanoseconds(plan, true) +
       ZeroFillNanoseconds(Size(plan.inner) *

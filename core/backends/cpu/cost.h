@@ -11,8 +11,7 @@ namespace topk::cpu {
 /// does not include stacks or a few small vectors.
 Cost RunCost(const Plan& plan, const Schedule& schedule, int threads);
 
-/// Returns the CPU time of RunSchedule(), which does not depend on the
-/// schedule.
+/// Returns an upper bound on the CPU time of RunSchedule() with any schedule.
 Size RunNanoseconds(const Plan& plan);
 
 /// Returns the cost of processing a whole tensor in chunks.

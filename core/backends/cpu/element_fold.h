@@ -30,7 +30,7 @@
 namespace topk::cpu {
 
 /// Selects from a tensor that arrives in chunks. Writes a slice when its last
-/// element arrives. The memory does not depend on the length of the tensor.
+/// element arrives. Buffers at most FoldRows() axis positions of the tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:

@@ -113,8 +113,8 @@ struct Kernels {
 
   /// Adds the axis positions first .. first + count - 1 to the state. Each
   /// position has state.columns elements. Adjacent positions are `pitch`
-  /// elements apart. REQUIRES: the positions 0 .. k - 1 are added before all
-  /// others, because they initialize the state. Null for keys of 8 and 16 bits.
+  /// elements apart. REQUIRES: positions 0 .. k - 1 are added first, to
+  /// initialize the state. The pointer is null for 8-bit and 16-bit keys.
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);

@@ -18,8 +18,8 @@ template <class Key>
 struct Probe {
   Key flip;
   Key limit;
-  /// The greatest bits that are not a negative NaN: -infinity for floats, all
-  /// ones for integers.
+  /// For floats, the bits of -infinity. Only negative NaNs have greater bits.
+  /// For integers, all ones.
   Key nan;
 };
 
@@ -40,7 +40,7 @@ Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
     return {static_cast<Key>(encoder.sign ^ encoder.flip), bound, kOnes};
   } else {
     const Key sign = encoder.sign;
-    // The key of +infinity for LARGEST equals the bits of -infinity.
+    // The bits of -infinity. For LARGEST, also the key of +infinity.
     const Key highest = static_cast<Key>(sign | encoder.infinity);
     const Key below_all = static_cast<Key>(sign - encoder.infinity - 1);
     const bool smallest = encoder.flip != 0;

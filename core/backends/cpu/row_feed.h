@@ -95,8 +95,8 @@ class RowFeed {
 
   /// Divides a row, or the next part of a row, among the selections, which run
   /// in parallel. If there is no bound yet, gets a bound from `hint` or from a
-  /// sample of the row, to skip most elements. If `hint` is not null, it holds
-  /// the bound of the previous row, and of this row when Feed() returns.
+  /// sample of the row, to skip most elements. If `hint` is not null, Feed()
+  /// replaces the previous row's bound in `hint` with a bound for the next row.
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {
@@ -159,9 +159,9 @@ class RowFeed {
     int64_t reselections;
   };
 
-  // Estimates bounds from a sample of the row. Reads the row with each bound,
-  // from high to low, until k elements exceed a bound. If all bounds fail,
-  // reads the row without a bound. Returns the bound that succeeded, if any.
+  // Estimates bounds from a sample of the row. Reads the row once for each
+  // bound, from high to low, until k elements exceed the bound. If all bounds
+  // fail, reads the row without a bound. Returns the successful bound, if any.
   std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
@@ -210,10 +210,10 @@ class RowFeed {
     return std::nullopt;
   }
 
-  // Reads the row once, divided among the selections. If a selection's buffer
-  // has filled up `patience` times, the elements are probably ascending. The
-  // rest is then sampled for a better bound. A single selection reuses `bounds`
-  // for the new sample, because no more bounds of the old sample will be tried.
+  // Divides the row among the selections and reads it once. If a selection's
+  // buffer fills up `patience` times, its elements are probably ascending, and
+  // its unread elements are sampled for a better bound. A single selection
+  // reuses `bounds`, because no more bounds of the old sample will be tried.
   void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());

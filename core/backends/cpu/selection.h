@@ -37,9 +37,9 @@ namespace topk::cpu {
 /// radix select.
 inline constexpr int64_t kKthMost = int64_t{1} << 16;
 
-/// Returns a threshold t such that exactly k of the keys are >= t. If ties
-/// prevent this, returns the k-th greatest key. Returns 0 only if that key is
-/// 0. After a cancellation, returns any value. `kernel` is Kernels::kth.
+/// Returns a threshold t such that exactly k keys are >= t. If ties prevent
+/// this, returns the k-th greatest key. Returns 0 only if that key is 0. After
+/// a cancellation, the result is unspecified. `kernel` must be Kernels::kth.
 template <class Key>
 Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
           int64_t count, int64_t k, const Cancellation* cancellation) {
@@ -124,7 +124,7 @@ class Selection {
   /// the same k, and its indices are greater than those of this selection.
   void Merge(Selection& other) {
     if (keys_.size() + other.keys_.size() > capacity_) {
-      // Drop candidates that are not among the k best instead of moving them.
+      // Make room by dropping candidates that are not among the k best.
       if (keys_.size() > k_) Reselect();
       if (other.keys_.size() > k_) other.Reselect();
     }
@@ -160,7 +160,7 @@ class Selection {
   bool bounded() const { return bounded_; }
   Key bound() const { return bound_; }
 
-  /// The number of candidates, and how many more fit into the buffer.
+  /// The number of candidates. The buffer has space for room() more.
   int64_t size() const { return static_cast<int64_t>(keys_.size()); }
   int64_t room() const {
     return static_cast<int64_t>(capacity_ - keys_.size());
@@ -199,8 +199,8 @@ class Selection {
     bounded_ = proven_.bounded;
     bound_ = proven_.bound;
   }
-  /// Returns a bound that at least `rank` candidates exceed, or exactly `rank`
-  /// if all keys differ. REQUIRES: 1 <= rank <= size(), and no key is 0.
+  /// Returns a bound that exactly `rank` candidates exceed, or more than `rank`
+  /// if ties prevent this. REQUIRES: 1 <= rank <= size(), and no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(
         KthOf(kth_, keys_.data(), size(), rank, cancellation_) - 1);

@@ -52,8 +52,8 @@ class SliceRunner {
               static_cast<size_t>(bytes.value()));
   }
 
-  /// Returns an upper bound, in bytes, on the memory of a runner. `folds` is
-  /// true for calls of Fold() and false for calls of Do().
+  /// Returns an upper bound on the memory that a runner uses, in bytes. `folds`
+  /// is true if the caller uses Fold(), and false if the caller uses Do().
   static Size Bytes(const Plan& plan, const Schedule& schedule,
                     bool folds = false) {
     const int64_t n = DistinctElements(plan);
@@ -109,7 +109,7 @@ class SliceRunner {
 
   bool cancelled() const { return IsCancelled(run_.cancellation); }
 
-  // Returns whether to buffer a tile's outputs as rows, and then to move them
+  // Returns whether a tile's outputs are first buffered as rows and then moved
   // to their places. The short-rows kernel can write only rows. For other tiles
   // of whole slices, moving all outputs in one pass is faster.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
@@ -233,8 +233,8 @@ class SliceRunner {
     return std::span(selections_).first(size);
   }
 
-  // Merges the selections of a slice and writes the result. `number` is the
-  // slice's number in selections_, and `slice` is its number in the output.
+  // Merges the selections of one slice and writes the result to output slice
+  // `slice`. The selections begin at selections_[number * pieces].
   void Write(int64_t slice, int64_t number) {
     const int64_t pieces = schedule_.pieces;
     const auto selections = std::span(selections_)

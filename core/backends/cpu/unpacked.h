@@ -39,7 +39,7 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
 }
 
 /// Returns the plan for a tensor whose elements have been unpacked to bytes.
-/// The result has type kU8, but its elements must be encoded as for `plan`.
+/// The result has type kU8, but sort keys must be encoded for plan.dtype.
 inline Plan UnpackedPlan(const Plan& plan) {
   Plan unpacked = plan;
   unpacked.dtype = DType::kU8;

@@ -72,7 +72,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
 int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   // One thread copies to pinned memory at this speed. PCIe is faster.
   constexpr double kCopyBytesPerNanosecond = 9;
-  // The fixed time of a computation: opening a lane and waiting for the result.
+  // The fixed overhead of a run: opening a lane and waiting for the result.
   constexpr double kFixedNanoseconds = 40000;
   // The overhead of a CUB call: a few kernel launches and a scratch allocation.
   constexpr double kCallNanoseconds = 25000;

@@ -84,7 +84,7 @@ class CudaPlan final : public PreparedPlan {
     return cost;
   }
 
-  // Returns a time above the limit for pollers: Feed() may wait for the device.
+  // Exceeds the limit for pollers, because Feed() may wait for the device.
   Size FeedNanoseconds(Size) const override {
     return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
   }

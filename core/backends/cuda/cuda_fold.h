@@ -1,4 +1,4 @@
-// A selection on a device over a contiguous tensor that arrives in chunks.
+// Selects on a device from a contiguous tensor that arrives in chunks.
 #pragma once
 
 #include <algorithm>
@@ -80,8 +80,8 @@ class CudaFold final : public Fold {
     return lane_->status().ok() && !IsCancelled(cancellation_);
   }
 
-  // Starts the computation of the current buffer, downloads the outputs of the
-  // other buffer, and makes the other buffer current.
+  // Starts processing the current buffer, downloads the outputs of the other
+  // buffer, and makes the other buffer current.
   void SwapBuffers() {
     if (Continues()) Compute(buffers_[current_]);
     current_ ^= 1;

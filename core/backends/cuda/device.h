@@ -47,8 +47,8 @@ class Lane {
   virtual ~Lane() = default;
 
   /// The first error: RESOURCE_EXHAUSTED if the device ran out of memory,
-  /// UNAVAILABLE if it failed. A later operation reports an error in
-  /// asynchronous work, at the latest the next Download().
+  /// UNAVAILABLE if it failed. Errors of asynchronous work are reported by a
+  /// later operation, no later than the next Download().
   const Status& status() const { return status_; }
 
   /// Returns uninitialized memory. Never returns null. After an error, the

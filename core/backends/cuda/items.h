@@ -46,7 +46,7 @@ TOPK_HOST_DEVICE inline Division Divide(int64_t a, int64_t b) {
   return {static_cast<uint32_t>(a) / low, static_cast<uint32_t>(a) % low};
 }
 
-/// The types of an item's sort key and of its bits (uint32_t or uint64_t).
+/// The types of an item's sort key and bits. BitsT is uint32_t or uint64_t.
 template <class OrderT, class BitsT>
 struct ItemTypes {
   using Order = OrderT;

@@ -1,6 +1,5 @@
-// Device tasks as plain data, the choice of their algorithms, and the function
-// that launches them. Limited to C++17, because this file is compiled for both
-// host and device.
+// Describes device tasks as plain data, chooses their algorithms, and launches
+// them. Limited to C++17, because this file is compiled for host and device.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +58,8 @@ std::string_view NameOf(Method method);
 /// Items of several slices on the device. Both arrays have the shape [slices,
 /// count]. `orders` holds sort keys (see items.h), and `bits` holds the
 /// elements' bits. Items with greater sort keys rank first. No two items of a
-/// slice have the same sort key. A sort key takes 8 bytes and the bits take 4
-/// for elements of up to 4 bytes, or 16 and 8 bytes for wider elements.
+/// slice have the same sort key. Sort keys take OrderBytes() bytes each, and
+/// bits take half as many.
 struct ItemArrays {
   void* orders = nullptr;
   void* bits = nullptr;
@@ -84,8 +83,8 @@ inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
 /// The order in which a task writes items.
 enum class Arrangement { kAny, kByValue, kByIndex };
 
-/// Selects the best k items of each slice from a tile of the tensor and the
-/// items kept from earlier tiles. Then writes the requested outputs.
+/// For each slice, selects the best k of the tile's elements and the items kept
+/// from earlier tiles. Then writes the requested outputs.
 struct SelectTask {
   KeyRule rule;
   /// The tile, [batches, positions, inner], contiguous and on the device. There

@@ -125,8 +125,8 @@ class CudaDevice final : public Device {
             StrCat(name_, " failed: ", TextOf(error))};
   }
 
-  // Returns the memory and the parts of a lane to the device. `parts` is null
-  // if the parts cannot be reused.
+  // Gives a lane's memory and parts back to the device. `parts` is null if the
+  // parts cannot be reused.
   void Release(int64_t bytes, std::unique_ptr<LaneParts> parts) {
     const std::lock_guard lock(mutex_);
     reserved_ -= bytes;
@@ -257,7 +257,7 @@ class CudaLane final : public Lane {
     }
     auto memory = std::make_unique<CudaMemory>(data, *parts_);
     if (data != nullptr && Succeeds(memory->Create())) {
-      // Allocated on the computing stream, so the copying stream must wait.
+      // Make copies wait until the computing stream has allocated the memory.
       Succeeds(memory->AfterComputing());
     }
     return memory;

@@ -90,7 +90,7 @@ struct PartOfItem {
   }
 };
 
-// Returns an iterator over a slice's sort keys, or bits if kOrder is false.
+// Returns an iterator over the sort keys (if kOrder) or the bits of a slice.
 template <class Types, bool kOrder>
 struct EachSlice {
   ItemSource<Types> source;
@@ -225,9 +225,9 @@ class Selector {
     });
   }
 
-  // Passes lengths to CUB as 32-bit numbers, which is faster. The length of a
-  // slice fits: a chunk has about kChunkElements elements, and at most a
-  // quarter of a slice's items come from earlier chunks (see ChooseMethod()).
+  // Passes lengths to CUB as 32-bit numbers for speed. A slice's length fits in
+  // 32 bits: a chunk has about kChunkElements elements, and at most a quarter
+  // of the slice's items come from earlier chunks (see ChooseMethod()).
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
         ::cuda::stream_ref{place_.stream},
