@@ -19,7 +19,7 @@
 #include <cstring>
 #include <deque>
 #include <iterator>
-#include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -187,8 +187,8 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
-// Accepted connections that wait to be handled. Clients take turns in the order
-// of their names (see NetworkOf()).
+// Accepted connections that wait to be handled. Clients take turns, so a client
+// waits for at most one connection of each other client in the queue.
 class Acceptor::ConnectionQueue {
  public:
   struct Connection {
@@ -209,18 +209,23 @@ class Acceptor::ConnectionQueue {
 
   // Takes ownership of the connection's descriptor.
   void Push(const std::string& client, const Connection& connection) {
-    clients_[client].push_back(connection);
+    std::deque<Connection>& connections = clients_[client];
+    if (connections.empty()) turns_.push_back(client);
+    connections.push_back(connection);
     ++size_;
   }
 
   // Returns the oldest connection of the next client. REQUIRES: !empty().
   Connection Pop() {
-    auto next = clients_.upper_bound(last_);
-    if (next == clients_.end()) next = clients_.begin();
-    last_ = next->first;
+    const auto next = clients_.find(turns_.front());
+    turns_.pop_front();
     const Connection oldest = next->second.front();
     next->second.pop_front();
-    if (next->second.empty()) clients_.erase(next);
+    if (next->second.empty()) {
+      clients_.erase(next);
+    } else {
+      turns_.push_back(next->first);
+    }
     --size_;
     return oldest;
   }
@@ -238,8 +243,8 @@ class Acceptor::ConnectionQueue {
   }
 
  private:
-  std::map<std::string, std::deque<Connection>> clients_;  // oldest first
-  std::string last_;  // the client that had the last turn
+  std::unordered_map<std::string, std::deque<Connection>> clients_;
+  std::deque<std::string> turns_;  // the keys of clients_, next turn first
   int size_ = 0;
 };
 
@@ -385,16 +390,23 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
     }
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
-    const int fd = accept4(socket.fd(), peer.get(), &peer.size,
-                           SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(socket.fd(), peer.get(), &peer.size,
+                     SOCK_NONBLOCK | SOCK_CLOEXEC);
     const std::string client =
         fd < 0 ? "" : NetworkOf(AddressOf(*peer.get()), ipv6_prefix_);
     if (fd >= first_reserved_) {
+      // Close a connection of the client with the most, if any has several.
+      const std::string most = queue.CloseOne();
+      const int moved = most.empty() ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
       close(fd);
-      Reject(client, StrCat("the server has too few free file descriptors "
-                            "(limit on open files = ",
-                            DescriptorLimit(), ")"));
-    } else if (fd >= 0) {
+      fd = moved;
+      Reject(fd < 0 ? client : most,
+             StrCat("the server has too few free file descriptors "
+                    "(limit on open files = ",
+                    DescriptorLimit(), ")"));
+      if (fd < 0) continue;
+    }
+    if (fd >= 0) {
       queue.Push(client, {&socket, fd, peer.storage});
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                errno == ENOMEM) {
@@ -432,6 +444,7 @@ void Acceptor::Run(const std::function<void()>& pace) {
     polled.push_back({socket.fd(), POLLIN, 0});
   }
   ConnectionQueue queue;
+  size_t first = 0;  // each socket in turn is the first to fill the queue
   bool pause = false;
   auto end = std::chrono::steady_clock::time_point::max();  // until Stop()
   while (std::chrono::steady_clock::now() < end) {
@@ -446,9 +459,11 @@ void Acceptor::Run(const std::function<void()>& pace) {
       if (queue.empty() && (pause || !pending)) return;
     }
     pause = false;
-    for (const Socket& socket : sockets_) {
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      const Socket& socket = sockets_[(first + i) % sockets_.size()];
       if (!Accept(socket, queue)) pause = true;
     }
+    ++first;
     if (Handle(queue) > 0 && pace) pace();
   }
 }

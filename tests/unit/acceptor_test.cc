@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <initializer_list>
@@ -24,6 +25,9 @@
 
 namespace topk::testing {
 namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
 
 // Owns a socket.
 class Socket {
@@ -87,17 +91,69 @@ class Accepting {
   Acceptor acceptor_;
 };
 
+int FreeDescriptor() {
+  const int next = dup(STDIN_FILENO);
+  close(next);
+  return next;
+}
+
+// Connects to `address` from the IPv4 address `client`, and disconnects.
+void ConnectFrom(const std::string& client, const std::string& address) {
+  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto call = [&](auto* function, const std::string& host, int port) {
+    sockaddr_in to{AF_INET, htons(static_cast<uint16_t>(port)), {}, {}};
+    inet_pton(AF_INET, host.c_str(), &to.sin_addr);
+    EXPECT_EQ(function(socket.fd(), reinterpret_cast<const sockaddr*>(&to),
+                       sizeof(to)),
+              0);
+  };
+  call(bind, client, 0);
+  call(connect, "127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
+// An acceptor that notes the clients of the connections it handles.
+class Handling {
+ public:
+  // If `waiting` is positive, about this many connections more than the process
+  // has open file descriptors may wait in the queue.
+  explicit Handling(int waiting = 0) {
+    std::optional<DescriptorLimit> limit;
+    if (waiting > 0)
+      limit.emplace(4 * static_cast<rlim_t>(FreeDescriptor() + waiting));
+    acceptor_.emplace(ConnectionOptions{}, 0);
+  }
+
+  Acceptor& acceptor() { return *acceptor_; }
+
+  // Returns the address of a new listening socket.
+  std::string Listen() {
+    EXPECT_TRUE(acceptor_->Listen("127.0.0.1:0", [this](int, int fd) {
+      sockaddr_in peer{};
+      socklen_t size = sizeof(peer);
+      getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size);
+      clients_.emplace_back(inet_ntoa(peer.sin_addr));
+      close(fd);
+    }));
+    return acceptor_->addresses().back();
+  }
+
+  // Handles all pending connections. Returns the clients' addresses in order.
+  std::vector<std::string> Run() {
+    acceptor_->Start();
+    acceptor_->Stop();
+    return clients_;
+  }
+
+ private:
+  std::optional<Acceptor> acceptor_;
+  std::vector<std::string> clients_;
+};
+
 // Returns whether a byte sent on `fd` arrives at the peer.
 bool Reaches(int fd, const Socket& peer) {
   char byte = 0;
   return send(fd, "x", 1, MSG_NOSIGNAL) == 1 &&
          recv(peer.fd(), &byte, 1, 0) == 1;
-}
-
-int FreeDescriptor() {
-  const int next = dup(STDIN_FILENO);
-  close(next);
-  return next;
 }
 
 TEST(Acceptor, ListensOnBothFamiliesAtTheWildcardAddress) {
@@ -173,27 +229,39 @@ TEST(Acceptor, AcceptsPendingConnectionsWhenItStops) {
 }
 
 TEST(Acceptor, HandlesTheConnectionsOfClientsInTurn) {
-  Accepting accepting;
-  std::vector<std::unique_ptr<Socket>> clients;
-  for (int i = 0; i < 100; ++i) {
-    clients.push_back(std::make_unique<Socket>(Connect(accepting.port())));
+  Handling handling;
+  const std::string& address = handling.Listen();
+  for (const char* client : {"127.0.0.1", "127.0.0.1", "127.0.0.3", "127.0.0.1",
+                             "127.0.0.2", "127.0.0.3"}) {
+    ConnectFrom(client, address);
   }
-  const Socket other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
-  const auto* const any = reinterpret_cast<const sockaddr*>(&address);
-  ASSERT_EQ(bind(other.fd(), any, sizeof(address)), 0);
-  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  address.sin_port = htons(static_cast<uint16_t>(std::stoi(accepting.port())));
-  ASSERT_EQ(connect(other.fd(), any, sizeof(address)), 0);
-  accepting.acceptor().Start();
-  const Socket first(accepting.Next());
-  const Socket second(accepting.Next());
-  sockaddr_in peer{};
-  socklen_t size = sizeof(peer);
-  getpeername(second.fd(), reinterpret_cast<sockaddr*>(&peer), &size);
-  EXPECT_EQ(ntohl(peer.sin_addr.s_addr), INADDR_LOOPBACK + 1);
+  EXPECT_THAT(handling.Run(),
+              ElementsAre("127.0.0.1", "127.0.0.3", "127.0.0.2", "127.0.0.1",
+                          "127.0.0.3", "127.0.0.1"));
+}
+
+// The clients of one address must not fill the queue before others have a turn.
+TEST(Acceptor, AcceptsFromItsAddressesInTurn) {
+  Handling handling(20);
+  const std::string& flooded = handling.Listen();
+  const std::string& other = handling.Listen();
+  for (int i = 1; i <= 100; ++i) ConnectFrom(StrCat("127.0.1.", i), flooded);
+  ConnectFrom("127.0.0.1", other);
+  const std::vector<std::string> clients = handling.Run();
+  ASSERT_EQ(clients.size(), 101);
+  EXPECT_LT(std::ranges::find(clients, "127.0.0.1") - clients.begin(), 80);
+}
+
+// If file descriptors run out, the client with the most connections loses one.
+TEST(Acceptor, KeepsTheOnlyConnectionOfAClientWhenFileDescriptorsRunOut) {
+  Handling handling(20);
+  const std::string& address = handling.Listen();
+  std::vector<std::unique_ptr<Socket>> open;
+  for (int i = 0; i < 30; ++i) open.push_back(std::make_unique<Socket>(dup(0)));
+  for (int i = 0; i < 60; ++i) ConnectFrom("127.0.0.1", address);
+  ConnectFrom("127.0.0.2", address);
+  EXPECT_THAT(handling.Run(), Contains("127.0.0.2"));
+  EXPECT_GT(handling.acceptor().rejected(), 0);
 }
 
 TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
@@ -204,7 +272,7 @@ TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
   for (int i = 0; i < 30; ++i) {
     clients.push_back(std::make_unique<Socket>(Connect(accepting.port())));
   }
-  EXPECT_TRUE(clients.back()->IsClosed());
+  EXPECT_TRUE(Eventually([&] { return accepting.acceptor().rejected() > 0; }));
   EXPECT_GE(FreeDescriptor(), 0);
   // The first connections stay open.
   const Socket first(accepting.Next());
