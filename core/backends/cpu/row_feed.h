@@ -40,6 +40,7 @@
 
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/bound.h"
+#include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/selection.h"
@@ -100,7 +101,10 @@ class RowFeed {
   void Feed(const Stretch& row, Selections selections,
             Hint<Key>* hint = nullptr) {
     if (selections[0].bounded()) {
-      return Read(row, patience_, bounds_, selections);
+      // Have less patience with a short part of a row, which would end first.
+      const int64_t fills = row.count / (8 * SlackFor(k_, false));
+      return Read(row, std::clamp(fills, int64_t{1}, patience_), bounds_,
+                  selections);
     }
     std::optional<Held> held;
     if (hint != nullptr && k_ <= row.count / 2) {
