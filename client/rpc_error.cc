@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Upper bound on retry delays, so that no server's delay overflows the clock.
+// Upper bound, so that a retry delay from a server cannot overflow the clock.
 // topkd never sends a longer delay.
 constexpr milliseconds kMaxDelay = std::chrono::hours(24);
 

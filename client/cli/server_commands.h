@@ -1,4 +1,4 @@
-// topk health and topk info: query a server.
+// The commands `topk health` and `topk info`, which query a server.
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ enum class Overlap { kNo, kYes, kUndecided };
 /// The maximum number of search steps in Overlaps(). A step takes about 10 ns.
 inline constexpr int kOverlapSteps = 4000;
 
-/// Returns whether any two elements share a position. Always decides if there
+/// Returns whether any two elements share a position. Never kUndecided if there
 /// are at most two dimensions, or if each stride exceeds the extent of all
 /// dimensions with smaller strides. Otherwise, may return kUndecided after
 /// kOverlapSteps steps. REQUIRES: MakeLayout() accepts `shape` and `strides`.

@@ -62,8 +62,8 @@ class SimpleCall final : public ServiceCall {
     });
     message_.Clear();
     charge_.Shrink(0);
-    // Smaller responses do not count as in flight. Health checks have small
-    // responses, so an admitted health check never fails for lack of memory.
+    // Responses up to this size do not count as in flight. An admitted health
+    // check, whose response is small, therefore never exceeds a memory limit.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
     if (status.ok() && bytes > kAlwaysSent) {

@@ -215,7 +215,8 @@ class Acceptor::ConnectionQueue {
     ++size_;
   }
 
-  // Returns the oldest connection of the next client. REQUIRES: !empty().
+  // Removes and returns the oldest connection of the client whose turn it is.
+  // REQUIRES: !empty().
   Connection Pop() {
     const auto next = clients_.find(turns_.front());
     turns_.pop_front();

@@ -36,7 +36,7 @@ class RpcMetrics {
   RpcMetrics(MetricRegistry& registry,
              const std::vector<std::string>& services);
 
-  /// Returns the series of a method. `path` is e.g. "/package.Service/Method".
+  /// Returns the metrics of a method. `path` is e.g. "/package.Service/Method".
   const Method& Find(std::string_view path) const;
 
  private:

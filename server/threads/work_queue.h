@@ -58,7 +58,7 @@ class WorkQueue {
   /// Blocks until all enqueued work has run.
   ~WorkQueue();
 
-  /// Returns false if the time of the work must not count towards the speed
+  /// Returns false if the duration of the work must not count towards the speed
   /// estimate, e.g. because the work was cancelled.
   using Work = std::function<bool()>;
 

@@ -70,7 +70,7 @@ struct Schedule {
 /// stride is 0 and all elements are the same.
 int64_t DistinctElements(const Plan& plan);
 
-/// Returns the plan for a tile of `slices` slices that were copied to rows.
+/// Returns the plan for a tile of `slices` slices, each copied to its own row.
 Plan RowsOfTile(const Plan& plan, int64_t slices);
 
 /// Returns whether an algorithm supports a plan, even if it would be slow.

@@ -171,30 +171,6 @@ def no_output_in_core(files):
             yield f"{name}:{number}: {line.strip()}"
 
 
-def documented(files):
-    """Every class, struct, enum and free function in a header has a ///."""
-    symbol = re.compile(
-        r"^(?:template <.*>\s*)?(?:\[\[nodiscard\]\] )?"
-        r"(?:class|struct|enum(?: class)?) (?:\[\[nodiscard\]\] )?\w+[^;]*$|"
-        r"^(?:template <.*>\s*)?(?:\[\[nodiscard\]\] )?"
-        r"(?:inline |constexpr |static )*[A-Za-z_:][\w:<>,&* ]*[ &*]"
-        r"\w+\((?!.*= default)")
-    for name, text in files.items():
-        if not name.endswith(".h") or name.startswith("tests/"):
-            continue
-        text_lines = text.split("\n")
-        for number, line in enumerate(text_lines):
-            if not symbol.match(line):
-                continue
-            # Adjacent declarations without a blank line share one comment.
-            above = number
-            while above > 0 and text_lines[above - 1].strip():
-                above -= 1
-            if not any(near.startswith("///")
-                       for near in text_lines[above:number]):
-                yield f"{name}:{number + 1}: no /// comment: {line}"
-
-
 def links(files):
     """In pages, link targets and paths from the root exist."""
     for name, text in files.items():
@@ -248,7 +224,6 @@ RULES = {
     error_reasons: {"core/a.cc": '"K_MISSING"'},
     versions: {"a.yaml": "version: 0.0.1"},
     no_output_in_core: {"core/a.cc": 'std::cout << "x";'},
-    documented: {"core/a.h": "\nclass A {"},
     links: {"a.md": "[x](none.md)"},
     clang_format: None,
     shellcheck: None,
