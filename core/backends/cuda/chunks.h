@@ -31,8 +31,8 @@ struct Tile {
 
 /// Returns the number of positions in a chunk of about `elements` elements. If
 /// a batch fits in a chunk, a chunk has only whole batches. Otherwise, a chunk
-/// has at least k positions, so the k items carried over from earlier chunks are
-/// at most half of the items to process. REQUIRES: plan.input.bytes > 0.
+/// has at least k positions, so the k items carried over from earlier chunks
+/// are at most half of the items to process. REQUIRES: plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
 
 /// Divides the positions begin .. end - 1 of a tensor with outer * n positions
