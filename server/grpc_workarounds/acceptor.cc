@@ -234,9 +234,9 @@ class Acceptor::ConnectionQueue {
   // Closes the newest connection of the client with the most connections.
   // Returns the client's name, or "" if no client has more than one connection.
   std::string CloseOne() {
+    if (clients_.size() == static_cast<size_t>(size_)) return "";
     const auto most = std::ranges::max_element(
         clients_, {}, [](const auto& client) { return client.second.size(); });
-    if (most == clients_.end() || most->second.size() == 1) return "";
     close(most->second.back().fd);
     most->second.pop_back();
     --size_;
@@ -396,16 +396,19 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
     const std::string client =
         fd < 0 ? "" : NetworkOf(AddressOf(*peer.get()), ipv6_prefix_);
     if (fd >= first_reserved_) {
-      // Close a connection of the client with the most, if any has several.
+      // If a client has several waiting connections, reuse the descriptor of one.
       const std::string most = queue.CloseOne();
-      const int moved = most.empty() ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-      close(fd);
-      fd = moved;
-      Reject(fd < 0 ? client : most,
-             StrCat("the server has too few free file descriptors "
-                    "(limit on open files = ",
-                    DescriptorLimit(), ")"));
-      if (fd < 0) continue;
+      close(std::exchange(fd, fcntl(fd, F_DUPFD_CLOEXEC, 0)));
+      const std::string reason = StrCat(
+          "the server has too few free file descriptors "
+          "(limit on open files = ",
+          DescriptorLimit(), ")");
+      if (!most.empty()) Reject(most, reason);
+      if (fd < 0 || fd >= first_reserved_) {
+        close(fd);
+        Reject(client, reason);
+        continue;
+      }
     }
     if (fd >= 0) {
       queue.Push(client, {&socket, fd, peer.storage});
