@@ -396,13 +396,12 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
     const std::string client =
         fd < 0 ? "" : NetworkOf(AddressOf(*peer.get()), ipv6_prefix_);
     if (fd >= first_reserved_) {
-      // If a client has several waiting connections, reuse the descriptor of one.
+      // Reuse the descriptor of a client that has several waiting connections.
       const std::string most = queue.CloseOne();
       close(std::exchange(fd, fcntl(fd, F_DUPFD_CLOEXEC, 0)));
-      const std::string reason = StrCat(
-          "the server has too few free file descriptors "
-          "(limit on open files = ",
-          DescriptorLimit(), ")");
+      const std::string reason =
+          StrCat("too few free file descriptors (limit on open files = ",
+                 DescriptorLimit(), ")");
       if (!most.empty()) Reject(most, reason);
       if (fd < 0 || fd >= first_reserved_) {
         close(fd);

@@ -6,8 +6,7 @@
 namespace topk {
 namespace {
 
-TEST(AdmissionController,
-     OnceClosedLetsNobodyInAndSaysThatItMayBeAskedElsewhere) {
+TEST(AdmissionController, RejectsCallsOnceClosed) {
   spdlog::logger log("test");
   const auto authenticator = Authenticator::Start({}, nullptr, log);
   ASSERT_TRUE(authenticator.ok());

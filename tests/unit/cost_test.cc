@@ -49,5 +49,15 @@ TEST(Limits, BoundTheSelectedElementsTo32Bits) {
   EXPECT_TRUE(engine.PrepareStream(request).ok());
 }
 
+// One selection per column would need far more memory than the output does.
+TEST(Limits, BoundTheColumnsOfAStream) {
+  v1::TopKRequest header = OnnxRequest(v1::DATA_TYPE_U8, {3, 333334}, 1, 0);
+  header.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
+  const Engine engine({1, {1 << 30, 64000000}});
+  EXPECT_EQ(engine.PrepareStream(header).status().reason, "TOO_MANY_COLUMNS");
+  header.mutable_tensor()->set_shape(1, 333333);
+  EXPECT_TRUE(engine.PrepareStream(header).ok());
+}
+
 }  // namespace
 }  // namespace topk::testing

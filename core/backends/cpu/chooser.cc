@@ -256,11 +256,9 @@ int64_t FoldRows(const Plan& plan) {
   if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) {
-    // Buffering gains little if slices are contiguous. Buffer only short
-    // slices, and chunks that are too small to be processed on their own.
-    constexpr int64_t kSmallSlice = int64_t{1} << 16;
-    constexpr int64_t kMinChunk = int64_t{1} << 12;
-    return plan.n <= kSmallSlice / bytes ? plan.n : kMinChunk / bytes;
+    // Buffering gains little if slices are contiguous. Buffer only slices of up
+    // to 64 KiB, and parts of longer slices that have less than 4 KiB.
+    return plan.n <= (64 << 10) / bytes ? plan.n : (4 << 10) / bytes;
   }
   // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
