@@ -192,9 +192,9 @@ class OfBoth(both_clients.ServerTest):
         with self.assertRaisesRegex(TypeError, "^a request is a ndarray, "):
             list(self.client.compute_topk_many([X]))
         for timeout in (float("nan"), -1, float("-inf")):
-            with self.assertRaisesRegex(ValueError, "^timeout: .*seconds"):
+            with self.assertRaisesRegex(ValueError, "^timeout is .*seconds"):
                 self.kind(self.server.target, timeout=timeout)
-            with self.assertRaisesRegex(ValueError, "^timeout: .*seconds"):
+            with self.assertRaisesRegex(ValueError, "^timeout is .*seconds"):
                 self.client.compute_topk(X, Onnx(1), timeout=timeout)
         with self.assertRaisesRegex(TypeError, "^timeout is '1', not a num"):
             self.client.compute_topk(X, Onnx(1), timeout="1")
