@@ -43,8 +43,8 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
   return ResourceExhausted(
       "TOO_MANY_COLUMNS", "tensor.shape",
       StrCat("the product of the sizes after axis ", plan.axis, " is ",
-             plan.inner, ", which exceeds the limit of streams, ", most,
-             "; make the axis the last dimension"));
+             plan.inner, ", more than the maximum for streams, ", most,
+             "; transpose the tensor so that the axis is the last dimension"));
 }
 
 void MakeRoom(const Cost& cost) {

@@ -95,8 +95,7 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
       ->transform(Whole());
   command.add_flag("--smallest", flags.smallest,
                    "Select the smallest elements, not the largest");
-  command
-      .add_option("--dialect", flags.dialect, "Specification of the operator")
+  command.add_option("--dialect", flags.dialect, "Specification to follow")
       ->check(CLI::IsMember(dialects))
       ->capture_default_str();
   command

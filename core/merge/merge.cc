@@ -149,9 +149,10 @@ Status CheckPartial(const Partial& partial, size_t number) {
   constexpr DType kIndexTypes[] = {DType::kI32, DType::kI64, DType::kU32,
                                    DType::kU64};
   if (std::ranges::count(kIndexTypes, partial.index_type) == 0) {
-    return InvalidArgument("INDEX_TYPE", Path(number, "index_type"),
-                           StrCat(NameOf(partial.index_type),
-                                  " is not an index type: i32, i64, u32, u64"));
+    return InvalidArgument(
+        "INDEX_TYPE", Path(number, "index_type"),
+        StrCat(NameOf(partial.index_type),
+               " is not an index type (i32, i64, u32 or u64)"));
   }
   Status status = CheckLength(partial.values, *count, partial.dtype,
                               Path(number, "values"));

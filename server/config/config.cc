@@ -101,8 +101,8 @@ void AddListening(ConfigTable& table, ServerConfig& config,
             "calls. An empty value disables it");
   table.Row("ready-file", config.ready_file,
             "File to which the server writes its addresses as JSON once it "
-            "accepts calls. Removed at exit, unless a second signal ends the "
-            "server");
+            "accepts calls. Removed at exit, unless a second SIGTERM or SIGINT "
+            "ends the server");
 }
 
 void AddSecurity(ConfigTable& table, SecurityConfig& config) {
@@ -143,7 +143,7 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "checks must then send a token in the header \"authorization: "
             "Bearer TOKEN\". Each line is name:SHA-256 as printed by topkd "
             "hash-token, or a comment after #. The server reloads the file "
-            "when it changes, and logs and ignores an invalid one");
+            "when it changes; an invalid file is logged and ignored");
   table.Row("client-ipv6-prefix", config.client_ipv6_prefix, Whole(1, 128),
             "Number of leading bits of an IPv6 address that identify a client "
             "that has neither a token nor a certificate. A host commonly owns "

@@ -65,7 +65,7 @@ Status Regions::Register(
   }
   if (regions_.size() >= kMax) {
     return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
-                             StrCat("there are ", kMax, " regions already"));
+                             StrCat("all ", kMax, " regions are in use"));
   }
   const auto is_own = [&caller](const auto& entry) {
     return entry.second.owner == caller.key;
@@ -73,7 +73,7 @@ Status Regions::Register(
   if (std::ranges::count_if(regions_, is_own) >= int64_t{kMaxOfClient}) {
     return ResourceExhausted(
         "SHARED_MEMORY_REGIONS", "name",
-        StrCat("the client has ", kMaxOfClient, " regions already"));
+        StrCat("the client has ", kMaxOfClient, " regions, the maximum"));
   }
   regions_.emplace(name, Region{std::move(region), caller.key});
   return {};

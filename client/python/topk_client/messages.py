@@ -326,7 +326,7 @@ def _check_types(request: Any) -> None:
     """Raises a clear TypeError for objects of a wrong class, which would fail
     later with an arbitrary message."""
     if not isinstance(request, Request):
-        raise TypeError(f"a request is a {type(request).__name__}, not a "
+        raise TypeError(f"the request is a {type(request).__name__}, not a "
                         "Request")
     if not isinstance(request.spec, Operator):
         raise TypeError(f"spec is {request.spec!r}, not an Onnx, OpenVINO or "

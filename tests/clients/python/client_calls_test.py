@@ -189,7 +189,7 @@ class OfBoth(both_clients.ServerTest):
             with self.assertRaisesRegex(kind, text, msg=arguments):
                 self.client.compute_topk(
                     **{"tensor": X, "spec": Onnx(1), **arguments})
-        with self.assertRaisesRegex(TypeError, "^a request is a ndarray, "):
+        with self.assertRaisesRegex(TypeError, "^the request is a ndarray, "):
             list(self.client.compute_topk_many([X]))
         for timeout in (float("nan"), -1, float("-inf")):
             with self.assertRaisesRegex(ValueError, "^timeout is .*seconds"):
