@@ -159,9 +159,10 @@ Status CallStream(grpc::GenericStub& stub, const std::string& method,
 Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,
                   google::protobuf::MessageLite& message) {
   if (bytes.Length() > static_cast<size_t>(max_bytes)) {
-    return BadAnswer("",
-                     StrCat("a message has ", bytes.Length(),
-                            " bytes; the request allows at most ", max_bytes));
+    return BadAnswer(
+        "",
+        StrCat("a message has ", bytes.Length(),
+               " bytes; a response to this request has at most ", max_bytes));
   }
   grpc::ProtoBufferReader reader(&bytes);
   if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {

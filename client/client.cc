@@ -268,8 +268,8 @@ struct Client::Impl {
     if (call.options.stop.stop_requested()) {
       status = Cancelled();
     } else if (IsTooLong(status)) {
-      status = BadAnswer("", StrCat("a message longer than any response to the "
-                                    "request: ",
+      status = BadAnswer("", StrCat("a message is longer than any response to "
+                                    "this request: ",
                                     status.message));
     } else {
       return attempts.Next(status, rewind());

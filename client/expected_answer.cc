@@ -121,7 +121,8 @@ Status ExpectedAnswer::Understand(const v1::TopKRequest& request) {
   }
   const int64_t rank = tensor.shape_size();
   if (outline.axis < -rank || outline.axis >= rank) {
-    return Reject(StrCat("axis ", outline.axis, " is outside rank ", rank));
+    return Reject(
+        StrCat("axis ", outline.axis, " is out of range for rank ", rank));
   }
   shape_.assign(tensor.shape().begin(), tensor.shape().end());
   int64_t& along = shape_[static_cast<size_t>((outline.axis + rank) % rank)];
@@ -175,7 +176,7 @@ Status ExpectedAnswer::Describe(const v1::TensorDesc* desc,
   const int64_t total = desc->total_tensor_size_bytes();
   if (total != 0 && total < output.bytes) {
     return Reject(StrCat("its output needs ", output.bytes,
-                         " bytes; its total_tensor_size_bytes is ", total));
+                         " bytes, but total_tensor_size_bytes is ", total));
   }
   if (total != 0) output.bytes = total;
   return {};

@@ -19,7 +19,8 @@ Status CheckTensor(const v1::Tensor& tensor, const std::string& field) {
   }
   if (tensor.has_shared_memory()) {
     return InvalidArgument("OUTPUT_IN_SHARED_MEMORY", field,
-                           "its data must be in the response");
+                           "it is in shared memory; only outputs in the "
+                           "response are merged");
   }
   if (tensor.strides_size() > 0) {
     return InvalidArgument("OUTPUT_STRIDED", field,
@@ -37,7 +38,7 @@ Result<Partial> Describe(const PartialAnswer& answer, size_t number) {
   std::vector<int64_t> shape(values.shape().begin(), values.shape().end());
   if (!std::ranges::equal(shape, indices.shape())) {
     return InvalidArgument("SHAPES_DIFFER", field + "indices.shape",
-                           "values and indices must have one shape");
+                           "values and indices must have the same shape");
   }
   const auto rank = static_cast<int64_t>(shape.size());
   return Partial{.dtype = static_cast<DType>(values.data_type()),

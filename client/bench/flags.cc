@@ -70,10 +70,11 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option(
           "--mix", flags.mix,
-          "File with several kinds of requests, one JSON object per line; a "
-          "kind is chosen at random, by weight: {\"weight\": 3, \"shape\": "
-          "[8, 1000], \"dtype\": \"f32\", \"k\": 5, \"axis\": -1, "
-          "\"smallest\": false}. The flags are the defaults of missing keys")
+          "File with several kinds of requests, one JSON object per line, e.g. "
+          "{\"weight\": 3, \"shape\": [8, 1000], \"dtype\": \"f32\", "
+          "\"k\": 5, \"axis\": -1, \"smallest\": false}. For each call, a "
+          "kind is chosen at random, by weight. Missing keys have the values "
+          "of the flags")
       ->type_name("FILE");
   std::vector<std::string> paths;
   for (const BenchPath& path : BenchPaths()) paths.emplace_back(path.name);
@@ -143,13 +144,14 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command.add_flag(
       "--keep-going", flags.keep_going,
-      "Continue after failed calls. Count them by status code, and count "
-      "lost connections and failed connection attempts. A wrong result "
-      "always ends the run");
+      "Continue after failed calls. The report counts them by status code, "
+      "and counts lost connections and failed connection attempts. A wrong "
+      "result always ends the run");
   command
       .add_option(
           "--seed", profile.seed,
-          "Seed of the tensors, kinds, arrivals and the calls to verify")
+          "Seed for the random choice of tensors, kinds, arrivals and calls to "
+          "verify")
       ->transform(Whole(0))
       ->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON");

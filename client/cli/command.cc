@@ -127,8 +127,8 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
       "PEM file with the private key of --tls-cert, without a passphrase")
       ->type_name("FILE");
   add("--tls-server-name", client.tls_server_name, "TOPK_TLS_SERVER_NAME",
-      "Name that the server's certificate must have; default: the target's "
-      "name. Required if --target is a list of addresses");
+      "Name that the server's certificate must have; default: the host in "
+      "--target. Required if --target is a list of addresses");
   add("--token-file", client.token_file, "TOPK_TOKEN_FILE",
       "File with a token to send with each call, as "
       "\"authorization: Bearer TOKEN\"")
@@ -198,7 +198,8 @@ std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
          run.get_option_no_throw(flag.substr(0, flag.find('='))) != nullptr);
     if (for_run) return "the command is missing; to use a file: topk run FILE";
     if (!first.empty() && !first.starts_with('-')) {
-      return StrCat("no command ", Quote(first), "; topk --help lists them");
+      return StrCat("unknown command ", Quote(first),
+                    "; topk --help lists the commands");
     }
   }
   if (flag.empty()) return "";

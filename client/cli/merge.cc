@@ -38,7 +38,8 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
       ->transform(Whole())
       ->capture_default_str();
   command.add_flag("--smallest", flags.smallest,
-                   "The shards were computed with --smallest");
+                   "Select the smallest elements, if the shards were computed "
+                   "with --smallest");
   command
       .add_option("--order", flags.order, "The order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
@@ -59,8 +60,9 @@ ExitCode MergeFolders(const MergeFlags& flags) {
       flags.index_offsets.size() != flags.folders.size()) {
     return ReportUsage(InvalidArgument(
         "FLAG", "--index-offsets",
-        StrCat(flags.index_offsets.size(), " --index-offsets for ",
-               flags.folders.size(), " folders; give one for each")));
+        StrCat("the number of --index-offsets is ", flags.index_offsets.size(),
+               "; give one for each of the ", flags.folders.size(),
+               " folders")));
   }
   std::vector<PartialAnswer> partials;
   for (const std::string& folder : flags.folders) {

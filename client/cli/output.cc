@@ -218,8 +218,8 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   }
   if (slices > shown) {
     out << Wrapped(StrCat("... and ", slices - shown,
-                          " more slices; --max-slices shows more, --json and "
-                          "--out all"),
+                          " more slices; raise --max-slices, or use --json, "
+                          "--csv or --out for all"),
                    shape.columns, 0)
         << "\n";
   }

@@ -64,7 +64,7 @@ Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
     directml.mutable_output_index()->set_data_type(v1::DATA_TYPE_U64);
   } else if (!flags.index_type.empty() && flags.index_type != "u32") {
     return InvalidArgument("FLAG", "--index-type",
-                           "DirectML's indices are u32 or u64");
+                           "--index-type must be u32 or u64 for DirectML");
   }
   if (!flags.feature_level) return {};
   v1::FeatureLevel level;

@@ -33,9 +33,9 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
       .add_option_function<std::string>(
           "--dtype",
           [&dtype](const std::string& name) { dtype = FindDType(name)->type; },
-          "Element type, if .npy lacks it. bf16 is read from 2-byte elements "
-          "(V2 or u2 in NumPy), other types from the low bits of bytes (V1 or "
-          "u1)")
+          "Element type, for types that .npy lacks. bf16 is read from 2-byte "
+          "elements (V2 or u2 in NumPy), other types from the low bits of each "
+          "byte (V1 or u1)")
       ->check(CLI::IsMember(types));
 }
 
@@ -48,8 +48,8 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
       ->required()
       ->type_name("FILE");
   command.add_option("--member", flags.member,
-                     "NumPy's name of the array to read from a .npz archive. "
-                     "Required if there are several arrays");
+                     "Name of the array to read from a .npz archive, without "
+                     ".npy. Required if there are several arrays");
   AddOperatorFlags(command, flags.operation);
   CLI::Option* k = command.get_option("--k")->required(false);
   command
@@ -107,18 +107,19 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
             flags.traceparent =
                 StrCat("00-", RandomHex(16), "-", RandomHex(8), "-01");
           },
-          "Start a trace that the server continues, and print its id on stderr")
+          "Start a trace that the server continues, and print the trace ID on "
+          "stderr")
       ->excludes(local);
   const auto no_table = AddShowFlags(command, flags.show);
   for (CLI::Option* option : no_table) option->excludes(compare);
   for (const auto& [name, path, text] :
        {std::tuple("--labels", &flags.labels,
-                   "A .npy file with a number for each position along the "
-                   "axis. The table shows the numbers of the selected "
+                   "A .npy file with a numeric label for each position along "
+                   "the axis. The table shows the labels of the selected "
                    "positions"),
         std::tuple("--slice-labels", &flags.slice_labels,
-                   "A .npy file with a number for each slice. The table shows "
-                   "it next to the slice's name")}) {
+                   "A .npy file with a numeric label for each slice. The table "
+                   "shows the label next to the slice's name")}) {
     CLI::Option* labels = command.add_option(name, *path, text)
                               ->type_name("FILE")
                               ->excludes(index_offset)

@@ -39,9 +39,9 @@ Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
       StrCat("element type '", header.type.substr(0, 32),
              "' is not one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8; ",
              header.type == "V2"   ? "for bfloat16 give --dtype bf16"
-             : header.type == "V1" ? "say which it is, e.g. --dtype f8e4m3"
+             : header.type == "V1" ? "give the type, e.g. --dtype f8e4m3"
              : header.type == "b1" ? "save x.view('u1') instead"
-                                   : "save it converted, e.g. x.astype('f4')"));
+                                   : "save e.g. x.astype('f4') instead"));
 }
 
 // A file's header, and the element type and data size that the header implies.
@@ -78,9 +78,10 @@ Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
     if (bits >> spare != byte &&
         (type.sign == 0 || type.is_float ||
          static_cast<int8_t>(bits) >> spare != static_cast<int8_t>(byte))) {
-      return InvalidArgument("NPY_VALUE", "file",
-                             StrCat("element ", i, " is ", int{byte}, "; ",
-                                    type.name, " has ", type.bits, " bits"));
+      return InvalidArgument(
+          "NPY_VALUE", "file",
+          StrCat("element ", i, " is ", int{byte}, ", out of range for ",
+                 type.name, ", which has ", type.bits, " bits"));
     }
     highest[i] = static_cast<std::byte>(bits);
   }

@@ -131,7 +131,7 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
   zip_stat_t stat;
   if (zip_stat_index(archive, index, 0, &stat) == 0 &&
       (stat.valid & ZIP_STAT_SIZE) != 0 && stat.size != *size) {
-    return MalformedNpy(StrCat("the archive says that it has ", stat.size,
+    return MalformedNpy(StrCat("its size in the archive is ", stat.size,
                                " bytes; its shape and type imply ", *size));
   }
   // Read one byte more than expected, to reach the member's end or to detect

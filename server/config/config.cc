@@ -82,8 +82,8 @@ void AddListening(ConfigTable& table, ServerConfig& config,
            "Addresses of the gRPC service: host:port (port 0 picks a free "
            "port) or unix:path. Repeat the flag or separate addresses with "
            "commas. The default accepts connections from this machine only; "
-           "0.0.0.0:50051 accepts them from everywhere, see --tls-cert and "
-           "--auth-tokens-file")
+           "0.0.0.0:50051 accepts them from everywhere: secure it with "
+           "--tls-cert and --auth-tokens-file")
       ->delimiter(',')
       ->default_str(config.listen.front());
   table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
@@ -93,8 +93,8 @@ void AddListening(ConfigTable& table, ServerConfig& config,
             "Address of the Prometheus metrics, at the path /metrics. An empty "
             "value disables them");
   table.Row("health-listen", config.health_listen, PlainAddress(),
-            "Address of a plaintext port for health checks by probes without a "
-            "certificate. An empty value disables it");
+            "Address of a plaintext port that serves only health checks, for "
+            "probes without a certificate. An empty value disables it");
   table.Row("admin-listen", config.admin_listen, PlainAddress(),
             "Address of a plaintext port for administrators, with channelz and "
             "reflection. Keep it private: channelz shows all connections and "
@@ -111,8 +111,8 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "PEM file with the server's certificate and its intermediate "
             "certificates. Enables TLS 1.2 and 1.3 on all --listen addresses "
             "except unix: sockets. The server reloads this file and those of "
-            "the other TLS flags when they change, and logs and ignores "
-            "invalid ones");
+            "the other TLS flags when they change; invalid files are logged "
+            "and ignored");
   table.Row(
       "tls-key", config.tls_key,
       "PEM file with the certificate's private key, without a passphrase");
@@ -121,9 +121,9 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "client needs a certificate that one of them has signed");
   table.Row("tls-client-crl", config.tls_client_crl,
             "PEM file with a certificate revocation list of each authority in "
-            "--tls-client-ca. Calls with a revoked certificate are rejected, "
-            "even on open connections, and so are calls whose certificate is "
-            "from an authority without a current list");
+            "--tls-client-ca. Calls are rejected, even on open connections, if "
+            "their certificate is revoked or its authority has no current "
+            "list");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
            CLI::Validator(
@@ -150,14 +150,15 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "a whole /64 network");
   table.Row("client-requests-per-second", config.client_requests_per_second,
             Rate(),
-            "Max rate of requests per client; 0 for no limit. A burst may "
-            "contain the requests of one second. A client is identified by its "
-            "token, else its certificate, else its address");
+            "Max rate of requests per client; 0 for no limit. Bursts of up to "
+            "one second's worth of requests are accepted. A client is "
+            "identified by its token, else its certificate, else its address");
   table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
-            "Max rate of request bytes per client; 0 for no limit. A burst may "
-            "contain the bytes of one second. A larger request is accepted "
-            "only after a second without requests, and delays the following "
-            "requests. StreamTopK calls are read at this rate");
+            "Max rate of request bytes per client; 0 for no limit. Bursts of "
+            "up to one second's worth of bytes are accepted. A larger request "
+            "is accepted only after a second without requests, and delays the "
+            "following requests. The server reads the tensors of StreamTopK "
+            "calls at this rate");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -183,11 +184,12 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "Number of threads that poll connections and compute small "
             "requests; 0 uses half the compute threads. One poller gives the "
             "lowest latency of small calls on two CPUs; with two or more "
-            "pollers, a flooding connection delays the others less");
+            "pollers, a connection with very many calls delays other "
+            "connections less");
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Read tensors from POSIX shared memory and write results to it. "
                "Every client can then access all objects that this process can "
-               "access and whose names have the prefix");
+               "access and whose names start with --shared-memory-prefix");
   table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
             "Required prefix of the names of shared memory objects");
 }
@@ -202,7 +204,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
             "Max number of elements of a tensor");
   table.Row("max-selected-elements", config.max_selected_elements,
             Whole(1, config.max_selected_elements),
-            "Max number of elements that a request selects: k in each slice");
+            "Max number of elements that a request selects: k times the number "
+            "of slices");
   table.Row("max-rank", config.max_rank, Whole(1, 4096),
             "Max number of dimensions of a tensor");
   table.Row("max-output-bytes", config.max_output_bytes,
@@ -227,8 +230,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
             "--max-inflight-calls");
   table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
             "Max memory that gRPC uses for messages that are arriving or "
-            "queued; 0 uses 60 % of the memory of the machine or the cgroup. "
-            "Beyond the limit, gRPC closes calls without a status");
+            "queued; 0 uses 60 % of the memory of the machine or, if less, of "
+            "the cgroup. Beyond the limit, gRPC closes calls without a status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
@@ -254,8 +257,8 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
             "limit");
   table.Row("max-connection-age", options.max_connection_age, Seconds(0, kMax),
             "Age at which a connection stops accepting calls, with 10 % "
-            "jitter; 0 for never. Clients then reconnect, possibly to a newer "
-            "server");
+            "jitter; 0 for no limit. At that age, clients reconnect, possibly "
+            "to a newer server");
   table.Row("max-connection-age-grace", options.max_connection_age_grace,
             Seconds(0, kMax),
             "Max time for calls to finish on a connection that has reached "
@@ -267,8 +270,8 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
   table.Row("max-connections-per-client", options.max_connections_per_client,
             Whole(0, 1 << 20),
             "Max number of open connections per client address; 0 for no "
-            "limit. An IPv6 client is a network of --client-ipv6-prefix bits. "
-            "A proxy counts as one address");
+            "limit. IPv6 addresses whose first --client-ipv6-prefix bits are "
+            "equal count as one, and so do all clients behind a proxy");
   table.Row("max-concurrent-streams", options.max_concurrent_streams,
             Whole(1, 1 << 20), "Max number of calls in flight per connection");
   table.Row("max-metadata-bytes", options.max_metadata_bytes,
@@ -298,9 +301,9 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
   table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
             "Format of log lines");
   table.Row("access-log-sample", config.access_log_sample, Fraction(),
-            "Fraction of successful requests to log. Unless the fraction is 0, "
-            "requests that the caller traces are always logged. Failed "
-            "requests are logged too, at most 100 per second");
+            "Fraction of successful requests to log. If it is above 0, all "
+            "requests that the caller traces are logged too. Failed requests "
+            "are always logged, at most 100 per second");
   table.Row("slow-request", config.slow_request_seconds, Seconds(0, 86400),
             "Duration above which a request is logged as a warning; 0 to "
             "disable");

@@ -191,7 +191,7 @@ def _check_certificates(argument: str, path: Path, content: bytes) -> None:
             cadata=content.decode("ascii", "ignore") or "-")
     except ssl.SSLError as error:
         raise ValueError(f"{argument}: {path!s}: it has no certificate in PEM "
-                         "form, or a damaged one") from error
+                         "form, or a certificate is damaged") from error
 
 
 def _check_key(certificate: Path, key: Path) -> None:
@@ -200,8 +200,8 @@ def _check_key(certificate: Path, key: Path) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
             certificate, key, password="")  # avoids a password prompt
     except (OSError, ValueError) as error:
-        raise ValueError(f"tls_key: {key!s}: not the key of tls_cert, in PEM "
-                         "form without a passphrase") from error
+        raise ValueError(f"tls_key: {key!s}: it must have the key of tls_cert, "
+                         "in PEM form without a passphrase") from error
 
 
 class _PemFiles:

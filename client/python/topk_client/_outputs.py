@@ -40,7 +40,7 @@ class Output(NamedTuple):
         stride."""
         strides = list(desc.strides) if desc else []
         if min(strides, default=0) < 0:
-            raise ValueError(f"strides {strides} has a negative number")
+            raise ValueError(f"strides {strides} must not be negative")
         elements = math.prod(shape)
         if strides:
             elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
@@ -86,7 +86,8 @@ class Outputs(NamedTuple):
         sizes: List[int] = list(shape)
         k = spec._k
         if not -len(sizes) <= spec.axis < len(sizes):
-            raise ValueError(f"axis {spec.axis} is outside rank {len(sizes)}")
+            raise ValueError(
+                f"axis {spec.axis} is out of range for rank {len(sizes)}")
         n = sizes[spec.axis]
         if not 1 <= k <= n:
             raise ValueError(f"k {k} is outside 1 .. {n}")

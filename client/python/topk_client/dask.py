@@ -60,7 +60,7 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     axis %= array.ndim
     if any(np.isnan(size) for size in array.chunks[axis]):
         raise ValueError(f"the chunks' sizes along axis {axis} are unknown; "
-                         "array.compute_chunk_sizes() finds them")
+                         "call array.compute_chunk_sizes() first")
     if k > array.shape[axis]:
         raise ValueError(f"k = {k} exceeds dimension {array.shape[axis]} along "
                          f"axis {axis}")

@@ -161,8 +161,8 @@ def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
     code, details = rpc.code(), rpc.details()
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and (
             details or "").endswith(f" vs. {max_message_bytes})"):
-        return bad_answer("a message longer than any response to the request: "
-                          f"{details}")
+        return bad_answer("a message is longer than any response to this "
+                          f"request: {details}")
     status = status_pb2.Status()
     metadata = {key: value for key, value in rpc.trailing_metadata() or ()}
     encoded = metadata.get("grpc-status-details-bin")

@@ -48,8 +48,8 @@ class Partial:
     def __post_init__(self) -> None:
         shape = self.values.shape
         if self.indices.shape != shape:
-            raise ValueError(f"values of shape {shape} have indices of shape "
-                             f"{self.indices.shape}")
+            raise ValueError(f"values have shape {shape}, but indices have "
+                             f"shape {self.indices.shape}")
         if not -len(shape) <= self.axis < len(shape):
             raise ValueError(
                 f"axis = {self.axis} is out of range for shape {shape}")
