@@ -40,8 +40,8 @@ std::optional<Attempts::Time> Attempts::Next(Status& status, bool begun) {
   if (then >= deadline_) {
     if (status.retry_after.count() > 0) {
       status.message +=
-          StrCat(" (the retry delay of ", status.retry_after.count(),
-                 " ms ends after the deadline)");
+          StrCat(" (not retried: the retry delay of ",
+                 status.retry_after.count(), " ms ends after the deadline)");
     }
     return {};
   }

@@ -96,7 +96,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
     log->info("serving {} on {}", name, address);
   }
   if (config.allow_shared_memory) {
-    log->info("shared memory is allowed: objects named {}*",
+    log->info("shared memory is allowed for objects whose names begin with {}",
               config.shared_memory_prefix);
   }
   log->info("max file descriptors: {}", descriptors);
@@ -110,7 +110,8 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   }
   (void)sd_notify(0, "STOPPING=1");
   log->info(
-      "{}: draining; calls are accepted for {} s more, then finish within {} s",
+      "{}: draining; new calls are accepted for {} s, then calls in flight "
+      "have {} s to finish",
       sigdescr_np(received), config.drain_delay_seconds,
       config.drain_timeout_seconds);
   const auto milliseconds = [](double seconds) {
@@ -125,8 +126,9 @@ int Serve(const CommandLine& line, const sigset_t& signals,
     if (WaitFor(ends, most) != 0) {
       log->warn("second signal: exiting now");
     } else {
-      log->critical("not drained {} s after --drain-timeout; exiting now",
-                    kLastResort.count());
+      log->critical(
+          "not drained {} s after the end of --drain-timeout; exiting now",
+          kLastResort.count());
     }
     FlushLog(kLastLines);
     std::_Exit(kFailure);

@@ -30,10 +30,9 @@ std::string DataTypeName(int data_type) {
 Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
                       std::string_view owner) {
   if (tensor.strides().empty()) return {};
-  return InvalidArgument("STRIDES_NOT_ALLOWED", StrCat(field, ".strides"),
-                         StrCat(owner,
-                                " allows only packed tensors; only DirectML "
-                                "has strides"));
+  return InvalidArgument(
+      "STRIDES_NOT_ALLOWED", StrCat(field, ".strides"),
+      StrCat(owner, " does not allow strides; only DirectML does"));
 }
 
 bool Contains(std::span<const DType> types, int data_type) {

@@ -146,10 +146,10 @@ Status CheckOutputSizes(const v1::TopKRequest& request,
   if (desc.sizes().empty()) return {};
   const v1::Tensor& tensor = request.tensor();
   if (desc.sizes_size() != tensor.shape_size()) {
-    return InvalidArgument("OUTPUT_SIZES", StrCat(field, ".sizes"),
-                           StrCat("the output has ", desc.sizes_size(),
-                                  " sizes; it must have as many as the input, ",
-                                  tensor.shape_size()));
+    return InvalidArgument(
+        "OUTPUT_SIZES", StrCat(field, ".sizes"),
+        StrCat("the output has ", desc.sizes_size(), " sizes; it must have ",
+               tensor.shape_size(), ", like the input"));
   }
   for (int i = 0; i < desc.sizes_size(); ++i) {
     const int64_t expected = i == request.directml().axis()
@@ -202,9 +202,9 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   plan.total_bytes = directml.input_total_tensor_size_bytes();
   // Axis is a required UINT, so it cannot count from the back.
   if (!directml.has_axis()) {
-    return InvalidArgument(
-        "ATTRIBUTE_MISSING", "directml.axis",
-        StrCat("axis is required: 0 .. ", request.tensor().shape_size() - 1));
+    return InvalidArgument("ATTRIBUTE_MISSING", "directml.axis",
+                           StrCat("axis is required; it must be 0 .. ",
+                                  request.tensor().shape_size() - 1));
   }
   plan.axis = directml.axis();
   plan.axis_from_back = false;

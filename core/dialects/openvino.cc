@@ -37,8 +37,9 @@ constexpr std::array<OperatorVersion, 3> kVersions = {{
 }};
 
 Status Missing(std::string_view attribute, std::string_view values) {
-  return InvalidArgument("ATTRIBUTE_MISSING", StrCat("openvino.", attribute),
-                         StrCat(attribute, " is required: ", values));
+  return InvalidArgument(
+      "ATTRIBUTE_MISSING", StrCat("openvino.", attribute),
+      StrCat(attribute, " is required; it must be ", values));
 }
 
 // Checks that `value` is in `allowed`. `text` lists the allowed values.

@@ -110,9 +110,10 @@ Status CheckIndices(const Partial& partial, size_t number) {
                                : GreatestIndex<uint64_t>(partial.indices));
   const int64_t most = MaxIndex(partial.index_type);
   if (index < 0) {
-    return InvalidArgument("INDEX_RANGE", Path(number, "indices"),
-                           StrCat("an index is outside 0 .. ", most,
-                                  "; as a signed number, it is ", index));
+    return InvalidArgument(
+        "INDEX_RANGE", Path(number, "indices"),
+        StrCat("index ", index, " (as a signed number) is outside 0 .. ",
+               most));
   }
   if (index > most - partial.index_offset) {
     return InvalidArgument(
@@ -149,10 +150,9 @@ Status CheckPartial(const Partial& partial, size_t number) {
   constexpr DType kIndexTypes[] = {DType::kI32, DType::kI64, DType::kU32,
                                    DType::kU64};
   if (std::ranges::count(kIndexTypes, partial.index_type) == 0) {
-    return InvalidArgument(
-        "INDEX_TYPE", Path(number, "index_type"),
-        StrCat(NameOf(partial.index_type),
-               " is not an index type (i32, i64, u32 or u64)"));
+    return InvalidArgument("INDEX_TYPE", Path(number, "index_type"),
+                           StrCat("index_type is ", NameOf(partial.index_type),
+                                  "; it must be i32, i64, u32 or u64"));
   }
   Status status = CheckLength(partial.values, *count, partial.dtype,
                               Path(number, "values"));
@@ -275,7 +275,7 @@ class Merger {
       return InvalidArgument(
           "NOT_IN_ORDER", Path(source, "values"),
           StrCat("slice ", slice(), " is not sorted: element ",
-                 last - added + 1, " must rank after element ", last - added));
+                 last - added + 1, " must not follow element ", last - added));
     }
     merged_.clear();
     auto a = best_.begin();

@@ -193,7 +193,8 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
   if (strides.size() != shape.size()) {
     return InvalidArgument(
         "STRIDES_RANK", strides_field,
-        StrCat(strides.size(), " strides for ", shape.size(), " dimensions"));
+        StrCat("there are ", strides.size(), " strides for ", shape.size(),
+               " dimensions; pass one for each"));
   }
   layout.strides.assign(strides.begin(), strides.end());
   int64_t last = 0;  // the position of the last element

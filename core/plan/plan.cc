@@ -89,7 +89,8 @@ Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
     return InvalidArgument(
         "SIZE_RANGE", field,
         StrCat("the tensor has ", elements,
-               " elements, counting gaps; DirectML allows at most ",
+               " elements, including gaps between them; DirectML allows at "
+               "most ",
                kMaxElements));
   }
   const int64_t implied = round_up(layout.bytes);
@@ -97,8 +98,8 @@ Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
   if (total < implied) {
     return InvalidArgument(
         "TOTAL_SIZE_TOO_SMALL", total_field,
-        StrCat("total size ", total, " is less than the ", implied,
-               " bytes that sizes and strides imply"));
+        StrCat("total size ", total, " is too small: sizes and strides need ",
+               implied, " bytes"));
   }
   const int64_t most = round_up(kMaxElements * element_bytes);
   if (total > most || total % 4 != 0) {
@@ -186,13 +187,14 @@ Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
   const std::string field = StrCat(request.field, ".strides");
   if (overlap == Overlap::kYes) {
     return InvalidArgument("OUTPUT_OVERLAPS", field,
-                           "two elements overlap with these strides");
+                           "these strides make elements overlap");
   }
   return ResourceExhausted(
       "LAYOUT_TOO_COMPLEX", field,
-      StrCat("cannot determine in ", kOverlapSteps,
-             " steps whether elements overlap; make each stride exceed the "
-             "extent of all dimensions with smaller strides"));
+      StrCat("the strides are too complex to check for overlaps in ",
+             kOverlapSteps,
+             " steps; make each stride exceed the total extent of the "
+             "dimensions with smaller strides"));
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ std::string TargetError(std::string_view target) {
       return same_family ? ""
                          : StrCat(Quote(target),
                                   " is not a list of IPv4 addresses, or of "
-                                  "IPv6 addresses in brackets, with ports");
+                                  "IPv6 addresses in brackets, each with "
+                                  "a port");
     }
     rest.remove_prefix(comma + 1);
   }

@@ -32,7 +32,8 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   if (!server->acceptor_->CanAccept()) {
     return Status{Code::kResourceExhausted, "START", "",
                   StrCat("the limit of ", DescriptorLimit(),
-                         " open files (ulimit -n) allows no connections")};
+                         " open files (ulimit -n) is too low for connections; "
+                         "raise it")};
   }
   if (router != nullptr) router->AcceptMore(*server->loop_);
   // A new connection may bring hundreds of calls. Serve all clients before

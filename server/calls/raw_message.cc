@@ -99,7 +99,7 @@ Status MalformedMessage() {
 Status TooMuchToParse() {
   return ResourceExhausted("TOO_MUCH_TO_PARSE", "",
                            StrCat("the message has more than ", kMaxParsedBytes,
-                                  " bytes besides the tensor data"));
+                                  " bytes, not counting the tensor data"));
 }
 
 Status TooManyNumbers() {

@@ -182,7 +182,7 @@ CLI::Validator Seconds(double least, double most) {
       return StrCat(Quote(text),
                     " is not a duration such as 25, 1.5s, 500ms or ",
                     "1m, from ", NumberText(least), " s to ", NumberText(most),
-                    " s; the shortest except 0 is 0.001ms");
+                    " s; if it is not 0, it must be at least 0.001ms");
     }
     text = NumberText(seconds);
     return "";

@@ -76,10 +76,10 @@ Status CertificateUpdates::Update(const std::string& certificate,
   if (!Replace(identity_, StrCat(certificate, "\n", key), version_) ||
       (verifies && !Replace(client_ca_, client_ca, version_)) ||
       access(PathOf(identity_).c_str(), R_OK) != 0) {
-    return {
-        Code::kInternal, "TLS_FILE", "",
-        StrCat("cannot keep the certificate in memory under /proc/self/fd: ",
-               ErrnoText(errno))};
+    return {Code::kInternal, "TLS_FILE", "",
+            StrCat("cannot store the TLS files in memory and read them under "
+                   "/proc/self/fd: ",
+                   ErrnoText(errno))};
   }
   if (provider_ == nullptr) {
     const std::string path = PathOf(identity_);

@@ -149,7 +149,7 @@ Status TakeK(const Input& input, const RawInfer& from, size_t& next,
   constexpr size_t kMaxBytes = 64;  // longer than any K
   if (input.parameters().contains(kRegion)) {
     return Unimplemented("K_IN_SHARED_MEMORY", "inputs",
-                         "K must be in the request itself");
+                         "K must be in the request, not in shared memory");
   }
   v1::KInput k;
   v1::Tensor& tensor = *k.mutable_tensor();

@@ -68,7 +68,8 @@ void OipService::AddMethods(CallRouter& router) {
       [this](const auto& request, auto& to, const Caller&) {
         if (!request.repository_name().empty()) {
           return Unimplemented("REPOSITORY", "repository_name",
-                               "this server has one repository, named \"\"");
+                               "this server has only one repository: "
+                               "repository_name must be empty");
         }
         const bool is_ready = health_.serving();
         for (const Model& model : Models()) {

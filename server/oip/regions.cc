@@ -71,9 +71,9 @@ Status Regions::Register(
     return entry.second.owner == caller.key;
   };
   if (std::ranges::count_if(regions_, is_own) >= int64_t{kMaxOfClient}) {
-    return ResourceExhausted(
-        "SHARED_MEMORY_REGIONS", "name",
-        StrCat("the client has ", kMaxOfClient, " regions, the maximum"));
+    return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
+                             StrCat("this client already has ", kMaxOfClient,
+                                    " registered regions, the maximum"));
   }
   regions_.emplace(name, Region{std::move(region), caller.key});
   return {};

@@ -79,8 +79,8 @@ Status ClientCertificates::Load(const std::string& authorities,
               until == kNever ? "" : StrCat(", until ", UtcText(until)));
     if (until <= std::time(nullptr)) {
       log_.warn(
-          "a revocation list in {} is out of date: all certificates of its "
-          "issuer are rejected until the file is updated",
+          "a revocation list in {} is out of date: until the file is updated, "
+          "all client certificates of the list's issuer are rejected",
           files_.revoked);
     }
   }

@@ -70,11 +70,10 @@ Result<AllowedNames> AllowedNames::Parse(
     } else if (IsDnsName(name)) {
       allowed.names_.push_back({NameKind::kDns, name});
     } else {
-      return InvalidArgument(
-          "TLS_ALLOWED_SAN", "tls_allowed_san",
-          StrCat(Quote(name),
-                 " is not a DNS name (*. may replace the first "
-                 "label), URI, e-mail or IP address"));
+      return InvalidArgument("TLS_ALLOWED_SAN", "tls_allowed_san",
+                             StrCat(Quote(name),
+                                    " is not a DNS name (such as a.example or "
+                                    "*.example), URI, e-mail or IP address"));
     }
   }
   return allowed;

@@ -56,7 +56,7 @@ Status ServerTls::Load(const std::vector<std::string>& contents) {
   }
   log_.info("TLS with the certificate of {}, serial {}, valid until {}{}",
             info->subject, info->serial, UtcText(info->not_after),
-            clients_.has_value() ? "; clients need one too" : "");
+            clients_.has_value() ? "; clients need a certificate too" : "");
   if (info->not_before > std::time(nullptr)) {
     log_.warn("the certificate is not valid before {}",
               UtcText(info->not_before));

@@ -122,8 +122,8 @@ Result<std::span<std::byte>> MappedObject::Map(const std::string& field) {
   }
   if (!AddWithin(kMaxMappedBytes, size(), mapped_bytes)) {
     return Exhausted(
-        StrCat("all shared memory objects in use together would "
-               "exceed ",
+        StrCat("together, the shared memory objects in use would exceed the "
+               "limit of ",
                kMaxMappedBytes, " bytes"));
   }
   const int protection =

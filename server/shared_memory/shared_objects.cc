@@ -17,8 +17,8 @@ Status CheckName(const std::string& name, const std::string& prefix,
     return InvalidArgument(
         "SHARED_MEMORY_NAME", field,
         StrCat(Quote(name),
-               " is not the name of a shared memory object, which is a slash "
-               "and then 1 to ",
+               " is not the name of a shared memory object: it must be a "
+               "slash and then 1 to ",
                NAME_MAX - 1, " bytes other than slash and NUL"));
   }
   if (name.starts_with(prefix)) return {};
@@ -38,8 +38,9 @@ Status CheckRange(const v1::SharedMemoryRegion& region, int64_t size,
   return InvalidArgument(
       "SHARED_MEMORY_RANGE",
       StrCat(field, size_is_wrong ? ".byte_size" : ".offset"),
-      StrCat("offset ", region.offset(), " and byte_size ", region.byte_size(),
-             " are not within an object of ", size, " bytes"));
+      StrCat("the region with offset ", region.offset(), " and byte_size ",
+             region.byte_size(), " is not within the object of ", size,
+             " bytes"));
 }
 
 }  // namespace
@@ -76,9 +77,9 @@ Status SharedRegion::Changed(const std::string& field) const {
   return {
       Code::kFailedPrecondition, "SHARED_MEMORY_CHANGED",
       StrCat(field, ".name"),
-      StrCat("while ", bytes_, " bytes at offset ", offset_,
-             " were in use, the object was truncated or the system ran out of "
-             "memory for its pages")};
+      StrCat("the object was truncated, or the system ran out of memory for "
+             "it, while ",
+             bytes_, " bytes at offset ", offset_, " were in use")};
 }
 
 SharedObjects::SharedObjects(std::string prefix,

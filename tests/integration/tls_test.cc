@@ -121,7 +121,7 @@ TEST_F(Tls, InvalidFilesAreStartErrors) {
               c.tls_client_ca = "";
               c.tls_allowed_san = {"a.example"};
             }),
-            "--tls-allowed-san needs --tls-client-ca, without which the server "
+            "--tls-allowed-san needs --tls-client-ca; without it, the server "
             "asks for no client certificates");
   EXPECT_EQ(
       with([&](Config& c) { c.auth_tokens_file = File("ca.pem"); }),
@@ -132,7 +132,7 @@ TEST_F(Tls, InvalidFilesAreStartErrors) {
               c.tls_client_ca = "";
               c.tls_client_crl = File("ca.pem");
             }),
-            "--tls-client-crl needs --tls-client-ca, without which the server "
+            "--tls-client-crl needs --tls-client-ca; without it, the server "
             "asks for no client certificates");
   EXPECT_EQ(with([&](Config& c) { c.tls_client_crl = File("ca.pem"); }),
             StrCat("--tls-client-crl: ", File("ca.pem"),

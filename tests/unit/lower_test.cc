@@ -90,8 +90,9 @@ TEST(Lower, ExplainsRefusals) {
          }
          r.mutable_directml()->set_axis(7);
        },
-       "cannot determine in 4000 steps whether elements overlap; make each "
-       "stride exceed the extent of all dimensions with smaller strides"},
+       "the strides are too complex to check for overlaps in 4000 steps; make "
+       "each stride exceed the total extent of the dimensions with smaller "
+       "strides"},
       {OpenVinoRequest(),
        [](R& r) {
          SetK(DType::kU64, std::string(8, '\xff'),

@@ -240,7 +240,7 @@ TEST(MergePartials, RejectsInvalidPartials) {
        },
        "MORE_THAN_K", "[1].shape[1]", "3 elements along axis 1 exceed k = 2"},
       {[](Part& p) { p.partial.shape[1] = -1; }, "NEGATIVE_DIMENSION",
-       "[1].shape[1]", "is -1"},
+       "[1].shape[1]", "size -1"},
       {[](Part& p) { p.values.pop_back(); }, "DATA_LENGTH", "[1].values",
        "3 bytes of data; shape and type (i8) imply 4"},
       {[](Part& p) { p.indices += "    "; }, "DATA_LENGTH", "[1].indices",
@@ -250,19 +250,20 @@ TEST(MergePartials, RejectsInvalidPartials) {
       {[](Part& p) {
          SetIndices(p, {4, -3, 3, 4});
        },
-       "INDEX_RANGE", "[1].indices", "as a signed number, it is -3"},
+       "INDEX_RANGE", "[1].indices",
+       "index -3 (as a signed number) is outside 0 .. 2147483647"},
       {[](Part& p) { p.partial.index_offset = 2147483644; },
        "INDEX_TYPE_TOO_SMALL", "[1].index_offset",
        "index 4 with index_offset = 2147483644 exceeds 2147483647"},
       {[](Part& p) { p.partial.index_offset = INT64_MAX; },
        "INDEX_TYPE_TOO_SMALL", "[1].index_offset", "the greatest i32 index"},
       {[](Part& p) { p.values = "\x0a\x14\x05\x04"; }, "NOT_IN_ORDER",
-       "[1].values", "slice 0 is not sorted: element 1 must rank after"},
+       "[1].values", "slice 0 is not sorted: element 1 must not follow"},
       {[](Part& p) {
          p.values[1] = p.values[0];
          SetIndices(p, {3, 3, 3, 4});
        },
-       "NOT_IN_ORDER", "[1].values", "element 1 must rank after element 0"},
+       "NOT_IN_ORDER", "[1].values", "element 1 must not follow element 0"},
       {[](Part& p) { p = First(); }, "SHARDS_OVERLAP", "",
        "index 0 occurs twice in slice 0"},
       // The shard has no offset.

@@ -137,7 +137,7 @@ def _address_error(target: str) -> str:
                 ipaddress.IPv4Address(host)
     except ValueError:
         return ("a list of IPv4 addresses, or of IPv6 addresses in brackets, "
-                "with ports")
+                "each with a port")
     return ""
 
 
@@ -318,7 +318,8 @@ class Attempts:
         pause = max(told, self._pause)
         if pause >= self.seconds():
             if told:
-                error.message += " (its retry delay ends after the deadline)"
+                error.message += (" (not retried: its retry delay ends after "
+                                  "the deadline)")
             raise error
         self._pause = min(4 * self._pause, _LONGEST_PAUSE)
         return pause

@@ -129,8 +129,8 @@ def merge(partials: Iterable[Partial],
     twice = ordered[..., 1:] == ordered[..., :-1]
     if twice.any():
         raise ValueError(f"index {ordered[..., 1:][twice][0]} is in two "
-                         "partial results: their shards overlap, or were "
-                         "computed without their offsets")
+                         "partials: the shards overlap, or their offsets "
+                         "are missing or wrong")
     if first.order == "index":
         chosen = np.take_along_axis(chosen, ascending, -1)
 
@@ -151,18 +151,20 @@ def _check_order(parts: Sequence[Partial], keys: Array,
     for number, part in enumerate(parts):
         end = begin + part.values.shape[part.axis]
         if not after[..., begin:max(end - 1, begin)].all():
-            raise ValueError(f"the values of partial {number} are not in order")
+            raise ValueError(f"partial {number} is not sorted by value (equal "
+                             "values by index)")
         begin = end
 
 
 def _check_alike(first: Partial, other: Partial, number: int) -> None:
     def asked(part: Partial) -> Any:
         sizes = [*part.values.shape]
-        sizes[part.axis] = 0  # the sizes along the axis may differ
+        del sizes[part.axis]  # the sizes along the axis may differ
         return {"k": part.k, "data_type": part.data_type,
                 "dtype": str(part.values.dtype), "axis": part.axis,
-                "other sizes": tuple(sizes), "largest": part.largest,
-                "order": part.order, "type of index": str(part.indices.dtype)}
+                "shape without the axis": tuple(sizes),
+                "largest": part.largest,
+                "order": part.order, "index type": str(part.indices.dtype)}
 
     ours, theirs = asked(first), asked(other)
     for name, value in ours.items():

@@ -150,8 +150,8 @@ def _array_of(tensor: Any) -> Tuple[Array, bool]:
     devices.
     """
     if isinstance(tensor, np.ma.MaskedArray):
-        raise TypeError("the tensor is a masked array, and elements cannot be "
-                        "left out: pass tensor.filled(value)")
+        raise TypeError("the tensor is a masked array, which is not supported: "
+                        "pass tensor.filled(value)")
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(tensor, torch.Tensor)
     device = getattr(tensor, "__dlpack_device__", None)
@@ -329,8 +329,8 @@ def _check_types(request: Any) -> None:
         raise TypeError(f"the request is a {type(request).__name__}, not a "
                         "Request")
     if not isinstance(request.spec, Operator):
-        raise TypeError(f"spec is {request.spec!r}, not an Onnx, OpenVINO or "
-                        "DirectML")
+        raise TypeError(f"spec is {request.spec!r}; it must be an instance of "
+                        "Onnx, OpenVINO or DirectML")
     if not isinstance(request.request_id, str):
         raise TypeError(f"request_id is {request.request_id!r}, not a str")
     for name, out in (("values_out", request.values_out),
@@ -359,8 +359,9 @@ class Call:
             array.dtype, request.data_type or name)
         if self._packed and (region is not None
                              or request.values_out is not None):
-            raise TypeError(f"elements of {self._packed} are packed before "
-                            "sending, so they cannot be in shared memory")
+            raise TypeError(f"elements of type {self._packed} are packed "
+                            "before sending, so the tensor and the values "
+                            "cannot be in shared memory")
         shape = array.shape
         strides: Tuple[int, ...] = ()
         if request.spec._takes_strides and not (self._packed

@@ -26,7 +26,8 @@ def integer(name: str, value: Any) -> int:
     except TypeError:
         raise TypeError(f"{name} is {value!r}, not an integer") from None
     if not -1 << 63 <= number < 1 << 63:
-        raise ValueError(f"{name} is {number}, which exceeds 64 bits")
+        raise ValueError(f"{name} is {number}, which does not fit in a signed "
+                         "64-bit integer")
     return int(number)
 
 

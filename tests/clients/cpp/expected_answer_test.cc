@@ -88,7 +88,7 @@ TEST(ExpectedAnswer, AcceptsNoResponseToRequestsThatTopkdRejects) {
              ->mutable_output_value()
              ->set_total_tensor_size_bytes(12);
        },
-       "has 16 bytes, not 12"},
+       "needs 16 bytes, but total_tensor_size_bytes is 12"},
       {[](R& r) { r.set_index_offset(INT64_MAX); }, "is out of range"}};
   for (const auto& [change, message] : changes) {
     R request = RequestOf(pair);
