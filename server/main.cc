@@ -126,9 +126,8 @@ int Serve(const CommandLine& line, const sigset_t& signals,
     if (WaitFor(ends, most) != 0) {
       log->warn("second signal: exiting now");
     } else {
-      log->critical(
-          "not drained {} s after the end of --drain-timeout; exiting now",
-          kLastResort.count());
+      log->critical("not drained {} s after the drain timeout; exiting now",
+                    kLastResort.count());
     }
     FlushLog(kLastLines);
     std::_Exit(kFailure);

@@ -86,8 +86,7 @@ void ReadResource(const Variable& variable, TraceConfig& config) {
     for (const auto& [name, value] : *attributes) config.resource[name] = value;
   } else {
     Warn(config, kAttributes, text,
-         StrCat("it must be a percent-encoded list name=value,name=value,... "
-                "of at most ",
+         StrCat("it must be name=value,..., percent-encoded, of at most ",
                 kMaxAttributeBytes, " bytes"));
   }
   const std::string service = variable("OTEL_SERVICE_NAME");

@@ -77,9 +77,7 @@ Status CertificateUpdates::Update(const std::string& certificate,
       (verifies && !Replace(client_ca_, client_ca, version_)) ||
       access(PathOf(identity_).c_str(), R_OK) != 0) {
     return {Code::kInternal, "TLS_FILE", "",
-            StrCat("cannot store the TLS files in memory and read them under "
-                   "/proc/self/fd: ",
-                   ErrnoText(errno))};
+            StrCat("cannot keep the TLS files in memory: ", ErrnoText(errno))};
   }
   if (provider_ == nullptr) {
     const std::string path = PathOf(identity_);

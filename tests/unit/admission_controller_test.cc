@@ -6,11 +6,14 @@
 namespace topk {
 namespace {
 
+std::unique_ptr<Authenticator> AcceptAnyone() {
+  static spdlog::logger log("test");
+  return *Authenticator::Start({}, nullptr, log);
+}
+
 TEST(AdmissionController, RejectsCallsOnceClosed) {
-  spdlog::logger log("test");
-  const auto authenticator = Authenticator::Start({}, nullptr, log);
-  ASSERT_TRUE(authenticator.ok());
-  AdmissionController admission(**authenticator, {}, {});
+  const std::unique_ptr<Authenticator> anyone = AcceptAnyone();
+  AdmissionController admission(*anyone, {}, {});
   admission.Close();
   AdmittedCall admitted;
   const Status status = admission.AdmitCall(grpc::ServerContext(), admitted);
@@ -20,11 +23,9 @@ TEST(AdmissionController, RejectsCallsOnceClosed) {
 }
 
 TEST(AdmissionController, CountsAMessageAndItsOtherMemory) {
-  spdlog::logger log("test");
-  const auto authenticator = Authenticator::Start({}, nullptr, log);
-  ASSERT_TRUE(authenticator.ok());
+  const std::unique_ptr<Authenticator> anyone = AcceptAnyone();
   AdmissionController admission(
-      **authenticator,
+      *anyone,
       {.bytes = 128, .client_bytes = 128, .calls = 1, .client_calls = 1}, {});
   AdmittedCall admitted;
   ASSERT_TRUE(admission.AdmitCall(grpc::ServerContext(), admitted).ok());

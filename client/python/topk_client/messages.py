@@ -359,9 +359,8 @@ class Call:
             array.dtype, request.data_type or name)
         if self._packed and (region is not None
                              or request.values_out is not None):
-            raise TypeError(f"elements of type {self._packed} are packed "
-                            "before sending, so the tensor and the values "
-                            "cannot be in shared memory")
+            raise TypeError(f"elements of type {self._packed} cannot be in "
+                            "shared memory, because they are sent packed")
         shape = array.shape
         strides: Tuple[int, ...] = ()
         if request.spec._takes_strides and not (self._packed
