@@ -87,7 +87,7 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--batch", profile.batch,
-                  StrCat("Number of requests in each call of --path many "
+                  StrCat("With --path many: number of requests in each call "
                          "(default ",
                          kBatch, "). Latencies are those of whole calls"))
       ->check(CLI::Range(1, 1 << 16));

@@ -118,7 +118,7 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
                    "DirectML: reject a k equal to the size along the axis, "
                    "as its documentation requires");
   command.add_flag("--stable", flags.stable,
-                   "OpenVINO 11: set the attribute `stable`");
+                   "OpenVINO TopK-11: set the attribute `stable`");
   command.add_option("--request-id", flags.request_id,
                      "ID that the server returns and logs");
 }

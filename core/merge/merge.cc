@@ -145,7 +145,7 @@ Status CheckPartial(const Partial& partial, size_t number) {
   if (own > partial.k) {
     return InvalidArgument("MORE_THAN_K", StrCat(shape, "[", partial.axis, "]"),
                            StrCat(own, " elements along axis ", partial.axis,
-                                  " exceed k = ", partial.k));
+                                  " are more than k = ", partial.k));
   }
   constexpr DType kIndexTypes[] = {DType::kI32, DType::kI64, DType::kU32,
                                    DType::kU64};

@@ -98,7 +98,7 @@ Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
   if (total < implied) {
     return InvalidArgument(
         "TOTAL_SIZE_TOO_SMALL", total_field,
-        StrCat("total size ", total, " is too small: sizes and strides need ",
+        StrCat("total size ", total, " is too small: the tensor takes ",
                implied, " bytes"));
   }
   const int64_t most = round_up(kMaxElements * element_bytes);
