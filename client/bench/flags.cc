@@ -117,8 +117,9 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
           [&profile](const std::string& name) {
             profile.poisson = name == "poisson";
           },
-          "Intervals between the requests of --rate: constant (default), or "
-          "random like those of independent users (poisson)")
+          "Intervals between requests at --rate: constant (default), or "
+          "random, "
+          "as if from independent users (poisson)")
       ->check(CLI::IsMember({"constant", "poisson"}))
       ->needs(rate);
   auto* requests = command

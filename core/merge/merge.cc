@@ -144,8 +144,8 @@ Status CheckPartial(const Partial& partial, size_t number) {
   const int64_t own = partial.shape[static_cast<size_t>(partial.axis)];
   if (own > partial.k) {
     return InvalidArgument("MORE_THAN_K", StrCat(shape, "[", partial.axis, "]"),
-                           StrCat(own, " elements along axis ", partial.axis,
-                                  " are more than k = ", partial.k));
+                           StrCat("axis ", partial.axis, " has ", own,
+                                  " elements, more than k = ", partial.k));
   }
   constexpr DType kIndexTypes[] = {DType::kI32, DType::kI64, DType::kU32,
                                    DType::kU64};

@@ -157,9 +157,9 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
   table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
             "Max rate of request bytes per client; 0 for no limit. Bursts of "
             "up to one second's worth of bytes are accepted. A larger request "
-            "is accepted only after a second without requests, and delays the "
-            "following requests. The server reads the tensors of StreamTopK "
-            "calls at this rate");
+            "is accepted only if the client sent nothing for a second. The "
+            "client's next requests then wait longer. The server reads the "
+            "tensors of StreamTopK calls at this rate");
 }
 
 std::vector<std::string> BackendChoices() {
@@ -183,10 +183,9 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "memory");
   table.Row("pollers", config.pollers, Whole(0, 4096),
             "Number of threads that poll connections and compute small "
-            "requests; 0 uses half the compute threads. One poller gives the "
-            "lowest latency of small calls on two CPUs; with two or more "
-            "pollers, a connection with very many calls delays other "
-            "connections less");
+            "requests; 0 uses half the compute threads. On two CPUs, one "
+            "poller gives the lowest latency for small calls. With more "
+            "pollers, a connection with very many calls delays others less");
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Read tensors from POSIX shared memory and write results to it. "
                "Every client can then access all objects that this process can "
@@ -258,8 +257,8 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
             "limit");
   table.Row("max-connection-age", options.max_connection_age, Seconds(0, kMax),
             "Age at which a connection stops accepting calls, with 10 % "
-            "jitter; 0 for no limit. At that age, clients reconnect, possibly "
-            "to a newer server");
+            "jitter; 0 for no limit. The client then reconnects, possibly to "
+            "a newer server");
   table.Row("max-connection-age-grace", options.max_connection_age_grace,
             Seconds(0, kMax),
             "Max time for calls to finish on a connection that has reached "

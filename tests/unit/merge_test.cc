@@ -238,8 +238,7 @@ TEST(MergePartials, RejectsInvalidPartials) {
       {[](Part& p) {
          p = Given(2, {8, 7, 6, 5, 4, 3}, {3, 4, 5, 3, 4, 5});
        },
-       "MORE_THAN_K", "[1].shape[1]",
-       "3 elements along axis 1 are more than k = 2"},
+       "MORE_THAN_K", "[1].shape[1]", "axis 1 has 3 elements, more than k = 2"},
       {[](Part& p) { p.partial.shape[1] = -1; }, "NEGATIVE_DIMENSION",
        "[1].shape[1]", "size -1"},
       {[](Part& p) { p.values.pop_back(); }, "DATA_LENGTH", "[1].values",
