@@ -67,7 +67,7 @@ async def measure(function, name, method, target, timeout):
     except Exception as error:
         report |= {"code": type(error).__name__, "message": str(error)}
     report |= {"results": len(results), "seconds": time.monotonic() - begin}
-    sys.stdout.write(json.dumps(report) + "\n")  # threads must not mix lines
+    sys.stdout.buffer.write(json.dumps(report).encode() + b"\n")  # thread-safe
 
 
 async def run_aio(calls):
