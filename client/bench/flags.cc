@@ -118,8 +118,7 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
             profile.poisson = name == "poisson";
           },
           "Intervals between requests at --rate: constant (default), or "
-          "random, "
-          "as if from independent users (poisson)")
+          "random, as if from independent users (poisson)")
       ->check(CLI::IsMember({"constant", "poisson"}))
       ->needs(rate);
   auto* requests = command

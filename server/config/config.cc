@@ -89,10 +89,9 @@ void AddListening(ConfigTable& table, ServerConfig& config,
   table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
             "File mode of unix: sockets. Clients need write permission: 0660 "
             "lets the group connect, 0666 everyone");
-  table.Row(
-      "metrics-listen", config.metrics_listen, HttpAddress(),
-      "Address that serves Prometheus metrics under the path /metrics. An "
-      "empty value disables metrics");
+  table.Row("metrics-listen", config.metrics_listen, HttpAddress(),
+            "Address that serves Prometheus metrics under the path /metrics. "
+            "An empty value disables metrics");
   table.Row("health-listen", config.health_listen, PlainAddress(),
             "Address of a plaintext port that serves only health checks, for "
             "probes without a certificate. An empty value disables it");

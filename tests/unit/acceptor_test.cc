@@ -38,11 +38,11 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
 
-  // Returns whether the peer closes the connection within seconds.
-  bool IsClosed() const {
+  // Returns whether the peer closes the connection within `milliseconds`.
+  bool IsClosed(int milliseconds = 10'000) const {
     pollfd ready{fd_, POLLIN, 0};
     char byte;
-    return poll(&ready, 1, 10'000) == 1 && recv(fd_, &byte, 1, 0) <= 0;
+    return poll(&ready, 1, milliseconds) == 1 && recv(fd_, &byte, 1, 0) <= 0;
   }
 
  private:
@@ -131,6 +131,8 @@ class Handling {
     }
     acceptor_.emplace(ConnectionOptions{}, 0);
   }
+
+  int64_t rejected() const { return acceptor_->rejected(); }
 
   // Returns the address of a new listening socket.
   std::string Listen() {
@@ -223,7 +225,7 @@ TEST(Acceptor, AcceptsPendingConnectionsWhenItStops) {
   Accepting accepting;
   const std::string port = accepting.port();
   std::vector<std::unique_ptr<Socket>> clients;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 200; ++i) {
     clients.push_back(std::make_unique<Socket>(Connect(port)));
   }
   accepting.acceptor().Start();
@@ -268,6 +270,7 @@ TEST(Acceptor, KeepsTheOnlyConnectionOfAClientWhenFileDescriptorsRunOut) {
   for (int i = 0; i < 60; ++i) ConnectFrom("127.0.0.1", address);
   ConnectFrom("127.0.0.2", address);
   EXPECT_THAT(handling.Run(), Contains("127.0.0.2"));
+  EXPECT_GT(handling.rejected(), 0);
 }
 
 TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
@@ -278,7 +281,10 @@ TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
   for (int i = 0; i < 30; ++i) {
     clients.push_back(std::make_unique<Socket>(Connect(accepting.port())));
   }
-  EXPECT_TRUE(Eventually([&] { return accepting.acceptor().rejected() > 0; }));
+  EXPECT_TRUE(Eventually([&] {
+    return std::ranges::any_of(
+        clients, [](const auto& client) { return client->IsClosed(0); });
+  }));
   EXPECT_GE(FreeDescriptor(), 0);
   // The first connections stay open.
   const Socket first(accepting.Next());

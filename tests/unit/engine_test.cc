@@ -58,5 +58,16 @@ TEST(Capabilities, ListExactlyTheAcceptedTypes) {
   }
 }
 
+// One element is repeated 2^32 - 1 times, so the result is the first k.
+TEST(Engine, ReadsARepeatedElementOnlyKTimes) {
+  v1::TopKRequest request = DirectMLRequest(v1::DATA_TYPE_U8, {4294967295}, 2);
+  request.mutable_tensor()->add_strides(0);
+  request.mutable_tensor()->set_data("x");
+  const auto answer = Compute(Engine({1, {}}), request);
+  ASSERT_TRUE(answer.ok()) << answer.status().message;
+  EXPECT_EQ(answer->values().data(), "xx");
+  EXPECT_EQ(answer->indices().data(), std::string("\0\0\0\0\1\0\0\0", 8));
+}
+
 }  // namespace
 }  // namespace topk::testing

@@ -112,8 +112,8 @@ class SharedMemory:
         whole = np.frombuffer(self.buffer, np.uint8)
         begin = int(array.ctypes.data) - int(whole.ctypes.data)
         if not 0 <= begin <= begin + array.nbytes <= whole.nbytes:
-            raise ValueError(f"the array is not in {self.name}, not "
-                             "contiguous or not little-endian")
+            raise ValueError(f"the array must be in {self.name}, "
+                             "contiguous and little-endian")
         return begin
 
     def region(self, array: Array) -> "Region":

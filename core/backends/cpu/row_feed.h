@@ -77,8 +77,8 @@ class RowFeed {
   using Selections = std::span<Selection<Key>>;
 
   /// `kernels` and `encoder` must outlive this object. Once a selection's
-  /// buffer has filled up `patience` times, the rest of the row is sampled to
-  /// find a better bound.
+  /// buffer has filled up `patience` times, or fewer in a short part of a row,
+  /// the rest is sampled to find a better bound. REQUIRES: patience >= 1.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           int64_t patience = 8)

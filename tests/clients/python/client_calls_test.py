@@ -155,7 +155,8 @@ class OfBoth(both_clients.ServerTest):
                  ({"spec": Onnx(1, axis=-0.0)}, TypeError, "^axis is -0.0, "),
                  ({"spec": Onnx(1, axis=np.array([]))}, TypeError, "^axis is "),
                  ({"spec": Onnx(1, axis=1 << 63)}, ValueError,
-                  "^axis is 9223372036854775808, which does not fit in a "),
+                  "^axis is 9223372036854775808, which does not fit in a "
+                  "signed 64-bit integer$"),
                  ({"spec": OpenVINO(1, 0, b"max", "value")}, TypeError,
                   "^mode is b'max', not a str$"),
                  ({"spec": OpenVINO(1, 0, "max", "value", stable=2)}, TypeError,
@@ -164,7 +165,8 @@ class OfBoth(both_clients.ServerTest):
                   TypeError, "^output_value is {}, not a TensorDesc$"),
                  ({"spec": DirectML(1, 0, "increasing", output_value=TensorDesc(
                      sizes="11"))}, TypeError, "^sizes is '11', not integers$"),
-                 ({"spec": {"k": 1}}, TypeError, "^spec is {'k': 1}; it must be "),
+                 ({"spec": {"k": 1}}, TypeError,
+                  "^spec is {'k': 1}; it must be an instance of Onnx, "),
                  ({"tensor": np.array([b"abc"])}, TypeError,
                   r"^the service does not support \|S3; its types are "),
                  ({"data_type": np.float32}, TypeError, "^the data type is "),

@@ -100,9 +100,11 @@ class Merge(ServerTest):
                  "data_type is 'f16' in partial 1, but 'f32' in partial 0"),
                 ({"axis": 0}, "axis is 0 in partial 1, but 1 in partial 0"),
                 ({"values": x[:1], "indices": first.indices[:1]},
-                 r"shape without the axis is \(1,\) in partial 1, but \(2,"),
-                ({"largest": False}, "largest is False in partial 1, but"),
-                ({"order": "index"}, "order is 'index' in partial 1, but"),
+                 r"shape without the axis is \(1,\) in partial 1, but \(2,\) "),
+                ({"largest": False},
+                 "largest is False in partial 1, but True in"),
+                ({"order": "index"},
+                 "order is 'index' in partial 1, but 'value' in"),
                 ({"indices": first.indices.astype(np.int32)},
                  "index type is 'int32' in partial 1, but 'int64' in")):
             with self.assertRaisesRegex(ValueError, words):

@@ -49,7 +49,8 @@ class Shared(both_clients.ServerTest):
         answer = self.client.compute_topk(self.memory.region(self.x.T), padded)
         np.testing.assert_array_equal(answer.values, self.values.T)
         # ONNX requests cannot have strides.
-        with self.assertRaisesRegex(ValueError, "not contiguous or not"):
+        with self.assertRaisesRegex(
+                ValueError, "must be in .*, contiguous and little-endian$"):
             self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))
 
     def test_shared_memory_is_not_streamed(self):
@@ -124,7 +125,8 @@ class Shared(both_clients.ServerTest):
                 SharedMemory(1, name)
         for make, argument, rule in (
                 (SharedMemory, -1, "nbytes is -1, which is less than 1"),
-                (SharedMemory, 2**63, r"nbytes is \d+, which does not fit"),
+                (SharedMemory, 2**63, r"nbytes is \d+, which does not fit in a "
+                 "signed 64-bit integer"),
                 (SharedMemory.attach, None, "name is None, not a str")):
             with self.assertRaisesRegex((TypeError, ValueError), rule):
                 make(argument)

@@ -1,0 +1,13 @@
+#include "core/base/status.h"
+
+#include <gtest/gtest.h>
+
+namespace topk {
+namespace {
+
+TEST(ResultDeathTest, MadeOfAnOkStatusAborts) {
+  EXPECT_DEATH({ const Result<int> result = Status(); }, "");
+}
+
+}  // namespace
+}  // namespace topk
