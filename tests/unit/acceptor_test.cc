@@ -116,11 +116,11 @@ void ConnectFrom(const std::string& client, const std::string& address) {
   call(connect, "127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)));
 }
 
-// An acceptor that notes the clients of the connections it handles.
+// An acceptor that records the client of each connection, and closes it.
 class Handling {
  public:
-  // If `waiting` is positive, about this many connections more than the process
-  // has open file descriptors may wait in the queue.
+  // If `waiting` is positive, lowers the limit on open files while creating the
+  // acceptor. The queue then has room for FreeDescriptor() + `waiting`.
   explicit Handling(int waiting = 0) {
     std::optional<DescriptorLimit> limit;
     if (waiting > 0) {
