@@ -71,12 +71,12 @@ LABEL org.opencontainers.image.title="topkd" \
 ENV MALLOC_ARENA_MAX=4 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     TOPKD_LISTEN=0.0.0.0:50051 \
-    TOPKD_METRICS_LISTEN=0.0.0.0:9090 \
+    TOPKD_METRICS_LISTEN=0.0.0.0:9464 \
     TOPKD_HEALTH_LISTEN=127.0.0.1:50052 \
     TOPKD_DRAIN_DELAY=5s
 # A numeric ID, so that Kubernetes can verify that the user is not root.
 USER 65532:65532
-EXPOSE 50051 9090
+EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
 # The health port is plaintext even if the main port uses TLS.
 HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \

@@ -170,12 +170,12 @@ if [ $engine = docker ]; then
   step "building with docker"
   docker build -t $image --build-arg REVISION="$revision" "$@" .
   container=$(docker run -d --read-only --cap-drop ALL \
-    --security-opt no-new-privileges -p 127.0.0.1::50051 -p 127.0.0.1::9090 \
+    --security-opt no-new-privileges -p 127.0.0.1::50051 -p 127.0.0.1::9464 \
     $image)
   target=$(docker port "$container" 50051 | head -n 1)
   wait_for sh -c "docker inspect $container | grep -q '\"healthy\"'"
   ask "$target"
-  scrape "$(docker port "$container" 9090 | head -n 1)"
+  scrape "$(docker port "$container" 9464 | head -n 1)"
   step "sending SIGTERM"
   docker stop -t 30 "$container" >/dev/null
   status=$(docker inspect -f '{{.State.ExitCode}}' "$container")
