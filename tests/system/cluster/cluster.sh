@@ -104,11 +104,15 @@ start_docker() {
     service docker dockerd --data-root "$home/docker" --exec-root "$run/docker"
     wait_for docker info
   fi
-  # The images that the Dockerfile starts from.
+  # The images that the Dockerfile starts from. Like Debian's slim images, they
+  # have no documentation.
   if ! docker image inspect debian:bookworm >/dev/null 2>&1; then
     step "making Debian's images"
-    mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm - \
-      "$(debian_mirror)" | docker import - debian:bookworm >/dev/null
+    mmdebstrap --quiet --variant=minbase \
+      --dpkgopt='path-exclude=/usr/share/doc/*' \
+      --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+      --dpkgopt='path-exclude=/usr/share/{man,info,locale,lintian}/*' \
+      bookworm - "$(debian_mirror)" | docker import - debian:bookworm >/dev/null
     docker tag debian:bookworm debian:bookworm-slim
   fi
 }

@@ -61,6 +61,13 @@ def helm(*arguments, **options):
     return run("helm", "--namespace", NAMESPACE, *arguments, **options)
 
 
+def helm_test(release):
+    done = helm("test", release, check=False)
+    if done.returncode != 0:
+        pod = f"{DEPLOYMENTS[release]}-test"
+        raise AssertionError(f"{done.stderr}{kubectl('logs', pod)}")
+
+
 def objects(kind, *arguments):
     return json.loads(kubectl("get", kind, "-o", "json", *arguments))["items"]
 
@@ -147,7 +154,7 @@ class Credentials:
 
     def apply(self, *tokens):
         """Writes the Secrets, with these tokens and the current one."""
-        lines = "".join(run("docker", "run", "--rm", "-i", "topkd:0.1.0",
+        lines = "".join(run("docker", "run", "--rm", "-i", "-e", "TOPKD_METRICS_LISTEN=0.0.0.0:1", "topkd:0.1.0",
                             "hash-token", f"client{number}", text=token)
                         for number, token in enumerate((self.token, *tokens)))
         files = {name: (self._folder / name).read_text()
@@ -413,18 +420,19 @@ def check_defaults():
     helm("install", PLAIN, CHART, "--wait", "--timeout", "60s")
     say(f"defaults: ready {time.monotonic() - begun:.0f} s after helm install")
     settle(PLAIN)
-    helm("test", PLAIN)
+    helm_test(PLAIN)
     helm("upgrade", PLAIN, CHART, "--wait", "--set",
          "settings.max-elements=1000000")
     settle(PLAIN)
-    helm("test", PLAIN)
+    helm_test(PLAIN)
     helm("rollback", PLAIN, "--wait")
     settle(PLAIN)
-    helm("test", PLAIN)
+    helm_test(PLAIN)
     # The test must notice a Service without pods.
     kubectl("scale", "--replicas=0", "deployment/topkd")
     poll("no pods", lambda: not pods(PLAIN))
     assert helm("test", PLAIN, "--timeout", "60s", check=False).returncode != 0
+    kubectl("delete", "pod", "topkd-test")  # Helm keeps it for its log
     helm("uninstall", PLAIN, "--wait")
     left = kubectl("get", "all,pdb,cm,sa,networkpolicy", "-o", "name", "-l",
                    f"app.kubernetes.io/instance={PLAIN}")
@@ -515,6 +523,8 @@ def main():
     def wanted(part):
         return not only or part in only
     kubectl("create", "namespace", NAMESPACE, check=False)
+    for release in DEPLOYMENTS:  # of an earlier run that failed
+        helm("uninstall", release, "--wait", check=False)
     if wanted("defaults"):
         check_defaults()
     results = Results()
@@ -522,12 +532,12 @@ def main():
         credentials = Credentials(folder)
         credentials.apply()
         secure = "tls.enabled=true,tokensSecretName=topkd-tokens"
-        test = f"test.tokenSecretName=test-token"
+        test = "test.tokenSecretName=test-token"
         for release, values in ((PLAIN, secure),
                                 (EDGE, f"{secure},haproxy.enabled=true")):
             helm("upgrade", "--install", release, CHART, "--wait", "--set",
                  f"{values},{test}")
-            helm("test", release)
+            helm_test(release)
         load = Load(WAYS, credentials.token, tls=True)
         # Every call must survive an operator's changes. If a process or a node
         # dies, its calls can survive only by retries.
