@@ -34,7 +34,11 @@ fail() {
   exit 1
 }
 value() { sed -n "s/^$1=//p" "$unit"; }  # of a setting of the unit
-list_files() { find /etc /usr /var -iname '*topk*' | sort; }
+# Excludes the files of containers that run on this machine.
+list_files() {
+  find /etc /usr /var \( -path '*/pods' -o -path '/var/lib/contain*' \) -prune \
+    -o -iname '*topk*' -print | sort
+}
 
 # start: runs ExecStart as the user, and waits until the server notifies that it
 # is ready, as systemd would. Fails if the server ends first.
