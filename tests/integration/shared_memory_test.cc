@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "topk/client.h"
@@ -87,10 +88,12 @@ int64_t AllocatedBytes(const std::string& name) {
 
 TEST_F(SharedMemoryTest, ReadsUnwrittenPartsAsZerosThatTakeNoMemory) {
   constexpr int64_t kBytes = int64_t{80} << 20;
-  SharedMemory memory = Make(Name("x"), kBytes);
-  Resize(memory.name(), 0);
+  // Resize() instead of Make() leaves the object sparse.
+  const SharedMemory memory = Make(Name("x"), 1);
   Resize(memory.name(), kBytes);
-  memory.data()[kBytes / 2] = std::byte{7};
+  std::fstream file("/dev/shm" + memory.name(), std::ios::in | std::ios::out);
+  file.seekp(kBytes / 2);
+  file.put('\7').flush();
   const int64_t allocated = AllocatedBytes(memory.name());
   v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, {kBytes}, 3);
   *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);
@@ -105,9 +108,10 @@ TEST_F(SharedMemoryTest, ReadsUnwrittenPartsAsZerosThatTakeNoMemory) {
 
 TEST_F(SharedMemoryTest, ChargesTheCopyOfSparseTensors) {
   ServerConfig config = SharedMemoryConfig();
-  config.max_inflight_bytes = int64_t{64} << 20;
+  // Small, because /dev/shm has only 64 MiB in a container.
+  config.max_inflight_bytes = int64_t{16} << 20;
   const TestServer server(config);
-  constexpr int64_t kBytes = int64_t{80} << 20;
+  constexpr int64_t kBytes = int64_t{20} << 20;
   SharedMemory memory = Make(Name("x"), kBytes);
   v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, {kBytes}, 3);
   *request.mutable_tensor()->mutable_shared_memory() = memory.Region(0, kBytes);

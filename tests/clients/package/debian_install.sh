@@ -33,13 +33,18 @@ fail() {
   echo "FAILED: $*"
   exit 1
 }
-list_files() { find /etc /usr /var -iname '*topk*' | sort; }
+value() { sed -n "s/^$1=//p" "$unit"; }  # of a setting of the unit
+# Excludes the files of containers that run on this machine.
+list_files() {
+  find /etc /usr /var \( -path '*/pods' -o -path '/var/lib/contain*' \) -prune \
+    -o -iname '*topk*' -print | sort
+}
 
 # start: runs ExecStart as the user, and waits until the server notifies that it
 # is ready, as systemd would. Fails if the server ends first.
 start() {
   local command listener
-  command=$(sed -n 's/^ExecStart=//p' "$unit")
+  command="env $(value Environment) $(value ExecStart)"
   install -d -o topkd -g topkd /run/topkd
   export NOTIFY_SOCKET=/run/topkd/notify
   python3 - <<'END' &
@@ -82,6 +87,10 @@ step "unit"
 systemd-analyze verify --man=no "$unit"
 # In tenths: 2.0 is the highest exposure that systemd-analyze calls "OK".
 systemd-analyze security --offline=true --threshold=20 "$unit" | tail -n 1
+starts=$(($(value StartLimitIntervalSec) /
+  ($(value TimeoutStartSec) + $(value RestartSec))))
+[ "$starts" -ge "$(value StartLimitBurst)" ] ||
+  fail "systemd restarts a server that never becomes ready forever"
 
 step "service"
 start
@@ -102,7 +111,11 @@ pkg-config --print-errors --exists "topk = $(topk --version | sed 's/.* //')"
 
 step "reinstall with changed settings"
 sed -i 's/^listen = .*/listen = "127.0.0.1:50061"/' "$settings"
+chown :daemon /etc/topkd
+chmod 0755 /etc/topkd
 dpkg --install ./*.deb
+[ "$(stat -c '%U:%G %a' /etc/topkd)" = "root:daemon 755" ] ||
+  fail "an upgrade changes the permissions of /etc/topkd"
 start
 topk health --target 127.0.0.1:50061
 stop
@@ -148,6 +161,18 @@ dpkg --configure topkd
 grep -x 'restart topkd.service' invoked || fail "an upgrade does not restart"
 
 step "purge"
-dpkg --purge topkd topkd-dev
-if getent passwd topkd || getent group topkd; then fail "the user is left"; fi
-list_files | diff before - || fail "files are left"
+purge() {
+  dpkg --purge topkd topkd-dbgsym topkd-dev
+  if getent passwd topkd || getent group topkd; then
+    fail "the user is left"
+  fi
+  list_files | diff before - || fail "files are left"
+}
+purge
+
+step "override of permissions"
+dpkg-statoverride --add root daemon 0755 /etc/topkd
+dpkg --install ./*.deb
+[ "$(stat -c '%U:%G %a' /etc/topkd)" = "root:daemon 755" ] ||
+  fail "the override is ignored"
+purge
