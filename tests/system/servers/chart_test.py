@@ -100,12 +100,14 @@ class Names(contextlib.AbstractContextManager):
             labels.append(query[at + 1:at + 1 + query[at]].decode())
             at += 1 + query[at]
         self.asked.add(".".join(labels))
-        is_a = query[end + 1:end + 3] == b"\0\1"
-        hosts = list(self.hosts) if is_a else []
+        kind, = struct.unpack_from(">H", query, end + 1)  # A or AAAA
+        family = {1: socket.AF_INET, 28: socket.AF_INET6}[kind]
+        hosts = [socket.inet_pton(family, host) for host in self.hosts
+                 if (":" in host) == (kind == 28)]
         # NXDOMAIN if there are no servers, like Kubernetes' DNS.
         flags = 0x8180 if self.hosts else 0x8183
         records = b"".join(
-            struct.pack(">HHHIH", 0xc00c, 1, 1, 1, 4) + socket.inet_aton(host)
+            struct.pack(">HHHIH", 0xc00c, kind, 1, 1, len(host)) + host
             for host in hosts)
         return (query[:2] + struct.pack(">HHHHH", flags, 1, len(hosts), 0, 0) +
                 query[12:end + 5] + records)
