@@ -19,7 +19,7 @@ export DOCKER_BUILDKIT=1 GRAFANA_PASSWORD=unused TOPKD_SHARED_MEMORY=on \
   TOPKD_PORT=0 PROMETHEUS_PORT=0 ENVOY_PORT=0 \
   TOPKD_CLIENT_BYTES=1TiB TOPKD_CLIENT_CALLS=1000000
 work=$(mktemp -d)
-compose=(docker compose --project-name "topkd-test-$$" --profile envoy
+compose=(docker compose --progress quiet --project-name "topkd-test-$$" --profile envoy
   --file deploy/compose/compose.yaml)
 cleanup() {
   local status=$?
@@ -42,17 +42,21 @@ await() {
   return 1
 }
 
-# Builds an image from a Dockerfile on stdin, unless the image exists or can be
-# pulled. The host's network, because the engine's may not reach the packages.
-stand_in() {
-  docker image inspect "$1" >/dev/null 2>&1 ||
-    docker pull --quiet "$1" 2>/dev/null ||
-    docker build --quiet --network host --tag "$1" --file - "$2"
+# Returns whether an image neither exists nor can be pulled.
+is_missing() {
+  ! docker image inspect "$1" >/dev/null 2>&1 &&
+    ! docker pull --quiet "$1" >/dev/null 2>&1
 }
-
+# Builds an image from a Dockerfile on stdin. Uses the host's network, because
+# the engine's may not reach the packages.
+build() {
+  docker build --quiet --network host --tag "$1" --file - "$2" >/dev/null
+}
 image_of() { sed -n "s|^ *image: \($1:.*\)|\1|p" deploy/compose/compose.yaml; }
 
-stand_in "$(image_of prom/prometheus)" "$work" <<'END'
+image=$(image_of prom/prometheus)
+if is_missing "$image"; then
+  build "$image" "$work" <<'END'
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y --no-install-recommends prometheus \
  && install -d -o nobody /prometheus
@@ -60,15 +64,18 @@ USER nobody
 ENTRYPOINT ["/usr/bin/prometheus"]
 CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
 END
-tests/support/venv.sh servers
-stand_in "$(image_of envoyproxy/envoy)" \
-  build/servers/lib/python3*/site-packages/envoy/_bin <<'END'
+fi
+image=$(image_of envoyproxy/envoy)
+if is_missing "$image"; then
+  tests/support/venv.sh servers
+  build "$image" build/servers/lib/python3*/site-packages/envoy/_bin <<'END'
 FROM debian:bookworm-slim
 COPY envoy /usr/local/bin/
 END
+fi
 if [ -z "${TOPKD_IMAGE:-}" ]; then
   export TOPKD_IMAGE=topkd
-  docker build --quiet --network host --tag topkd .
+  docker build --quiet --network host --tag topkd . >/dev/null
 fi
 
 # Runs topk in a container with these options.
@@ -86,6 +93,12 @@ answer --network none -- "${run[@]}" --local >"$work/local"
 is_right() {
   answer "$@" >"$work/remote" && cmp "$work/remote" "$work/local"
 }
+
+"${compose[@]}" config | sed -n 's/^ *source: \(\/.*\)/\1/p' >"$work/mounted"
+while read -r file; do
+  [ -e "$file" ] || { echo "$file is mounted and missing" >&2; exit 1; }
+done <"$work/mounted"
+ok "$(wc -l <"$work/mounted") mounted files exist"
 
 "${compose[@]}" up --detach --wait --wait-timeout 120 topkd prometheus
 ok "topkd is healthy"
