@@ -72,8 +72,8 @@ LABEL org.opencontainers.image.title="topkd" \
 # Each arena of glibc's allocator keeps free memory that other arenas cannot use.
 ENV MALLOC_ARENA_MAX=4 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
-    TOPKD_LISTEN=0.0.0.0:50051 \
-    TOPKD_METRICS_LISTEN=0.0.0.0:9464 \
+    TOPKD_LISTEN=[::]:50051 \
+    TOPKD_METRICS_LISTEN=[::]:9464 \
     TOPKD_HEALTH_LISTEN=127.0.0.1:50052 \
     TOPKD_DRAIN_DELAY=5s
 # A numeric ID, so that Kubernetes can verify that the user is not root.

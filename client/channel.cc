@@ -19,10 +19,12 @@ constexpr int kPingMilliseconds = 600'000;
 // The maximum backoff between connection attempts. gRPC's default is two
 // minutes.
 constexpr int kReconnectMilliseconds = 10'000;
+// The minimum time between two DNS queries. gRPC's default of 30 s is longer
+// than a rolling update needs to replace all servers.
+constexpr int kResolveMilliseconds = 1000;
 
 constexpr char kServiceConfig[] =
-    R"({"loadBalancingConfig": [{"round_robin": {}}],)"
-    R"( "healthCheckConfig": {"serviceName": "topk.v1.TopKService"}})";
+    R"({"loadBalancingConfig": [{"round_robin": {}}]})";
 
 // Prefixes a list of addresses with the scheme that gRPC needs: "ipv6:" if the
 // first address is in brackets, otherwise "ipv4:".
@@ -39,7 +41,7 @@ std::string Target(const std::string& target) {
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    const ReceiveLimit& limit, ToUnhealthy to_unhealthy) {
+    const ReceiveLimit& limit) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(kServiceConfig);
   arguments.SetMaxReceiveMessageSize(-1);
@@ -51,14 +53,12 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);
-  if (to_unhealthy == ToUnhealthy::kYes) {
-    arguments.SetInt(GRPC_ARG_INHIBIT_HEALTH_CHECKING, 1);
-  } else {
-    // Leave retries to Attempts (retry.h). gRPC's own retries may wait past the
-    // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
-    // message when it resends a stream after a connection breaks.
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  }
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS,
+                   kResolveMilliseconds);
+  // Leave retries to Attempts (retry.h). gRPC's own retries may wait past the
+  // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
+  // message when it resends a stream after a connection breaks.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   if (options.own_connection) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   }

@@ -11,17 +11,14 @@
 
 namespace topk {
 
-/// Whether a channel sends calls to servers whose health check reports
-/// NOT_SERVING.
-enum class ToUnhealthy { kNo, kYes };
-
 /// Returns a channel to `options.target`. The channel connects at its first
 /// call and uses round robin. It does not retry calls that a server has seen;
-/// see Attempts. Message sizes are limited only by `limit`. Compressed messages
+/// see Attempts. Servers that report NOT_SERVING still get calls, because a
+/// draining server answers them, and may be the only server known. Message sizes are limited only by `limit`. Compressed messages
 /// are rejected, because a small message may expand to any size.
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    const ReceiveLimit& limit, ToUnhealthy to_unhealthy);
+    const ReceiveLimit& limit);
 
 }  // namespace topk

@@ -110,17 +110,14 @@ struct Client::Impl {
   explicit Impl(const ClientOptions& client_options)
       : options(client_options),
         setup(Client::Check(client_options)),
-        // Both channels use the same credentials, so that they share a
-        // connection.
-        credentials(setup.ok() ? MakeCredentials(client_options)
-                               : grpc::InsecureChannelCredentials()),
         token(client_options.token_file),
         receive_limit(ReceiveLimit::Of(client_options.target)),
-        channel(Connect(client_options, credentials, *receive_limit,
-                        ToUnhealthy::kNo)),
+        channel(Connect(client_options,
+                        setup.ok() ? MakeCredentials(client_options)
+                                   : grpc::InsecureChannelCredentials(),
+                        *receive_limit)),
         calls(channel),
-        health(grpc::health::v1::Health::NewStub(Connect(
-            client_options, credentials, *receive_limit, ToUnhealthy::kYes))) {}
+        health(grpc::health::v1::Health::NewStub(channel)) {}
 
   // Waits for all asynchronous calls. If the calls shared ownership of this
   // object, a callback could destroy the channel, which gRPC does not allow.
@@ -290,7 +287,6 @@ struct Client::Impl {
 
   ClientOptions options;
   const Status setup;  // if not OK, every call fails without being sent
-  const std::shared_ptr<grpc::ChannelCredentials> credentials;
   TokenFile token;
   // Requests over a Unix socket are copied. If the server stalls, gRPC never
   // closes the socket, and might never release borrowed memory.

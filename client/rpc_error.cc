@@ -72,17 +72,6 @@ bool ReadDetails(const google::rpc::Status& rpc, Status& status) {
   return has_delay;
 }
 
-// Replaces gRPC's error text for a server that reports NOT_SERVING.
-std::string NameDrain(std::string message) {
-  constexpr std::string_view kUnhealthy = "backend unhealthy";
-  if (const size_t at = message.find(kUnhealthy); at != std::string::npos) {
-    message.replace(
-        at, kUnhealthy.size(),
-        "the server is draining: its health check reports NOT_SERVING");
-  }
-  return message;
-}
-
 }  // namespace
 
 Status FromRpc(const google::rpc::Status& rpc) {
@@ -93,7 +82,7 @@ Status FromRpc(const google::rpc::Status& rpc) {
 
 Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   Status status{static_cast<Code>(grpc.error_code()), "", "",
-                NameDrain(grpc.error_message())};
+                grpc.error_message()};
   google::rpc::Status rpc;
   const bool has_delay =
       rpc.ParseFromString(grpc.error_details()) && ReadDetails(rpc, status);

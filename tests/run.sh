@@ -3,11 +3,12 @@
 #
 # usage: tests/run.sh [--all]
 #
-# --all   builds the CUDA backend too, and runs the tests of a device; installs
-#         the Python client for the oldest and the newest Python; runs the unit,
-#         conformance and integration tests with AddressSanitizer and
-#         UndefinedBehaviorSanitizer, and the tests of threads with
-#         ThreadSanitizer
+# --all   tests the image, Compose and the Helm chart in a real engine and cluster
+#         (needs root and Go 1.24); builds the CUDA backend too, and runs the
+#         tests of a device; installs the Python client for the oldest and the
+#         newest Python; runs the unit, conformance and integration tests with
+#         AddressSanitizer and UndefinedBehaviorSanitizer, and the tests of
+#         threads with ThreadSanitizer
 set -euo pipefail
 
 all=false
@@ -15,7 +16,7 @@ case "${1:-}" in
   "") ;;
   --all) all=true ;;
   *)
-    sed -n '2,10s/^# \{0,1\}//p' "$0"
+    sed -n '2,11s/^# \{0,1\}//p' "$0"
     [ "$1" = --help ] && exit 0
     exit 2
     ;;
@@ -73,6 +74,8 @@ step "running every test"
 run_tests --preset dev -j 4
 
 if $all; then
+  step "testing the image, Compose and the Helm chart in a cluster"
+  tests/system/cluster/run.sh || [ $? = 77 ]
   if nvcc=$(deploy/cuda_toolkit.sh); then
     step "building the CUDA backend, and running what needs a device"
     # Reuse dev's build folder: only the registry of backends differs. The next

@@ -46,6 +46,9 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 # The maximum backoff between connection attempts. gRPC's default is 2 minutes.
 _RECONNECT_MILLISECONDS = 10_000
+# The minimum time between two DNS queries. gRPC's default of 30 s is longer
+# than a rolling update needs to replace all servers.
+_RESOLVE_MILLISECONDS = 1000
 # The range of a server's message size limit, in bytes. Protobuf does not
 # support larger messages.
 _MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
@@ -95,9 +98,9 @@ def _finite(timeout: Optional[float]) -> float:
     return min(timeout, _MAX_TIMEOUT_SECONDS)
 
 
-_SERVICE_CONFIG = json.dumps({
-    "loadBalancingConfig": [{"round_robin": {}}],
-    "healthCheckConfig": {"serviceName": _SERVICE}})
+# Servers that report NOT_SERVING still get calls, because a draining server
+# answers them, and may be the only server known.
+_SERVICE_CONFIG = json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})
 
 
 def _grpc_target(target: str) -> str:
@@ -438,6 +441,11 @@ class Connection:
             ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
             ("grpc.keepalive_timeout_ms", _STUCK_MILLISECONDS),
             ("grpc.max_reconnect_backoff_ms", _RECONNECT_MILLISECONDS),
+            ("grpc.dns_min_time_between_resolutions_ms", _RESOLVE_MILLISECONDS),
+            # Leave retries to Attempts. gRPC's own retries may wait past the
+            # deadline, and then lose the server's status. Also, gRPC 1.51 may
+            # omit a message when it resends a stream after a connection breaks.
+            ("grpc.enable_retries", 0),
         ]
         if user_agent:
             options.append(("grpc.primary_user_agent", user_agent))
@@ -449,16 +457,8 @@ class Connection:
         self._pem = _PemFiles(tls_ca, tls_key, tls_cert) if tls else None
 
         def connect(limit: int) -> Route:
-            # Leave retries to Attempts. gRPC's own retries may wait past the
-            # deadline, and then lose the server's status. Also, gRPC 1.51 may
-            # omit a message when it resends a stream after a connection breaks.
-            # Calls of is_serving() (limit 0) are not retried, and must also
-            # reach servers that are NOT_SERVING.
-            own = ("grpc.enable_retries", 0) if limit else (
-                "grpc.inhibit_health_checking", 1)
-            limit = limit or _RECEIVED_LIMITS[0]
             arguments = (grpc_target, [
-                *options, own, ("grpc.max_receive_message_length", limit)])
+                *options, ("grpc.max_receive_message_length", limit)])
             channel = (
                 self._open(self._grpc.insecure_channel, *arguments)
                 if self._pem is None else
@@ -475,8 +475,7 @@ class Connection:
         self._connect = connect
         self._lock = threading.Lock()
         self._closed = False
-        # The channels, keyed by their limit in _RECEIVED_LIMITS. The channel
-        # with key 0 is for health checks.
+        # The channels, keyed by their limit in _RECEIVED_LIMITS.
         self._routes: Dict[int, Route] = {}
         # All channels, including old ones that calls in flight still use.
         self._open_routes: "weakref.WeakSet[Route]" = weakref.WeakSet()
@@ -521,11 +520,11 @@ class Connection:
         if self._closed:
             raise TopKError(grpc.StatusCode.CANCELLED, "the client was closed")
 
-    def _route(self, nbytes: int = 0, *, health: bool = False) -> Route:
-        """Returns the channel for responses of up to `nbytes` bytes, or for
-        health checks. If the certificates have changed, opens new channels.
-        Calls in flight continue on their old channels."""
-        limit = 0 if health else _RECEIVED_LIMITS[bisect.bisect_left(
+    def _route(self, nbytes: int = 0) -> Route:
+        """Returns the channel for responses of up to `nbytes` bytes. If the
+        certificates have changed, opens new channels. Calls in flight continue
+        on their old channels."""
+        limit = _RECEIVED_LIMITS[bisect.bisect_left(
             _RECEIVED_LIMITS, nbytes, 0, len(_RECEIVED_LIMITS) - 1)]
         if self._pem is not None and self._pem.has_changed():
             with self._lock:
@@ -588,7 +587,7 @@ class Connection:
 
     async def _serving(self, service: str, attempts: Attempts) -> bool:
         request = health_pb2.HealthCheckRequest(service=service)
-        route = self._route(health=True)
+        route = self._route()
         response = parse(health_pb2.HealthCheckResponse, await self._unary(
             route, route.check_health, request.SerializeToString(), attempts))
         return bool(

@@ -8,10 +8,6 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-# gRPC's error text for a server that reports NOT_SERVING, and the clearer text
-# that replaces it.
-_UNHEALTHY = "backend unhealthy"
-_DRAINING = "the server is draining: its health check reports NOT_SERVING"
 # Longer delays, which only a faulty or malicious server sends, are shortened.
 _MAX_RETRY_DELAY_SECONDS = 86400.0
 
@@ -172,7 +168,7 @@ def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
         status.Clear()
     # Use the code and message of the call, because proxies send no details.
     status.code = code.value[0]
-    status.message = (details or "").replace(_UNHEALTHY, _DRAINING)
+    status.message = details or ""
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
         # The server always sends details. An error without details is from a
         # proxy whose server died during the response.

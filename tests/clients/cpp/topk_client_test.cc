@@ -315,30 +315,17 @@ TEST(Client, UsesItsServersInTurn) {
   EXPECT_EQ(b.calls - before_b, 50);
 }
 
-TEST(Client, SkipsAServerThatIsNotServing) {
-  FailingServer a;
-  FailingServer b;
-  const Client client = ClientOf(a.target() + "," + b.target());
-  CallUntilBothAnswer(client, a, b);
-  a.server().SetServing(false);
-  ASSERT_TRUE(testing::Eventually([&] {
-    const int before = a.calls;
-    for (int i = 0; i < 10; ++i) {
-      EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
-    }
-    return a.calls == before;
-  }));
-}
-
-TEST(Client, NamesADrainingServer) {
+// A draining server still answers, and other servers may not be known yet.
+TEST(Client, CallsAServerThatIsNotServing) {
   FailingServer server;
-  server.server().SetServing(false);
   const Client client = ClientOf(server.target(), 1);
+  ASSERT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
+  server.server().SetServing(false);
   const Result<bool> serving = client.IsServing("topk.v1.TopKService");
   ASSERT_TRUE(serving.ok()) << serving.status().message;
   EXPECT_FALSE(*serving);
-  EXPECT_THAT(client.ComputeTopK(OnnxRequest({1}, 1)).status().message,
-              HasSubstr("the server is draining"));
+  const auto answer = client.ComputeTopK(OnnxRequest({1}, 1));
+  EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
 
 TEST(Client, AcceptsTheLongestDeadline) {

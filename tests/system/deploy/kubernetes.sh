@@ -76,6 +76,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 chart=deploy/kubernetes/helm/topkd
+# A helm built by `go install` assumes Kubernetes 1.20.
+helm() {
+  case $1 in
+    lint | template) command helm "$@" --kube-version "${versions[0]}" ;;
+    *) command helm "$@" ;;
+  esac
+}
 yamale -s "$tools/crd/chart_schema.yaml" $chart/Chart.yaml >/dev/null
 yamllint --strict -c "$tools/crd/lintconf.yaml" $chart/{Chart,values}.yaml \
   $chart/ci
@@ -104,16 +111,30 @@ if [ "$(helm template topkd "$package" | grep -c "image: $image$")" -ne 2 ]; the
   echo "$package does not have the image $image" >&2
   exit 1
 fi
-helm template topkd "$package" --values $chart/ci/all-values.yaml |
-  grep -q TopkdAbsent
+
+# The alerts select the release's targets, and use the values of monitoring.
+helm template topkd "$package" --values $chart/ci/all-values.yaml --set \
+  monitoring.slowSeconds=2.5,monitoring.runbookUrl=https://example.org/x \
+  >"$work/alerts"
+for text in \
+  'absent(up{job="topkd",namespace="default",service="topkd-headless"})' \
+  '> 2.5' '    runbook_url: "https://example.org/x"'; do
+  if ! grep -qF "$text" "$work/alerts"; then
+    echo "the chart's alerts lack $text" >&2
+    exit 1
+  fi
+done
 
 # Values that the schema must reject.
 for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   settings.max-elemens=1 settings.allow-shared-memory=1 \
-  settings.unix-socket-mode=0660 \
+  settings.unix-socket-mode=0660 tls.clientCertificates=true \
+  'tls.enabled=true,tls.allowedNames={a}' \
+  tls.enabled=true,tls.revocationList=true \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2 \
   haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
-  haproxy.image.tag=latest service.type=ExternalName; do
+  haproxy.image.tag=latest service.type=ExternalName \
+  monitoring.slowSeconds=0 monitoring.runbookUrl=x; do
   if helm template topkd $chart --set $wrong >/dev/null 2>&1; then
     echo "values.schema.json lets $wrong pass" >&2
     exit 1

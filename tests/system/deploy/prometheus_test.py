@@ -3,9 +3,10 @@
 usage: prometheus_test.py TOPKD TOPK PROMETHEUS PROMTOOL
 
 promtool checks the configuration of deploy/compose, fires each alert with
-alerts_test.yml, and checks the server's metrics and the PromQL of the metrics
-page. Then Prometheus scrapes the server under load. Each query of the Grafana
-dashboard, and the query that scales the replicas, must find data.
+alerts_test.yml and release_alerts_test.yml, and checks the server's metrics and
+the PromQL of the metrics page. Then Prometheus scrapes the server under load.
+Each query of the Grafana dashboard, and the query that scales the replicas,
+must find data.
 """
 
 import contextlib
@@ -32,15 +33,24 @@ DATA = ROOT / "deploy/data/digits_similarity.npy"
 RULES = FILES / "alerts.yml"
 TELEMETRY = ROOT / "server/telemetry/README.md"
 TESTS = pathlib.Path(__file__).parent / "alerts_test.yml"
-# With the labels that Kubernetes' service discovery adds.
+RELEASE_TESTS = pathlib.Path(__file__).parent / "release_alerts_test.yml"
+# The matchers of each selector in the dashboard.
+MATCHERS = ('job="$job", namespace=~"$namespace", pod=~"$pod", '
+            'instance=~"$instance"')
+# Scrapes one server as two pods in Kubernetes, with the labels that service
+# discovery adds, and as a server outside Kubernetes.
 CONFIG = """
 global: {scrape_interval: 1s, evaluation_interval: 1s}
-rule_files: ["%s"]
+rule_files: ["%(rules)s"]
 scrape_configs:
   - job_name: topkd
     static_configs:
-      - targets: ["%s"]
+      - targets: ["%(metrics)s"]
         labels: {namespace: default, pod: topkd-0}
+      - targets: ["%(metrics)s"]
+        labels: {namespace: default, pod: other-0}
+  - job_name: plain
+    static_configs: [{targets: ["%(metrics)s"]}]
 """
 # Calls of each kind, some of which exceed the server's limits.
 LOADS = [
@@ -55,7 +65,7 @@ LOADS = [
 
 class Prometheus:
     """A Prometheus on a free loopback port, with the alerts of deploy/. Scrapes
-    one address every second."""
+    one server every second."""
 
     def __init__(self, address):
         self._address = address
@@ -94,7 +104,8 @@ class Prometheus:
 def prometheus(program, metrics):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "prometheus.yml"
-        config.write_text(CONFIG % (RULES, metrics), encoding="utf-8")
+        config.write_text(CONFIG % {"rules": RULES, "metrics": metrics},
+                          encoding="utf-8")
         address = f"127.0.0.1:{harness.free_ports(1)[0]}"
         with harness.running([
                 program, f"--config.file={config}",
@@ -130,11 +141,25 @@ def fire_alerts(promtool):
             shutil.copy(file, folder)
         run(promtool, "check", "config", f"{folder}/prometheus.yml")
     run(promtool, "test", "rules", TESTS)
+    fire_release_alerts(promtool)
     alerts = set(re.findall(r"- alert: (\w+)", RULES.read_text("utf-8")))
     fired = set(re.findall(r"'{alertname=\"(\w+)\"",
                            TESTS.read_text("utf-8")))
     assert alerts and alerts == fired, alerts ^ fired
     return alerts
+
+
+def fire_release_alerts(promtool):
+    """Fires the alerts with the selectors that the Helm chart writes for three
+    releases."""
+    rules = RULES.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        for namespace, name in (("a", "topkd"), ("a", "other"), ("b", "topkd")):
+            pathlib.Path(folder, f"{namespace}-{name}.yml").write_text(
+                rules.replace('job="topkd"',
+                              f'job="topkd",namespace="{namespace}",'
+                              f'service="{name}-headless"'), encoding="utf-8")
+        run(promtool, "test", "rules", shutil.copy(RELEASE_TESTS, folder))
 
 
 def check_examples(promtool, exposition):
@@ -154,13 +179,18 @@ def check_examples(promtool, exposition):
         assert f"\n{metric}{{".encode() in exposition, metric
 
 
-def dashboard():
+def dashboard(job, namespace, pod):
     """Yields (title, expression) of each query, with variables filled in."""
     for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
         for target in panel["targets"]:
             expression = target["expr"]
-            for variable, value in (("$__rate_interval", "5s"),
-                                    ("$job", "topkd"), ("$instance", ".*")):
+            metrics = re.findall(r"\b(?:topk|process|grpc_server)_\w+",
+                                 expression)
+            assert metrics and len(metrics) == expression.count(
+                "{" + MATCHERS), expression
+            for variable, value in (("$__rate_interval", "5s"), ("$job", job),
+                                    ("$namespace", namespace), ("$pod", pod),
+                                    ("$instance", ".*")):
                 expression = expression.replace(variable, value)
             assert "$" not in expression, expression
             yield panel["title"], expression
@@ -171,7 +201,7 @@ def scaling_query():
     text = ADAPTER.read_text(encoding="utf-8")
     query = re.search(r"metricsQuery: >-\n((?: {8,}.*\n)+)", text)[1]
     return " ".join(query.split()).replace(
-        "<<.LabelMatchers>>", 'namespace="default"').replace(
+        "<<.LabelMatchers>>", 'namespace="default",pod=~"topkd-0"').replace(
         "<<.GroupBy>>", "pod")
 
 
@@ -198,27 +228,32 @@ def main():
         check_examples(promtool, exposition)
 
         with prometheus(program, metrics) as watcher:
-            calls = 'grpc_server_handled_total{grpc_method="ComputeTopK",'
+            calls = ('grpc_server_handled_total{job="plain",'
+                     'grpc_method="ComputeTopK",')
             for expression, expected in (
-                    ("up", 1), ("topk_ready", 1),
+                    ("sum(up)", 3), ('topk_ready{job="plain"}', 1),
                     (calls + 'grpc_code="OK"}', 5),
                     (calls + 'grpc_code="InvalidArgument"}', 1),
-                    ("sum(topk_requests_total)", 6),
-                    ("sum(topk_compute_seconds_count)", 5)):
+                    ('sum(topk_requests_total{job="plain"})', 6),
+                    ('sum(topk_compute_seconds_count{job="plain"})', 5)):
                 watcher.await_value(expression, expected)
             assert watcher.alerts() == alerts, watcher.alerts()
             with load(topk, server.target):
-                queries = list(dashboard())
-                assert len(queries) > 20, queries
+                queries = [*dashboard("topkd", "default", "topkd-0"),
+                           *dashboard("plain", ".*", ".*")]
+                assert len(queries) > 40, queries
                 for title, expression in queries:
                     harness.poll(f"data of {title}: {expression}",
                                  lambda e=expression: watcher.series(e))
                 harness.poll("rejections", lambda: any(
                     value for _, value in
                     watcher.series("sum(topk_rejected_total)")))
-                harness.poll("data for the autoscaler", lambda: any(
-                    labels == {"pod": "topkd-0"} and 0 <= value <= 1
-                    for labels, value in watcher.series(scaling_query())))
+                # Of two releases in a namespace, only the pods of the one that
+                # is scaled.
+                harness.poll("data for the autoscaler", lambda: [
+                    (labels, 0 <= value <= 1) for labels, value in
+                    watcher.series(scaling_query())] ==
+                    [({"pod": "topkd-0"}, True)])
     print("1 passed, 0 failed")
 
 

@@ -1,7 +1,9 @@
 {{/* The name of every object. Truncated so that even with the suffix
--haproxy-metrics it has at most 63 characters, the limit for Services. */}}
+-haproxy-metrics it has at most 63 characters, the limit for Services, whose
+names also must not begin with a digit. */}}
 {{- define "topkd.name" -}}
 {{- $name := printf "%s-%s" .Release.Name .Chart.Name -}}
+{{- if regexMatch "^[0-9]" $name -}}{{- $name = printf "%s-%s" .Chart.Name .Release.Name -}}{{- end -}}
 {{- if contains .Chart.Name .Release.Name -}}{{- $name = .Release.Name -}}{{- end -}}
 {{- .Values.fullnameOverride | default $name | trunc 47 | trimSuffix "-" -}}
 {{- end -}}
@@ -10,51 +12,61 @@
 {{- .Values.serviceAccount.name | default (ternary (include "topkd.name" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
-{{/* The reference of an image. The argument is a list of the image's values and
-the default tag. Fails if both a tag and a digest are set: a tag must not be
-ignored because of the digest in a released chart. */}}
+{{/* The reference of an image. The argument is a list of the root, the image's
+values and the default tag. Fails if both a tag and a digest are set: a tag must
+not be ignored because of the digest in a released chart. */}}
 {{- define "topkd.image" -}}
-{{- $image := index . 0 -}}
+{{- $image := index . 1 -}}
 {{- if and $image.tag $image.digest -}}
 {{- fail (printf "image.digest excludes image.tag: to use the tag %s, set image.digest to \"\"" $image.tag) -}}
 {{- end -}}
-{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository -}}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default (index . 1) }}{{ end -}}
+{{- with $image.registry | default (dig "imageRegistry" "" (index . 0).Values.global) }}{{ . }}/{{ end }}{{ $image.repository -}}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default (index . 2) }}{{ end -}}
 {{- end -}}
 
-{{/* The port that answers health checks in plaintext. TLS ends at HAProxy if
-there is one. */}}
-{{- define "topkd.healthPort" -}}
-{{- ternary 50052 50051 (and .Values.tls.enabled (not .Values.haproxy.enabled)) -}}
+{{/* The metadata of an object: name, labels, annotations. The argument is a list
+of the root, the name's suffix, the labels' template, and optionally more
+labels and annotations. */}}
+{{- define "topkd.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ printf "%s%s" (include "topkd.name" $root) (index . 1) | quote }}
+labels: {{- include (index . 2) $root | nindent 2 }}
+  {{- if gt (len .) 3 }}{{ with index . 3 }}{{ toYaml . | nindent 2 }}{{ end }}{{ end }}
+{{- $annotations := $root.Values.commonAnnotations -}}
+{{- if gt (len .) 4 }}{{ $annotations = merge (index . 4) $annotations }}{{ end }}
+{{- with $annotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
-{{/* A probe with the handler from its values, or else a gRPC handler. The
-argument is a list of the probe's values and the gRPC handler. */}}
+{{/* A probe with the handler from its values, or else a gRPC handler for the port
+of health checks. The argument is a list of the probe's values and the fields of
+the gRPC handler. */}}
 {{- define "topkd.probe" -}}
 {{- $probe := index . 0 -}}
 {{- if or $probe.exec $probe.grpc $probe.httpGet $probe.tcpSocket -}}
 {{- toYaml $probe -}}
 {{- else -}}
-{{- toYaml (merge (dict "grpc" (index . 1)) $probe) -}}
+{{- toYaml (merge (dict "grpc" (merge (index . 1) (dict "port" 50052))) $probe) -}}
 {{- end -}}
 {{- end -}}
 
 {{/* Selects topkd's pods. */}}
 {{- define "topkd.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Selects HAProxy's pods, which topkd.selector must not select. */}}
 {{- define "topkd.haproxySelector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}-haproxy
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Selects the pod of `helm test`, which no Service must select. */}}
 {{- define "topkd.testSelector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}-test
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "topkd.labels" -}}
@@ -71,6 +83,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The scheduling constraints and the image pull secrets of pods. The argument
@@ -82,7 +97,8 @@ topologySpreadConstraints:
   {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - topologyKey: {{ . }}
     maxSkew: 1
-    whenUnsatisfiable: {{ $root.Values.spread }}
+    {{- /* Nodes may have no zone. */}}
+    whenUnsatisfiable: {{ ternary $root.Values.spread "ScheduleAnyway" (eq . "kubernetes.io/hostname") }}
     labelSelector:
       matchLabels: {{- include $selector $root | nindent 8 }}
     matchLabelKeys: [pod-template-hash]
@@ -103,7 +119,7 @@ priorityClassName: {{ . }}
 {{- end -}}
 
 {{- define "topkd.pullSecrets" -}}
-{{- with .Values.imagePullSecrets }}
+{{- with concat .Values.imagePullSecrets (dig "imagePullSecrets" list .Values.global) }}
 imagePullSecrets:
   {{- range . }}
   - name: {{ . }}

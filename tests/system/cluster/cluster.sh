@@ -1,0 +1,404 @@
+#!/usr/bin/env bash
+# A Docker engine and a Kubernetes cluster of two nodes on this machine, without a
+# registry. Each node has 2 CPUs and 4 GiB of memory for pods.
+#
+# usage: cluster.sh up | docker | load IMAGE... | pids CONTAINER | down
+#
+# up      builds Kubernetes, CoreDNS and Helm from their Go modules (10 minutes on
+#         two cores, once; kept in ~/.cache), and starts everything
+# docker  only starts the Docker engine and makes Debian's base images
+# load    copies images from Docker to the nodes
+# kill    sends SIGKILL to the processes of a pod's containers: kill NODE POD_UID
+# down    ends everything that this script started
+#
+# Needs root, Debian 12 and Go 1.24. The commands kubectl and helm are in
+# $TOPK_CLUSTER/bin, and their configuration is $TOPK_CLUSTER/run/admin.conf. The
+# cluster has no NetworkPolicy, load balancers and metrics.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=deploy/packages.sh
+source "$here/../../../deploy/packages.sh"
+
+home=${TOPK_CLUSTER:-${XDG_CACHE_HOME:-$HOME/.cache}/topk-cluster}
+bin=$home/bin
+run=$home/run
+kubernetes=1.33.13
+coredns=1.12.4
+helm=3.18.6
+nodes=(node1 node2)
+export PATH=$bin:$PATH KUBECONFIG=$run/admin.conf
+
+step() { echo "== $*" >&2; }
+
+# Polls a command for up to 60 s.
+wait_for() {
+  for _ in $(seq 120); do
+    if "$@" >/dev/null 2>&1; then return 0; fi
+    sleep 0.5
+  done
+  step "gave up waiting for: $*; see the logs in $run/log"
+  return 1
+}
+
+# Starts a program in the background, unless it runs: service NAME COMMAND...
+service() {
+  local name=$1
+  shift
+  if kill -0 "$(cat "$run/pid/$name" 2>/dev/null)" 2>/dev/null; then return; fi
+  setsid "$@" >"$run/log/$name" 2>&1 </dev/null &
+  echo $! >"$run/pid/$name"
+}
+
+# Builds a program in $bin, unless it exists.
+build_module() {
+  if [ -x "$bin/$1" ]; then return; fi
+  step "building $1"
+  GOFLAGS='' GOBIN=$bin go install "$2"
+}
+
+# Kubernetes does not support `go install`, because it replaces some modules.
+build_kubernetes() {
+  local all=$bin/kube-$kubernetes source=$home/source module
+  if [ ! -x "$all" ]; then
+    step "building Kubernetes $kubernetes"
+    mkdir -p "$source"
+    cp "$here/kube/main.go" "$source"
+    {
+      echo "module kube"
+      echo "go 1.24"
+      echo "require k8s.io/kubernetes v$kubernetes"
+      for module in api apiextensions-apiserver apimachinery apiserver \
+        cli-runtime client-go cloud-provider cluster-bootstrap code-generator \
+        component-base component-helpers controller-manager cri-api cri-client \
+        csi-translation-lib dynamic-resource-allocation endpointslice \
+        externaljwt kms kube-aggregator kube-controller-manager kube-proxy \
+        kube-scheduler kubectl kubelet metrics mount-utils \
+        pod-security-admission sample-apiserver sample-cli-plugin \
+        sample-controller; do
+        echo "replace k8s.io/$module => k8s.io/$module v0.${kubernetes#1.}"
+      done
+    } >"$source/go.mod"
+    local version=k8s.io/component-base/version
+    (
+      cd "$source"
+      export GOFLAGS=-mod=mod CGO_ENABLED=0
+      go mod tidy
+      go build -o "$all" -ldflags "-s -w -X $version.gitVersion=v$kubernetes \
+        -X $version.gitMajor=1 -X $version.gitMinor=$(cut -d. -f2 <<<$kubernetes)" .
+    ) >"$run/log/build" 2>&1 || {
+      tail "$run/log/build" >&2
+      return 1
+    }
+  fi
+  for module in kube-apiserver kube-controller-manager kube-scheduler \
+    kube-proxy kubelet kubectl; do
+    ln -sf "kube-$kubernetes" "$bin/$module"
+  done
+}
+
+start_docker() {
+  install_packages docker.io iptables mmdebstrap
+  mkdir -p "$run"/{pid,log}
+  if ! docker info >/dev/null 2>&1; then
+    step "starting Docker"
+    service docker dockerd --data-root "$home/docker" --exec-root "$run/docker"
+    wait_for docker info
+  fi
+  # The images that the Dockerfile starts from.
+  if ! docker image inspect debian:bookworm >/dev/null 2>&1; then
+    step "making Debian's images"
+    mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm - \
+      "$(debian_mirror)" | docker import - debian:bookworm >/dev/null
+    docker tag debian:bookworm debian:bookworm-slim
+  fi
+}
+
+# The image that holds a pod's namespaces.
+make_pause() {
+  if docker image inspect topk/pause >/dev/null 2>&1; then return; fi
+  local work
+  work=$(mktemp -d)
+  cat >"$work/pause.c" <<'C'
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void End(int signal) { _exit(0); }
+static void Reap(int signal) {
+  while (waitpid(-1, 0, WNOHANG) > 0) continue;
+}
+int main() {
+  signal(SIGTERM, End);
+  signal(SIGINT, End);
+  signal(SIGCHLD, Reap);
+  for (;;) pause();
+}
+C
+  gcc -static -Os -o "$work/pause" "$work/pause.c"
+  printf 'FROM scratch\nCOPY pause /pause\nENTRYPOINT ["/pause"]\n' \
+    >"$work/Dockerfile"
+  docker build -q -t topk/pause "$work" >/dev/null
+  rm -r "$work"
+}
+
+# Copies images to all nodes.
+load() {
+  local node image
+  for image in "$@"; do
+    for node in "${nodes[@]}"; do
+      docker save "$image" |
+        ctr -a "$run/$node/containerd.sock" -n k8s.io images import - >/dev/null
+    done
+  done
+}
+
+# certificate NAME SUBJECT NAMES: a certificate of the cluster's authority.
+certificate() {
+  openssl req -newkey rsa:2048 -nodes -keyout "pki/$1.key" -subj "$2" \
+    -out pki/request 2>/dev/null
+  openssl x509 -req -in pki/request -CA pki/ca.crt -CAkey pki/ca.key \
+    -CAcreateserial -days 30 -out "pki/$1.crt" \
+    -extfile <(echo "subjectAltName=$3") 2>/dev/null
+  sed "s|NAME|$1|g; s|RUN|$run|g" >"$1.conf" <<'YAML'
+apiVersion: v1
+kind: Config
+clusters:
+  - name: local
+    cluster:
+      server: https://127.0.0.1:6443
+      certificate-authority: RUN/pki/ca.crt
+users:
+  - name: NAME
+    user: {client-certificate: RUN/pki/NAME.crt, client-key: RUN/pki/NAME.key}
+contexts:
+  - {name: local, context: {cluster: local, user: NAME}}
+current-context: local
+YAML
+}
+
+make_certificates() {
+  if [ -e pki/done ]; then return; fi
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=ca \
+    -keyout pki/ca.key -out pki/ca.crt 2>/dev/null
+  openssl genrsa -out pki/accounts.key 2048 2>/dev/null
+  openssl rsa -in pki/accounts.key -pubout -out pki/accounts.pub 2>/dev/null
+  certificate server /CN=kube-apiserver \
+    DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1,IP:10.88.0.1
+  certificate admin /O=system:masters/CN=admin DNS:admin
+  local node
+  for node in "${nodes[@]}"; do
+    certificate "$node" "/O=system:nodes/CN=system:node:$node" \
+      "DNS:$node,IP:10.88.0.1"
+  done
+  touch pki/done
+}
+
+# Starts containerd and the kubelet of a node. All nodes share the machine's
+# network namespace, so each needs its own ports.
+start_node() {
+  local node=$1 number=$2 memory
+  mkdir -p "$node"
+  cat >"$node/containerd.toml" <<END_TOML
+version = 2
+root = "$home/$node"
+state = "$run/$node/containerd"
+[grpc]
+address = "$run/$node/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "topk/pause:latest"
+restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/usr/lib/cni"
+conf_dir = "$run/cni"
+END_TOML
+  memory=$(awk '/^MemTotal/ { print int($2 / 1024) - 4096 }' /proc/meminfo)
+  cat >"$node/kubelet.yaml" <<END_YAML
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+port: $((10250 + 10 * number))
+healthzPort: $((10251 + 10 * number))
+authentication: {anonymous: {enabled: false}, x509: {clientCAFile: $run/pki/ca.crt}}
+authorization: {mode: Webhook}
+tlsCertFile: $run/pki/$node.crt
+tlsPrivateKeyFile: $run/pki/$node.key
+cgroupDriver: cgroupfs
+# A kubelet removes the control groups of other kubelets' pods.
+cgroupRoot: /$node
+containerRuntimeEndpoint: unix://$run/$node/containerd.sock
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+failSwapOn: false
+kubeReserved: {memory: ${memory}Mi}
+evictionHard: {memory.available: 100Mi}
+imageGCHighThresholdPercent: 100
+END_YAML
+  local controller
+  for controller in /sys/fs/cgroup/*/; do mkdir -p "$controller$node"; done
+  service "$node-containerd" containerd --config "$node/containerd.toml"
+  wait_for ctr -a "$run/$node/containerd.sock" version
+  docker save topk/pause:latest |
+    ctr -a "$run/$node/containerd.sock" -n k8s.io images import - >/dev/null
+  service "$node-kubelet" kubelet --config="$node/kubelet.yaml" \
+    --kubeconfig="$node.conf" --hostname-override="$node" \
+    --root-dir="$run/$node/kubelet" --node-ip=10.88.0.1
+}
+
+up() {
+  install_packages containerd runc etcd-server containernetworking-plugins \
+    conntrack ipset socat openssl gcc libc6-dev
+  mkdir -p "$bin" "$run"/{pid,log,pki,cni,etcd}
+  build_kubernetes
+  build_module coredns github.com/coredns/coredns@v$coredns
+  build_module helm helm.sh/helm/v3/cmd/helm@v$helm
+  start_docker
+  make_pause
+  cd "$run"
+  make_certificates
+
+  step "starting the cluster"
+  ip link show cni0 >/dev/null 2>&1 || ip link add cni0 type bridge
+  ip addr replace 10.88.0.1/16 dev cni0
+  ip link set cni0 up
+  sysctl -q net.ipv4.ip_forward=1
+  iptables -P FORWARD ACCEPT
+  local node number=0
+  for node in "${nodes[@]}"; do
+    grep -q " $node\$" /etc/hosts || echo "10.88.0.1 $node" >>/etc/hosts
+  done
+  cat >cni/pods.conflist <<'JSON'
+{"cniVersion": "1.0.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true,
+   "hairpinMode": true,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]],
+            "routes": [{"dst": "0.0.0.0/0"}]}}]}
+JSON
+  service etcd etcd --data-dir etcd \
+    --listen-client-urls http://127.0.0.1:2379 \
+    --advertise-client-urls http://127.0.0.1:2379 \
+    --listen-peer-urls http://127.0.0.1:2380
+  service apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 \
+    --secure-port=6443 --advertise-address=10.88.0.1 \
+    --client-ca-file=pki/ca.crt --tls-cert-file=pki/server.crt \
+    --tls-private-key-file=pki/server.key \
+    --service-cluster-ip-range=10.96.0.0/16 \
+    --service-account-key-file=pki/accounts.pub \
+    --service-account-signing-key-file=pki/accounts.key \
+    --service-account-issuer=https://kubernetes.default.svc \
+    --authorization-mode=Node,RBAC \
+    --kubelet-client-certificate=pki/admin.crt \
+    --kubelet-client-key=pki/admin.key --kubelet-preferred-address-types=Hostname
+  wait_for kubectl get --raw /readyz
+  service controllers kube-controller-manager --kubeconfig=admin.conf \
+    --service-account-private-key-file=pki/accounts.key \
+    --root-ca-file=pki/ca.crt --use-service-account-credentials=true \
+    --cluster-signing-cert-file=pki/ca.crt \
+    --cluster-signing-key-file=pki/ca.key --leader-elect=false
+  service scheduler kube-scheduler --kubeconfig=admin.conf --leader-elect=false
+  for node in "${nodes[@]}"; do
+    start_node "$node" $((number++))
+  done
+
+  cat >proxy.yaml <<END_YAML
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection: {kubeconfig: $run/admin.conf}
+mode: iptables
+clusterCIDR: 10.88.0.0/16
+conntrack: {maxPerCore: 0}
+hostnameOverride: node1
+END_YAML
+  service proxy kube-proxy --config=proxy.yaml
+  cat >Corefile <<END_DNS
+cluster.local:53 {
+  bind 10.88.0.1
+  kubernetes cluster.local {
+    kubeconfig $run/admin.conf local
+  }
+}
+.:53 {
+  bind 10.88.0.1
+  template ANY ANY . {
+    rcode NXDOMAIN
+  }
+}
+END_DNS
+  service coredns coredns -conf Corefile
+  kubectl apply -f - >/dev/null <<'YAML'
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec:
+  clusterIP: 10.96.0.10
+  ports:
+    - {name: dns, port: 53, protocol: UDP}
+    - {name: dns-tcp, port: 53, protocol: TCP}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: kube-dns
+  namespace: kube-system
+  labels: {kubernetes.io/service-name: kube-dns}
+addressType: IPv4
+endpoints: [{addresses: [10.88.0.1]}]
+ports:
+  - {name: dns, port: 53, protocol: UDP}
+  - {name: dns-tcp, port: 53, protocol: TCP}
+YAML
+  for node in "${nodes[@]}"; do
+    wait_for kubectl wait --for=condition=Ready --timeout=1s "node/$node"
+  done
+  step "ready: export KUBECONFIG=$KUBECONFIG PATH=$bin:\$PATH"
+}
+
+down() {
+  local node name task
+  # Without their kubelets, nothing restarts the containers.
+  for name in proxy coredns scheduler controllers \
+    "${nodes[@]/%/-kubelet}" apiserver etcd; do
+    stop "$name"
+  done
+  for node in "${nodes[@]}"; do
+    for task in $(ctr -a "$run/$node/containerd.sock" -n k8s.io task ls -q \
+      2>/dev/null); do
+      ctr -a "$run/$node/containerd.sock" -n k8s.io task rm -f "$task" \
+        >/dev/null 2>&1 || true
+    done
+    stop "$node-containerd"
+    # The volumes of the pods.
+    awk -v folder="$run/$node/" 'index($2, folder) == 1 { print $2 }' \
+      /proc/mounts | xargs -r umount -l
+    rm -rf "${run:?}/$node" "${home:?}/$node"
+  done
+  rm -rf "$run"/{etcd,pki} /var/lib/cni/networks/pods
+  ip link delete cni0 2>/dev/null || true
+  iptables-save | grep -v KUBE- | iptables-restore || true
+  stop docker
+}
+
+# Ends a service and waits for its end.
+stop() {
+  local file=$run/pid/$1 pid
+  if [ ! -e "$file" ]; then return; fi
+  pid=$(cat "$file")
+  kill "$pid" 2>/dev/null || true
+  for _ in $(seq 100); do
+    if ! kill -0 "$pid" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  kill -KILL "$pid" 2>/dev/null || true
+  rm "$file"
+}
+
+case "${1:-}" in
+  up) up ;;
+  docker) start_docker ;;
+  load)
+    shift
+    load "$@"
+    ;;
+  down) down ;;
+  *)
+    sed -n '2,17s/^# \{0,1\}//p' "$0"
+    exit 2
+    ;;
+esac

@@ -1,0 +1,574 @@
+"""Installs the Helm chart in a real cluster, and counts the calls that clients
+lose while an operator changes things. Exits with 1 if a check fails, or if a
+call is lost that must not be.
+
+usage: kubernetes.py [--only PART[,PART...]] [--write PAGE]
+       PART: defaults, settings, overload, or the name of an event
+
+Needs the cluster of cluster.sh, and its images topkd:0.1.0, haproxy:2.6 and
+topk/clients. --write replaces the table of results in PAGE.
+"""
+
+import argparse
+import base64
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CHART = ROOT / "deploy/kubernetes/helm/topkd"
+HOME = pathlib.Path(os.environ.get("TOPK_CLUSTER") or pathlib.Path(
+    os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache",
+    "topk-cluster"))
+NAMESPACE = "topk"
+# A release without a proxy and one behind HAProxy, and their Deployments.
+PLAIN, EDGE = "topkd", "edge"
+DEPLOYMENTS = {PLAIN: "topkd", EDGE: "edge-topkd"}
+DOMAIN = f"{NAMESPACE}.svc.cluster.local"
+WAYS = {"ClusterIP": f"topkd.{DOMAIN}:50051",
+        "headless": f"dns:///topkd-headless.{DOMAIN}:50051",
+        "HAProxy": f"edge-topkd.{DOMAIN}:50051"}
+# The clients that retry: they must lose no call even if a pod dies.
+RETRYING = {"topk_client", "aio", "bench"}
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+
+
+def run(*command, text=None, check=True):
+    """Returns the output of a command. Raises AssertionError if it fails."""
+    done = subprocess.run(command, input=text, capture_output=True, text=True,
+                          check=False)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))} failed:\n"
+                             f"{done.stdout}{done.stderr}")
+    return done.stdout if check else done
+
+
+def kubectl(*arguments, **options):
+    return run("kubectl", "--namespace", NAMESPACE, *arguments, **options)
+
+
+def helm(*arguments, **options):
+    return run("helm", "--namespace", NAMESPACE, *arguments, **options)
+
+
+def objects(kind, *arguments):
+    return json.loads(kubectl("get", kind, "-o", "json", *arguments))["items"]
+
+
+def pods(release, name="topkd"):
+    return objects("pods", "-l", f"app.kubernetes.io/instance={release},"
+                   f"app.kubernetes.io/name={name}")
+
+
+def poll(what, function, seconds=120):
+    """Returns the first true result of `function`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        result = function()
+        if result:
+            return result
+        time.sleep(0.2)
+    raise AssertionError(f"{what}: not after {seconds} s")
+
+
+def is_ready(pod):
+    return any(one["type"] == "Ready" and one["status"] == "True"
+               for one in pod["status"].get("conditions", []))
+
+
+def settle(release, count=2):
+    """Waits until exactly `count` pods exist, and are ready."""
+    kubectl("rollout", "status", f"deployment/{DEPLOYMENTS[release]}",
+            "--timeout=180s")
+
+    def settled():
+        found = pods(release)
+        return len(found) == count and all(
+            is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+            for pod in found)
+    poll(f"{count} ready pods of {release}", settled)
+
+
+def settle_all():
+    for release in DEPLOYMENTS:
+        settle(release)
+
+
+def restarts(release):
+    return {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0][
+        "restartCount"] for pod in pods(release)}
+
+
+def process_of(pod):
+    """Returns the process ID of topkd in a pod. The pod's node is this
+    machine."""
+    container = pod["status"]["containerStatuses"][0]["containerID"]
+    identity = container.partition("://")[2]
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (identity in (folder / "cgroup").read_text() and
+                    (folder / "comm").read_text() == "topkd\n"):
+                return int(folder.name)
+    raise AssertionError(f"no process of {pod['metadata']['name']}")
+
+
+class Credentials:
+    """An authority, server certificates, and tokens."""
+
+    def __init__(self, folder):
+        self._folder = pathlib.Path(folder)
+        self.token = "first-token-of-the-test"
+        self._openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
+                      "2", "-subj", "/CN=ca", "-keyout", "ca.key", "-out",
+                      "ca.crt")
+        self.renew()
+
+    def _openssl(self, *arguments):
+        run("sh", "-c", 'cd "$0" && exec openssl "$@"', self._folder, *arguments)
+
+    def renew(self):
+        (self._folder / "names").write_text(
+            f"subjectAltName=DNS:*.{DOMAIN},DNS:*.{NAMESPACE}.svc")
+        self._openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj",
+                      "/CN=topkd", "-keyout", "tls.key", "-out", "request")
+        self._openssl("x509", "-req", "-in", "request", "-CA", "ca.crt",
+                      "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                      "-out", "tls.crt", "-extfile", "names")
+
+    def apply(self, *tokens):
+        """Writes the Secrets, with these tokens and the current one."""
+        lines = "".join(run("docker", "run", "--rm", "-i", "topkd:0.1.0",
+                            "hash-token", f"client{number}", text=token)
+                        for number, token in enumerate((self.token, *tokens)))
+        files = {name: (self._folder / name).read_text()
+                 for name in ("tls.crt", "tls.key", "ca.crt")}
+        for name, data in (("topkd-tls", files),
+                           ("topkd-tokens", {"tokens": lines}),
+                           ("test-token", {"token": self.token})):
+            encoded = {key: base64.b64encode(value.encode()).decode()
+                       for key, value in data.items()}
+            kubectl("apply", "-f", "-", text=json.dumps({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": name}, "data": encoded}))
+
+    def serial(self):
+        """Returns the certificate's serial number, as in metrics."""
+        return run("openssl", "x509", "-noout", "-serial", "-in",
+                   self._folder / "tls.crt").strip()
+
+
+class Load:
+    """The clients of client/load.py, in a pod."""
+
+    def __init__(self, ways, token=None, tls=False):
+        kubectl("delete", "pod", "clients", "--ignore-not-found", "--wait")
+        volumes = {"volumes": [{"name": "tls", "secret": {
+            "secretName": "topkd-tls",
+            "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]} if tls else {}
+        mounts = {"volumeMounts": [{"name": "tls", "mountPath": "/tls"}]
+                  } if tls else {}
+        kubectl("apply", "-f", "-", text=json.dumps({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "clients"},
+            "spec": {"nodeName": "node1", "terminationGracePeriodSeconds": 0,
+                     "containers": [{"name": "clients",
+                                     "image": "topk/clients:latest",
+                                     "imagePullPolicy": "Never", **mounts}],
+                     **volumes}}))
+        kubectl("wait", "--for=condition=Ready", "pod/clients",
+                "--timeout=60s")
+        if token:
+            self.use_token(token)
+        self._process = subprocess.Popen(
+            ["kubectl", "--namespace", NAMESPACE, "exec", "-i", "clients", "--",
+             "python3", "/opt/clients/load.py",
+             *(f"{way}={target}" for way, target in ways.items())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    @staticmethod
+    def exec(*command, **options):
+        return kubectl("exec", "-i", "clients", "--", *command, **options)
+
+    def use_token(self, token):
+        # The file is never empty, even for a moment.
+        self.exec("sh", "-c", "cat > /tmp/new && mv /tmp/new /tmp/token",
+                  text=token)
+
+    def _command(self, word):
+        self._process.stdin.write(word + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def begin(self):
+        self._command("begin")
+
+    def end(self):
+        return self._command("end")
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+        kubectl("delete", "pod", "clients", "--wait")
+
+
+def both(release_values):
+    """Upgrades both releases, and waits until they serve."""
+    for release in DEPLOYMENTS:
+        helm("upgrade", release, CHART, "--reuse-values", "--wait",
+             *release_values)
+
+
+def restart():
+    kubectl("rollout", "restart", *(f"deployment/{name}"
+                                    for name in DEPLOYMENTS.values()))
+    settle_all()
+
+
+def scale():
+    for count in (4, 2):
+        kubectl("scale", f"--replicas={count}",
+                *(f"deployment/{name}" for name in DEPLOYMENTS.values()))
+        for release in DEPLOYMENTS:
+            settle(release, count)
+
+
+def upgrade():
+    both(["--set", "settings.max-elements=123456789"])
+    settle_all()
+
+
+def rollback():
+    for release in DEPLOYMENTS:
+        helm("rollback", release, "--wait")
+    settle_all()
+
+
+def restart_haproxy():
+    name = "deployment/edge-topkd-haproxy"
+    kubectl("rollout", "restart", name)
+    kubectl("rollout", "status", name, "--timeout=180s")
+    poll("the end of the old pods", lambda: len(
+        pods(EDGE, "topkd-haproxy")) == 2)
+
+
+def drain_node():
+    moved = [pod for release in DEPLOYMENTS for pod in pods(release)
+             if pod["spec"]["nodeName"] == "node2"]
+    assert moved, "no pod runs on node2"
+    kubectl("drain", "node2", "--ignore-daemonsets", "--delete-emptydir-data",
+            "--timeout=180s")
+    settle_all()
+    kubectl("uncordon", "node2")
+
+
+def evict():
+    for release in DEPLOYMENTS:
+        name = pods(release)[0]["metadata"]["name"]
+        kubectl("create", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+                "/eviction", "-f", "-", text=json.dumps({
+                    "apiVersion": "policy/v1", "kind": "Eviction",
+                    "metadata": {"name": name, "namespace": NAMESPACE}}))
+    settle_all()
+
+
+def served_certificate(address):
+    found = run("sh", "-c", f"openssl s_client -connect {address} -alpn h2 "
+                "</dev/null 2>/dev/null | openssl x509 -noout -serial",
+                check=False)
+    return found.stdout.strip()
+
+
+def accepts(load, address, token):
+    """Returns whether a pod accepts a token."""
+    host = f"topkd.{DOMAIN}"
+    return load.exec(
+        "sh", "-c", f"cat > /tmp/other && topk info --target {address} "
+        f"--tls-ca /tls/ca.crt --tls-server-name {host} "
+        "--token-file /tmp/other", text=token, check=False).returncode == 0
+
+
+def rotate(load, credentials):
+    """Renews the certificate, and replaces the token while both are valid."""
+    old, new = credentials.token, f"token-of-{time.time():.0f}-for-the-test"
+    addresses = [f"{pod['status']['podIP']}:50051" for pod in pods(PLAIN)]
+    credentials.renew()
+    credentials.apply(new)
+    for address in addresses:
+        poll("the new certificate", lambda a=address: served_certificate(a) ==
+             credentials.serial())
+        poll("the new token", lambda a=address: accepts(load, a, new))
+    restart_haproxy()
+    edge = [pod["status"]["podIP"] for pod in pods(EDGE)]
+    for ip in edge:
+        poll("the new token behind HAProxy", lambda i=ip: load.exec(
+            "sh", "-c", f"cat > /tmp/other && topk info --target {i}:50051 "
+            "--token-file /tmp/other --token-over-plaintext", text=new,
+            check=False).returncode == 0)
+    load.use_token(new)
+    credentials.token = new
+    credentials.apply()
+    for address in addresses:
+        poll("the old token's end", lambda a=address: not accepts(
+            load, a, old))
+
+
+def autoscale():
+    for release, name in DEPLOYMENTS.items():
+        kubectl("scale", "--replicas=4", f"deployment/{name}")
+        settle(release, 4)
+    both(["--set", "autoscaling.enabled=true"])
+    for release in DEPLOYMENTS:
+        assert len(pods(release)) >= 4, "autoscaling removed replicas"
+    for release in DEPLOYMENTS:
+        helm("rollback", release, "--wait")
+    settle_all()
+
+
+def kill():
+    for release in DEPLOYMENTS:
+        os.kill(process_of(pods(release)[0]), signal.SIGKILL)
+    poll("the restarts", lambda: all(
+        any(restarts(release).values()) for release in DEPLOYMENTS))
+    settle_all()
+
+
+def lose_node():
+    """Cuts the pods of node2 off, as if the node had no power."""
+    lost = [pod for release in DEPLOYMENTS for pod in pods(release)
+            if pod["spec"]["nodeName"] == "node2"]
+    assert lost, "no pod runs on node2"
+    kubelet = int((HOME / "run/pid/node2-kubelet").read_text())
+    links = [run("nsenter", "-t", str(process_of(pod)), "-n", "cat",
+                 "/sys/class/net/eth0/iflink").strip() for pod in lost]
+    names = [name for name in os.listdir("/sys/class/net")
+             if pathlib.Path("/sys/class/net", name, "ifindex"
+                             ).read_text().strip() in links]
+    assert len(names) == len(lost), (links, names)
+    try:
+        os.kill(kubelet, signal.SIGSTOP)
+        for name in names:
+            run("ip", "link", "set", name, "down")
+        for release in DEPLOYMENTS:
+            poll("the end of the lost endpoints", lambda r=release: sum(
+                map(is_ready, pods(r))) == 1)
+    finally:
+        for name in names:
+            run("ip", "link", "set", name, "up")
+        os.kill(kubelet, signal.SIGCONT)
+    settle_all()
+
+
+class Results:
+    """The lost calls of each event, client and way."""
+
+    def __init__(self):
+        self.rows = {}
+        self.calls = 0
+        self.failures = []
+
+    def add(self, event, found, all_must_survive):
+        self.rows[event] = {
+            client: "/".join(str(one["lost"]) for one in ways.values())
+            for client, ways in found.items()}
+        self.calls += sum(one["calls"] for ways in found.values()
+                          for one in ways.values())
+        say(f"{event}: lost " + ", ".join(
+            f"{client} {cell}" for client, cell in self.rows[event].items()))
+        for client, ways in found.items():
+            for way, one in ways.items():
+                if one["error"]:
+                    say(f"    {client} over {way}, {one['calls']} calls: "
+                        f"{one['error']}")
+                if (one["lost"] and (all_must_survive or client in RETRYING)
+                        or not one["calls"]):
+                    self.failures.append(f"{event}: {client} over {way}: {one}")
+
+    def table(self):
+        clients = list(next(iter(self.rows.values())))
+        lines = ["| event | " + " | ".join(clients) + " |",
+                 "|---" * (len(clients) + 1) + "|"]
+        lines += [f"| {event} | " + " | ".join(row[c] for c in clients) + " |"
+                  for event, row in self.rows.items()]
+        return "\n".join(lines) + "\n"
+
+
+def check_defaults():
+    """Installs, tests, upgrades, rolls back and removes a release with default
+    values, on one node of 2 CPUs and 4 GiB."""
+    kubectl("cordon", "node2")
+    node, = objects("node", "--field-selector=metadata.name=node1")
+    size = node["status"]["allocatable"]
+    assert size["cpu"] == "2", size
+    assert int(size["memory"].rstrip("Ki")) <= 4 << 20, size
+    begun = time.monotonic()
+    helm("install", PLAIN, CHART, "--wait", "--timeout", "60s")
+    say(f"defaults: ready {time.monotonic() - begun:.0f} s after helm install")
+    settle(PLAIN)
+    helm("test", PLAIN)
+    helm("upgrade", PLAIN, CHART, "--wait", "--set",
+         "settings.max-elements=1000000")
+    settle(PLAIN)
+    helm("test", PLAIN)
+    helm("rollback", PLAIN, "--wait")
+    settle(PLAIN)
+    helm("test", PLAIN)
+    # The test must notice a Service without pods.
+    kubectl("scale", "--replicas=0", "deployment/topkd")
+    poll("no pods", lambda: not pods(PLAIN))
+    assert helm("test", PLAIN, "--timeout", "60s", check=False).returncode != 0
+    helm("uninstall", PLAIN, "--wait")
+    left = kubectl("get", "all,pdb,cm,sa,networkpolicy", "-o", "name", "-l",
+                   f"app.kubernetes.io/instance={PLAIN}")
+    assert not left, left
+    kubectl("uncordon", "node2")
+    # Names that YAML would read as other types, and every kind of object.
+    for name in ("y", "123"):
+        helm("install", name, CHART, "--dry-run=server")
+    helm("install", "shm", CHART, "--dry-run=server", "--set",
+         "settings.allow-shared-memory=true,runtimeClassName=nvidia")
+    say("defaults: install, test, upgrade, rollback and uninstall")
+
+
+def check_settings(load):
+    """Checks that a wrong setting stops no pod, that its reason can be found,
+    and that it does not outlive its correction."""
+    load.begin()
+    helm("upgrade", PLAIN, CHART, "--reuse-values", "--set",
+         "settings.max-elements=abc,settings.allow-shared-memory=true")
+
+    def crashed():
+        return next((pod for pod in pods(PLAIN) for status in
+                     pod["status"].get("containerStatuses", [])
+                     if status["restartCount"] > 0), None)
+    name = poll("the new pod's failure", crashed)["metadata"]["name"]
+    for text in (kubectl("logs", name, "--previous"),
+                 kubectl("describe", "pod", name)):
+        assert re.search("max-elements.*abc", text), text
+    line = kubectl("logs", name, "--previous").splitlines()[-1]
+    assert json.loads(line), line
+    assert sum(map(is_ready, pods(PLAIN))) == 2, "the old pods stopped"
+    # Without --reset-values, Helm would repeat the wrong values.
+    helm("upgrade", PLAIN, CHART, "--reset-then-reuse-values", "--wait",
+         "--set", "settings.max-elements=null,"
+         "settings.allow-shared-memory=null")
+    settle(PLAIN)
+    arguments = str([pod["spec"]["containers"][0]["args"]
+                     for pod in pods(PLAIN)])
+    assert "abc" not in arguments and "shared" not in arguments, arguments
+    return load.end()
+
+
+def check_overload(load):
+    """Checks that floods restart no pod and make none unready."""
+    helm("upgrade", PLAIN, CHART, "--reuse-values", "--wait", "--set",
+         "resources.limits.memory=512Mi")
+    settle(PLAIN)
+    unready = set()
+    floods = {
+        "512 connections": [
+            "topk", "bench", "--target", WAYS["ClusterIP"], "--k", "10",
+            "--shape", "4,1000", "--connections", "512", "--concurrency", "512",
+            "--keep-going", "--duration", "15"],
+        "tensors of 60 MB": [
+            "topk", "bench", "--target", WAYS["ClusterIP"], "--k", "10",
+            "--shape", "1,15000000", "--connections", "16", "--concurrency",
+            "16", "--keep-going", "--duration", "20"],
+        "2100 idle health watches": [
+            "python3", "/opt/clients/watches.py", WAYS["ClusterIP"], "2100",
+            "20"]}
+    for name, command in floods.items():
+        environment = ["env", "TOPK_TLS_CA=/tls/ca.crt",
+                       "TOPK_TOKEN_FILE=/tmp/token"]
+        flood = subprocess.Popen(
+            ["kubectl", "--namespace", NAMESPACE, "exec", "clients", "--",
+             *environment, *command], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+        while flood.poll() is None:
+            unready |= {pod["metadata"]["name"] for pod in pods(PLAIN)
+                        if not is_ready(pod)}
+            time.sleep(0.5)
+        output = flood.stdout.read()
+        say(f"overload: {name}: restarts {sum(restarts(PLAIN).values())}, "
+            f"unready {len(unready)}; {output.strip()[-200:]}")
+    assert not any(restarts(PLAIN).values()), restarts(PLAIN)
+    assert not unready, unready
+    helm("rollback", PLAIN, "--wait")
+    settle(PLAIN)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write")
+    arguments = parser.parse_args()
+    only = set(filter(None, arguments.only.split(",")))
+
+    def wanted(part):
+        return not only or part in only
+    kubectl("create", "namespace", NAMESPACE, check=False)
+    if wanted("defaults"):
+        check_defaults()
+    results = Results()
+    with tempfile.TemporaryDirectory() as folder:
+        credentials = Credentials(folder)
+        credentials.apply()
+        secure = "tls.enabled=true,tokensSecretName=topkd-tokens"
+        test = f"test.tokenSecretName=test-token"
+        for release, values in ((PLAIN, secure),
+                                (EDGE, f"{secure},haproxy.enabled=true")):
+            helm("upgrade", "--install", release, CHART, "--wait", "--set",
+                 f"{values},{test}")
+            helm("test", release)
+        load = Load(WAYS, credentials.token, tls=True)
+        # Every call must survive an operator's changes. If a process or a node
+        # dies, its calls can survive only by retries.
+        events = {
+            "rolling restart": (restart, True),
+            "2 to 4 replicas and back": (scale, True),
+            "changed setting": (upgrade, True),
+            "rollback": (rollback, True),
+            "autoscaling on and off": (autoscale, True),
+            "restart of HAProxy": (restart_haproxy, True),
+            "drained node": (drain_node, True),
+            "evicted pod": (evict, True),
+            "new certificate and token": (
+                lambda: rotate(load, credentials), True),
+            "SIGKILL": (kill, False),
+            "lost node": (lose_node, False)}
+        for name, (function, all_must_survive) in events.items():
+            if wanted(name):
+                load.begin()
+                function()
+                results.add(name, load.end(), all_must_survive)
+        if wanted("settings"):
+            results.add("rejected setting", check_settings(load), True)
+        if wanted("overload"):
+            check_overload(load)
+        load.close()
+    for release in DEPLOYMENTS:
+        helm("uninstall", release, "--wait")
+    if results.rows:
+        print(results.table())
+        say(f"{results.calls} calls")
+    if arguments.write:
+        page = pathlib.Path(arguments.write)
+        text = page.read_text(encoding="utf-8")
+        page.write_text(re.sub(
+            r"(?s)(<!-- results -->\n).*(<!-- end -->)",
+            lambda match: f"{match[1]}\n{results.table()}\n{match[2]}", text),
+            encoding="utf-8")
+    if results.failures:
+        sys.exit("\n".join(results.failures))
+
+
+if __name__ == "__main__":
+    main()
