@@ -36,7 +36,7 @@ PLAIN = ("haproxy.enabled=true", "drain.delaySeconds=3")
 TLS = ("haproxy.enabled=true", "tls.enabled=true",
        "tls.clientCertificates=true")
 # The test replaces these flags: the chart's values are for a pod.
-PLACES = ("--listen", "--metrics-listen", "--log-format")
+PLACES = ("--listen", "--metrics-listen", "--health-listen", "--log-format")
 
 
 class Chart:
@@ -44,7 +44,7 @@ class Chart:
 
     def __init__(self, tools, *values):
         done = subprocess.run(
-            [tools / "helm", "template", "topkd", CHART,
+            [tools / "helm", "template", "topkd", CHART, "--kube-version=1.33",
              *(f"--set={value}" for value in values)],
             check=True, capture_output=True)
         done = subprocess.run(
@@ -58,18 +58,17 @@ class Chart:
         deployment = self._objects["Deployment", name]
         return deployment["spec"]["template"]["spec"]
 
-    def file(self, config_map, name):
-        return self._objects["ConfigMap", config_map]["data"][name]
+    def files(self, config_map):
+        return self._objects["ConfigMap", config_map]["data"]
 
     def flags(self):
-        """Returns the flags that correspond to the container's environment."""
+        """Returns the container's arguments, as pairs of flags and values."""
         container, = self.pod("topkd")["containers"]
         flags = []
-        for variable in container["env"]:
-            flag = "--" + variable["name"].removeprefix("TOPKD_").lower(
-                ).replace("_", "-")
+        for argument in container["args"]:
+            flag, _, value = argument.partition("=")
             if flag not in PLACES:
-                flags += [flag, variable["value"]]
+                flags += [flag, value]
         return flags
 
 
@@ -100,12 +99,14 @@ class Names(contextlib.AbstractContextManager):
             labels.append(query[at + 1:at + 1 + query[at]].decode())
             at += 1 + query[at]
         self.asked.add(".".join(labels))
-        is_a = query[end + 1:end + 3] == b"\0\1"
-        hosts = list(self.hosts) if is_a else []
+        kind, = struct.unpack_from(">H", query, end + 1)  # A or AAAA
+        family = {1: socket.AF_INET, 28: socket.AF_INET6}[kind]
+        hosts = [socket.inet_pton(family, host) for host in self.hosts
+                 if (":" in host) == (kind == 28)]
         # NXDOMAIN if there are no servers, like Kubernetes' DNS.
         flags = 0x8180 if self.hosts else 0x8183
         records = b"".join(
-            struct.pack(">HHHIH", 0xc00c, 1, 1, 1, 4) + socket.inet_aton(host)
+            struct.pack(">HHHIH", 0xc00c, kind, 1, 1, len(host)) + host
             for host in hosts)
         return (query[:2] + struct.pack(">HHHHH", flags, 1, len(hosts), 0, 0) +
                 query[12:end + 5] + records)
@@ -133,8 +134,9 @@ class Front:
                        for word in command]
             environment = {key: value.replace(mount["mountPath"], place)
                            for key, value in environment.items()}
-        pathlib.Path(directory, "config/haproxy.cfg").write_text(
-            chart.file("topkd-haproxy", "haproxy.cfg"), encoding="utf-8")
+        for name, text in chart.files("topkd-haproxy").items():
+            pathlib.Path(directory, "config", name).write_text(
+                text, encoding="utf-8")
         self.address, self._status = listen, status
         self.command, self.environment = [program, *command[1:]], environment
 

@@ -19,8 +19,7 @@ def _config(protoset, addresses, listen, admin):
         nonlocal text
         assert text.count(old) == 1, f"{CONFIG} does not have exactly one {old}"
         text = text.replace(old, new)
-    replace("address: 0.0.0.0, port_value: 50050",
-            f"address: 127.0.0.1, port_value: {listen}")
+    replace("port_value: 50050", f"port_value: {listen}")
     replace("port_value: 9901", f"port_value: {admin}")
     replace("/usr/share/topkd/topk.protoset", str(protoset))
     server, = (line for line in text.splitlines(True) if "50051" in line)

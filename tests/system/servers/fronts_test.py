@@ -8,12 +8,18 @@ usage: fronts_test.py TOPKD TOPK
 
 import contextlib
 import json
+import queue
+import signal
 import sys
 
+import numpy as np
+
+import client_package  # makes topk_client importable
 import envoys
 import fleet
 import h2
 import harness
+import topk_client
 
 # Longer than a balancer needs to notice the drain.
 DELAY = ("--drain-delay", "3s")
@@ -63,6 +69,8 @@ def by_proxy(topkd, topk, front, program, *more):
     with fleet.fleet(topkd, *DELAY) as replicas, front(
             program, *more, replicas) as target:
         envoys.await_health(topk, target)
+        if front is envoy:  # which also accepts IPv6 connections
+            envoys.await_health(topk, f"[::1]:{target.rpartition(':')[2]}")
         # The proxy balances each call, even though all calls of a load share a
         # connection. Envoy retries the calls of a server that has died; behind
         # HAProxy, the client must retry.
@@ -71,10 +79,41 @@ def by_proxy(topkd, topk, front, program, *more):
             fleet.bench(topk, target, "unary", *once),
             *(fleet.bench(topk, target, path)
               for path in ("stream", "many"))])
+        finishes_call(target, replicas)
         if front is haproxy:
             answers_other_requests(target)
             harness.run(topk, "bench", "--target", target, "--path", "stream",
                         "--shape", "1,67108864", "--k", 5, "--requests", 1)
+
+
+def finishes_call(target, replicas):
+    """Checks that a call on a draining server can continue while the proxy
+    sends new calls to other servers."""
+    requests = queue.SimpleQueue()
+    with topk_client.Client(target, max_attempts=1) as client:
+        answers = client.compute_topk_many(iter(requests.get, None))
+
+        def succeeds():
+            requests.put(topk_client.Request(np.arange(5.0),
+                                             topk_client.Onnx(k=1)))
+            answer = next(answers)
+            assert not isinstance(answer, Exception), answer
+            assert answer.indices[0] == 4, answer
+        succeeds()
+        server, = (replica for replica in replicas
+                   if "\ntopk_inflight_calls 1\n" in replica.metrics())
+        server.process.send_signal(signal.SIGTERM)
+        harness.poll("the server to refuse connections",
+                     lambda: not harness.serves(server.target))
+        for _ in range(10):
+            client.topk(np.arange(5.0), 1)
+        succeeds()
+        assert server.is_alive()
+        requests.put(None)
+        assert next(answers, None) is None
+    assert server.process.wait(timeout=30) == 0
+    server.start()
+    print("ok    a call on a draining server continues")
 
 
 def answers_other_requests(target):
@@ -87,7 +126,8 @@ def answers_other_requests(target):
 
 
 def main():
-    topkd, topk, front, *program = sys.argv[1:]
+    topkd = client_package.TOPKD
+    topk, front, *program = sys.argv[1:]
     if front == "client":
         by_clients(topkd, topk)
     else:
