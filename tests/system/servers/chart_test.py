@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -321,7 +322,16 @@ def ends_tls(program, topkd, topk, chart, directory):
             assert run(*authority, *identity)
             assert not run(*authority, "--deadline", "1")
             assert not run("--deadline", "1")
-    print("ok    TLS ends at HAProxy, which requires client certificates")
+            harness.make_certificate(directory)
+            for item in volume["secret"]["items"]:
+                shutil.copy(f"{directory}/{item['key']}", folder / item["path"])
+            renewed = pathlib.Path(directory, "tls.crt").read_text()
+            host, port = haproxy.address.split(":")
+            harness.poll("the renewed certificate", lambda:
+                         ssl.get_server_certificate((host, int(port)))
+                         == renewed)
+    print("ok    TLS ends at HAProxy, which requires client certificates and "
+          "uses a renewed certificate")
 
 
 def main():
