@@ -193,11 +193,14 @@ class Load:
                      **volumes}}))
         kubectl("wait", "--for=condition=Ready", "pod/clients",
                 "--timeout=60s")
+        for name in ("load.py", "watches.py"):
+            self.exec("sh", "-c", f"cat > /tmp/{name}", text=(
+                pathlib.Path(__file__).parent / "client" / name).read_text())
         if token:
             self.use_token(token)
         self._process = subprocess.Popen(
             ["kubectl", "--namespace", NAMESPACE, "exec", "-i", "clients", "--",
-             "python3", "/opt/clients/load.py",
+             "python3", "/tmp/load.py",
              *(f"{way}={target}" for way, target in ways.items())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -307,13 +310,15 @@ def rotate(load, credentials):
     """Renews the certificate, and replaces the token while both are valid."""
     old, new = credentials.token, f"token-of-{time.time():.0f}-for-the-test"
     addresses = [f"{pod['status']['podIP']}:50051" for pod in pods(PLAIN)]
+    proxies = [f"{pod['status']['podIP']}:50050"
+               for pod in pods(EDGE, "topkd-haproxy")]
     credentials.renew()
     credentials.apply(new)
-    for address in addresses:
+    for address in addresses + proxies:
         poll("the new certificate", lambda a=address: served_certificate(a) ==
              credentials.serial())
+    for address in addresses:
         poll("the new token", lambda a=address: accepts(load, a, new))
-    restart_haproxy()
     edge = [pod["status"]["podIP"] for pod in pods(EDGE)]
     for ip in edge:
         poll("the new token behind HAProxy", lambda i=ip: load.exec(
@@ -491,7 +496,7 @@ def check_overload(load):
             "--shape", "1,15000000", "--connections", "16", "--concurrency",
             "16", "--keep-going", "--duration", "20"],
         "2100 idle health watches": [
-            "python3", "/opt/clients/watches.py", WAYS["ClusterIP"], "2100",
+            "python3", "/tmp/watches.py", WAYS["ClusterIP"], "2100",
             "20"]}
     for name, command in floods.items():
         environment = ["env", "TOPK_TLS_CA=/tls/ca.crt",
@@ -531,7 +536,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         credentials = Credentials(folder)
         credentials.apply()
-        secure = "tls.enabled=true,tokensSecretName=topkd-tokens"
+        # One replica on each node.
+        secure = ("tls.enabled=true,tokensSecretName=topkd-tokens,"
+                  "spread=DoNotSchedule")
         test = "test.tokenSecretName=test-token"
         for release, values in ((PLAIN, secure),
                                 (EDGE, f"{secure},haproxy.enabled=true")):

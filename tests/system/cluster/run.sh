@@ -37,7 +37,7 @@ trap cleanup EXIT
 
 $here/cluster.sh docker
 $here/image.sh
-if [ -x $here/compose.sh ]; then $here/compose.sh; fi
+TOPKD_IMAGE=topkd:0.1.0 $here/compose.sh
 
 # The image of HAProxy that the chart expects.
 docker build -q --network host --tag haproxy:2.6 - >/dev/null <<'DOCKERFILE'
@@ -48,7 +48,7 @@ DOCKERFILE
 tests/support/venv.sh cluster
 build/cluster/bin/pip install -q --no-deps --force-reinstall ./client/python
 clients=$(mktemp -d)
-cp -r $here/client/. build/cluster/lib/python3*/site-packages/. "$clients"
+cp -r $here/client/Dockerfile build/cluster/lib/python3*/site-packages/. "$clients"
 docker build -q --network host --tag topk/clients "$clients" >/dev/null
 rm -rf "$clients"
 

@@ -33,7 +33,7 @@ HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
 VALUES = ("haproxy.enabled=true", "haproxy.limits.connections=2",
           f"haproxy.proxyProtocolFrom={{{BALANCER}/32}}",
           "settings.max-inflight-calls=4")
-PLAIN = ("haproxy.enabled=true", "drain.delaySeconds=3")
+PLAIN = ("haproxy.enabled=true",)
 TLS = ("haproxy.enabled=true", "tls.enabled=true",
        "tls.clientCertificates=true")
 # The test replaces these flags: the chart's values are for a pod.
@@ -264,25 +264,6 @@ def shares_no_limit(haproxy, replica):
     print("ok    HAProxy may have three of the four calls in flight")
 
 
-def stops_softly(haproxy, replica):
-    """Checks that a call can finish after SIGUSR1, the pod's stop signal."""
-    def sent():
-        return "\ntopk_inflight_calls 1\n" in replica.metrics()
-    with haproxy.client("203.0.113.1") as client, \
-            haproxy.client("203.0.113.2") as idle:
-        succeeds(idle)
-        client.send(h2.call(1, h2.fields()))
-        harness.poll("a call in flight", sent)
-        haproxy.process.send_signal(signal.SIGUSR1)
-        harness.poll("the listener to close",
-                     lambda: haproxy.status("live") is None)
-        client.send(h2.data(1, h2.message(harness.REQUEST), end_stream=True))
-        fault = harness.fault(client.answer(1), client)
-        assert fault is None, fault
-    assert haproxy.process.wait(timeout=30) == 0
-    print("ok    HAProxy stops after the calls in flight")
-
-
 def keeps_limits(tools):
     """Checks that the chart keeps the user's limits and limits per token."""
     limit = "--max-client-inflight-calls"
@@ -344,14 +325,6 @@ def main():
         follows_dns(haproxy, names, replicas)
         limits_each_client(haproxy)
         shares_no_limit(haproxy, replicas[1])
-        stops_softly(haproxy, replicas[1])
-    with deployed(topkd, program, Chart(tools, *PLAIN)) as (
-            replicas, names, haproxy):
-        names.hosts = HOSTS
-        harness.poll("readiness", lambda: haproxy.status("ready") == 200)
-        fleet.kill_and_drain("HAProxy of the chart", replicas, [
-            fleet.bench(topk, haproxy.address, path)
-            for path in ("unary", "stream")])
     with tempfile.TemporaryDirectory() as directory:
         ends_tls(program, topkd, topk, Chart(tools, *TLS), directory)
 

@@ -102,6 +102,8 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels: {{- include $selector $root | nindent 8 }}
     matchLabelKeys: [pod-template-hash]
+    # Otherwise, no pod could leave a node that is being drained.
+    nodeTaintsPolicy: Honor
   {{- end }}
 {{- with $root.Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
