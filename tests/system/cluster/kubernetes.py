@@ -17,6 +17,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -117,14 +118,13 @@ def restarts(release):
 
 
 def process_of(pod):
-    """Returns the process ID of topkd in a pod. The pod's node is this
+    """Returns the ID of a process in a pod's container. The nodes are this
     machine."""
     container = pod["status"]["containerStatuses"][0]["containerID"]
     identity = container.partition("://")[2]
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (identity in (folder / "cgroup").read_text() and
-                    (folder / "comm").read_text() == "topkd\n"):
+            if identity in (folder / "cgroup").read_text():
                 return int(folder.name)
     raise AssertionError(f"no process of {pod['metadata']['name']}")
 
@@ -271,9 +271,7 @@ def restart_haproxy():
 
 
 def drain_node():
-    moved = [pod for release in DEPLOYMENTS for pod in pods(release)
-             if pod["spec"]["nodeName"] == "node2"]
-    assert moved, "no pod runs on node2"
+    assert objects("pods", "--field-selector=spec.nodeName=node2")
     kubectl("drain", "node2", "--ignore-daemonsets", "--delete-emptydir-data",
             "--timeout=180s")
     settle_all()
@@ -355,16 +353,12 @@ def kill():
 
 def lose_node():
     """Cuts the pods of node2 off, as if the node had no power."""
-    lost = [pod for release in DEPLOYMENTS for pod in pods(release)
-            if pod["spec"]["nodeName"] == "node2"]
-    assert lost, "no pod runs on node2"
+    lost = objects("pods", "--field-selector=spec.nodeName=node2")
     kubelet = int((HOME / "run/pid/node2-kubelet").read_text())
-    links = [run("nsenter", "-t", str(process_of(pod)), "-n", "cat",
-                 "/sys/class/net/eth0/iflink").strip() for pod in lost]
-    names = [name for name in os.listdir("/sys/class/net")
-             if pathlib.Path("/sys/class/net", name, "ifindex"
-                             ).read_text().strip() in links]
-    assert len(names) == len(lost), (links, names)
+    links = [json.loads(run("nsenter", "-t", str(process_of(pod)), "-n", "ip",
+                            "-j", "link", "show", "eth0"))[0]["link_index"]
+             for pod in lost]
+    names = [socket.if_indextoname(link) for link in links]
     try:
         os.kill(kubelet, signal.SIGSTOP)
         for name in names:

@@ -11,7 +11,6 @@ import math
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import ssl
 import struct

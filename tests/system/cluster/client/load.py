@@ -183,7 +183,7 @@ class PythonLoad:
                 self._has_begun.set()
             except Exception as error:  # of any client
                 calls.append(f"after {time.time() - begun:.2f} s, at "
-                             f"{time.strftime('%H:%M:%S')}: {error!r}"[:600])
+                             f"{time.strftime('%H:%M:%S')}: {error!r} {error}"[:600])
             time.sleep(PAUSE_SECONDS)
 
     def await_response(self):
