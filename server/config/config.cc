@@ -21,6 +21,7 @@
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
 #include "server/security/client_names.h"
+#include "server/telemetry/logging.h"
 
 namespace topk {
 namespace {
@@ -320,8 +321,7 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
 
 // Sets options that no flag has set. Environment variables override the config
 // file. CLI11 2.4 cannot read the variables, because it ignores invalid values.
-void ApplyVariablesAndFile(
-    CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
+void ApplyVariablesAndFile(CLI::App& app, const FileValues& file) {
   for (CLI::Option* option : app.get_options()) {
     if (option->count() > 0) continue;
     const std::string variable = Environment(option->get_envname());
@@ -386,6 +386,25 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
+// Returns whether log lines are JSON, even if other settings are invalid.
+bool LogsJson(const CLI::App& app, int argc, const char* const* argv,
+              const FileValues& file) {
+  constexpr char kFlag[] = "--log-format";
+  const CLI::Option* option = app.get_option(kFlag);
+  std::string format = Environment(option->get_envname());
+  const auto value = file.find(option);
+  if (format.empty() && value != file.end() && !value->second.texts.empty()) {
+    format = value->second.texts.front();
+  }
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == kFlag && i + 1 < argc) format = argv[i + 1];
+    if (word.starts_with(StrCat(kFlag, "=")))
+      format = word.substr(sizeof kFlag);
+  }
+  return format == "json";
+}
+
 // Throws if a TOPKD_... variable belongs to no setting, to catch typos. Ignores
 // the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
@@ -419,7 +438,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                  "Config file in TOML. The keys are the names of the flags")
       ->envname("TOPKD_CONFIG")
       ->configurable(false);
-  std::map<const CLI::Option*, FileValue> file;
+  FileValues file;
   const auto find = [&, argc, argv](const std::string& flag) {
     const CLI::Option* option = app.get_option_no_throw(flag);
     if (option == nullptr || IsArgument(argc, argv, flag)) return flag;
@@ -429,14 +448,17 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     const auto value = file.find(option);
     return value == file.end() ? flag : value->second.source;
   };
-  app.failure_message([find](const CLI::App* used, const CLI::Error& error) {
+  app.failure_message([&, argc, argv, find](const CLI::App* used,
+                                            const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
-    return StrCat(
-        "topkd: ",
+    const std::string text =
         !unknown.empty() ? StrCat("unknown argument ", Quote(unknown.front()))
         : error.get_name() == "ConfigError" ? error.what()
-                                            : UsageText(error.what(), find),
-        "\nRun with --help for the settings.\n");
+                                            : UsageText(error.what(), find);
+    return LogsJson(app, argc, argv, file)
+               ? JsonLine(spdlog::level::critical, text)
+               : StrCat("topkd: ", text,
+                        "\nRun with --help for the settings.\n");
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "
@@ -472,7 +494,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     app.parse(ArgumentsOf(app, argc, argv));
     CheckEnvironment(app);
     CheckEmptyValues(app, argc, argv);
-    if (!path.empty()) file = ReadConfigFile(app, path);
+    if (!path.empty()) ReadConfigFile(app, path, file);
     ApplyVariablesAndFile(app, file);
     result.settings = WriteConfigFile(app);
   } catch (const CLI::ParseError& error) {
