@@ -38,6 +38,12 @@ constexpr std::chrono::milliseconds kRoundTrip{500};
 constexpr std::chrono::seconds kMaxLate{2};
 // How often the drain tells open streams to end.
 constexpr std::chrono::milliseconds kInterruptInterval{200};
+// A draining server ends StreamTopK calls that receive no message for
+// kMaxPause. At kTimeToReply before the drain timeout, the server ends all that
+// are still receiving messages, so that their clients get an error that allows
+// a retry.
+constexpr std::chrono::seconds kMaxPause{5};
+constexpr std::chrono::seconds kTimeToReply{1};
 // How long to wait for calls that gRPC has received but not delivered, and for
 // watchers of the health service to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
@@ -274,8 +280,11 @@ void Server::Drain(std::chrono::milliseconds delay,
 
   // Step 3. Wait for all calls to end before gRPC begins to shut down: a call
   // that arrives during the shutdown may stay open until the deadline.
-  services.admission().Close();
+  const Clock::time_point last_messages =
+      deadline - std::min<Clock::duration>(kTimeToReply, timeout / 2);
   do {
+    services.admission().Close(
+        Clock::now() < last_messages ? kMaxPause : std::chrono::seconds(0));
     calls.streams().Notify();
     calls.WaitUntilNone(std::min(deadline, Clock::now() + kInterruptInterval));
   } while (calls.count() > 0 && Clock::now() < deadline);
