@@ -73,6 +73,16 @@ Result<std::unique_ptr<GrpcServer>> StartSmallServer(
   return GrpcServer::Start(builder, std::move(acceptor), router);
 }
 
+void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
+  for (size_t i = 0; i < files.files().size(); ++i) {
+    registry.AddGauge(
+        "topk_reload_failed",
+        "1 while the file is invalid and its previous content is in use",
+        [&files, i] { return files.Rejects(i); },
+        {{"file", files.files()[i].flag.substr(2)}});
+  }
+}
+
 // On two CPUs, a second poller would add 15 us to a small call, because one
 // poller must often wake the other.
 int PollersFor(int set, int threads) {
@@ -228,6 +238,10 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
         "topk_certificate_expiry_timestamp_seconds",
         "When the server's certificate expires, in seconds since 1970",
         [&tls = *parts->tls] { return tls.expiry(); });
+    AddReloadMetrics(parts->tls->files(), *metrics.registry());
+  }
+  if (const WatchedFiles* tokens = parts->authenticator->tokens_file()) {
+    AddReloadMetrics(*tokens, *metrics.registry());
   }
   if (Status s = parts->StartMain(config, log); !s.ok()) return s;
   if (Status s = parts->StartSideListeners(config); !s.ok()) return s;
