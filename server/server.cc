@@ -120,6 +120,12 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
   for (const std::string& warning : config.traces.warnings) {
     log.warn("traces: {}", warning);
   }
+  if (MemoryLimit() < kLeastMemory) {
+    log.warn(
+        "the memory limit of {} MiB is less than {} MiB: large or many "
+        "requests can exhaust the memory, and the kernel then ends the process",
+        MemoryLimit() >> 20, kLeastMemory >> 20);
+  }
   const SecurityConfig& security = config.security;
   if (security.tls()) {
     Status s = Keep(ServerTls::Start(security, log), tls);
@@ -149,15 +155,16 @@ Status Server::Parts::StartMain(const ServerConfig& config,
   builder.SetMaxSendMessageSize(-1);  // limited by Limits.max_output_bytes
   // Limits the memory of incomplete messages, which admission does not count.
   grpc::ResourceQuota memory("topkd");
-  memory.Resize(config.max_receive_memory > 0
-                    ? static_cast<size_t>(config.max_receive_memory)
-                    : static_cast<size_t>(Services::kReceiveMemory *
-                                          static_cast<double>(MemoryLimit())));
+  memory.Resize(static_cast<size_t>(config.max_receive_memory > 0
+                                        ? config.max_receive_memory
+                                        : DefaultReceiveMemory(MemoryLimit())));
   builder.SetResourceQuota(memory);
   ApplyConnectionOptions(config.connections, builder);
 
+  ConnectionOptions connections = config.connections;
+  connections.socket_buffer_bytes = SocketBufferBytes(MemoryLimit());
   auto acceptor =
-      std::make_unique<Acceptor>(config.connections, /*max_replaced=*/0,
+      std::make_unique<Acceptor>(connections, /*max_replaced=*/0,
                                  config.security.client_ipv6_prefix, &log);
   for (const std::string& address : config.listen) {
     const bool plain = tls == nullptr || IsUnixAddress(address);

@@ -199,7 +199,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of one request");
   table.Row("max-message-bytes", config.max_message_bytes,
             Bytes(1024, std::numeric_limits<int32_t>::max()),
-            "Max size of a request message; larger tensors need StreamTopK");
+            "Max size of a request message; larger tensors need StreamTopK. "
+            "Clients are told --max-client-inflight-bytes if that is less");
   table.Row("max-elements", config.max_elements, Whole(1, kMax),
             "Max number of elements of a tensor");
   table.Row("max-selected-elements", config.max_selected_elements,
@@ -214,8 +215,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of all requests together");
   table.Row("max-inflight-bytes", config.max_inflight_bytes, Bytes(0, kMax),
             "Max memory of all requests in flight; 0 uses a quarter of the "
-            "memory of the machine or, if less, of the cgroup. The limit "
-            "includes responses and working memory");
+            "memory of the machine or, if less, of the cgroup, after 96 MiB "
+            "are subtracted. The limit includes responses and working memory");
   table.Row("max-inflight-calls", config.max_inflight_calls, Whole(0, kMax),
             "Max number of calls in flight, open streams included; 0 uses one "
             "per 512 KiB of memory, at most 4096");
@@ -231,7 +232,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
             "Max memory that gRPC uses for messages that are arriving or "
             "queued; 0 uses 60 % of the memory of the machine or, if less, of "
-            "the cgroup. Beyond the limit, gRPC closes calls without a status");
+            "the cgroup, after 96 MiB are subtracted. Beyond the limit, gRPC "
+            "closes calls without a status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {

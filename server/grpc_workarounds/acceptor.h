@@ -112,6 +112,7 @@ class Acceptor {
   void Run(const std::function<void()>& pace);
 
   const int send_timeout_ms_;
+  const int buffer_bytes_;
   const int first_reserved_;
   const int ipv6_prefix_;
   spdlog::logger* const log_;
