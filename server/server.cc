@@ -17,11 +17,11 @@
 #include "server/grpc_workarounds/no_plugins.h"
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
+#include "server/metrics_endpoint.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
 #include "server/services.h"
-#include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/span_exporter.h"
 #include "server/transport/addresses.h"
 #include "server/transport/connection_options.h"
@@ -61,11 +61,13 @@ Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
 // `bound` to the address with the real port.
 Result<std::unique_ptr<GrpcServer>> StartSmallServer(
     const std::string& address, std::string_view doing,
-    grpc::ServerBuilder& builder, CallRouter* router, std::string& bound) {
+    grpc::ServerBuilder& builder, CallRouter* router, std::string& bound,
+    spdlog::logger& log) {
   builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
   ApplySideConnectionOptions(builder);
   auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
-                                             ConnectionReplacement::Default());
+                                             ConnectionReplacement::Default(),
+                                             /*ipv6_prefix=*/64, &log);
   if (!acceptor->Listen(address, builder, grpc::InsecureServerCredentials())) {
     return CannotBind(doing, address, acceptor->error());
   }
@@ -95,7 +97,7 @@ int PollersFor(int set, int threads) {
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
   Status StartMain(const ServerConfig& config, spdlog::logger& log);
-  Status StartSideListeners(const ServerConfig& config);
+  Status StartSideListeners(const ServerConfig& config, spdlog::logger& log);
 
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
@@ -191,10 +193,11 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       main);
 }
 
-Status Server::Parts::StartSideListeners(const ServerConfig& config) {
+Status Server::Parts::StartSideListeners(const ServerConfig& config,
+                                         spdlog::logger& log) {
   if (!config.metrics_listen.empty()) {
     Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
-                                           services->metrics().registry()),
+                                           services->metrics().registry(), log),
                     metrics);
     if (!s.ok()) return s;
     side_addresses["metrics"] = metrics->address();
@@ -207,10 +210,10 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
     health_service->AddMethods(*health_router);
     grpc::ServerBuilder builder;
     builder.SetOption(std::make_unique<WithoutPlugins>());
-    Status s =
-        Keep(StartSmallServer(config.health_listen, "serve health on", builder,
-                              health_router.get(), side_addresses["health"]),
-             health);
+    Status s = Keep(
+        StartSmallServer(config.health_listen, "serve health on", builder,
+                         health_router.get(), side_addresses["health"], log),
+        health);
     if (!s.ok()) return s;
   }
   if (config.admin_listen.empty()) return {};
@@ -223,7 +226,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   return Keep(StartSmallServer(config.admin_listen, "serve channelz on",
-                               builder, nullptr, side_addresses["admin"]),
+                               builder, nullptr, side_addresses["admin"], log),
               admin);
 }
 
@@ -251,7 +254,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     AddReloadMetrics(*tokens, *metrics.registry());
   }
   if (Status s = parts->StartMain(config, log); !s.ok()) return s;
-  if (Status s = parts->StartSideListeners(config); !s.ok()) return s;
+  if (Status s = parts->StartSideListeners(config, log); !s.ok()) return s;
   metrics.SetReady(true);
   if (!config.ready_file.empty()) {
     Result<OwnedFile> file = WriteReadyFile(config.ready_file, parts->addresses,

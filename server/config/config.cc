@@ -90,7 +90,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
   table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
             "File mode of unix: sockets. Clients need write permission: 0660 "
             "lets the group connect, 0666 everyone");
-  table.Row("metrics-listen", config.metrics_listen, HttpAddress(),
+  table.Row("metrics-listen", config.metrics_listen, PlainAddress(),
             "Address that serves Prometheus metrics under the path /metrics. "
             "An empty value disables metrics");
   table.Row("health-listen", config.health_listen, PlainAddress(),

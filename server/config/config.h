@@ -19,7 +19,6 @@ struct ServerConfig {
   /// Loopback by default, because TLS and tokens are off by default.
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   unsigned unix_socket_mode = 0600;
-  /// IPv4 only, because the HTTP library does not support IPv6.
   std::string metrics_listen = {};
   std::string health_listen = {};
   std::string admin_listen = {};

@@ -297,8 +297,10 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
   for (int attempt = 0; attempt < kMaxBindAttempts; ++attempt) {
     std::vector<Socket> sockets;
     in_port_t port = 0;
+    bool skips_ipv6 = false;
     for (SocketAddress one : addresses) {
       if (one.is_fallback && !sockets.empty()) continue;
+      skips_ipv6 = one.is_fallback;
       const bool chosen = one.port() == 0;
       if (chosen) one.port() = port;
       const int fd = Bind(one, send_timeout_ms_, buffer_bytes_);
@@ -321,6 +323,10 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     if (sockets.empty()) continue;
     std::ranges::move(sockets, std::back_inserter(sockets_));
     addresses_.push_back(WithPort(address, ntohs(port)));
+    if (skips_ipv6 && log_ != nullptr) {
+      log_->info("{}: this machine has no IPv6; listening on IPv4 only",
+                 addresses_.back());
+    }
     return true;
   }
   return false;

@@ -420,7 +420,7 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
             "b:0|unix://|unix://run/s|unix:/"
             "a%20b|unix-abstract:s|unix-abstract:s:1|::1:0|vsock:1:2"},
            {"--metrics-listen",
-            "unix:/a|[::1]:0|46010,127.0.0.1:46011|127.0.0.1:0,127.0.0.1:0"},
+            "unix:/a|46010,127.0.0.1:46011|127.0.0.1:0,127.0.0.1:0"},
            {"--health-listen", "a:0,b:0|nowhere"},
            {"--max-message-bytes", "|2147483648|0"},
            {"--max-output-bytes", "2147483647"},
