@@ -10,24 +10,32 @@
 #include <utility>
 
 #include "core/base/process_limits.h"
+#include "server/admission/memory_limit.h"
 #include "server/telemetry/process_metrics.h"
 
 namespace topk {
 namespace {
 
-// Trim only after requests have used this many bytes, or after the process has
-// grown by this many bytes. Earlier trims would only empty the allocators'
-// caches.
-constexpr int64_t kWorthTrimming = int64_t{64} << 20;
 // Minimum seconds between trims after the process has grown. A trim blocks
-// allocations, so trim less often during traffic.
+// allocations, so trim less often during traffic, except in a small heap.
 constexpr int kQuietPause = 3;  // without traffic
 constexpr int kBusyPause = 30;  // during traffic
 
-// glibc keeps up to kTrimThreshold free bytes at the end of each arena, and
-// serves allocations of up to kMaxFromArena bytes from arenas.
-constexpr int kTrimThreshold = 64 << 20;
-constexpr int kMaxFromArena = 32 << 20;
+// Trim only after requests have used this many bytes, or after the process has
+// grown by this many bytes. Earlier trims would only empty the allocators'
+// caches.
+int64_t WorthTrimming() {
+  return std::clamp(MemoryLimit() / 16, int64_t{4} << 20, int64_t{64} << 20);
+}
+
+// glibc keeps up to KeptBytes() free bytes at the end of each arena, and serves
+// allocations of up to half of KeptBytes() from arenas.
+int KeptBytes() {
+  const int64_t memory = MemoryLimit();
+  if (memory >= kSmallMemory) return 64 << 20;
+  return static_cast<int>(std::max(memory / 64, int64_t{1} << 20));
+}
+
 // glibc reuses freed memory only within its arena. With the default of 8 arenas
 // per processor, a flood of calls would use twice the memory.
 constexpr int kArenasPerProcessor = 2;
@@ -40,8 +48,8 @@ void Trim() {
 }  // namespace
 
 void KeepFreeMemory() {
-  mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
-  mallopt(M_MMAP_THRESHOLD, kMaxFromArena);
+  mallopt(M_TRIM_THRESHOLD, KeptBytes());
+  mallopt(M_MMAP_THRESHOLD, KeptBytes() / 2);
   mallopt(M_ARENA_MAX, kArenasPerProcessor * AvailableProcessors());
 }
 
@@ -50,9 +58,12 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
         std::mutex mutex;
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
+        const int64_t worth = WorthTrimming();
+        const int busy_pause =
+            MemoryLimit() < kSmallMemory ? kQuietPause : kBusyPause;
         int64_t trimmed = 0;       // `now.bytes` at the last trim
         Activity before{};         // one second ago
-        int seconds = kBusyPause;  // since the last trim
+        int seconds = busy_pause;  // since the last trim
         double least = AnonymousBytes();
         while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
                                  [&] { return stop.stop_requested(); })) {
@@ -61,15 +72,15 @@ MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
               now.arrived == before.arrived && now.bytes == before.bytes;
           before = now;
           ++seconds;
-          const bool idle = quiet && now.open_calls == 0 &&
-                            now.bytes - trimmed >= kWorthTrimming;
+          const bool idle =
+              quiet && now.open_calls == 0 && now.bytes - trimmed >= worth;
           // Check the size of the process too, because Activity does not count
           // calls that gRPC never delivered. Measure growth from the smallest
           // size seen: the size after a trim during a burst is still high.
           const double size = AnonymousBytes();
           least = std::min(least, size);
-          const bool grown = size - least >= kWorthTrimming &&
-                             seconds >= (quiet ? kQuietPause : kBusyPause);
+          const bool grown = size - least >= static_cast<double>(worth) &&
+                             seconds >= (quiet ? kQuietPause : busy_pause);
           if (!idle && !grown) continue;
           Trim();
           trimmed = now.bytes;

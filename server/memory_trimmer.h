@@ -19,13 +19,15 @@ struct Activity {
 /// Makes glibc use fewer arenas and keep freed memory for the next messages
 /// until MemoryTrimmer returns it to the OS. By default, glibc returns large
 /// buffers at once, and page faults then take half of the CPU time of large
-/// calls. REQUIRES: the process has not started a thread.
+/// calls. With little memory, glibc keeps less. REQUIRES: the process has not
+/// started a thread.
 void KeepFreeMemory();
 
 /// Returns the allocators' free memory to the OS when the server becomes idle
 /// after traffic. Also trims if the process has grown, but at most every 3 s,
-/// or every 30 s during traffic. Otherwise, the allocators would keep the
-/// memory of a burst, e.g. 700 MiB after 50 000 calls of unknown methods.
+/// or every 30 s during traffic if there is 1 GiB of memory or more. Otherwise,
+/// the allocators would keep the memory of a burst, e.g. 700 MiB after 50 000
+/// calls of unknown methods.
 class MemoryTrimmer {
  public:
   /// Calls `activity` every second until this object is destroyed.

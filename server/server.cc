@@ -17,11 +17,11 @@
 #include "server/grpc_workarounds/no_plugins.h"
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
+#include "server/metrics_endpoint.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
 #include "server/services.h"
-#include "server/telemetry/metrics_endpoint.h"
 #include "server/telemetry/span_exporter.h"
 #include "server/transport/addresses.h"
 #include "server/transport/connection_options.h"
@@ -38,6 +38,12 @@ constexpr std::chrono::milliseconds kRoundTrip{500};
 constexpr std::chrono::seconds kMaxLate{2};
 // How often the drain tells open streams to end.
 constexpr std::chrono::milliseconds kInterruptInterval{200};
+// A draining server ends StreamTopK calls that receive no message for
+// kMaxPause. At kTimeToReply before the drain timeout, the server ends all that
+// are still receiving messages, so that their clients get an error that allows
+// a retry.
+constexpr std::chrono::seconds kMaxPause{5};
+constexpr std::chrono::seconds kTimeToReply{1};
 // How long to wait for calls that gRPC has received but not delivered, and for
 // watchers of the health service to receive the last state.
 constexpr std::chrono::milliseconds kQuiet{200};
@@ -55,16 +61,28 @@ Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
 // `bound` to the address with the real port.
 Result<std::unique_ptr<GrpcServer>> StartSmallServer(
     const std::string& address, std::string_view doing,
-    grpc::ServerBuilder& builder, CallRouter* router, std::string& bound) {
+    grpc::ServerBuilder& builder, CallRouter* router, std::string& bound,
+    spdlog::logger& log) {
   builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
   ApplySideConnectionOptions(builder);
   auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
-                                             ConnectionReplacement::Default());
+                                             ConnectionReplacement::Default(),
+                                             /*ipv6_prefix=*/64, &log);
   if (!acceptor->Listen(address, builder, grpc::InsecureServerCredentials())) {
     return CannotBind(doing, address, acceptor->error());
   }
   bound = acceptor->addresses().front();
   return GrpcServer::Start(builder, std::move(acceptor), router);
+}
+
+void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
+  for (size_t i = 0; i < files.files().size(); ++i) {
+    registry.AddGauge(
+        "topk_reload_failed",
+        "1 while the file is invalid and its previous content is in use",
+        [&files, i] { return files.Rejects(i); },
+        {{"file", files.files()[i].flag.substr(2)}});
+  }
 }
 
 // On two CPUs, a second poller would add 15 us to a small call, because one
@@ -79,7 +97,7 @@ int PollersFor(int set, int threads) {
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
   Status StartMain(const ServerConfig& config, spdlog::logger& log);
-  Status StartSideListeners(const ServerConfig& config);
+  Status StartSideListeners(const ServerConfig& config, spdlog::logger& log);
 
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
@@ -103,6 +121,12 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
   if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
   for (const std::string& warning : config.traces.warnings) {
     log.warn("traces: {}", warning);
+  }
+  if (MemoryLimit() < kLeastMemory) {
+    log.warn(
+        "the memory limit of {} MiB is less than {} MiB: large or many "
+        "requests can exhaust the memory, and the kernel then ends the process",
+        MemoryLimit() >> 20, kLeastMemory >> 20);
   }
   const SecurityConfig& security = config.security;
   if (security.tls()) {
@@ -133,15 +157,16 @@ Status Server::Parts::StartMain(const ServerConfig& config,
   builder.SetMaxSendMessageSize(-1);  // limited by Limits.max_output_bytes
   // Limits the memory of incomplete messages, which admission does not count.
   grpc::ResourceQuota memory("topkd");
-  memory.Resize(config.max_receive_memory > 0
-                    ? static_cast<size_t>(config.max_receive_memory)
-                    : static_cast<size_t>(Services::kReceiveMemory *
-                                          static_cast<double>(MemoryLimit())));
+  memory.Resize(static_cast<size_t>(config.max_receive_memory > 0
+                                        ? config.max_receive_memory
+                                        : DefaultReceiveMemory(MemoryLimit())));
   builder.SetResourceQuota(memory);
   ApplyConnectionOptions(config.connections, builder);
 
+  ConnectionOptions connections = config.connections;
+  connections.socket_buffer_bytes = SocketBufferBytes(MemoryLimit());
   auto acceptor =
-      std::make_unique<Acceptor>(config.connections, /*max_replaced=*/0,
+      std::make_unique<Acceptor>(connections, /*max_replaced=*/0,
                                  config.security.client_ipv6_prefix, &log);
   for (const std::string& address : config.listen) {
     const bool plain = tls == nullptr || IsUnixAddress(address);
@@ -168,10 +193,11 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       main);
 }
 
-Status Server::Parts::StartSideListeners(const ServerConfig& config) {
+Status Server::Parts::StartSideListeners(const ServerConfig& config,
+                                         spdlog::logger& log) {
   if (!config.metrics_listen.empty()) {
     Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
-                                           services->metrics().registry()),
+                                           services->metrics().registry(), log),
                     metrics);
     if (!s.ok()) return s;
     side_addresses["metrics"] = metrics->address();
@@ -184,10 +210,10 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
     health_service->AddMethods(*health_router);
     grpc::ServerBuilder builder;
     builder.SetOption(std::make_unique<WithoutPlugins>());
-    Status s =
-        Keep(StartSmallServer(config.health_listen, "serve health on", builder,
-                              health_router.get(), side_addresses["health"]),
-             health);
+    Status s = Keep(
+        StartSmallServer(config.health_listen, "serve health on", builder,
+                         health_router.get(), side_addresses["health"], log),
+        health);
     if (!s.ok()) return s;
   }
   if (config.admin_listen.empty()) return {};
@@ -200,7 +226,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config) {
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   return Keep(StartSmallServer(config.admin_listen, "serve channelz on",
-                               builder, nullptr, side_addresses["admin"]),
+                               builder, nullptr, side_addresses["admin"], log),
               admin);
 }
 
@@ -222,9 +248,13 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
         "topk_certificate_expiry_timestamp_seconds",
         "When the server's certificate expires, in seconds since 1970",
         [&tls = *parts->tls] { return tls.expiry(); });
+    AddReloadMetrics(parts->tls->files(), *metrics.registry());
+  }
+  if (const WatchedFiles* tokens = parts->authenticator->tokens_file()) {
+    AddReloadMetrics(*tokens, *metrics.registry());
   }
   if (Status s = parts->StartMain(config, log); !s.ok()) return s;
-  if (Status s = parts->StartSideListeners(config); !s.ok()) return s;
+  if (Status s = parts->StartSideListeners(config, log); !s.ok()) return s;
   metrics.SetReady(true);
   if (!config.ready_file.empty()) {
     Result<OwnedFile> file = WriteReadyFile(config.ready_file, parts->addresses,
@@ -274,8 +304,11 @@ void Server::Drain(std::chrono::milliseconds delay,
 
   // Step 3. Wait for all calls to end before gRPC begins to shut down: a call
   // that arrives during the shutdown may stay open until the deadline.
-  services.admission().Close();
+  const Clock::time_point last_messages =
+      deadline - std::min<Clock::duration>(kTimeToReply, timeout / 2);
   do {
+    services.admission().Close(
+        Clock::now() < last_messages ? kMaxPause : std::chrono::seconds(0));
     calls.streams().Notify();
     calls.WaitUntilNone(std::min(deadline, Clock::now() + kInterruptInterval));
   } while (calls.count() > 0 && Clock::now() < deadline);

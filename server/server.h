@@ -46,7 +46,8 @@ class Server {
   /// 3. Rejects new calls as UNAVAILABLE, and ends open streams with
   ///    UNAVAILABLE and a retry delay: ComputeTopKMany and ModelStreamInfer
   ///    once the requests that they have received are answered, StreamTopK if
-  ///    it has received nothing for 0.8 s. Ends when no call is in flight.
+  ///    no message arrives for 5 s, or if the client is still sending 1 s
+  ///    before the timeout. Ends when no call is in flight.
   /// 4. Shuts gRPC down. Ends when all connections are closed. The server
   ///    closes them if no call arrives for a moment.
   void Drain(std::chrono::milliseconds delay,

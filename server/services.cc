@@ -1,5 +1,6 @@
 #include "server/services.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -18,23 +19,17 @@ namespace {
 // How often to check if an open stream's credentials were revoked or expired.
 constexpr std::chrono::seconds kRecheckInterval{2};
 
-// Returns `set` if it is positive, otherwise `fraction` * `of`.
-int64_t Or(int64_t set, double fraction, int64_t of) {
-  return set > 0 ? set
-                 : static_cast<int64_t>(fraction * static_cast<double>(of));
-}
+// Returns `set` if it is positive, otherwise `otherwise`.
+int64_t Or(int64_t set, int64_t otherwise) { return set > 0 ? set : otherwise; }
 
 AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   const int64_t memory = MemoryLimit();
   AdmissionLimits limits;
-  limits.bytes =
-      Or(config.max_inflight_bytes, Services::kInflightMemory, memory);
-  limits.client_bytes = Or(config.max_client_inflight_bytes, 0.5, limits.bytes);
-  limits.calls = config.max_inflight_calls > 0 ? config.max_inflight_calls
-                                               : DefaultMaxCalls(memory);
-  limits.client_calls = config.max_client_inflight_calls > 0
-                            ? config.max_client_inflight_calls
-                            : limits.calls - limits.calls / 2;
+  limits.bytes = Or(config.max_inflight_bytes, DefaultInflightBytes(memory));
+  limits.client_bytes = Or(config.max_client_inflight_bytes, limits.bytes / 2);
+  limits.calls = Or(config.max_inflight_calls, DefaultMaxCalls(memory));
+  limits.client_calls =
+      Or(config.max_client_inflight_calls, limits.calls - limits.calls / 2);
   return limits;
 }
 
@@ -86,7 +81,8 @@ Services::Services(const ServerConfig& config,
             spans,
             shared_objects_.get(),
             admission_,
-            config.max_message_bytes,
+            std::min(config.max_message_bytes,
+                     admission_.in_flight().limits().client_bytes),
             threads_},
       oip_(topk_, health_state_),
       health_(health_state_, DefaultMaxCalls(MemoryLimit())),

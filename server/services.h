@@ -28,14 +28,6 @@ namespace topk {
 /// server when starting it. Thread-safe.
 class Services {
  public:
-  /// The limits on requests in flight and on gRPC's receive buffers, as
-  /// fractions of the memory. Some bytes count towards both. The second limit
-  /// is higher, because the buffers also hold messages that are not admitted
-  /// yet, and because gRPC resets calls without an error message when the
-  /// buffers are full. The remaining memory is for the process itself.
-  static constexpr double kInflightMemory = 0.25;
-  static constexpr double kReceiveMemory = 0.6;
-
   /// Returns an error if the engine cannot work as configured.
   static Status CheckEnvironment(const ServerConfig& config);
 

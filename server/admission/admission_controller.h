@@ -33,8 +33,14 @@ class AdmissionController {
                       const RateLimiter::Rates& rates)
       : authenticator_(authenticator), in_flight_(limits), limiter_(rates) {}
 
-  /// Rejects all calls from now on.
-  void Close() { closed_ = true; }
+  /// Rejects all calls from now on. A StreamTopK call ends if no message
+  /// arrives for `max_pause`. May be called again to change `max_pause`.
+  void Close(std::chrono::milliseconds max_pause) {
+    max_pause_ = max_pause;
+    closed_ = true;
+  }
+  /// Returns the argument of Close().
+  std::chrono::milliseconds max_pause() const { return max_pause_; }
 
   /// Admits a call. Returns UNAVAILABLE after Close(). For other errors, see
   /// Authenticator::Authenticate() and InFlightLimiter::Admit().
@@ -69,6 +75,8 @@ class AdmissionController {
 
  private:
   const Authenticator& authenticator_;
+  std::atomic<std::chrono::milliseconds> max_pause_ =
+      std::chrono::milliseconds();
   std::atomic<bool> closed_ = false;
   InFlightLimiter in_flight_;
   RateLimiter limiter_;

@@ -34,6 +34,20 @@ int64_t MemoryLimit() {
                   "/memory.limit_in_bytes");
 }
 
+int64_t DefaultInflightBytes(int64_t memory) {
+  return std::max((memory - kReservedMemory) / 4, int64_t{12} << 20);
+}
+
+int64_t DefaultReceiveMemory(int64_t memory) {
+  return std::max((memory - kReservedMemory) / 5 * 3, int64_t{16} << 20);
+}
+
+int SocketBufferBytes(int64_t memory) {
+  if (memory >= kSmallMemory) return 0;
+  return static_cast<int>(  // 208 KiB: the maximum that Linux allows by default
+      std::clamp(memory / 4096, int64_t{64} << 10, int64_t{208} << 10));
+}
+
 int64_t DefaultMaxCalls(int64_t memory) {
   return std::clamp<int64_t>(memory / (int64_t{512} << 10), 2, 4096);
 }

@@ -180,12 +180,14 @@ class StreamCall final : public ServiceCall {
   }
 
   // Ends the stream. However, a drain does not end a stream whose messages are
-  // arriving, being processed or delayed by the rate limit.
+  // arriving, being processed or delayed by the rate limit, unless the drain
+  // timeout is near.
   void Interrupt(const Status& status) override {
-    constexpr std::chrono::milliseconds kIdle{800};
     const bool drains = status.code == Code::kUnavailable;
-    if (drains && Clock::now() - active_at_.load() < kIdle) return;
-    if (queue_.Interrupt(status, drains).consume) Proceed(Reader::kPoller);
+    const auto max_pause = service_.admission.max_pause();
+    const bool may_pause = drains && max_pause.count() > 0;
+    if (may_pause && Clock::now() - active_at_.load() < max_pause) return;
+    if (queue_.Interrupt(status, may_pause).consume) Proceed(Reader::kPoller);
   }
 
   // Ends the stream with an error. If `end_` is true, the client may have
@@ -213,7 +215,7 @@ class StreamCall final : public ServiceCall {
   OwningTag<StreamCall, &StreamCall::OnAlarm> alarm_tag_;
   // The time when the last read began or ended, or time_point::max() while
   // alarm_ is set. Interrupt() reads this member on other threads.
-  std::atomic<Clock::time_point> active_at_ = Clock::time_point();
+  std::atomic<Clock::time_point> active_at_ = Clock::now();
   // Used only by the consumer, after Receive() has admitted the request.
   StreamRequest request_;
   std::optional<Item> item_;  // input of the next step

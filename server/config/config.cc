@@ -21,6 +21,7 @@
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
 #include "server/security/client_names.h"
+#include "server/telemetry/logging.h"
 
 namespace topk {
 namespace {
@@ -89,7 +90,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
   table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
             "File mode of unix: sockets. Clients need write permission: 0660 "
             "lets the group connect, 0666 everyone");
-  table.Row("metrics-listen", config.metrics_listen, HttpAddress(),
+  table.Row("metrics-listen", config.metrics_listen, PlainAddress(),
             "Address that serves Prometheus metrics under the path /metrics. "
             "An empty value disables metrics");
   table.Row("health-listen", config.health_listen, PlainAddress(),
@@ -198,7 +199,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of one request");
   table.Row("max-message-bytes", config.max_message_bytes,
             Bytes(1024, std::numeric_limits<int32_t>::max()),
-            "Max size of a request message; larger tensors need StreamTopK");
+            "Max size of a request message; larger tensors need StreamTopK. "
+            "Clients are told --max-client-inflight-bytes if that is less");
   table.Row("max-elements", config.max_elements, Whole(1, kMax),
             "Max number of elements of a tensor");
   table.Row("max-selected-elements", config.max_selected_elements,
@@ -213,8 +215,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Heading("Limits of all requests together");
   table.Row("max-inflight-bytes", config.max_inflight_bytes, Bytes(0, kMax),
             "Max memory of all requests in flight; 0 uses a quarter of the "
-            "memory of the machine or, if less, of the cgroup. The limit "
-            "includes responses and working memory");
+            "memory of the machine or, if less, of the cgroup, after 96 MiB "
+            "are subtracted. The limit includes responses and working memory");
   table.Row("max-inflight-calls", config.max_inflight_calls, Whole(0, kMax),
             "Max number of calls in flight, open streams included; 0 uses one "
             "per 512 KiB of memory, at most 4096");
@@ -230,7 +232,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
             "Max memory that gRPC uses for messages that are arriving or "
             "queued; 0 uses 60 % of the memory of the machine or, if less, of "
-            "the cgroup. Beyond the limit, gRPC closes calls without a status");
+            "the cgroup, after 96 MiB are subtracted. Beyond the limit, gRPC "
+            "closes calls without a status");
 }
 
 void AddConnections(ConfigTable& table, ConnectionOptions& options) {
@@ -320,8 +323,7 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
 
 // Sets options that no flag has set. Environment variables override the config
 // file. CLI11 2.4 cannot read the variables, because it ignores invalid values.
-void ApplyVariablesAndFile(
-    CLI::App& app, const std::map<const CLI::Option*, FileValue>& file) {
+void ApplyVariablesAndFile(CLI::App& app, const FileValues& file) {
   for (CLI::Option* option : app.get_options()) {
     if (option->count() > 0) continue;
     const std::string variable = Environment(option->get_envname());
@@ -386,6 +388,25 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
+// Returns whether log lines are JSON, even if other settings are invalid.
+bool LogsJson(const CLI::App& app, int argc, const char* const* argv,
+              const FileValues& file) {
+  constexpr char kFlag[] = "--log-format";
+  const CLI::Option* option = app.get_option(kFlag);
+  std::string format = Environment(option->get_envname());
+  const auto value = file.find(option);
+  if (format.empty() && value != file.end() && !value->second.texts.empty()) {
+    format = value->second.texts.front();
+  }
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == kFlag && i + 1 < argc) format = argv[i + 1];
+    if (word.starts_with(StrCat(kFlag, "=")))
+      format = word.substr(sizeof kFlag);
+  }
+  return format == "json";
+}
+
 // Throws if a TOPKD_... variable belongs to no setting, to catch typos. Ignores
 // the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
@@ -419,7 +440,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                  "Config file in TOML. The keys are the names of the flags")
       ->envname("TOPKD_CONFIG")
       ->configurable(false);
-  std::map<const CLI::Option*, FileValue> file;
+  FileValues file;
   const auto find = [&, argc, argv](const std::string& flag) {
     const CLI::Option* option = app.get_option_no_throw(flag);
     if (option == nullptr || IsArgument(argc, argv, flag)) return flag;
@@ -429,14 +450,17 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     const auto value = file.find(option);
     return value == file.end() ? flag : value->second.source;
   };
-  app.failure_message([find](const CLI::App* used, const CLI::Error& error) {
+  app.failure_message([&, argc, argv, find](const CLI::App* used,
+                                            const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
-    return StrCat(
-        "topkd: ",
+    const std::string text =
         !unknown.empty() ? StrCat("unknown argument ", Quote(unknown.front()))
         : error.get_name() == "ConfigError" ? error.what()
-                                            : UsageText(error.what(), find),
-        "\nRun with --help for the settings.\n");
+                                            : UsageText(error.what(), find);
+    return LogsJson(app, argc, argv, file)
+               ? JsonLine(spdlog::level::critical, text)
+               : StrCat("topkd: ", text,
+                        "\nRun with --help for the settings.\n");
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "
@@ -472,7 +496,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     app.parse(ArgumentsOf(app, argc, argv));
     CheckEnvironment(app);
     CheckEmptyValues(app, argc, argv);
-    if (!path.empty()) file = ReadConfigFile(app, path);
+    if (!path.empty()) ReadConfigFile(app, path, file);
     ApplyVariablesAndFile(app, file);
     result.settings = WriteConfigFile(app);
   } catch (const CLI::ParseError& error) {

@@ -19,7 +19,6 @@ struct ServerConfig {
   /// Loopback by default, because TLS and tokens are off by default.
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   unsigned unix_socket_mode = 0600;
-  /// IPv4 only, because the HTTP library does not support IPv6.
   std::string metrics_listen = {};
   std::string health_listen = {};
   std::string admin_listen = {};
@@ -70,8 +69,9 @@ struct CommandLine {
 };
 
 /// Reads the command line, the environment and the config file. Prints help to
-/// stdout. On an error, names the flag and the value on stderr, and returns
-/// kExit with status 2.
+/// stdout. On an error, names the flag and the value on stderr, in the format
+/// of
+/// --log-format, and returns kExit with status 2.
 CommandLine ReadCommandLine(int argc, const char* const* argv);
 
 }  // namespace topk

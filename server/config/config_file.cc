@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <exception>
 #include <sstream>
 #include <string_view>
 
@@ -53,10 +54,44 @@ std::string Append(const CLI::Option& option, const toml::node& node,
   return "";
 }
 
+// Adds the value of one key to `values`. Throws CLI::ConfigError.
+void ReadEntry(const CLI::App& app, const std::string& path,
+               const toml::key& key, const toml::node& node,
+               FileValues& values) {
+  const std::string name(key.str());
+  const CLI::Option* option = app.get_option_no_throw("--" + name);
+  if (option == nullptr || !option->get_configurable()) {
+    Fail(path, key.source().begin, "unknown key " + Quote(name));
+  }
+  const toml::source_position at = node.source().begin;
+  FileValue& value = values[option];
+  value.source = StrCat(path, ":", at.line, ":", at.column, ": ", name);
+  const auto append = [&](const toml::node& element) {
+    const std::string rule = Append(*option, element, value.texts);
+    if (rule.empty()) return;
+    std::ostringstream written;
+    if (element.is_value()) written << toml::node_view(element);
+    Fail(path, element.source().begin,
+         StrCat(name, ": ",
+                element.is_value()   ? Quote(written.str())
+                : element.is_array() ? "an array"
+                                     : "a table",
+                " ", rule));
+  };
+  const toml::array* array = IsList(*option) ? node.as_array() : nullptr;
+  if (array == nullptr) {
+    append(node);
+  } else if (array->empty()) {
+    Fail(path, at, name + ": the array is empty");
+  } else {
+    for (const toml::node& element : *array) append(element);
+  }
+}
+
 }  // namespace
 
-std::map<const CLI::Option*, FileValue> ReadConfigFile(
-    const CLI::App& app, const std::string& path) {
+void ReadConfigFile(const CLI::App& app, const std::string& path,
+                    FileValues& values) {
   const Result<std::string> text = ReadSmallFile({"--config", path});
   if (!text.ok()) throw CLI::FileError(text.status().message);
   if (std::ranges::count(*text, '.') > kMaxDots) {
@@ -68,38 +103,15 @@ std::map<const CLI::Option*, FileValue> ReadConfigFile(
     Fail(path, parsed.error().source().begin,
          std::string(parsed.error().description()));
   }
-  std::map<const CLI::Option*, FileValue> values;
+  std::exception_ptr first;
   for (const auto& [key, node] : parsed.table()) {
-    const std::string name(key.str());
-    const CLI::Option* option = app.get_option_no_throw("--" + name);
-    if (option == nullptr || !option->get_configurable()) {
-      Fail(path, key.source().begin, "unknown key " + Quote(name));
-    }
-    const toml::source_position at = node.source().begin;
-    FileValue& value = values[option];
-    value.source = StrCat(path, ":", at.line, ":", at.column, ": ", name);
-    const auto append = [&](const toml::node& element) {
-      const std::string rule = Append(*option, element, value.texts);
-      if (rule.empty()) return;
-      std::ostringstream written;
-      if (element.is_value()) written << toml::node_view(element);
-      Fail(path, element.source().begin,
-           StrCat(name, ": ",
-                  element.is_value()   ? Quote(written.str())
-                  : element.is_array() ? "an array"
-                                       : "a table",
-                  " ", rule));
-    };
-    const toml::array* array = IsList(*option) ? node.as_array() : nullptr;
-    if (array == nullptr) {
-      append(node);
-    } else if (array->empty()) {
-      Fail(path, at, name + ": the array is empty");
-    } else {
-      for (const toml::node& element : *array) append(element);
+    try {
+      ReadEntry(app, path, key, node, values);
+    } catch (const CLI::ConfigError&) {
+      if (first == nullptr) first = std::current_exception();
     }
   }
-  return values;
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 std::string WriteConfigFile(const CLI::App& app) {

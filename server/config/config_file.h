@@ -16,11 +16,15 @@ struct FileValue {
   std::vector<std::string> texts;
 };
 
-/// Reads a TOML file whose keys are the names of the program's options. Throws
-/// CLI::FileError if the file cannot be read. Throws CLI::ConfigError for
-/// invalid TOML, an unknown key, or a value of the wrong type.
-std::map<const CLI::Option*, FileValue> ReadConfigFile(const CLI::App& app,
-                                                       const std::string& path);
+/// The values from the config file. A missing option has no value.
+using FileValues = std::map<const CLI::Option*, FileValue>;
+
+/// Reads a TOML file whose keys are the names of the program's options, and
+/// adds the values to `values`. Throws CLI::FileError if the file cannot be
+/// read. Throws CLI::ConfigError for invalid TOML, and for the first unknown
+/// key or value of the wrong type, after adding the other values.
+void ReadConfigFile(const CLI::App& app, const std::string& path,
+                    FileValues& values);
 
 /// Returns the effective settings as TOML. Throws CLI::ValidationError if a
 /// value contains control characters or is not valid UTF-8.

@@ -117,16 +117,6 @@ CLI::Validator PlainAddress() {
           "ADDRESS"};
 }
 
-CLI::Validator HttpAddress() {
-  return {[](const std::string& address) {
-            return address.starts_with('[')
-                       ? Quote(address) + ": metrics are served over IPv4 only"
-                   : address.empty() ? ""
-                                     : CheckHostPort(address);
-          },
-          "ADDRESS"};
-}
-
 CLI::Validator Collector() {
   return {
       [](std::string& url) { return url.empty() ? "" : CheckCollector(url); },

@@ -14,9 +14,6 @@ CLI::Validator GrpcAddress();
 /// Accepts host:port or an empty value.
 CLI::Validator PlainAddress();
 
-/// Accepts an HTTP listening address: host:port over IPv4, or an empty value.
-CLI::Validator HttpAddress();
-
 /// Accepts the URL of a collector, http://host:port or https://host:port, or an
 /// empty value. Adds the default port if there is none.
 CLI::Validator Collector();

@@ -125,13 +125,17 @@ void SetOption(int fd, int level, int name, int value) {
 }
 
 // Returns a bound socket, or -1 with errno set.
-int Bind(const SocketAddress& address, int send_timeout_ms) {
+int Bind(const SocketAddress& address, int send_timeout_ms, int buffer_bytes) {
   const int family = address.storage.ss_family;
   const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   if (family != AF_UNIX) {
     SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    // Accepted sockets inherit these options.
+    // Accepted sockets inherit the options below.
+    if (buffer_bytes > 0) {
+      SetOption(fd, SOL_SOCKET, SO_RCVBUF, buffer_bytes);
+      SetOption(fd, SOL_SOCKET, SO_SNDBUF, buffer_bytes);
+    }
     SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, send_timeout_ms);
   }
@@ -253,6 +257,7 @@ Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
                    int ipv6_prefix, spdlog::logger* log)
     : send_timeout_ms_(
           static_cast<int>(std::ceil(options.keepalive_timeout * 1000))),
+      buffer_bytes_(options.socket_buffer_bytes),
       first_reserved_(FirstReserved()),
       ipv6_prefix_(ipv6_prefix),
       log_(log),
@@ -274,7 +279,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     error_ = "the path of a Unix socket has 1 to 107 bytes";
     if (bound.size == 0) return false;
     RemoveStaleSocket(path, bound);
-    const int fd = Bind(bound, send_timeout_ms_);
+    const int fd = Bind(bound, send_timeout_ms_, buffer_bytes_);
     error_ = std::strerror(errno);
     if (fd < 0) return false;
     sockets_.emplace_back(fd, std::move(handler));
@@ -292,11 +297,13 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
   for (int attempt = 0; attempt < kMaxBindAttempts; ++attempt) {
     std::vector<Socket> sockets;
     in_port_t port = 0;
+    bool skips_ipv6 = false;
     for (SocketAddress one : addresses) {
       if (one.is_fallback && !sockets.empty()) continue;
+      skips_ipv6 = one.is_fallback;
       const bool chosen = one.port() == 0;
       if (chosen) one.port() = port;
-      const int fd = Bind(one, send_timeout_ms_);
+      const int fd = Bind(one, send_timeout_ms_, buffer_bytes_);
       if (fd >= 0) sockets.emplace_back(fd, handler);
       if (fd < 0 || listen(fd, SOMAXCONN) != 0 ||
           getsockname(fd, one.get(), &one.size) != 0) {
@@ -316,6 +323,10 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     if (sockets.empty()) continue;
     std::ranges::move(sockets, std::back_inserter(sockets_));
     addresses_.push_back(WithPort(address, ntohs(port)));
+    if (skips_ipv6 && log_ != nullptr) {
+      log_->info("{}: this machine has no IPv6; listening on IPv4 only",
+                 addresses_.back());
+    }
     return true;
   }
   return false;

@@ -60,7 +60,8 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
 
   /// Listens on host:port or unix:path. Port 0 picks a free port. 0.0.0.0 and
-  /// [::] each mean all IPv4 and IPv6 addresses. `mode` is the file mode of a
+  /// [::] each mean all IPv4 and IPv6 addresses, or all IPv4 addresses if the
+  /// kernel has no IPv6. `mode` is the file mode of a
   /// Unix socket. Connections are not accepted before Start(). Returns false if
   /// the address cannot be bound; error() then returns the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
@@ -112,6 +113,7 @@ class Acceptor {
   void Run(const std::function<void()>& pace);
 
   const int send_timeout_ms_;
+  const int buffer_bytes_;
   const int first_reserved_;
   const int ipv6_prefix_;
   spdlog::logger* const log_;

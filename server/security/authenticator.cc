@@ -96,7 +96,7 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
        &log](const std::vector<std::string>& contents) -> Status {
         Result<TokenSet> tokens = TokenSet::Parse(contents.front());
         if (!tokens.ok()) {
-          return InvalidArgument("TOKENS_FILE", "",
+          return InvalidArgument("TOKENS_FILE", "--auth-tokens-file",
                                  StrCat("--auth-tokens-file: ", path, ": ",
                                         tokens.status().message));
         }

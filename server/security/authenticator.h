@@ -70,6 +70,9 @@ class Authenticator {
   /// certificate, because file permissions protect the socket.
   Result<Caller> Authenticate(const grpc::ServerContextBase& context) const;
 
+  /// The tokens file, or null if callers need no token.
+  const WatchedFiles* tokens_file() const { return tokens_file_.get(); }
+
   /// Returns true if callers need a token or a certificate.
   bool needs_credentials() const {
     return certificates_ != nullptr || tokens_file_ != nullptr;

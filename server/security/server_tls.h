@@ -40,6 +40,8 @@ class ServerTls {
     return clients_.has_value() ? &*clients_ : nullptr;
   }
 
+  const WatchedFiles& files() const { return *watched_; }
+
   /// Returns the expiry time of the certificate in use.
   std::time_t expiry() const { return expiry_; }
 

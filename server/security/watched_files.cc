@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
@@ -75,9 +76,17 @@ void WatchedFiles::CheckForChanges() {
   if (status.ok()) status = load_(now.contents);
   handled_ = status.ok() || !changed;
   snapshot_ = std::move(now);
-  if (!status.ok() && handled_) {
-    log_.error("{}; the previous content stays in use", status.message);
+  if (!handled_) return;
+  if (status.ok()) {
+    rejected_ = files_.size();
+    return;
   }
+  const auto invalid =
+      std::ranges::find(files_, status.field, &NamedFile::flag);
+  rejected_ = invalid == files_.end()
+                  ? 0
+                  : static_cast<size_t>(invalid - files_.begin());
+  log_.error("{}; the previous content stays in use", status.message);
 }
 
 }  // namespace topk

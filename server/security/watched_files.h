@@ -3,7 +3,9 @@
 
 #include <spdlog/logger.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,8 +22,9 @@ namespace topk {
 /// or a replacement by a rename or a new symbolic link.
 class WatchedFiles {
  public:
-  /// Applies the contents of the files. If they are invalid, returns the error
-  /// and leaves the previous contents in effect.
+  /// Applies the contents of the files. If they are invalid, returns an error,
+  /// whose field is the flag of the invalid file, and leaves the previous
+  /// contents in effect.
   using Load = std::function<Status(const std::vector<std::string>& contents)>;
 
   /// Loads the files, or returns an error. A background thread then checks for
@@ -31,6 +34,12 @@ class WatchedFiles {
   static Result<std::unique_ptr<WatchedFiles>> Start(
       std::vector<NamedFile> files, Load load, spdlog::logger& log,
       std::chrono::milliseconds interval = std::chrono::seconds(1));
+
+  const std::vector<NamedFile>& files() const { return files_; }
+
+  /// Returns whether files()[index] is invalid, so that the previous contents
+  /// of all files stay in use. Thread-safe.
+  bool Rejects(size_t index) const { return rejected_ == index; }
 
  private:
   WatchedFiles(std::vector<NamedFile> files, Load load, spdlog::logger& log)
@@ -53,6 +62,8 @@ class WatchedFiles {
   // The result of Stamps() for `snapshot_`, or empty if unknown.
   std::vector<int64_t> stamps_;
   bool handled_ = true;  // `snapshot_` was loaded, or its error logged
+  // The index of the invalid file, or files_.size() if all are valid.
+  std::atomic<size_t> rejected_ = files_.size();
   std::jthread thread_;
 };
 

@@ -26,6 +26,9 @@ struct ConnectionOptions {
   int max_concurrent_streams = 256;
   int max_metadata_bytes = 8192;
   double handshake_timeout = 10;
+  /// Size of the kernel's send and receive buffers of a TCP connection. 0 = the
+  /// kernel's default. No flag sets this.
+  int socket_buffer_bytes = 0;
 };
 
 /// Applies `options` to `builder`. Also disables compression: gRPC 1.51 checks

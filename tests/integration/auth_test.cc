@@ -155,16 +155,23 @@ TEST_F(Tokens, FollowRfc6750) {
 }
 
 TEST_F(Tokens, AreReloaded) {
-  const TestServer server(TokensConfig());
+  ServerConfig config = TokensConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  TestServer server(config);
+  const std::string failed = "topk_reload_failed{file=\"auth-tokens-file\"}";
   const ClientOptions options = PlainOptions(server);
   EXPECT_EQ(Ask(options, "bob").message, "");
   Write("tokens", Line("stranger", "token-of-a-stranger"));
   EXPECT_TRUE(Eventually([&] { return Ask(options, "stranger").ok(); }));
   EXPECT_EQ(Ask(options, "bob").reason, "TOKEN_UNKNOWN");
+  EXPECT_EQ(Value(server, failed), 0);
   Write("tokens", Line("alice", kAliceToken) + "bob:0123\n");
   EXPECT_TRUE(server.HasLogged("line 2: not name:SHA-256"));
   EXPECT_EQ(Ask(options, "stranger").message, "");
   EXPECT_EQ(Ask(options, "alice").reason, "TOKEN_UNKNOWN");
+  EXPECT_EQ(Value(server, failed), 1);
+  Write("tokens", Line("alice", kAliceToken));
+  EXPECT_TRUE(Eventually([&] { return Value(server, failed) == 0; }));
 }
 
 TEST_F(Tokens, AreNotNeededForHealth) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -419,7 +420,7 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
             "b:0|unix://|unix://run/s|unix:/"
             "a%20b|unix-abstract:s|unix-abstract:s:1|::1:0|vsock:1:2"},
            {"--metrics-listen",
-            "unix:/a|[::1]:0|46010,127.0.0.1:46011|127.0.0.1:0,127.0.0.1:0"},
+            "unix:/a|46010,127.0.0.1:46011|127.0.0.1:0,127.0.0.1:0"},
            {"--health-listen", "a:0,b:0|nowhere"},
            {"--max-message-bytes", "|2147483648|0"},
            {"--max-output-bytes", "2147483647"},
@@ -456,6 +457,35 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
       EXPECT_EQ(read.out, "");
     }
   }
+}
+
+TEST_F(ConfigFile, ReportsErrorsInTheFormatOfTheLog) {
+  const auto message = [](const std::vector<const char*>& words) {
+    const std::string text = ReadWords(words).error;
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    EXPECT_TRUE(line.is_object() && text.ends_with("}\n")) << text;
+    return line.is_object()
+               ? line.value("level", "") + ": " + line.value("msg", "")
+               : text;
+  };
+  const std::string threads =
+      "critical: --threads: \"x\" is not a whole number in the range of 0 to "
+      "4096";
+  EXPECT_EQ(message({"--log-format", "json", "--threads", "x"}), threads);
+  EXPECT_EQ(message({"--threads", "x", "--log-format=json"}), threads);
+  EXPECT_THAT(message({"--log-format", "json", "--threads"}),
+              HasSubstr("--threads: the value is missing"));
+  EXPECT_THAT(message({"--log-format", "json", "--no-such-flag"}),
+              HasSubstr("unknown argument"));
+  std::ofstream(file_) << "any = 1\nlog-format = 'json'\n";
+  EXPECT_THAT(message({"--config", file_.c_str()}),
+              HasSubstr("unknown key \"any\""));
+  EXPECT_THAT(
+      ReadWords({"--config", file_.c_str(), "--log-format", "text"}).error,
+      StartsWith("topkd: "));
+  const Variable variable("TOPKD_LOG_FORMAT", "json");
+  EXPECT_EQ(message({"--threads", "x"}), threads);
+  EXPECT_THAT(ReadWords({"--log-format", "xml"}).error, StartsWith("topkd: "));
 }
 
 TEST(Config, RejectsInvalidAndUnknownVariables) {

@@ -79,6 +79,59 @@ TEST(Drain, FinishesCallsAndRejectsNewOnes) {
   drain.join();
 }
 
+// Sends a tensor in `chunks` chunks of one element, with a pause before each.
+// Returns the status of the call.
+grpc::Status SendSlowly(StreamCall& call, int chunks,
+                        std::chrono::milliseconds pause) {
+  v1::TopKRequest request = SmallRequest();
+  request.mutable_tensor()->set_shape(0, chunks);
+  bool open = call->Write(HeaderOf(request));
+  for (int i = 0; open && i < chunks; ++i) {
+    std::this_thread::sleep_for(pause);
+    v1::TopKRequestChunk chunk;
+    chunk.set_data("1234");
+    open = call->Write(chunk);
+  }
+  v1::TopKResponseChunk answer;
+  if (open && call->WritesDone()) {
+    while (call->Read(&answer)) continue;
+  }
+  return call->Finish();
+}
+
+TEST(Drain, WaitsForAStreamThatPauses) {
+  TestServer server(WithMetrics());
+  std::thread drain;
+  {
+    StreamCall call(server);
+    drain = std::thread([&] {
+      EXPECT_TRUE(Eventually(
+          [&] { return Value(server, "topk_inflight_calls{}") == 1; }));
+      server.server().Drain({}, std::chrono::minutes(5));
+    });
+    const grpc::Status status =
+        SendSlowly(call, /*chunks=*/3, std::chrono::milliseconds(1700));
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+  drain.join();
+}
+
+TEST(Drain, EndsAStreamThatStillSendsBeforeTheTimeout) {
+  TestServer server(WithMetrics());
+  std::thread drain;
+  {
+    StreamCall call(server);
+    drain = std::thread([&] {
+      EXPECT_TRUE(Eventually(
+          [&] { return Value(server, "topk_inflight_calls{}") == 1; }));
+      server.server().Drain({}, std::chrono::seconds(4));
+    });
+    ExpectShutDown(
+        SendSlowly(call, /*chunks=*/1000, std::chrono::milliseconds(50)));
+  }
+  drain.join();
+}
+
 TEST(Drain, EndsIdleStreams) {
   TestServer server(WithMetrics());
   ManyCall many(server);

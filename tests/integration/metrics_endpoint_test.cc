@@ -1,5 +1,5 @@
 // The HTTP endpoint for metrics.
-#include "server/telemetry/metrics_endpoint.h"
+#include "server/metrics_endpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,13 @@ class MetricsOverHttp : public ::testing::Test {
  protected:
   MetricsOverHttp() {
     registry_->AddGauge("topk_a", "A", [] { return 1; });
-    auto started = MetricsEndpoint::Start("127.0.0.1:0", registry_);
+    Restart("127.0.0.1:0");
+  }
+
+  void Restart(const std::string& address) {
+    static spdlog::logger log("test");
+    endpoint_.reset();
+    auto started = MetricsEndpoint::Start(address, registry_, log);
     EXPECT_TRUE(started.ok());
     endpoint_ = *std::move(started);
   }
@@ -60,13 +66,25 @@ TEST_F(MetricsOverHttp, AnswersInTheTextFormat) {
               HasSubstr("# HELP topk_a A\n# TYPE topk_a gauge\ntopk_a 1\n"));
 }
 
+TEST_F(MetricsOverHttp, AnswersOverIPv4AndIPv6) {
+  for (const char* any : {"0.0.0.0:0", "[::]:0"}) {
+    Restart(any);
+    const std::string address = endpoint_->address();
+    const std::string port = address.substr(address.rfind(':'));
+    for (const std::string host : {"127.0.0.1", "[::1]"}) {
+      EXPECT_THAT(HttpGet(host + port, "/metrics"), EndsWith("\ntopk_a 1\n"))
+          << any << " " << host;
+    }
+  }
+}
+
 TEST_F(MetricsOverHttp, AnswersOnlyGetOfItsPath) {
-  for (const char* line :
-       {"HEAD /metrics", "POST /metrics", "OPTIONS /metrics", "GET /",
-        "GET /metric", "GET /etc/passwd", "GET /../../etc/passwd"}) {
+  for (const char* line : {"GET /", "GET /metric", "GET /etc/passwd",
+                           "GET /../../etc/passwd", "POST /metric"}) {
     EXPECT_THAT(Send(line), StartsWith("HTTP/1.1 404 ")) << line;
   }
-  for (const char* line : {"PUT /metrics", "DELETE /metrics"}) {
+  for (const char* line : {"HEAD /metrics", "POST /metrics", "OPTIONS /metrics",
+                           "PUT /metrics", "DELETE /metrics"}) {
     EXPECT_THAT(Send(line), StartsWith("HTTP/1.1 405 ")) << line;
   }
   EXPECT_THAT(Send("GET /metrics?name=x"), EndsWith("\ntopk_a 1\n"));
@@ -80,13 +98,13 @@ TEST_F(MetricsOverHttp, SurvivesMalformedRequests) {
         std::string("\xff%s%n")}) {
     EXPECT_THAT(Accepting(accept), EndsWith("\ntopk_a 1\n")) << accept.size();
   }
-  EXPECT_THAT(Accepting("\x01"), HasSubstr(" 400 Bad Request\r\n"));
   // A request of more than 16 KiB, and bytes that are not HTTP.
   EXPECT_THAT(Accepting(std::string(100'000, 'a')),
               AnyOf("", HasSubstr(" 400 Bad Request\r\n")));
   const std::string address = endpoint_->address();
   for (const std::string& request :
        {std::string(1000, '\0'), std::string("GET\r\n\r\n"),
+        std::string("\r\n\r\n"), std::string("GET /metrics\r\n\r\n"),
         std::string("GET /metrics HTTP/9.9\r\n\r\n"),
         std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")}) {
     EXPECT_THAT(HttpExchange(address, request), Not(HasSubstr("topk_a")));
@@ -94,13 +112,14 @@ TEST_F(MetricsOverHttp, SurvivesMalformedRequests) {
   EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
 }
 
-// There are more idle connections than threads and queue slots.
-TEST_F(MetricsOverHttp, AnswersAfterTheTimeoutOfIdleConnections) {
+// There are more idle connections than the endpoint keeps open.
+TEST_F(MetricsOverHttp, AnswersDespiteIdleConnections) {
   std::vector<int> idle;
-  for (int i = 0; i < 70; ++i) {
+  for (int i = 0; i < 200; ++i) {
     idle.push_back(OpenSocketTo(endpoint_->address()));
   }
-  EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
+  EXPECT_TRUE(Eventually(
+      [&] { return Send("GET /metrics").ends_with("\ntopk_a 1\n"); }));
   for (const int fd : idle) close(fd);
 }
 
@@ -123,8 +142,6 @@ TEST_F(MetricsOverHttp, StopsWhileScrapersWaitOrReadNothing) {
     sockets.push_back(OpenSocketTo(endpoint_->address()));
   }
   std::atomic<bool> stopped = false;
-  // When civetweb stops, it does not close queued connections, so the last
-  // exchange may end with a socket timeout.
   std::thread scraper([&, address = endpoint_->address()] {
     while (!stopped) HttpExchange(address, request, /*seconds=*/1);
   });

@@ -17,6 +17,7 @@
 #include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
+#include "topk/client.h"
 
 namespace topk::testing {
 namespace {
@@ -24,6 +25,12 @@ namespace {
 using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+
+bool IsServing(const std::string& target) {
+  const Client client({.target = target, .max_attempts = 1});
+  const auto serving = client.IsServing("");
+  return serving.ok() && *serving;
+}
 
 bool Answers(const std::string& target) {
   return Ask(target, OnnxRequest({1, 2}, 1)).status.ok();
@@ -172,10 +179,42 @@ TEST(Topkd, EndsAtTheDrainTimeoutOrAtASecondSignal) {
   }
 }
 
+std::vector<std::string> Preload(const std::string& library) {
+  return {"LD_PRELOAD=" + library, "ASAN_OPTIONS=verify_asan_link_order=0"};
+}
+
+TEST(Topkd, ServesIPv4AndIPv6UnlessTheKernelHasNoIPv6) {
+  for (const bool ipv6 : {true, false}) {
+    Topkd topkd({"--health-listen", "[::]:0", "--metrics-listen", "[::]:0"},
+                "[::]:0",
+                ipv6 ? std::vector<std::string>() : Preload(TOPK_NO_IPV6));
+    const auto at = [&](const std::string& host, const std::string& address) {
+      return host + address.substr(address.rfind(':'));
+    };
+    for (const std::string host : {"127.0.0.1", "[::1]"}) {
+      SCOPED_TRACE(host);
+      const bool answers = ipv6 || host != "[::1]";
+      EXPECT_EQ(Answers(at(host, topkd.target())), answers);
+      EXPECT_EQ(HttpGet(at(host, topkd.ready()["metrics"]), "/metrics").empty(),
+                !answers);
+      EXPECT_EQ(IsServing(at(host, topkd.ready()["health"])), answers);
+    }
+    topkd.process().Signal(SIGTERM);
+    EXPECT_EQ(topkd.process().Wait(), 0);
+    const std::string log = topkd.process().Output();
+    for (const std::string& address :
+         {topkd.target(), topkd.ready()["health"].get<std::string>(),
+          topkd.ready()["metrics"].get<std::string>()}) {
+      const bool logged =
+          log.find(address + ": this machine has no IPv6") != log.npos;
+      EXPECT_EQ(logged, !ipv6) << address << "\n" << log;
+    }
+  }
+}
+
 TEST(Topkd, EndsInTimeWithAStuckThread) {
   Topkd topkd({"--drain-timeout", "100ms"}, "127.0.0.1:0",
-              {std::string("LD_PRELOAD=") + TOPK_STUCK_SHUTDOWN,
-               "ASAN_OPTIONS=verify_asan_link_order=0"});
+              Preload(TOPK_STUCK_SHUTDOWN));
   topkd.process().Signal(SIGTERM);
   EXPECT_EQ(topkd.process().Wait(), 1);
   EXPECT_THAT(topkd.process().Output(), HasSubstr("not drained"));

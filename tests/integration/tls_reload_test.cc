@@ -147,6 +147,37 @@ TEST_F(Reload, ChangesAllFilesOrNone) {
   EXPECT_EQ(Ask(options).message, "");
 }
 
+TEST_F(Reload, ShowsTheFileThatIsInvalid) {
+  Write("lists", authority_.Revoke({}));
+  ServerConfig config = MutualConfig();
+  config.security.tls_client_crl = File("lists");
+  config.metrics_listen = "127.0.0.1:0";
+  TestServer server(config);
+  // Returns the flags of the invalid files.
+  const auto invalid = [&] {
+    std::string flags;
+    for (const char* flag :
+         {"tls-cert", "tls-key", "tls-client-ca", "tls-client-crl"}) {
+      const double value =
+          Value(server, StrCat("topk_reload_failed{file=\"", flag, "\"}"));
+      EXPECT_TRUE(value == 0 || value == 1) << flag;
+      if (value == 1) flags += StrCat(flag, " ");
+    }
+    return flags;
+  };
+  EXPECT_EQ(invalid(), "");
+  Write("lists", "no list");
+  EXPECT_TRUE(Eventually([&] { return invalid() == "tls-client-crl "; }));
+  std::filesystem::remove(File("ca.pem"));
+  EXPECT_TRUE(Eventually([&] { return invalid() == "tls-client-ca "; }));
+  Write("ca.pem", authority_.certificate());
+  Write("server.key", authority_.Issue().key);
+  EXPECT_TRUE(Eventually([&] { return invalid() == "tls-key "; }));
+  Put("server", authority_.Issue());
+  Write("lists", authority_.Revoke({}));
+  EXPECT_TRUE(Eventually([&] { return invalid().empty(); }));
+}
+
 TEST_F(Reload, AcceptsCallsOfEveryClientThatConnects) {
   const TestServer server(MutualConfig());
   Write("trusted.pem", authority_.certificate());

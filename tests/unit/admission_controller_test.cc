@@ -14,7 +14,7 @@ std::unique_ptr<Authenticator> AcceptAnyone() {
 TEST(AdmissionController, RejectsCallsOnceClosed) {
   const std::unique_ptr<Authenticator> anyone = AcceptAnyone();
   AdmissionController admission(*anyone, {}, {});
-  admission.Close();
+  admission.Close({});
   AdmittedCall admitted;
   const Status status = admission.AdmitCall(grpc::ServerContext(), admitted);
   EXPECT_EQ(status.code, Code::kUnavailable);

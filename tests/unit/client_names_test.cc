@@ -59,6 +59,7 @@ TEST(AddressOf, OmitsThePort) {
   EXPECT_EQ(AddressOf("ipv4:127.0.0.1:1234"), "127.0.0.1");
   EXPECT_EQ(AddressOf("ipv6:%5B2001:db8::1%5D:1234"), "2001:db8::1");
   EXPECT_EQ(AddressOf("ipv6:[::1]:1234"), "::1");
+  EXPECT_EQ(AddressOf("ipv6:%5B::ffff:10.0.0.7%5D:1234"), "10.0.0.7");
   EXPECT_EQ(AddressOf("unix:"), "unix");
   EXPECT_EQ(AddressOf("unix:/run/topkd"), "unix");
   EXPECT_EQ(AddressOf(""), "");

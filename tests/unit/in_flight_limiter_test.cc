@@ -218,5 +218,21 @@ TEST(DefaultMaxCalls, GrowsWithMemory) {
   EXPECT_EQ(DefaultMaxCalls(int64_t{64} << 30), 4096);
 }
 
+TEST(DefaultMemory, LeavesTheReservedMemoryFree) {
+  for (int64_t memory = kLeastMemory; memory < int64_t{1} << 40; memory *= 2) {
+    EXPECT_LE(DefaultInflightBytes(memory) + DefaultReceiveMemory(memory),
+              memory - kReservedMemory)
+        << memory;
+    // 512 connections.
+    if (memory >= 256 << 20 && memory < kSmallMemory) {
+      EXPECT_GT(SocketBufferBytes(memory), 0);
+      EXPECT_LE(512 * int64_t{SocketBufferBytes(memory)}, memory / 8) << memory;
+    }
+  }
+  EXPECT_EQ(DefaultInflightBytes(1), 12 << 20);
+  EXPECT_EQ(DefaultReceiveMemory(1), 16 << 20);
+  EXPECT_EQ(SocketBufferBytes(kSmallMemory), 0);
+}
+
 }  // namespace
 }  // namespace topk
