@@ -292,7 +292,9 @@ void Server::Drain(std::chrono::milliseconds delay,
   // Step 1; see server.h.
   services.metrics().SetReady(false);
   services.health_state().Stop();
-  std::this_thread::sleep_for(delay);
+  std::this_thread::sleep_for(delay / 2);
+  if (delay.count() > 0) grpc.SendGoaways();
+  std::this_thread::sleep_for(delay / 2);
 
   // Step 2.
   const Clock::time_point deadline = Clock::now() + timeout;

@@ -39,7 +39,9 @@ class Server {
   /// cancelled.
   ///
   /// 1. Announces the drain: the health status is NOT_SERVING, but calls are
-  ///    still served. Ends after `delay`, so that load balancers notice.
+  ///    still served. Ends after `delay`, so that load balancers notice. Sends
+  ///    a GOAWAY on all connections after half of it, so that clients look for
+  ///    other servers while this one still accepts connections.
   /// 2. Sends a GOAWAY on all connections and accepts no more connections.
   ///    Calls sent before the client receives it are served. Ends when no call
   ///    has arrived for half a second, or after 2 s.

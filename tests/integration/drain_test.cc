@@ -219,6 +219,25 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
   for (std::thread& caller : callers) caller.join();
 }
 
+// A client that knows only draining servers can reconnect while it looks for
+// others.
+TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
+  TestServer server;
+  const auto channel = grpc::CreateChannel(server.target(),
+                                           grpc::InsecureChannelCredentials());
+  const auto stub = v1::TopKService::NewStub(channel);
+  ASSERT_TRUE(Ask(*stub, SmallRequest()).status.ok());
+  std::thread drain([&] {
+    server.server().Drain(std::chrono::seconds(10), std::chrono::minutes(5));
+  });
+  EXPECT_TRUE(Eventually([&] {
+    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_IDLE;
+  }));
+  const grpc::Status status = Ask(*stub, SmallRequest()).status;
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  drain.join();
+}
+
 TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   const std::string port =
       TakenPort(/*listens=*/false).address().substr(sizeof("127.0.0.1") - 1);
