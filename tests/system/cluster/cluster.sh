@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
-# A Docker engine and a Kubernetes cluster of two nodes on this machine, without a
-# registry. Each node has 2 CPUs and 4 GiB of memory for pods.
+# A Docker engine and a Kubernetes cluster of two nodes on this machine, without
+# a registry. Each node has 2 CPUs, and 4 GiB of memory for pods.
 #
-# usage: cluster.sh up | docker | load IMAGE... | pids CONTAINER | down
+# usage: cluster.sh up | docker | load IMAGE... | down
 #
-# up      builds Kubernetes, CoreDNS and Helm from their Go modules (10 minutes on
-#         two cores, once; kept in ~/.cache), and starts everything
-# docker  only starts the Docker engine and makes Debian's base images
+# up      builds Kubernetes, CoreDNS and Helm from their Go modules (10 minutes
+#         on two cores, once; kept in ~/.cache), and starts everything
+# docker  only starts the Docker engine, and makes Debian's base images
 # load    copies images from Docker to the nodes
-# kill    sends SIGKILL to the processes of a pod's containers: kill NODE POD_UID
 # down    ends everything that this script started
 #
 # Needs root, Debian 12 and Go 1.24. The commands kubectl and helm are in
-# $TOPK_CLUSTER/bin, and their configuration is $TOPK_CLUSTER/run/admin.conf. The
-# cluster has no NetworkPolicy, load balancers and metrics.
+# $TOPK_CLUSTER/bin, and their configuration is $TOPK_CLUSTER/run/admin.conf.
+# The default of TOPK_CLUSTER is ~/.cache/topk-cluster.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/packages.sh
@@ -56,7 +55,7 @@ build_module() {
   GOFLAGS='' GOBIN=$bin go install "$2"
 }
 
-# Kubernetes does not support `go install`, because it replaces some modules.
+# `go install` cannot build Kubernetes, whose go.mod replaces modules.
 build_kubernetes() {
   local all=$bin/kube-$kubernetes source=$home/source module
   if [ ! -x "$all" ]; then
@@ -84,7 +83,7 @@ build_kubernetes() {
       export GOFLAGS=-mod=mod CGO_ENABLED=0
       go mod tidy
       go build -o "$all" -ldflags "-s -w -X $version.gitVersion=v$kubernetes \
-        -X $version.gitMajor=1 -X $version.gitMinor=$(cut -d. -f2 <<<$kubernetes)" .
+        -X $version.gitMajor=1 -X $version.gitMinor=${kubernetes:2:2}" .
     ) >"$run/log/build" 2>&1 || {
       tail "$run/log/build" >&2
       return 1
@@ -402,7 +401,7 @@ case "${1:-}" in
     ;;
   down) down ;;
   *)
-    sed -n '2,17s/^# \{0,1\}//p' "$0"
+    sed -n '2,15s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -3,14 +3,13 @@ lose while an operator changes things. Exits with 1 if a check fails, or if a
 call is lost that must not be.
 
 usage: kubernetes.py [--only PART[,PART...]] [--write PAGE]
-       PART: defaults, settings, overload, or the name of an event
+       PART: defaults, page, settings, overload, or the name of an event
 
 Needs the cluster of cluster.sh, and its images topkd:0.1.0, haproxy:2.6 and
 topk/clients. --write replaces the table of results in PAGE.
 """
 
 import argparse
-import base64
 import contextlib
 import json
 import os
@@ -33,6 +32,7 @@ NAMESPACE = "topk"
 PLAIN, EDGE = "topkd", "edge"
 DEPLOYMENTS = {PLAIN: "topkd", EDGE: "edge-topkd"}
 DOMAIN = f"{NAMESPACE}.svc.cluster.local"
+NAMES = f"subjectAltName=DNS:*.{DOMAIN},DNS:*.{NAMESPACE}.svc"
 WAYS = {"ClusterIP": f"topkd.{DOMAIN}:50051",
         "headless": f"dns:///topkd-headless.{DOMAIN}:50051",
         "HAProxy": f"edge-topkd.{DOMAIN}:50051"}
@@ -129,6 +129,12 @@ def process_of(pod):
     raise AssertionError(f"no process of {pod['metadata']['name']}")
 
 
+def secret(name, data):
+    kubectl("apply", "-f", "-", text=json.dumps({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+        "stringData": data}))
+
+
 class Credentials:
     """An authority, server certificates, and tokens."""
 
@@ -144,29 +150,34 @@ class Credentials:
         run("sh", "-c", 'cd "$0" && exec openssl "$@"', self._folder, *arguments)
 
     def renew(self):
-        (self._folder / "names").write_text(
-            f"subjectAltName=DNS:*.{DOMAIN},DNS:*.{NAMESPACE}.svc")
+        (self._folder / "names").write_text(NAMES)
         self._openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj",
                       "/CN=topkd", "-keyout", "tls.key", "-out", "request")
         self._openssl("x509", "-req", "-in", "request", "-CA", "ca.crt",
                       "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
                       "-out", "tls.crt", "-extfile", "names")
 
-    def apply(self, *tokens):
+    def tokens(self, *others):
+        """Returns a file for the server with the current token and others."""
+        return "".join(run("docker", "run", "--rm", "-i", "topkd:0.1.0",
+                           "hash-token", f"client{number}", text=token)
+                       for number, token in enumerate((self.token, *others)))
+
+    def write(self, folder):
+        """Writes files like those of deploy/OPERATIONS.md: a certificate that
+        signs itself, and a token."""
+        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
+            "2", "-subj", "/CN=topkd", "-addext", NAMES, "-keyout",
+            f"{folder}/server.key", "-out", f"{folder}/server.pem")
+        pathlib.Path(folder, "tokens").write_text(self.tokens())
+
+    def apply(self, *others):
         """Writes the Secrets, with these tokens and the current one."""
-        lines = "".join(run("docker", "run", "--rm", "-i", "-e", "TOPKD_METRICS_LISTEN=0.0.0.0:1", "topkd:0.1.0",
-                            "hash-token", f"client{number}", text=token)
-                        for number, token in enumerate((self.token, *tokens)))
-        files = {name: (self._folder / name).read_text()
-                 for name in ("tls.crt", "tls.key", "ca.crt")}
-        for name, data in (("topkd-tls", files),
-                           ("topkd-tokens", {"tokens": lines}),
-                           ("test-token", {"token": self.token})):
-            encoded = {key: base64.b64encode(value.encode()).decode()
-                       for key, value in data.items()}
-            kubectl("apply", "-f", "-", text=json.dumps({
-                "apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": name}, "data": encoded}))
+        secret("topkd-tls", {
+            name: (self._folder / name).read_text()
+            for name in ("tls.crt", "tls.key", "ca.crt")})
+        secret("topkd-tokens", {"tokens": self.tokens(*others)})
+        secret("test-token", {"token": self.token})
 
     def serial(self):
         """Returns the certificate's serial number, as in metrics."""
@@ -445,6 +456,46 @@ def check_defaults():
     say("defaults: install, test, upgrade, rollback and uninstall")
 
 
+def check_page(credentials):
+    """Runs the commands of the chart's page, with its values. Replaces what this
+    cluster lacks: a registry, load balancers, the Prometheus Operator and large
+    nodes."""
+    text = (ROOT / "deploy/kubernetes/README.md").read_text(encoding="utf-8")
+    install, secrets = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[:2]
+    production, untrusted = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for old, new in (("registry: images.example.org, ", ""),
+                     ("deploy/kubernetes/helm/topkd", str(CHART))):
+        assert old in install, old
+        install = install.replace(old, new)
+    heredoc = install[:install.index("chart=")]
+    values = heredoc.splitlines()[1]
+    commands = install[install.index("chart="):]
+    test = "test: {tokenSecretName: test-token}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        def bash(script):
+            run("bash", "-euc", 'cd "$0"\n' + script, folder)
+        credentials.write(folder)
+        kubectl("delete", "secret", "topkd-tls", "topkd-tokens",
+                "--ignore-not-found")
+        bash(heredoc + commands)
+        settle(PLAIN)
+        bash(secrets)
+        secret("test-token", {"token": credentials.token})
+        production = production.replace('cpu: "2", memory: 2Gi',
+                                        "cpu: 250m, memory: 512Mi")
+        production = re.sub("monitoring:.*\n", "", production)
+        file = pathlib.Path(folder, "topkd-values.yaml")
+        file.write_text(f"{values}\n{production}{test}", encoding="utf-8")
+        bash(commands)
+        settle(PLAIN, 3)
+        untrusted = untrusted.replace("LoadBalancer", "NodePort")
+        file.write_text(f"{values}\n{untrusted}{test}", encoding="utf-8")
+        bash(commands)
+    helm("uninstall", PLAIN, "--wait")
+    kubectl("delete", "secret", "topkd-tls", "topkd-tokens")
+    say("page: every command works")
+
+
 def check_settings(load):
     """Checks that a wrong setting stops no pod, that its reason can be found,
     and that it does not outlive its correction."""
@@ -529,6 +580,8 @@ def main():
     results = Results()
     with tempfile.TemporaryDirectory() as folder:
         credentials = Credentials(folder)
+        if wanted("page"):
+            check_page(credentials)
         credentials.apply()
         # One replica on each node.
         secure = ("tls.enabled=true,tokensSecretName=topkd-tokens,"
