@@ -14,8 +14,9 @@ namespace topk {
 /// Returns a channel to `options.target`. The channel connects at its first
 /// call and uses round robin. It does not retry calls that a server has seen;
 /// see Attempts. Servers that report NOT_SERVING still get calls, because a
-/// draining server answers them, and may be the only server known. Message sizes are limited only by `limit`. Compressed messages
-/// are rejected, because a small message may expand to any size.
+/// draining server answers them, and may be the only server known. Message
+/// sizes are limited only by `limit`. Compressed messages are rejected, because
+/// a small message may expand to any size.
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

@@ -103,14 +103,20 @@ start_docker() {
     service docker dockerd --data-root "$home/docker" --exec-root "$run/docker"
     wait_for docker info
   fi
-  # The images that the Dockerfile starts from. Like Debian's slim images, they
-  # have no documentation.
+  # The images that the Dockerfile starts from. Like those of Debian, they keep no
+  # downloaded packages; like the slim ones, no documentation.
   if ! docker image inspect debian:bookworm >/dev/null 2>&1; then
     step "making Debian's images"
-    mmdebstrap --quiet --variant=minbase \
+    # shellcheck disable=SC2016  # mmdebstrap's shell expands $1
+    mmdebstrap --quiet --variant=minbase --include=usr-is-merged \
+      --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
       --dpkgopt='path-exclude=/usr/share/doc/*' \
       --dpkgopt='path-include=/usr/share/doc/*/copyright' \
-      --dpkgopt='path-exclude=/usr/share/{man,info,locale,lintian}/*' \
+      --dpkgopt='path-exclude=/usr/share/man/*' \
+      --dpkgopt='path-exclude=/usr/share/locale/*' \
+      --customize-hook='echo "APT::Keep-Downloaded-Packages false;
+        Dir::Cache::pkgcache \"\"; Dir::Cache::srcpkgcache \"\";" \
+        >"$1/etc/apt/apt.conf.d/clean"; rm -rf "$1"/var/cache/apt/*' \
       bookworm - "$(debian_mirror)" | docker import - debian:bookworm >/dev/null
     docker tag debian:bookworm debian:bookworm-slim
   fi

@@ -2,9 +2,9 @@
 
 usage: load.py TARGET...    NAME=ADDRESS, e.g. ClusterIP=topkd.topk.svc:50051
 
-Reads commands from standard input. `begin` starts every client for every target,
-and prints {} when each has had a response. `end` stops the clients and prints
-{CLIENT: {NAME: {"calls": N, "lost": N, "error": TEXT}}}, as one line. A wrong
+Reads commands from standard input. `begin` starts every client for every
+target, and prints {} when each has had a response. `end` stops the clients and
+prints {CLIENT: {NAME: {"calls": N, "lost": N, "error": TEXT}}}, as one line. A wrong
 answer counts as lost. If the files exist, the clients use the CA of
 /tls/ca.crt and the token in /tmp/token, which they read for each call.
 """
@@ -155,7 +155,8 @@ class PythonLoad:
         self._stop, self._has_begun = fork.Event(), fork.Event()
         self._result, sender = fork.Pipe(duplex=False)
         # gRPC must not be used before a fork.
-        self._process = fork.Process(target=self._run, args=(sender,))
+        self._process = fork.Process(target=self._run, args=(sender,),
+                                     daemon=True)
         self._process.start()
 
     def _run(self, sender):
@@ -183,11 +184,14 @@ class PythonLoad:
                 self._has_begun.set()
             except Exception as error:  # of any client
                 calls.append(f"after {time.time() - begun:.2f} s, at "
-                             f"{time.strftime('%H:%M:%S')}: {error!r} {error}"[:600])
+                             f"{time.strftime('%H:%M:%S')}: {error!r} {error}")
             time.sleep(PAUSE_SECONDS)
 
     def await_response(self):
         return self._has_begun.wait(30)
+
+    def kill(self):
+        self._process.kill()
 
     def end(self):
         self._stop.set()
@@ -213,6 +217,9 @@ class Bench:
 
     def await_response(self):
         return True
+
+    def kill(self):
+        self._process.kill()
 
     def end(self):
         self._process.send_signal(signal.SIGINT)
@@ -248,7 +255,11 @@ def main():
         else:
             answer = {name: {way: load.end() for way, load in ways.items()}
                       for name, ways in loads.items()}
+            loads = {}
         print(json.dumps(answer), flush=True)
+    for ways in loads.values():  # the driver has ended early
+        for load in ways.values():
+            load.kill()
 
 
 if __name__ == "__main__":
