@@ -223,8 +223,8 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
 // others.
 TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
   TestServer server;
-  const auto channel = grpc::CreateChannel(server.target(),
-                                           grpc::InsecureChannelCredentials());
+  const auto channel =
+      grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());
   const auto stub = v1::TopKService::NewStub(channel);
   ASSERT_TRUE(Ask(*stub, SmallRequest()).status.ok());
   std::thread drain([&] {
