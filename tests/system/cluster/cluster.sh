@@ -6,13 +6,15 @@
 #
 # up      builds Kubernetes, CoreDNS and Helm from their Go modules (10 minutes
 #         on two cores, once; kept in ~/.cache), and starts everything
-# docker  only starts the Docker engine, and makes Debian's base images
+# docker  only starts a Docker engine if none runs, builds Compose (3 minutes,
+#         once), and makes Debian's base images if they are missing
 # load    copies images from Docker to the nodes
 # down    ends everything that this script started
 #
 # Needs root, Debian 12 and Go 1.24. The commands kubectl and helm are in
 # $TOPK_CLUSTER/bin, and their configuration is $TOPK_CLUSTER/run/admin.conf.
-# The default of TOPK_CLUSTER is ~/.cache/topk-cluster.
+# The default of TOPK_CLUSTER is ~/.cache/topk-cluster. Docker keeps the images,
+# such as stand-ins for those of Debian, HAProxy and Prometheus.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/packages.sh
@@ -21,9 +23,11 @@ source "$here/../../../deploy/packages.sh"
 home=${TOPK_CLUSTER:-${XDG_CACHE_HOME:-$HOME/.cache}/topk-cluster}
 bin=$home/bin
 run=$home/run
+pids=/run/topk-cluster  # empty after a reboot
 kubernetes=1.33.13
 coredns=1.12.4
 helm=3.18.6
+compose=2.40.3
 nodes=(node1 node2)
 export PATH=$bin:$PATH KUBECONFIG=$run/admin.conf
 
@@ -43,9 +47,9 @@ wait_for() {
 service() {
   local name=$1
   shift
-  if kill -0 "$(cat "$run/pid/$name" 2>/dev/null)" 2>/dev/null; then return; fi
+  if kill -0 "$(cat "$pids/$name" 2>/dev/null)" 2>/dev/null; then return; fi
   setsid "$@" >"$run/log/$name" 2>&1 </dev/null &
-  echo $! >"$run/pid/$name"
+  echo $! >"$pids/$name"
 }
 
 # Builds a program in $bin, unless it exists.
@@ -54,6 +58,8 @@ build_module() {
   step "building $1"
   GOFLAGS='' GOBIN=$bin go install "$2"
 }
+
+go_module() { GOFLAGS=-mod=mod CGO_ENABLED=0 go "$@"; }
 
 # `go install` cannot build Kubernetes, whose go.mod replaces modules.
 build_kubernetes() {
@@ -80,9 +86,8 @@ build_kubernetes() {
     local version=k8s.io/component-base/version
     (
       cd "$source"
-      export GOFLAGS=-mod=mod CGO_ENABLED=0
-      go mod tidy
-      go build -o "$all" -ldflags "-s -w -X $version.gitVersion=v$kubernetes \
+      go_module mod tidy
+      go_module build -o "$all" -ldflags "-s -w -X $version.gitVersion=v$kubernetes \
         -X $version.gitMajor=1 -X $version.gitMinor=${kubernetes:2:2}" .
     ) >"$run/log/build" 2>&1 || {
       tail "$run/log/build" >&2
@@ -95,17 +100,37 @@ build_kubernetes() {
   done
 }
 
+# The plugin `docker compose`, which Debian's docker.io lacks. Like Kubernetes,
+# it replaces modules.
+build_compose() {
+  local source=$home/compose plugin=$home/docker-config/cli-plugins/docker-compose
+  if docker compose version >/dev/null 2>&1 || [ -x "$plugin" ]; then return; fi
+  step "building Compose $compose"
+  mkdir -p "$source"
+  (
+    cd "$source"
+    [ -e go.mod ] || go mod init compose
+    go_module get "github.com/docker/compose/v2/cmd@v$compose"
+    go_module build -o "$plugin" github.com/docker/compose/v2/cmd
+  ) >"$run/log/build-compose" 2>&1 || {
+    tail "$run/log/build-compose" >&2
+    return 1
+  }
+}
+
 start_docker() {
-  install_packages docker.io iptables mmdebstrap
-  mkdir -p "$run"/{pid,log}
+  mkdir -p "$pids" "$run/log"
   if ! docker info >/dev/null 2>&1; then
+    install_packages docker.io iptables
     step "starting Docker"
     service docker dockerd --data-root "$home/docker" --exec-root "$run/docker"
     wait_for docker info
   fi
+  build_compose
   # The images that the Dockerfile starts from. Like those of Debian, they keep no
   # downloaded packages; like the slim ones, no documentation.
   if ! docker image inspect debian:bookworm >/dev/null 2>&1; then
+    install_packages mmdebstrap
     step "making Debian's images"
     # shellcheck disable=SC2016  # mmdebstrap's shell expands $1
     mmdebstrap --quiet --variant=minbase --include=usr-is-merged \
@@ -204,7 +229,7 @@ make_certificates() {
 # Starts containerd and the kubelet of a node. All nodes share the machine's
 # network namespace, so each needs its own ports.
 start_node() {
-  local node=$1 number=$2 memory
+  local node=$1 number=$2 memory cpus
   mkdir -p "$node"
   cat >"$node/containerd.toml" <<END_TOML
 version = 2
@@ -220,6 +245,7 @@ bin_dir = "/usr/lib/cni"
 conf_dir = "$run/cni"
 END_TOML
   memory=$(awk '/^MemTotal/ { print int($2 / 1024) - 4096 }' /proc/meminfo)
+  cpus=$(($(nproc) - 2))
   cat >"$node/kubelet.yaml" <<END_YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -236,12 +262,16 @@ containerRuntimeEndpoint: unix://$run/$node/containerd.sock
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 failSwapOn: false
-kubeReserved: {memory: ${memory}Mi}
+kubeReserved: {cpu: "$cpus", memory: ${memory}Mi}
 evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 100
 END_YAML
   local controller
-  for controller in /sys/fs/cgroup/*/; do mkdir -p "$controller$node"; done
+  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then  # version 2
+    mkdir -p "/sys/fs/cgroup/$node"
+  else
+    for controller in /sys/fs/cgroup/*/; do mkdir -p "$controller$node"; done
+  fi
   service "$node-containerd" containerd --config "$node/containerd.toml"
   wait_for ctr -a "$run/$node/containerd.sock" version
   docker save topk/pause:latest |
@@ -254,7 +284,7 @@ END_YAML
 up() {
   install_packages containerd runc etcd-server containernetworking-plugins \
     conntrack ipset socat openssl gcc libc6-dev
-  mkdir -p "$bin" "$run"/{pid,log,pki,cni,etcd}
+  mkdir -p "$bin" "$pids" "$run"/{log,pki,cni,etcd}
   build_kubernetes
   build_module coredns github.com/coredns/coredns@v$coredns
   build_module helm helm.sh/helm/v3/cmd/helm@v$helm
@@ -268,7 +298,7 @@ up() {
   ip addr replace 10.88.0.1/16 dev cni0
   ip link set cni0 up
   sysctl -q net.ipv4.ip_forward=1
-  iptables -P FORWARD ACCEPT
+  forward_pods -I
   local node number=0
   for node in "${nodes[@]}"; do
     grep -q " $node\$" /etc/hosts || echo "10.88.0.1 $node" >>/etc/hosts
@@ -281,10 +311,10 @@ up() {
             "routes": [{"dst": "0.0.0.0/0"}]}}]}
 JSON
   service etcd etcd --data-dir etcd \
-    --listen-client-urls http://127.0.0.1:2379 \
-    --advertise-client-urls http://127.0.0.1:2379 \
-    --listen-peer-urls http://127.0.0.1:2380
-  service apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 \
+    --listen-client-urls http://127.0.0.1:23790 \
+    --advertise-client-urls http://127.0.0.1:23790 \
+    --listen-peer-urls http://127.0.0.1:23800
+  service apiserver kube-apiserver --etcd-servers=http://127.0.0.1:23790 \
     --secure-port=6443 --advertise-address=10.88.0.1 \
     --client-ca-file=pki/ca.crt --tls-cert-file=pki/server.crt \
     --tls-private-key-file=pki/server.key \
@@ -359,6 +389,12 @@ YAML
   step "ready: export KUBECONFIG=$KUBECONFIG PATH=$bin:\$PATH"
 }
 
+# Lets the firewall forward the pods' packets, or no longer.
+forward_pods() {
+  iptables "$1" FORWARD -i cni0 -j ACCEPT
+  iptables "$1" FORWARD -o cni0 -j ACCEPT
+}
+
 down() {
   local node name task
   # Without their kubelets, nothing restarts the containers.
@@ -377,16 +413,21 @@ down() {
     awk -v folder="$run/$node/" 'index($2, folder) == 1 { print $2 }' \
       /proc/mounts | xargs -r umount -l
     rm -rf "${run:?}/$node" "${home:?}/$node"
+    sed -i "/^10.88.0.1 $node\$/d" /etc/hosts
+    find /sys/fs/cgroup -depth -type d -path "*/$node*" -exec rmdir {} + \
+      2>/dev/null || true
   done
   rm -rf "$run"/{etcd,pki} /var/lib/cni/networks/pods
+  kube-proxy --cleanup 2>/dev/null || true
+  iptables-save | grep -v CNI- | iptables-restore || true
+  forward_pods -D 2>/dev/null || true
   ip link delete cni0 2>/dev/null || true
-  iptables-save | grep -v KUBE- | iptables-restore || true
   stop docker
 }
 
 # Ends a service and waits for its end.
 stop() {
-  local file=$run/pid/$1 pid
+  local file=$pids/$1 pid
   if [ ! -e "$file" ]; then return; fi
   pid=$(cat "$file")
   kill "$pid" 2>/dev/null || true
@@ -407,7 +448,7 @@ case "${1:-}" in
     ;;
   down) down ;;
   *)
-    sed -n '2,15s/^# \{0,1\}//p' "$0"
+    sed -n '2,17s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

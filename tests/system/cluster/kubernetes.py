@@ -3,7 +3,7 @@ lose while an operator changes things. Exits with 1 if a check fails, or if a
 call is lost that must not be.
 
 usage: kubernetes.py [--only PART[,PART...]] [--write PAGE]
-       PART: defaults, page, settings, overload, or the name of an event
+       PART: defaults, page, overload, or the name of an event
 
 Needs the cluster of cluster.sh, and its images topkd:0.1.0, haproxy:2.6 and
 topk/clients. --write replaces the table of results in PAGE.
@@ -147,7 +147,8 @@ class Credentials:
         self.renew()
 
     def _openssl(self, *arguments):
-        run("sh", "-c", 'cd "$0" && exec openssl "$@"', self._folder, *arguments)
+        run("sh", "-c", 'cd "$0" && exec openssl "$@"', self._folder,
+            *arguments)
 
     def renew(self):
         (self._folder / "names").write_text(NAMES)
@@ -283,10 +284,12 @@ def restart_haproxy():
 
 def drain_node():
     assert objects("pods", "--field-selector=spec.nodeName=node2")
-    kubectl("drain", "node2", "--ignore-daemonsets", "--delete-emptydir-data",
-            "--timeout=180s")
-    settle_all()
-    kubectl("uncordon", "node2")
+    try:
+        kubectl("drain", "node2", "--ignore-daemonsets",
+                "--delete-emptydir-data", "--timeout=180s")
+        settle_all()
+    finally:
+        kubectl("uncordon", "node2")
 
 
 def evict():
@@ -365,7 +368,7 @@ def kill():
 def lose_node():
     """Cuts the pods of node2 off, as if the node had no power."""
     lost = objects("pods", "--field-selector=spec.nodeName=node2")
-    kubelet = int((HOME / "run/pid/node2-kubelet").read_text())
+    kubelet = int(("/run/topk-cluster/node2-kubelet").read_text())
     links = [json.loads(run("nsenter", "-t", str(process_of(pod)), "-n", "ip",
                             "-j", "link", "show", "eth0"))[0]["link_index"]
              for pod in lost]
@@ -382,6 +385,52 @@ def lose_node():
             run("ip", "link", "set", name, "up")
         os.kill(kubelet, signal.SIGCONT)
     settle_all()
+
+
+def reject_setting():
+    """Checks that a wrong setting stops no pod, that its reason can be found,
+    and that it does not outlive its correction."""
+    before = pods(PLAIN)[0]["spec"]["containers"][0]["args"]
+    failed = helm("upgrade", PLAIN, CHART, "--reuse-values", "--wait",
+                  "--timeout", "20s", "--set", "settings.max-elements=abc,"
+                  "settings.allow-shared-memory=true", check=False)
+    assert failed.returncode != 0, failed.stdout
+
+    def crashed():
+        return next((pod for pod in pods(PLAIN) for status in
+                     pod["status"].get("containerStatuses", [])
+                     if status["restartCount"] > 0), None)
+    name = poll("the new pod's failure", crashed)["metadata"]["name"]
+    for text in (kubectl("logs", name, "--previous"),
+                 kubectl("describe", "pod", name)):
+        assert re.search("max-elements.*abc", text), text
+    line = kubectl("logs", name, "--previous").splitlines()[-1]
+    assert json.loads(line), line
+    assert sum(map(is_ready, pods(PLAIN))) == 2, "the old pods stopped"
+    # Without --reset-values, Helm would repeat the wrong values.
+    helm("upgrade", PLAIN, CHART, "--reset-then-reuse-values", "--wait",
+         "--set", "settings.max-elements=null,"
+         "settings.allow-shared-memory=null")
+    settle(PLAIN)
+    for pod in pods(PLAIN):
+        assert pod["spec"]["containers"][0]["args"] == before, pod["spec"]
+
+
+EVENTS = {
+    "rolling restart": restart,
+    "2 to 4 replicas and back": scale,
+    "changed setting": upgrade,
+    "rollback": rollback,
+    "rejected setting": reject_setting,
+    "autoscaling on and off": autoscale,
+    "restart of HAProxy": restart_haproxy,
+    "drained node": drain_node,
+    "evicted pod": evict,
+    "new certificate and token": rotate,
+    "SIGKILL": kill,
+    "lost node": lose_node}
+# If a process or a node dies, only clients that retry can lose no call.
+DEATHS = {"SIGKILL", "lost node"}
 
 
 class Results:
@@ -422,6 +471,19 @@ def check_defaults():
     """Installs, tests, upgrades, rolls back and removes a release with default
     values, on one node of 2 CPUs and 4 GiB."""
     kubectl("cordon", "node2")
+    try:
+        install_and_remove()
+    finally:
+        kubectl("uncordon", "node2")
+    # Names that YAML would read as other types, and every kind of object.
+    for name in ("y", "123"):
+        helm("install", name, CHART, "--dry-run=server")
+    helm("install", "shm", CHART, "--dry-run=server", "--set",
+         "settings.allow-shared-memory=true,runtimeClassName=nvidia")
+    say("defaults: install, test, upgrade, rollback and uninstall")
+
+
+def install_and_remove():
     node, = objects("node", "--field-selector=metadata.name=node1")
     size = node["status"]["allocatable"]
     assert size["cpu"] == "2", size
@@ -447,19 +509,12 @@ def check_defaults():
     left = kubectl("get", "all,pdb,cm,sa,networkpolicy", "-o", "name", "-l",
                    f"app.kubernetes.io/instance={PLAIN}")
     assert not left, left
-    kubectl("uncordon", "node2")
-    # Names that YAML would read as other types, and every kind of object.
-    for name in ("y", "123"):
-        helm("install", name, CHART, "--dry-run=server")
-    helm("install", "shm", CHART, "--dry-run=server", "--set",
-         "settings.allow-shared-memory=true,runtimeClassName=nvidia")
-    say("defaults: install, test, upgrade, rollback and uninstall")
 
 
 def check_page(credentials):
-    """Runs the commands of the chart's page, with its values. Replaces what this
-    cluster lacks: a registry, load balancers, the Prometheus Operator and large
-    nodes."""
+    """Runs the commands of the chart's page, with its values. Replaces what
+    this cluster lacks: a registry, load balancers, the Prometheus Operator and
+    large nodes."""
     text = (ROOT / "deploy/kubernetes/README.md").read_text(encoding="utf-8")
     install, secrets = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[:2]
     production, untrusted = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
@@ -496,67 +551,36 @@ def check_page(credentials):
     say("page: every command works")
 
 
-def check_settings(load):
-    """Checks that a wrong setting stops no pod, that its reason can be found,
-    and that it does not outlive its correction."""
-    load.begin()
-    helm("upgrade", PLAIN, CHART, "--reuse-values", "--set",
-         "settings.max-elements=abc,settings.allow-shared-memory=true")
-
-    def crashed():
-        return next((pod for pod in pods(PLAIN) for status in
-                     pod["status"].get("containerStatuses", [])
-                     if status["restartCount"] > 0), None)
-    name = poll("the new pod's failure", crashed)["metadata"]["name"]
-    for text in (kubectl("logs", name, "--previous"),
-                 kubectl("describe", "pod", name)):
-        assert re.search("max-elements.*abc", text), text
-    line = kubectl("logs", name, "--previous").splitlines()[-1]
-    assert json.loads(line), line
-    assert sum(map(is_ready, pods(PLAIN))) == 2, "the old pods stopped"
-    # Without --reset-values, Helm would repeat the wrong values.
-    helm("upgrade", PLAIN, CHART, "--reset-then-reuse-values", "--wait",
-         "--set", "settings.max-elements=null,"
-         "settings.allow-shared-memory=null")
-    settle(PLAIN)
-    arguments = str([pod["spec"]["containers"][0]["args"]
-                     for pod in pods(PLAIN)])
-    assert "abc" not in arguments and "shared" not in arguments, arguments
-    return load.end()
-
-
 def check_overload(load):
     """Checks that floods restart no pod and make none unready."""
     helm("upgrade", PLAIN, CHART, "--reuse-values", "--wait", "--set",
          "resources.limits.memory=512Mi")
     settle(PLAIN)
     unready = set()
+    bench = ["topk", "bench", "--target", WAYS["ClusterIP"], "--k", "10",
+             "--json", "--keep-going", "--duration", "15"]
     floods = {
-        "512 connections": [
-            "topk", "bench", "--target", WAYS["ClusterIP"], "--k", "10",
-            "--shape", "4,1000", "--connections", "512", "--concurrency", "512",
-            "--keep-going", "--duration", "15"],
-        "tensors of 60 MB": [
-            "topk", "bench", "--target", WAYS["ClusterIP"], "--k", "10",
-            "--shape", "1,15000000", "--connections", "16", "--concurrency",
-            "16", "--keep-going", "--duration", "20"],
-        "2100 idle health watches": [
-            "python3", "/tmp/watches.py", WAYS["ClusterIP"], "2100",
-            "20"]}
+        "512 connections": [*bench, "--shape", "4,1000", "--connections", "512",
+                            "--concurrency", "512"],
+        "tensors of 60 MB": [*bench, "--shape", "1,15000000", "--connections",
+                             "16", "--concurrency", "16"],
+        "idle health watches": ["python3", "/tmp/watches.py",
+                                WAYS["ClusterIP"], "2100", "20"]}
     for name, command in floods.items():
-        environment = ["env", "TOPK_TLS_CA=/tls/ca.crt",
-                       "TOPK_TOKEN_FILE=/tmp/token"]
         flood = subprocess.Popen(
             ["kubectl", "--namespace", NAMESPACE, "exec", "clients", "--",
-             *environment, *command], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
+             "env", "TOPK_TLS_CA=/tls/ca.crt", "TOPK_TOKEN_FILE=/tmp/token",
+             *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True)
         while flood.poll() is None:
             unready |= {pod["metadata"]["name"] for pod in pods(PLAIN)
                         if not is_ready(pod)}
             time.sleep(0.5)
-        output = flood.stdout.read()
-        say(f"overload: {name}: restarts {sum(restarts(PLAIN).values())}, "
-            f"unready {len(unready)}; {output.strip()[-200:]}")
+        found = json.loads(flood.stdout.read())
+        count = found["requests"] if command[0] == "topk" else found["open"]
+        say(f"overload: {name}: {count}; restarts "
+            f"{sum(restarts(PLAIN).values())}, unready {len(unready)}")
+        assert count > 0, found
     assert not any(restarts(PLAIN).values()), restarts(PLAIN)
     assert not unready, unready
     helm("rollback", PLAIN, "--wait")
@@ -569,6 +593,10 @@ def main():
     parser.add_argument("--write")
     arguments = parser.parse_args()
     only = set(filter(None, arguments.only.split(",")))
+
+    unknown = only - {"defaults", "page", "overload", *EVENTS}
+    if unknown:
+        parser.error(f"there is no {unknown}; the events are {list(EVENTS)}")
 
     def wanted(part):
         return not only or part in only
@@ -593,28 +621,14 @@ def main():
                  f"{values},{test}")
             helm_test(release)
         load = Load(WAYS, credentials.token, tls=True)
-        # Every call must survive an operator's changes. If a process or a node
-        # dies, its calls can survive only by retries.
-        events = {
-            "rolling restart": (restart, True),
-            "2 to 4 replicas and back": (scale, True),
-            "changed setting": (upgrade, True),
-            "rollback": (rollback, True),
-            "autoscaling on and off": (autoscale, True),
-            "restart of HAProxy": (restart_haproxy, True),
-            "drained node": (drain_node, True),
-            "evicted pod": (evict, True),
-            "new certificate and token": (
-                lambda: rotate(load, credentials), True),
-            "SIGKILL": (kill, False),
-            "lost node": (lose_node, False)}
-        for name, (function, all_must_survive) in events.items():
+        for name, function in EVENTS.items():
             if wanted(name):
                 load.begin()
-                function()
-                results.add(name, load.end(), all_must_survive)
-        if wanted("settings"):
-            results.add("rejected setting", check_settings(load), True)
+                if name == "new certificate and token":
+                    rotate(load, credentials)
+                else:
+                    function()
+                results.add(name, load.end(), name not in DEATHS)
         if wanted("overload"):
             check_overload(load)
         load.close()

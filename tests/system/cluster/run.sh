@@ -24,6 +24,10 @@ command -v go >/dev/null || skip "Kubernetes is built with Go 1.24, which is mis
 if ! [ -w /proc/sys/net/ipv4/ip_forward ]; then
   skip "this container is not privileged: it may not change the network"
 fi
+if [ "$(nproc)" -lt 2 ] ||
+  [ "$(awk '/^MemTotal/ { print $2 }' /proc/meminfo)" -lt 6000000 ]; then
+  skip "a cluster needs 2 CPUs and 6 GB of memory"
+fi
 keep=false
 if [ "${1:-}" = --keep ]; then
   keep=true
@@ -33,6 +37,9 @@ fi
 # Debian's Docker client supports BuildKit without a plugin.
 export DOCKER_BUILDKIT=1 PATH=/usr/bin:$PATH
 home=${TOPK_CLUSTER:-${XDG_CACHE_HOME:-$HOME/.cache}/topk-cluster}
+if ! docker compose version >/dev/null 2>&1; then
+  export DOCKER_CONFIG=$home/docker-config
+fi
 cleanup() { $keep || $here/cluster.sh down; }
 trap cleanup EXIT
 

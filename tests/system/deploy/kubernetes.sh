@@ -129,7 +129,7 @@ done
 for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   settings.max-elemens=1 settings.allow-shared-memory=1 \
   settings.unix-socket-mode=0660 tls.clientCertificates=true \
-  'tls.enabled=true,tls.allowedNames={a}' \
+  'tls.enabled=true,tls.allowedNames={a}' 'tls.allowedNames={a}' \
   tls.enabled=true,tls.revocationList=true \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2 \
   haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
@@ -142,7 +142,7 @@ for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
 done
 
 # Values that conflict with haproxy.enabled, or with a released chart's digest.
-for wrong in 'tls.allowedNames={a}' image.tag=x \
+for wrong in 'tls.allowedNames={a}' tls.revocationList=true image.tag=x \
   'grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=gateway'; do
   if helm template topkd "$package" --values $chart/ci/haproxy-values.yaml \
     --set "$wrong" >/dev/null 2>"$work/error" ||
@@ -164,7 +164,7 @@ helm template topkd $chart --set networkPolicy.enabled=true \
   >"$work/defaults.yaml"
 for name in all defaults haproxy; do
   kube-score score --kubernetes-version v1.37 --output-format ci \
-    --ignore-test container-image-pull-policy \
+    --ignore-test container-image-pull-policy --ignore-container-cpu-limit \
     "$work/$name.yaml" >"$work/score" || {
     grep -F '[CRITICAL]' "$work/score" >&2
     exit 1

@@ -4,8 +4,8 @@ usage: load.py TARGET...    NAME=ADDRESS, e.g. ClusterIP=topkd.topk.svc:50051
 
 Reads commands from standard input. `begin` starts every client for every
 target, and prints {} when each has had a response. `end` stops the clients and
-prints {CLIENT: {NAME: {"calls": N, "lost": N, "error": TEXT}}}, as one line. A wrong
-answer counts as lost. If the files exist, the clients use the CA of
+prints {CLIENT: {NAME: {"calls": N, "lost": N, "error": TEXT}}}, as one line. A
+wrong answer counts as lost. If the files exist, the clients use the CA of
 /tls/ca.crt and the token in /tmp/token, which they read for each call.
 """
 

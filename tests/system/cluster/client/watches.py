@@ -1,8 +1,9 @@
-"""Holds idle health watches.
+"""Holds idle health watches, and prints how many are open at the end.
 
 usage: watches.py TARGET COUNT SECONDS
 """
 
+import json
 import pathlib
 import sys
 import time
@@ -33,7 +34,7 @@ def main():
     end = time.monotonic() + seconds - 1
     while time.monotonic() < end:
         time.sleep(1)
-    print(f"{sum(watch.is_active() for watch in watches)} watches are open")
+    print(json.dumps({"open": sum(watch.is_active() for watch in watches)}))
 
 
 if __name__ == "__main__":

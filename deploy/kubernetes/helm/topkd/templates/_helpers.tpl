@@ -20,21 +20,17 @@ not be ignored because of the digest in a released chart. */}}
 {{- if and $image.tag $image.digest -}}
 {{- fail (printf "image.digest excludes image.tag: to use the tag %s, set image.digest to \"\"" $image.tag) -}}
 {{- end -}}
-{{- with $image.registry | default (dig "imageRegistry" "" (index . 0).Values.global) }}{{ . }}/{{ end }}{{ $image.repository -}}
+{{- with dig "imageRegistry" "" ((index . 0).Values.global | default dict) | default $image.registry }}{{ . }}/{{ end }}{{ $image.repository -}}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default (index . 2) }}{{ end -}}
 {{- end -}}
 
-{{/* The metadata of an object: name, labels, annotations. The argument is a list
-of the root, the name's suffix, the labels' template, and optionally more
-labels and annotations. */}}
+{{/* The metadata of an object. The argument has the root, the suffix of the name,
+the template of the labels (topkd.labels by default), more labels, and
+annotations. */}}
 {{- define "topkd.metadata" -}}
-{{- $root := index . 0 -}}
-name: {{ printf "%s%s" (include "topkd.name" $root) (index . 1) | quote }}
-labels: {{- include (index . 2) $root | nindent 2 }}
-  {{- if gt (len .) 3 }}{{ with index . 3 }}{{ toYaml . | nindent 2 }}{{ end }}{{ end }}
-{{- $annotations := $root.Values.commonAnnotations -}}
-{{- if gt (len .) 4 }}{{ $annotations = merge (index . 4) $annotations }}{{ end }}
-{{- with $annotations }}
+name: {{ printf "%s%s" (include "topkd.name" .root) (.suffix | default "") | quote }}
+labels: {{- merge (include (.labels | default "topkd.labels") .root | fromYaml) (.more | default dict) | toYaml | nindent 2 }}
+{{- with merge (deepCopy (.annotations | default dict)) .root.Values.commonAnnotations }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
@@ -44,10 +40,10 @@ of health checks. The argument is a list of the probe's values and the fields of
 the gRPC handler. */}}
 {{- define "topkd.probe" -}}
 {{- $probe := index . 0 -}}
-{{- if or $probe.exec $probe.grpc $probe.httpGet $probe.tcpSocket -}}
+{{- if or $probe.exec $probe.httpGet $probe.tcpSocket -}}
 {{- toYaml $probe -}}
 {{- else -}}
-{{- toYaml (merge (dict "grpc" (merge (index . 1) (dict "port" 50052))) $probe) -}}
+{{- toYaml (merge (deepCopy $probe) (dict "grpc" (merge (index . 1) (dict "port" 50052)))) -}}
 {{- end -}}
 {{- end -}}
 
@@ -105,26 +101,31 @@ topologySpreadConstraints:
     # Otherwise, no pod could leave a node that is being drained.
     nodeTaintsPolicy: Honor
   {{- end }}
-{{- with $root.Values.nodeSelector }}
+{{- include "topkd.placement" $root | nindent 0 }}
+{{- end -}}
+
+{{/* Where pods may run, and the image pull secrets. */}}
+{{- define "topkd.placement" -}}
+{{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $root.Values.affinity }}
+{{- with .Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $root.Values.tolerations }}
+{{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $root.Values.priorityClassName }}
+{{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- include "topkd.pullSecrets" $root | nindent 0 }}
+{{- include "topkd.pullSecrets" . | nindent 0 }}
 {{- end -}}
 
 {{- define "topkd.pullSecrets" -}}
-{{- with concat .Values.imagePullSecrets (dig "imagePullSecrets" list .Values.global) }}
+{{- with concat .Values.imagePullSecrets (dig "imagePullSecrets" list (.Values.global | default dict)) }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ kindIs "string" . | ternary . (get (kindIs "map" . | ternary . dict) "name") }}
   {{- end }}
 {{- end }}
 {{- end -}}
