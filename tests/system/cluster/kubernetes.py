@@ -3,7 +3,7 @@ lose while an operator changes things. Exits with 1 if a check fails, or if a
 call is lost that must not be.
 
 usage: kubernetes.py [--only PART[,PART...]] [--write PAGE]
-       PART: defaults, page, overload, or the name of an event
+       PART: defaults, page, "shared memory", overload, or an event's name
 
 Needs the cluster of cluster.sh, and its images topkd:0.1.0, haproxy:2.6 and
 topk/clients. --write replaces the table of results in PAGE.
@@ -551,6 +551,22 @@ def check_page(credentials):
     say("page: every command works")
 
 
+def check_shared_memory():
+    """Checks that a second container of the pod can pass a tensor in shared
+    memory."""
+    client = {"name": "client", "image": "topkd:0.1.0",
+              "command": ["sleep", "infinity"], "volumeMounts": [
+                  {"name": "shared-memory", "mountPath": "/dev/shm"}]}
+    helm("install", PLAIN, CHART, "--wait", "--set", "replicaCount=1,"
+         "settings.allow-shared-memory=true", "--set-json",
+         f"extraContainers={json.dumps([client])}")
+    kubectl("exec", "deployment/topkd", "-c", "client", "--", "sh", "-c",
+            "seq 100000 | topk run - --k 5 --shared-memory --compare "
+            "--target localhost:50051")
+    helm("uninstall", PLAIN, "--wait")
+    say("shared memory: a second container passes a tensor")
+
+
 def check_overload(load):
     """Checks that floods restart no pod and make none unready."""
     helm("upgrade", PLAIN, CHART, "--reuse-values", "--wait", "--set",
@@ -594,7 +610,7 @@ def main():
     arguments = parser.parse_args()
     only = set(filter(None, arguments.only.split(",")))
 
-    unknown = only - {"defaults", "page", "overload", *EVENTS}
+    unknown = only - {"defaults", "page", "shared memory", "overload", *EVENTS}
     if unknown:
         parser.error(f"there is no {unknown}; the events are {list(EVENTS)}")
 
@@ -610,6 +626,8 @@ def main():
         credentials = Credentials(folder)
         if wanted("page"):
             check_page(credentials)
+        if wanted("shared memory"):
+            check_shared_memory()
         credentials.apply()
         # One replica on each node.
         secure = ("tls.enabled=true,tokensSecretName=topkd-tokens,"
