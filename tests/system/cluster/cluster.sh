@@ -43,11 +43,14 @@ wait_for() {
   return 1
 }
 
+# Returns whether a service runs.
+runs() { kill -0 "$(cat "$pids/$1" 2>/dev/null)" 2>/dev/null; }
+
 # Starts a program in the background, unless it runs: service NAME COMMAND...
 service() {
   local name=$1
   shift
-  if kill -0 "$(cat "$pids/$name" 2>/dev/null)" 2>/dev/null; then return; fi
+  if runs "$name"; then return; fi
   setsid "$@" >"$run/log/$name" 2>&1 </dev/null &
   echo $! >"$pids/$name"
 }
@@ -284,16 +287,18 @@ END_YAML
 up() {
   install_packages containerd runc etcd-server containernetworking-plugins \
     conntrack ipset socat openssl gcc libc6-dev
-  mkdir -p "$bin" "$pids" "$run"/{log,pki,cni,etcd}
+  mkdir -p "$bin" "$pids" "$run/log"
   build_kubernetes
   build_module coredns github.com/coredns/coredns@v$coredns
   build_module helm helm.sh/helm/v3/cmd/helm@v$helm
   start_docker
   make_pause
+  step "starting the cluster"
+  # Remove what is left of a cluster that was not stopped.
+  runs apiserver || stop_cluster
+  mkdir -p "$pids" "$run"/{log,pki,cni,etcd}
   cd "$run"
   make_certificates
-
-  step "starting the cluster"
   ip link show cni0 >/dev/null 2>&1 || ip link add cni0 type bridge
   ip addr replace 10.88.0.1/16 dev cni0
   ip link set cni0 up
@@ -395,7 +400,7 @@ forward_pods() {
   iptables "$1" FORWARD -o cni0 -j ACCEPT
 }
 
-down() {
+stop_cluster() {
   local node name task
   # Without their kubelets, nothing restarts the containers.
   for name in proxy coredns scheduler controllers \
@@ -422,7 +427,6 @@ down() {
   iptables-save | grep -v CNI- | iptables-restore || true
   forward_pods -D 2>/dev/null || true
   ip link delete cni0 2>/dev/null || true
-  stop docker
 }
 
 # Ends a service and waits for its end.
@@ -446,7 +450,10 @@ case "${1:-}" in
     shift
     load "$@"
     ;;
-  down) down ;;
+  down)
+    stop_cluster
+    stop docker
+    ;;
   *)
     sed -n '2,17s/^# \{0,1\}//p' "$0"
     exit 2
