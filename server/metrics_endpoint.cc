@@ -134,6 +134,10 @@ std::string MetricsEndpoint::Respond(const std::string& request) const {
       std::string_view(request).substr(0, request.find('\r'));
   const size_t path = line.find(' ') + 1;
   const size_t version = line.rfind(' ') + 1;
+  if (line == "PRI * HTTP/2.0") {
+    // A gRPC client, which reports "Failed parsing HTTP/2" after this response.
+    return "HTTP/2.0 400 Bad Request\r\n\r\n";
+  }
   if (path == 0 || version <= path ||
       !line.substr(version).starts_with("HTTP/1.")) {
     return Failure("400 Bad Request");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/support/test_server.h"
 
@@ -110,6 +111,9 @@ TEST_F(MetricsOverHttp, SurvivesMalformedRequests) {
     EXPECT_THAT(HttpExchange(address, request), Not(HasSubstr("topk_a")));
   }
   EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
+  // topk prints a hint for this error.
+  EXPECT_THAT(Ask(address, OnnxRequest({1, 2}, 1)).status.error_message(),
+              HasSubstr("Failed parsing HTTP/2"));
 }
 
 // There are more idle connections than the endpoint keeps open.
