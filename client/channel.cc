@@ -16,8 +16,10 @@ constexpr int kStuckMilliseconds = 10'000;
 // gRPC sets TCP_USER_TIMEOUT only if keepalive pings are enabled. Servers
 // reject ping intervals below 5 minutes.
 constexpr int kPingMilliseconds = 600'000;
-// The maximum backoff between connection attempts. gRPC's default is two
-// minutes.
+// The first and the maximum backoff between connection attempts. gRPC's defaults
+// are 1 s and 2 minutes. With 1 s, a call's retries would see only two attempts,
+// and both may reach the dead one of two servers behind one address.
+constexpr int kFirstReconnectMilliseconds = 100;
 constexpr int kReconnectMilliseconds = 10'000;
 // The minimum time between two DNS queries. gRPC's default of 30 s is longer
 // than a rolling update needs to replace all servers.
@@ -52,6 +54,8 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   kFirstReconnectMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS,
                    kResolveMilliseconds);

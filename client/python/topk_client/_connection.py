@@ -41,10 +41,13 @@ _STUCK_MILLISECONDS = 10_000
 # reject ping intervals below 5 minutes.
 _PING_MILLISECONDS = 600_000
 # The pause before the first retry and the maximum pause, in seconds. The first
-# three pauses take 2.1 s in total, more than gRPC's reconnect delay of 1 s.
+# three pauses take 2.1 s in total, enough for several attempts to connect.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
-# The maximum backoff between connection attempts. gRPC's default is 2 minutes.
+# The first and the maximum backoff between connection attempts. gRPC's defaults
+# are 1 s and 2 minutes. With 1 s, a call's retries would see only two attempts,
+# and both may reach the dead one of two servers behind one address.
+_FIRST_RECONNECT_MILLISECONDS = 100
 _RECONNECT_MILLISECONDS = 10_000
 # The minimum time between two DNS queries. gRPC's default of 30 s is longer
 # than a rolling update needs to replace all servers.
@@ -440,6 +443,8 @@ class Connection:
             ("grpc.per_message_decompression", 0),
             ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
             ("grpc.keepalive_timeout_ms", _STUCK_MILLISECONDS),
+            ("grpc.initial_reconnect_backoff_ms",
+             _FIRST_RECONNECT_MILLISECONDS),
             ("grpc.max_reconnect_backoff_ms", _RECONNECT_MILLISECONDS),
             ("grpc.dns_min_time_between_resolutions_ms", _RESOLVE_MILLISECONDS),
             # Leave retries to Attempts. gRPC's own retries may wait past the

@@ -259,8 +259,9 @@ authorization: {mode: Webhook}
 tlsCertFile: $run/pki/$node.crt
 tlsPrivateKeyFile: $run/pki/$node.key
 cgroupDriver: cgroupfs
-# A kubelet removes the control groups of other kubelets' pods.
+# A kubelet removes the control groups and logs of other kubelets' pods.
 cgroupRoot: /$node
+podLogsDir: $run/$node/logs
 containerRuntimeEndpoint: unix://$run/$node/containerd.sock
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local

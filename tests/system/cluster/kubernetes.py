@@ -401,16 +401,14 @@ def reject_setting():
                   "settings.allow-shared-memory=true", check=False)
     assert failed.returncode != 0, failed.stdout
 
-    def crashed():
-        return next((pod for pod in pods(PLAIN) for status in
-                     pod["status"].get("containerStatuses", [])
-                     if status["restartCount"] > 0), None)
-    name = poll("the new pod's failure", crashed)["metadata"]["name"]
-    for text in (kubectl("logs", name, "--previous"),
-                 kubectl("describe", "pod", name)):
-        assert re.search("max-elements.*abc", text), text
-    line = kubectl("logs", name, "--previous").splitlines()[-1]
-    assert json.loads(line), line
+    crashed = next(pod["metadata"]["name"] for pod in pods(PLAIN)
+                   if not is_ready(pod))
+    # For a moment after each restart, there is no log.
+    log = poll("the log of the new pod", lambda: kubectl(
+        "logs", crashed, check=False).stdout.strip())
+    assert "max-elements" in json.loads(log.splitlines()[-1])["msg"], log
+    description = kubectl("describe", "pod", crashed)
+    assert re.search("Message: .*max-elements.*abc", description), description
     assert sum(map(is_ready, pods(PLAIN))) == 2, "the old pods stopped"
     # Without --reset-values, Helm would repeat the wrong values.
     helm("upgrade", PLAIN, CHART, "--reset-then-reuse-values", "--wait",
