@@ -417,7 +417,7 @@ stop_cluster() {
     stop "$node-containerd"
     # The volumes of the pods.
     awk -v folder="$run/$node/" 'index($2, folder) == 1 { print $2 }' \
-      /proc/mounts | xargs -r umount -l
+      /proc/mounts | sort -ru | xargs -r -n 1 umount -l || true
     rm -rf "${run:?}/$node" "${home:?}/$node"
     sed -i "/^10.88.0.1 $node\$/d" /etc/hosts
     find /sys/fs/cgroup -depth -type d -path "*/$node*" -exec rmdir {} + \
