@@ -84,10 +84,7 @@ class Connection(h2.Connection):
         while not self.closed:
             kind, flags, stream, payload = self.read(
                 lambda *_: True, 60) or (None, 0, 0, b"")
-            if kind == h2.HEADERS and stream == 1:
-                # gRPC's channels first call the health service.
-                Call(self, 1, "", b"").end("12")
-            elif kind == h2.DATA and stream != 1:
+            if kind == h2.DATA:
                 requests[stream] += payload
                 if flags & h2.END_STREAM:
                     yield stream, requests.pop(stream)

@@ -16,6 +16,8 @@ def limited(mebibytes):
         group = folder / f"topk-{os.getpid()}"
         try:
             group.mkdir()
+            if not (group / "cgroup.procs").exists():
+                raise OSError(f"{folder} is an ordinary folder")
             (group / limit).write_text(str(mebibytes << 20), encoding="ascii")
         except OSError:
             with contextlib.suppress(OSError):

@@ -294,9 +294,10 @@ up() {
   build_module helm helm.sh/helm/v3/cmd/helm@v$helm
   start_docker
   make_pause
+  if runs apiserver; then return; fi
   step "starting the cluster"
   # Remove what is left of a cluster that was not stopped.
-  runs apiserver || stop_cluster
+  stop_cluster
   mkdir -p "$pids" "$run"/{log,pki,cni,etcd}
   cd "$run"
   make_certificates

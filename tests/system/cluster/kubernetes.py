@@ -96,15 +96,23 @@ def is_ready(pod):
 
 
 def settle(release, count=2):
-    """Waits until exactly `count` pods exist, and are ready."""
+    """Waits until exactly `count` pods exist, are ready, and are endpoints of
+    the headless Service."""
     kubectl("rollout", "status", f"deployment/{DEPLOYMENTS[release]}",
             "--timeout=180s")
 
     def settled():
         found = pods(release)
+        endpoints = {
+            address for part in objects(
+                "endpointslices", "-l", "kubernetes.io/service-name="
+                f"{DEPLOYMENTS[release]}-headless")
+            for one in part["endpoints"] or [] if one["conditions"]["ready"]
+            for address in one["addresses"]}
         return len(found) == count and all(
             is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
-            for pod in found)
+            for pod in found) and endpoints == {
+                pod["status"]["podIP"] for pod in found}
     poll(f"{count} ready pods of {release}", settled)
 
 
