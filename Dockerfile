@@ -49,7 +49,7 @@ ARG GRPC
 RUN --mount=type=bind,source=deploy/packages.sh,target=/mnt/packages.sh \
     ["/bin/bash", "-c", "source /mnt/packages.sh && declare -n packages=TOPK_IMAGE_PACKAGES_$GRPC && install_packages \"${packages[@]}\" && rm -rf /var/lib/apt/lists/*"]
 COPY --from=build /stage/usr/bin/topkd /stage/usr/bin/topk /usr/bin/
-# The descriptors of the protocol, for Envoy.
+# The protocol's descriptors, for Envoy.
 COPY --from=build /stage/usr/share/topkd /usr/share/topkd
 COPY LICENSE deploy/debian/copyright /usr/share/doc/topkd/
 

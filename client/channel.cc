@@ -16,13 +16,14 @@ constexpr int kStuckMilliseconds = 10'000;
 // gRPC sets TCP_USER_TIMEOUT only if keepalive pings are enabled. Servers
 // reject ping intervals below 5 minutes.
 constexpr int kPingMilliseconds = 600'000;
-// The first and the maximum backoff between connection attempts. gRPC's defaults
-// are 1 s and 2 minutes. With 1 s, a call's retries would see only two attempts,
-// and both may reach the dead one of two servers behind one address.
+// The initial and the maximum backoff between connection attempts. gRPC's
+// defaults are 1 s and 2 minutes. With 1 s, only two connection attempts would
+// fit into a call's retries. If one of two servers behind an address is dead,
+// both attempts may reach the dead server.
 constexpr int kFirstReconnectMilliseconds = 100;
 constexpr int kReconnectMilliseconds = 10'000;
-// The minimum time between two DNS queries. gRPC's default of 30 s is longer
-// than a rolling update needs to replace all servers.
+// The minimum time between two DNS queries. A rolling update can replace all
+// servers within gRPC's default of 30 s.
 constexpr int kResolveMilliseconds = 1000;
 
 constexpr char kServiceConfig[] =

@@ -14,7 +14,7 @@ namespace topk {
 /// Returns a channel to `options.target`. The channel connects at its first
 /// call and uses round robin. It does not retry calls that a server has seen;
 /// see Attempts. Servers that report NOT_SERVING still get calls, because a
-/// draining server answers them, and may be the only server known. Message
+/// draining server still answers, and may be the only known server. Message
 /// sizes are limited only by `limit`. Compressed messages are rejected, because
 /// a small message may expand to any size.
 std::shared_ptr<grpc::ChannelInterface> Connect(

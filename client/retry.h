@@ -26,7 +26,7 @@ class Attempts {
   int left_;
   const Time deadline_;
   // The next pause: four times the previous pause, but at most 2 s. The first
-  // three take 2.1 s in total, enough for several attempts to connect.
+  // three take 2.1 s in total, enough for several connection attempts.
   std::chrono::milliseconds pause_{100};
 };
 

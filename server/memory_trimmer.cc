@@ -17,19 +17,19 @@ namespace topk {
 namespace {
 
 // Minimum seconds between trims after the process has grown. A trim blocks
-// allocations, so trim less often during traffic, except in a small heap.
+// allocations, so trim less often during traffic, except with little memory.
 constexpr int kQuietPause = 3;  // without traffic
 constexpr int kBusyPause = 30;  // during traffic
 
-// Trim only after requests have used this many bytes, or after the process has
-// grown by this many bytes. Earlier trims would only empty the allocators'
-// caches.
+// Returns the number of bytes that requests must have used, or by which the
+// process must have grown, before a trim. Earlier trims would only empty the
+// allocators' caches.
 int64_t WorthTrimming() {
   return std::clamp(MemoryLimit() / 16, int64_t{4} << 20, int64_t{64} << 20);
 }
 
-// glibc keeps up to KeptBytes() free bytes at the end of each arena, and serves
-// allocations of up to half of KeptBytes() from arenas.
+// Returns the maximum number of free bytes that glibc keeps at the end of each
+// arena. Allocations of up to half this size come from arenas.
 int KeptBytes() {
   const int64_t memory = MemoryLimit();
   if (memory >= kSmallMemory) return 64 << 20;

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxRequestBytes = size_t{16} << 10;
 constexpr std::chrono::seconds kRequestTimeout{5};
 constexpr std::chrono::seconds kResponseTimeout{10};
-// Deadlines are checked this often.
+// How often deadlines are checked.
 constexpr int kCheckMs = 1000;
 
 std::string Response(std::string_view status, std::string_view type,

@@ -17,8 +17,8 @@
 namespace topk {
 
 /// Serves /metrics in Prometheus's text format over HTTP until destroyed. Each
-/// connection serves one request, which must arrive within 5 s. Not in
-/// prometheus-cpp: Debian's HTTP library has no IPv6.
+/// connection serves one request, which must arrive within 5 s. Replaces the
+/// endpoint of prometheus-cpp, whose HTTP library has no IPv6 in Debian.
 class MetricsEndpoint {
  public:
   /// Serves the metrics of a registry at host:port. Port 0 picks a free port.

@@ -39,9 +39,9 @@ constexpr std::chrono::seconds kMaxLate{2};
 // How often the drain tells open streams to end.
 constexpr std::chrono::milliseconds kInterruptInterval{200};
 // A draining server ends StreamTopK calls that receive no message for
-// kMaxPause. At kTimeToReply before the drain timeout, the server ends all that
-// are still receiving messages, so that their clients get an error that allows
-// a retry.
+// kMaxPause. At kTimeToReply before the drain timeout, the server ends all
+// StreamTopK calls that are still receiving messages, so that their clients get
+// an error that allows a retry.
 constexpr std::chrono::seconds kMaxPause{5};
 constexpr std::chrono::seconds kTimeToReply{1};
 // How long to wait for calls that gRPC has received but not delivered, and for

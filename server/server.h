@@ -39,9 +39,9 @@ class Server {
   /// cancelled.
   ///
   /// 1. Announces the drain: the health status is NOT_SERVING, but calls are
-  ///    still served. Ends after `delay`, so that load balancers notice. Sends
-  ///    a GOAWAY on all connections after half of it, so that clients look for
-  ///    other servers while this one still accepts connections.
+  ///    still served. Ends after `delay`, so that load balancers notice. After
+  ///    half of `delay`, sends a GOAWAY on all connections, so that clients
+  ///    look for other servers while this server still accepts connections.
   /// 2. Sends a GOAWAY on all connections and accepts no more connections.
   ///    Calls sent before the client receives it are served. Ends when no call
   ///    has arrived for half a second, or after 2 s.

@@ -3,7 +3,7 @@
 #
 # usage: tests/run.sh [--all]
 #
-# --all   tests the image, Compose and the Helm chart in a real engine and cluster
+# --all   tests the image, Compose and the Helm chart on Docker and in a cluster
 #         (needs root and Go 1.24); builds the CUDA backend too, and runs the
 #         tests of a device; installs the Python client for the oldest and the
 #         newest Python; runs the unit, conformance and integration tests with

@@ -33,8 +33,9 @@ class AdmissionController {
                       const RateLimiter::Rates& rates)
       : authenticator_(authenticator), in_flight_(limits), limiter_(rates) {}
 
-  /// Rejects all calls from now on. A StreamTopK call ends if no message
-  /// arrives for `max_pause`. May be called again to change `max_pause`.
+  /// Rejects all new calls. A StreamTopK call ends if no message arrives for
+  /// `max_pause`, or, if this is 0, even while messages arrive. May be called
+  /// again to change `max_pause`.
   void Close(std::chrono::milliseconds max_pause) {
     max_pause_ = max_pause;
     closed_ = true;

@@ -9,11 +9,11 @@ namespace topk {
 /// machine's memory and the limits of its cgroup and the parent cgroups.
 int64_t MemoryLimit();
 
-/// The least memory limit with which clients cannot exhaust the memory.
+/// The smallest memory limit with which clients cannot exhaust the memory.
 inline constexpr int64_t kLeastMemory = int64_t{128} << 20;
 
-/// With less memory than this, sockets and allocators keep less memory, and
-/// large tensors take longer.
+/// Below this memory limit, socket buffers are smaller and allocators keep less
+/// free memory, so large tensors take longer.
 inline constexpr int64_t kSmallMemory = int64_t{1} << 30;
 
 /// The default limits on requests in flight and on gRPC's receive buffers: 25 %
@@ -25,14 +25,15 @@ inline constexpr int64_t kSmallMemory = int64_t{1} << 30;
 int64_t DefaultInflightBytes(int64_t memory);
 int64_t DefaultReceiveMemory(int64_t memory);
 
-/// Memory for code and threads, freed memory that the allocators keep, and
-/// messages beyond the limit on receive buffers: gRPC goes on reading from all
-/// connections until it has ended enough calls. Measured: 40 to 80 MiB with 64
-/// connections that send messages of 60 MB.
+/// Memory for code and threads, for freed memory that the allocators keep, and
+/// for receive buffers beyond their limit: above the limit, gRPC continues to
+/// read from all connections until it has ended enough calls. Measured: 40 to
+/// 80 MiB with 64 connections that send messages of 60 MB.
 inline constexpr int64_t kReservedMemory = int64_t{96} << 20;
 
 /// Returns the size of a connection's send and receive buffers in the kernel,
-/// which cgroups count too. 0 = the kernel's default, several MiB.
+/// which also count towards the cgroup's limit. 0 means the kernel's default,
+/// several MiB.
 int SocketBufferBytes(int64_t memory);
 
 /// Returns the default limit on open calls: one per 512 KiB of `memory`,

@@ -200,7 +200,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   table.Row("max-message-bytes", config.max_message_bytes,
             Bytes(1024, std::numeric_limits<int32_t>::max()),
             "Max size of a request message; larger tensors need StreamTopK. "
-            "Clients are told --max-client-inflight-bytes if that is less");
+            "GetCapabilities reports --max-client-inflight-bytes if less");
   table.Row("max-elements", config.max_elements, Whole(1, kMax),
             "Max number of elements of a tensor");
   table.Row("max-selected-elements", config.max_selected_elements,
@@ -388,7 +388,7 @@ void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
-// Returns whether log lines are JSON, even if other settings are invalid.
+// Returns whether --log-format is json. Works even if settings are invalid.
 bool LogsJson(const CLI::App& app, int argc, const char* const* argv,
               const FileValues& file) {
   constexpr char kFlag[] = "--log-format";

@@ -69,9 +69,8 @@ struct CommandLine {
 };
 
 /// Reads the command line, the environment and the config file. Prints help to
-/// stdout. On an error, names the flag and the value on stderr, in the format
-/// of
-/// --log-format, and returns kExit with status 2.
+/// stdout. On an error, names the flag and the value on stderr, formatted as
+/// --log-format says, and returns kExit with status 2.
 CommandLine ReadCommandLine(int argc, const char* const* argv);
 
 }  // namespace topk

@@ -16,7 +16,7 @@ struct FileValue {
   std::vector<std::string> texts;
 };
 
-/// The values from the config file. A missing option has no value.
+/// The values of the options that the config file sets.
 using FileValues = std::map<const CLI::Option*, FileValue>;
 
 /// Reads a TOML file whose keys are the names of the program's options, and

@@ -61,9 +61,9 @@ class Acceptor {
 
   /// Listens on host:port or unix:path. Port 0 picks a free port. 0.0.0.0 and
   /// [::] each mean all IPv4 and IPv6 addresses, or all IPv4 addresses if the
-  /// kernel has no IPv6. `mode` is the file mode of a
-  /// Unix socket. Connections are not accepted before Start(). Returns false if
-  /// the address cannot be bound; error() then returns the reason.
+  /// kernel has no IPv6. `mode` is the file mode of a Unix socket. Connections
+  /// are not accepted before Start(). Returns false if the address cannot be
+  /// bound; error() then returns the reason.
   bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
 
   /// Like Listen() above, but the server built by `builder` serves connections.

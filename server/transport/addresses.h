@@ -14,7 +14,7 @@ namespace topk {
 inline constexpr std::string_view kUnixPeer = "unix";
 
 /// Returns the client's address without the port, or kUnixPeer for a client of
-/// a Unix socket. Returns the IPv4 address of an IPv4-mapped address. `peer` is
+/// a Unix socket. Converts an IPv4-mapped address to an IPv4 address. `peer` is
 /// in gRPC's format, e.g. "ipv6:%5B::1%5D:5".
 std::string AddressOf(std::string_view peer);
 std::string AddressOf(const sockaddr& peer);

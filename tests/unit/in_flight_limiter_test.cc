@@ -223,7 +223,7 @@ TEST(DefaultMemory, LeavesTheReservedMemoryFree) {
     EXPECT_LE(DefaultInflightBytes(memory) + DefaultReceiveMemory(memory),
               memory - kReservedMemory)
         << memory;
-    // 512 connections.
+    // The buffers of 512 connections take at most 1/8 of the memory.
     if (memory >= 256 << 20 && memory < kSmallMemory) {
       EXPECT_GT(SocketBufferBytes(memory), 0);
       EXPECT_LE(512 * int64_t{SocketBufferBytes(memory)}, memory / 8) << memory;

@@ -41,16 +41,17 @@ _STUCK_MILLISECONDS = 10_000
 # reject ping intervals below 5 minutes.
 _PING_MILLISECONDS = 600_000
 # The pause before the first retry and the maximum pause, in seconds. The first
-# three pauses take 2.1 s in total, enough for several attempts to connect.
+# three pauses take 2.1 s in total, enough for several connection attempts.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
-# The first and the maximum backoff between connection attempts. gRPC's defaults
-# are 1 s and 2 minutes. With 1 s, a call's retries would see only two attempts,
-# and both may reach the dead one of two servers behind one address.
+# The initial and the maximum backoff between connection attempts. gRPC's
+# defaults are 1 s and 2 minutes. With 1 s, only two connection attempts would
+# fit into a call's retries. If one of two servers behind an address is dead,
+# both attempts may reach the dead server.
 _FIRST_RECONNECT_MILLISECONDS = 100
 _RECONNECT_MILLISECONDS = 10_000
-# The minimum time between two DNS queries. gRPC's default of 30 s is longer
-# than a rolling update needs to replace all servers.
+# The minimum time between two DNS queries. A rolling update can replace all
+# servers within gRPC's default of 30 s.
 _RESOLVE_MILLISECONDS = 1000
 # The range of a server's message size limit, in bytes. Protobuf does not
 # support larger messages.
@@ -102,7 +103,7 @@ def _finite(timeout: Optional[float]) -> float:
 
 
 # Servers that report NOT_SERVING still get calls, because a draining server
-# answers them, and may be the only server known.
+# still answers, and may be the only known server.
 _SERVICE_CONFIG = json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})
 
 

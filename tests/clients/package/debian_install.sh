@@ -33,7 +33,7 @@ fail() {
   echo "FAILED: $*"
   exit 1
 }
-value() { sed -n "s/^$1=//p" "$unit"; }  # of a setting of the unit
+value() { sed -n "s/^$1=//p" "$unit"; }  # prints a setting of the unit
 # Excludes the files of containers that run on this machine.
 list_files() {
   find /etc /usr /var \( -path '*/pods' -o -path '/var/lib/contain*' \) -prune \
@@ -90,7 +90,7 @@ systemd-analyze security --offline=true --threshold=20 "$unit" | tail -n 1
 starts=$(($(value StartLimitIntervalSec) /
   ($(value TimeoutStartSec) + $(value RestartSec))))
 [ "$starts" -ge "$(value StartLimitBurst)" ] ||
-  fail "systemd restarts a server that never becomes ready forever"
+  fail "systemd never gives up on a server that does not become ready"
 
 step "service"
 start

@@ -120,7 +120,7 @@ class Debian(unittest.TestCase):
                 for path in programs})
             for path in [*programs, root / "lib/libtopk_client.a"]:
                 self.assertNotIn(".debug_", run("readelf", "-SW", path))
-            # The builds for coverage and for arm64 have no debug information.
+            # The coverage and arm64 builds have no debug information.
             if ".debug_line" in run("readelf", "-SW", f"{BUILD}/bin/topkd"):
                 for path in symbols:
                     self.assertIn(".debug_line", run("readelf", "-SW", path))

@@ -13,8 +13,8 @@
 #
 # Needs root, Debian 12 and Go 1.24. The commands kubectl and helm are in
 # $TOPK_CLUSTER/bin, and their configuration is $TOPK_CLUSTER/run/admin.conf.
-# The default of TOPK_CLUSTER is ~/.cache/topk-cluster. Docker keeps the images,
-# such as stand-ins for those of Debian, HAProxy and Prometheus.
+# The default of TOPK_CLUSTER is ~/.cache/topk-cluster. Docker keeps its images,
+# including stand-ins for those of Debian, HAProxy and Prometheus.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/packages.sh
@@ -43,10 +43,11 @@ wait_for() {
   return 1
 }
 
-# Returns whether a service runs.
+# Returns whether a service is running.
 runs() { kill -0 "$(cat "$pids/$1" 2>/dev/null)" 2>/dev/null; }
 
-# Starts a program in the background, unless it runs: service NAME COMMAND...
+# service NAME COMMAND...: starts a program in the background, unless it is
+# already running.
 service() {
   local name=$1
   shift
@@ -55,7 +56,7 @@ service() {
   echo $! >"$pids/$name"
 }
 
-# Builds a program in $bin, unless it exists.
+# build_module NAME MODULE: builds a program in $bin, unless it exists.
 build_module() {
   if [ -x "$bin/$1" ]; then return; fi
   step "building $1"
@@ -64,7 +65,7 @@ build_module() {
 
 go_module() { GOFLAGS=-mod=mod CGO_ENABLED=0 go "$@"; }
 
-# `go install` cannot build Kubernetes, whose go.mod replaces modules.
+# `go install` cannot build Kubernetes, because its go.mod replaces modules.
 build_kubernetes() {
   local all=$bin/kube-$kubernetes source=$home/source module
   if [ ! -x "$all" ]; then
@@ -103,8 +104,8 @@ build_kubernetes() {
   done
 }
 
-# The plugin `docker compose`, which Debian's docker.io lacks. Like Kubernetes,
-# it replaces modules.
+# Builds the plugin `docker compose`, which Debian's docker.io lacks. Its go.mod
+# replaces modules, too.
 build_compose() {
   local source=$home/compose plugin=$home/docker-config/cli-plugins/docker-compose
   if docker compose version >/dev/null 2>&1 || [ -x "$plugin" ]; then return; fi
@@ -130,8 +131,8 @@ start_docker() {
     wait_for docker info
   fi
   build_compose
-  # The images that the Dockerfile starts from. Like those of Debian, they keep no
-  # downloaded packages; like the slim ones, no documentation.
+  # The Dockerfile's base images. Like Debian's images, they keep no downloaded
+  # packages. Like Debian's slim images, they have no documentation.
   if ! docker image inspect debian:bookworm >/dev/null 2>&1; then
     install_packages mmdebstrap
     step "making Debian's images"
@@ -150,7 +151,7 @@ start_docker() {
   fi
 }
 
-# The image that holds a pod's namespaces.
+# Builds the image of the container that holds a pod's namespaces.
 make_pause() {
   if docker image inspect topk/pause >/dev/null 2>&1; then return; fi
   local work
@@ -177,7 +178,7 @@ C
   rm -r "$work"
 }
 
-# Copies images to all nodes.
+# Copies images from Docker to all nodes.
 load() {
   local node image
   for image in "$@"; do
@@ -188,7 +189,8 @@ load() {
   done
 }
 
-# certificate NAME SUBJECT NAMES: a certificate of the cluster's authority.
+# certificate NAME SUBJECT NAMES: creates a certificate that the cluster's
+# authority signs, and a kubeconfig that uses the certificate.
 certificate() {
   openssl req -newkey rsa:2048 -nodes -keyout "pki/$1.key" -subj "$2" \
     -out pki/request 2>/dev/null
@@ -259,7 +261,7 @@ authorization: {mode: Webhook}
 tlsCertFile: $run/pki/$node.crt
 tlsPrivateKeyFile: $run/pki/$node.key
 cgroupDriver: cgroupfs
-# A kubelet removes the control groups and logs of other kubelets' pods.
+# Not shared: a kubelet removes control groups and logs of other kubelets' pods.
 cgroupRoot: /$node
 podLogsDir: $run/$node/logs
 containerRuntimeEndpoint: unix://$run/$node/containerd.sock
@@ -396,7 +398,8 @@ YAML
   step "ready: export KUBECONFIG=$KUBECONFIG PATH=$bin:\$PATH"
 }
 
-# Lets the firewall forward the pods' packets, or no longer.
+# forward_pods -I|-D: inserts or deletes firewall rules that forward the pods'
+# packets.
 forward_pods() {
   iptables "$1" FORWARD -i cni0 -j ACCEPT
   iptables "$1" FORWARD -o cni0 -j ACCEPT
@@ -404,7 +407,7 @@ forward_pods() {
 
 stop_cluster() {
   local node name task
-  # Without their kubelets, nothing restarts the containers.
+  # Stop the kubelets first, because they restart containers.
   for name in proxy coredns scheduler controllers \
     "${nodes[@]/%/-kubelet}" apiserver etcd; do
     stop "$name"
@@ -416,7 +419,7 @@ stop_cluster() {
         >/dev/null 2>&1 || true
     done
     stop "$node-containerd"
-    # The volumes of the pods.
+    # Unmount the pods' volumes.
     awk -v folder="$run/$node/" 'index($2, folder) == 1 { print $2 }' \
       /proc/mounts | sort -ru | xargs -r -n 1 umount -l || true
     rm -rf "${run:?}/$node" "${home:?}/$node"
@@ -431,7 +434,7 @@ stop_cluster() {
   ip link delete cni0 2>/dev/null || true
 }
 
-# Ends a service and waits for its end.
+# Stops a service and waits until it has exited.
 stop() {
   local file=$pids/$1 pid
   if [ ! -e "$file" ]; then return; fi

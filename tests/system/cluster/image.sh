@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the image topkd:0.1.0 from the Dockerfile and tests it in a real engine:
-# its size, its labels and its bill of materials; the server as another user, on a
-# read-only root, without capabilities: its health, a response, its metrics, and
-# its drain.
+# Builds the image topkd:0.1.0 from the Dockerfile and tests the image's size,
+# labels and bill of materials. Then runs the server as another user, on a
+# read-only root and without capabilities, and tests the health check, a
+# response, the metrics and the drain.
 #
 # usage: image.sh [OPTION...]    options of `docker build`, e.g. for CUDA:
 #        --build-arg TOPK_WITH_CUDA=ON

@@ -1,6 +1,6 @@
 """Installs the Helm chart in a real cluster, and counts the calls that clients
-lose while an operator changes things. Exits with 1 if a check fails, or if a
-call is lost that must not be.
+lose during upgrades and failures. Exits with 1 if a check fails, or if a client
+loses a call that it must not lose.
 
 usage: kubernetes.py [--only PART[,PART...]] [--write PAGE]
        PART: defaults, page, "shared memory", overload, or an event's name
@@ -46,7 +46,8 @@ def say(text):
 
 
 def run(*command, text=None, check=True):
-    """Returns the output of a command. Raises AssertionError if it fails."""
+    """Returns the output of a command. Raises AssertionError if it fails. With
+    check=False, returns the CompletedProcess instead."""
     done = subprocess.run(command, input=text, capture_output=True, text=True,
                           check=False)
     if check and done.returncode != 0:
@@ -127,7 +128,7 @@ def restarts(release):
 
 
 def process_of(pod):
-    """Returns the ID of a process in a pod's container. The nodes are this
+    """Returns the ID of a process in a pod's container. The nodes run on this
     machine."""
     container = pod["status"]["containerStatuses"][0]["containerID"]
     identity = container.partition("://")[2]
@@ -174,15 +175,15 @@ class Credentials:
                        for number, token in enumerate((self.token, *others)))
 
     def write(self, folder):
-        """Writes files like those of deploy/OPERATIONS.md: a certificate that
-        signs itself, and a token."""
+        """Writes files like those in deploy/OPERATIONS.md: a self-signed
+        certificate, its key, and a tokens file."""
         run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
             "2", "-subj", "/CN=topkd", "-addext", NAMES, "-keyout",
             f"{folder}/server.key", "-out", f"{folder}/server.pem")
         pathlib.Path(folder, "tokens").write_text(self.tokens())
 
     def apply(self, *others):
-        """Writes the Secrets, with these tokens and the current one."""
+        """Applies the Secrets, with the current token and `others`."""
         secret("topkd-tls", {
             name: (self._folder / name).read_text()
             for name in ("tls.crt", "tls.key", "ca.crt")})
@@ -190,7 +191,7 @@ class Credentials:
         secret("test-token", {"token": self.token})
 
     def serial(self):
-        """Returns the certificate's serial number, as in metrics."""
+        """Returns the serial number, in the format of served_certificate()."""
         return run("openssl", "x509", "-noout", "-serial", "-in",
                    self._folder / "tls.crt").strip()
 
@@ -379,7 +380,7 @@ def kill():
 
 
 def lose_node():
-    """Cuts the pods of node2 off, as if the node had no power."""
+    """Cuts off the pods of node2, as if the node had lost power."""
     lost = objects("pods", "--field-selector=spec.nodeName=node2")
     kubelet = int(("/run/topk-cluster/node2-kubelet").read_text())
     links = [json.loads(run("nsenter", "-t", str(process_of(pod)), "-n", "ip",
@@ -401,8 +402,8 @@ def lose_node():
 
 
 def reject_setting():
-    """Checks that a wrong setting stops no pod, that its reason can be found,
-    and that it does not outlive its correction."""
+    """Checks that a wrong setting stops no pod, that the error can be found,
+    and that no setting of the failed upgrade remains after a correct one."""
     before = pods(PLAIN)[0]["spec"]["containers"][0]["args"]
     failed = helm("upgrade", PLAIN, CHART, "--reuse-values", "--wait",
                   "--timeout", "20s", "--set", "settings.max-elements=abc,"
@@ -418,7 +419,7 @@ def reject_setting():
     description = kubectl("describe", "pod", crashed)
     assert re.search("Message: .*max-elements.*abc", description), description
     assert sum(map(is_ready, pods(PLAIN))) == 2, "the old pods stopped"
-    # Without --reset-values, Helm would repeat the wrong values.
+    # `null` removes the wrong settings if Helm has kept them.
     helm("upgrade", PLAIN, CHART, "--reset-then-reuse-values", "--wait",
          "--set", "settings.max-elements=null,"
          "settings.allow-shared-memory=null")
@@ -440,12 +441,12 @@ EVENTS = {
     "new certificate and token": rotate,
     "SIGKILL": kill,
     "lost node": lose_node}
-# If a process or a node dies, only clients that retry can lose no call.
+# If a process or a node dies, clients that do not retry may lose calls.
 DEATHS = {"SIGKILL", "lost node"}
 
 
 class Results:
-    """The lost calls of each event, client and way."""
+    """The lost calls of each event, client and entry of WAYS."""
 
     def __init__(self):
         self.rows = {}
@@ -486,7 +487,7 @@ def check_defaults():
         install_and_remove()
     finally:
         kubectl("uncordon", "node2")
-    # Names that YAML would read as other types, and every kind of object.
+    # Test names that YAML would read as other types, and all kinds of objects.
     for name in ("y", "123"):
         helm("install", name, CHART, "--dry-run=server")
     helm("install", "shm", CHART, "--dry-run=server", "--set",
@@ -523,9 +524,9 @@ def install_and_remove():
 
 
 def check_page(credentials):
-    """Runs the commands of the chart's page, with its values. Replaces what
-    this cluster lacks: a registry, load balancers, the Prometheus Operator and
-    large nodes."""
+    """Runs the commands of deploy/kubernetes/README.md with the values on that
+    page. Replaces what this cluster lacks: a registry, load balancers, the
+    Prometheus Operator and large nodes."""
     text = (ROOT / "deploy/kubernetes/README.md").read_text(encoding="utf-8")
     install, secrets = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[:2]
     production, untrusted = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the image, the Compose file and the Helm chart in a real Docker engine and
-# a real Kubernetes cluster on this machine.
+# Tests the image, the Compose file and the Helm chart in a real Docker engine
+# and a real Kubernetes cluster on this machine.
 #
 # usage: run.sh [--keep] [ARGUMENT...]
 #
@@ -8,9 +8,9 @@
 #            cluster.sh down
 # ARGUMENT   of kubernetes.py, e.g. --only defaults
 #
-# Needs root, Go 1.24 and build/dev/bin/topk. Takes 25 minutes on two cores, of
-# which Kubernetes needs 10 the first time. Exits with 77 if the machine cannot
-# run a cluster.
+# Needs root, Go 1.24 and build/dev/bin/topk. Takes 25 minutes on two cores the
+# first time, when it builds Kubernetes, and then 15. Exits with 77 if the
+# machine cannot run a cluster.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 here=tests/system/cluster
@@ -47,7 +47,7 @@ $here/cluster.sh docker
 $here/image.sh
 TOPKD_IMAGE=topkd:0.1.0 $here/compose.sh
 
-# The image of HAProxy that the chart expects.
+# A stand-in for the chart's HAProxy image.
 docker build -q --network host --tag haproxy:2.6 - >/dev/null <<'DOCKERFILE'
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy

@@ -5,8 +5,8 @@ usage: kubernetes_check.py MANIFESTS          a folder; KServe's manifests are
        kubernetes_check.py --schemas FOLDER   writes the schemas of the CRDs in
                                               FOLDER for kubeconform
 
-The rest is tested in a real cluster, which has neither Gateways, an autoscaler,
-nor KServe: see ../cluster.
+../cluster tests the rest in a real cluster, which has no Gateways, no
+autoscaler and no KServe.
 """
 
 import json

@@ -34,7 +34,7 @@ RULES = FILES / "alerts.yml"
 TELEMETRY = ROOT / "server/telemetry/README.md"
 TESTS = pathlib.Path(__file__).parent / "alerts_test.yml"
 RELEASE_TESTS = pathlib.Path(__file__).parent / "release_alerts_test.yml"
-# The matchers of each selector in the dashboard.
+# The matchers that each selector in the dashboard must have.
 MATCHERS = ('job="$job", namespace=~"$namespace", pod=~"$pod", '
             'instance=~"$instance"')
 # Scrapes one server as two pods in Kubernetes, with the labels that service
@@ -248,8 +248,8 @@ def main():
                 harness.poll("rejections", lambda: any(
                     value for _, value in
                     watcher.series("sum(topk_rejected_total)")))
-                # Of two releases in a namespace, only the pods of the one that
-                # is scaled.
+                # Only the pods of the release that is scaled, even if another
+                # release is in the same namespace.
                 harness.poll("data for the autoscaler", lambda: [
                     (labels, 0 <= value <= 1) for labels, value in
                     watcher.series(scaling_query())] ==

@@ -68,7 +68,7 @@ def limits_calls(topk, program, server):
             for size, stream in ((4, False), (4, True), (1 << 20, False)):
                 error = error_of(once, size, stream)
                 assert error.code.name == "RESOURCE_EXHAUSTED", error
-            # Small requests get a proper answer.
+            # Small requests get an error message and a retry delay.
             error = error_of(once, 4)
             assert "TOPK_CALL_RATE" in str(error), error
             assert error.retry_delay == 1, error
@@ -118,7 +118,7 @@ def serves_both_families(topkd, topk, program):
 
 
 def stops_in_time(program, server):
-    """Checks that a call without an end does not keep HAProxy from stopping."""
+    """Checks that an endless call does not keep HAProxy from stopping."""
     with haproxy(program, SERVER_1=server.target,
                  HARD_STOP_AFTER="1s") as (port, process):
         with h2.Connection(f"127.0.0.1:{port}") as client:

@@ -5,8 +5,9 @@ usage: load.py TARGET...    NAME=ADDRESS, e.g. ClusterIP=topkd.topk.svc:50051
 Reads commands from standard input. `begin` starts every client for every
 target, and prints {} when each has had a response. `end` stops the clients and
 prints {CLIENT: {NAME: {"calls": N, "lost": N, "error": TEXT}}}, as one line. A
-wrong answer counts as lost. If the files exist, the clients use the CA of
-/tls/ca.crt and the token in /tmp/token, which they read for each call.
+call with a wrong answer counts as lost. The clients use the CA in /tls/ca.crt
+and the token in /tmp/token if these files exist. They read the token for each
+call.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ def stub(target):
 
 
 def stream(target):
-    """Returns a call that takes five seconds."""
+    """Returns a function that makes a call of five seconds."""
     call = channel(target).stream_stream(
         "/topk.v1.TopKService/StreamTopK",
         topk_pb2.TopKRequestChunk.SerializeToString,
@@ -99,7 +100,7 @@ def stream(target):
             yield topk_pb2.TopKRequestChunk(data=data[i * part:][:part])
 
     def run():
-        # The small response is in the header.
+        # A small response fits into the header.
         response, = call(messages(), timeout=60, metadata=metadata())
         check_response(response.header)
     return run
@@ -147,7 +148,7 @@ CLIENTS = {"stub": (stub, 1), "stream": (stream, 3),
 
 
 class PythonLoad:
-    """Calls with a client of Python in a process of its own."""
+    """Makes calls with a Python client in a separate process."""
 
     def __init__(self, client, target):
         self._connect, self._threads = CLIENTS[client]
@@ -160,7 +161,7 @@ class PythonLoad:
         self._process.start()
 
     def _run(self, sender):
-        calls = []  # the errors, or None
+        calls = []  # for each call: the error, or None
         threads = [threading.Thread(target=self._repeat, args=(calls,))
                    for _ in range(self._threads)]
         for thread in threads:
@@ -175,14 +176,14 @@ class PythonLoad:
         call = self._connect(self._target)
         is_last = False
         while not is_last:
-            # The last call begins after the event.
+            # One more call begins after end() was called.
             is_last = self._stop.is_set()
             begun = time.time()
             try:
                 call()
                 calls.append(None)
                 self._has_begun.set()
-            except Exception as error:  # of any client
+            except Exception as error:  # each client has its own
                 calls.append(f"after {time.time() - begun:.2f} s, at "
                              f"{time.strftime('%H:%M:%S')}: {error!r} {error}")
             time.sleep(PAUSE_SECONDS)

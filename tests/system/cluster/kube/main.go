@@ -1,5 +1,5 @@
-// All programs of Kubernetes in one binary, which acts as the program whose name
-// it is started by. One binary builds faster than six.
+// All programs of Kubernetes in one binary. The name by which the binary is
+// started selects the program. One binary builds faster than six.
 package main
 
 import (

@@ -1,7 +1,8 @@
--- Replaces HAProxy's certificate when the file TOPK_TLS_CERT or its key changes.
+-- Replaces HAProxy's certificate when the file TOPK_TLS_CERT or its key file
+-- changes.
 local path = os.getenv("TOPK_TLS_CERT")
 
--- Returns the certificate and the key, which may be in a file of its own.
+-- Returns the certificate and the key, which may be in a separate file.
 local function read()
   local text = ""
   for _, name in ipairs({path, path .. ".key"}) do

@@ -1,6 +1,6 @@
 {{/* The name of every object. Truncated so that even with the suffix
--haproxy-metrics it has at most 63 characters, the limit for Services, whose
-names also must not begin with a digit. */}}
+-haproxy-metrics it has at most 63 characters, the limit for Services. The names
+of Services must not begin with a digit. */}}
 {{- define "topkd.name" -}}
 {{- $name := printf "%s-%s" .Release.Name .Chart.Name -}}
 {{- if regexMatch "^[0-9]" $name -}}{{- $name = printf "%s-%s" .Chart.Name .Release.Name -}}{{- end -}}
@@ -93,12 +93,12 @@ topologySpreadConstraints:
   {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - topologyKey: {{ . }}
     maxSkew: 1
-    {{- /* Nodes may have no zone. */}}
+    {{- /* Nodes may have no zone label. */}}
     whenUnsatisfiable: {{ ternary $root.Values.spread "ScheduleAnyway" (eq . "kubernetes.io/hostname") }}
     labelSelector:
       matchLabels: {{- include $selector $root | nindent 8 }}
     matchLabelKeys: [pod-template-hash]
-    # Otherwise, no pod could leave a node that is being drained.
+    # Otherwise, pods that replace those of a drained node might stay Pending.
     nodeTaintsPolicy: Honor
   {{- end }}
 {{- include "topkd.placement" $root | nindent 0 }}
