@@ -36,7 +36,7 @@ fail() {
 value() { sed -n "s/^$1=//p" "$unit"; }  # prints a setting of the unit
 # Excludes the files of containers that run on this machine.
 list_files() {
-  find /etc /usr /var \( -path '*/pods' -o -path '/var/lib/contain*' \) -prune \
+  find /etc /usr /var \( -path '*/pods' -o -path '/var/*/contain*' \) -prune \
     -o -iname '*topk*' -print | sort
 }
 
