@@ -6,7 +6,7 @@ usage: kubernetes.py [--only PART[,PART...]] [--write PAGE]
        PART: defaults, page, "shared memory", overload, or an event's name
 
 Needs the cluster of cluster.sh, and its images topkd:0.1.0, haproxy:2.6 and
-topk/clients. --write replaces the table of results in PAGE.
+topk/clients. --write replaces the results of the events in PAGE.
 """
 
 import argparse
@@ -37,6 +37,10 @@ NAMES = f"subjectAltName=DNS:*.{DOMAIN},DNS:*.{NAMESPACE}.svc"
 WAYS = {"ClusterIP": f"topkd.{DOMAIN}:50051",
         "headless": f"dns:///topkd-headless.{DOMAIN}:50051",
         "HAProxy": f"edge-topkd.{DOMAIN}:50051"}
+# The values of the releases, with one replica on each node.
+SECURE = ("tls.enabled=true,tokensSecretName=topkd-tokens,"
+          "test.tokenSecretName=test-token,spread=DoNotSchedule")
+VALUES = {PLAIN: SECURE, EDGE: f"{SECURE},haproxy.enabled=true"}
 # The clients that retry: they must lose no call even if a pod dies.
 RETRYING = {"topk_client", "aio", "bench"}
 
@@ -419,10 +423,7 @@ def reject_setting():
     description = kubectl("describe", "pod", crashed)
     assert re.search("Message: .*max-elements.*abc", description), description
     assert sum(map(is_ready, pods(PLAIN))) == 2, "the old pods stopped"
-    # `null` removes the wrong settings if Helm has kept them.
-    helm("upgrade", PLAIN, CHART, "--reset-then-reuse-values", "--wait",
-         "--set", "settings.max-elements=null,"
-         "settings.allow-shared-memory=null")
+    helm("upgrade", PLAIN, CHART, "--wait", "--set", VALUES[PLAIN])
     settle(PLAIN)
     for pod in pods(PLAIN):
         assert pod["spec"]["containers"][0]["args"] == before, pod["spec"]
@@ -470,13 +471,23 @@ class Results:
                         or not one["calls"]):
                     self.failures.append(f"{event}: {client} over {way}: {one}")
 
-    def table(self):
+    def write(self, page):
+        """Replaces the rows of these events in the page."""
+        text = page.read_text(encoding="utf-8")
         clients = list(next(iter(self.rows.values())))
-        lines = ["| event | " + " | ".join(clients) + " |",
-                 "|---" * (len(clients) + 1) + "|"]
-        lines += [f"| {event} | " + " | ".join(row[c] for c in clients) + " |"
-                  for event, row in self.rows.items()]
-        return "\n".join(lines) + "\n"
+        rows = {event: f"| {event} | " + " | ".join(row[c] for c in clients) +
+                " |" for event, row in self.rows.items()}
+        for event in EVENTS:
+            old = re.search(rf"^\| {event} \|.*$", text, re.MULTILINE)
+            if old:
+                rows.setdefault(event, old[0])
+        table = "\n".join(["| event | " + " | ".join(clients) + " |",
+                           "|---" * (len(clients) + 1) + "|",
+                           *(rows[event] for event in EVENTS if event in rows)])
+        page.write_text(re.sub(
+            r"(?s)(<!-- results -->\n).*(<!-- end -->)",
+            lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text),
+            encoding="utf-8")
 
 
 def check_defaults():
@@ -642,14 +653,9 @@ def main():
         if wanted("shared memory"):
             check_shared_memory()
         credentials.apply()
-        # One replica on each node.
-        secure = ("tls.enabled=true,tokensSecretName=topkd-tokens,"
-                  "spread=DoNotSchedule")
-        test = "test.tokenSecretName=test-token"
-        for release, values in ((PLAIN, secure),
-                                (EDGE, f"{secure},haproxy.enabled=true")):
+        for release, values in VALUES.items():
             helm("upgrade", "--install", release, CHART, "--wait", "--set",
-                 f"{values},{test}")
+                 values)
             helm_test(release)
         load = Load(WAYS, credentials.token, tls=True)
         for name, function in EVENTS.items():
@@ -665,16 +671,9 @@ def main():
         load.close()
     for release in DEPLOYMENTS:
         helm("uninstall", release, "--wait")
-    if results.rows:
-        print(results.table())
-        say(f"{results.calls} calls")
-    if arguments.write:
-        page = pathlib.Path(arguments.write)
-        text = page.read_text(encoding="utf-8")
-        page.write_text(re.sub(
-            r"(?s)(<!-- results -->\n).*(<!-- end -->)",
-            lambda match: f"{match[1]}\n{results.table()}\n{match[2]}", text),
-            encoding="utf-8")
+    say(f"{results.calls} calls")
+    if arguments.write and results.rows:
+        results.write(pathlib.Path(arguments.write))
     if results.failures:
         sys.exit("\n".join(results.failures))
 
