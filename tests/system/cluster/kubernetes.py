@@ -386,7 +386,8 @@ def kill():
 def lose_node():
     """Cuts off the pods of node2, as if the node had lost power."""
     lost = objects("pods", "--field-selector=spec.nodeName=node2")
-    kubelet = int(("/run/topk-cluster/node2-kubelet").read_text())
+    kubelet = int(pathlib.Path(
+        "/run/topk-cluster/node2-kubelet").read_text())
     links = [json.loads(run("nsenter", "-t", str(process_of(pod)), "-n", "ip",
                             "-j", "link", "show", "eth0"))[0]["link_index"]
              for pod in lost]
