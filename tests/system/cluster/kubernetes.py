@@ -25,9 +25,6 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHART = ROOT / "deploy/kubernetes/helm/topkd"
-HOME = pathlib.Path(os.environ.get("TOPK_CLUSTER") or pathlib.Path(
-    os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache",
-    "topk-cluster"))
 NAMESPACE = "topk"
 # A release without a proxy and one behind HAProxy, and their Deployments.
 PLAIN, EDGE = "topkd", "edge"
@@ -603,8 +600,9 @@ def check_overload(load):
     floods = {
         "512 connections": [*bench, "--shape", "4,1000", "--connections", "512",
                             "--concurrency", "512"],
-        "tensors of 60 MB": [*bench, "--shape", "1,15000000", "--connections",
-                             "16", "--concurrency", "16"],
+        "tensors of 60 MB": [*bench, "--path", "stream", "--shape",
+                             "1,15000000", "--connections", "16",
+                             "--concurrency", "16"],
         "idle health watches": ["python3", "/tmp/watches.py",
                                 WAYS["ClusterIP"], "2100", "20"]}
     for name, command in floods.items():
