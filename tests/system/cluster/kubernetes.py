@@ -623,8 +623,6 @@ def check_overload(load):
         assert count > 0, found
     assert not any(restarts(PLAIN).values()), restarts(PLAIN)
     assert not unready, unready
-    helm("rollback", PLAIN, "--wait")
-    settle(PLAIN)
 
 
 def main():
