@@ -246,8 +246,8 @@ class Load:
         return self._command("end")
 
     def close(self):
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.kill()
+        self._process.wait()
         kubectl("delete", "pod", "clients", "--wait")
 
 
