@@ -99,37 +99,34 @@ grpc::Status SendSlowly(StreamCall& call, int chunks,
   return call->Finish();
 }
 
-TEST(Drain, WaitsForAStreamThatPauses) {
+// Like SendSlowly(), on a server that starts to drain after the header.
+grpc::Status SendDuringDrain(int chunks, std::chrono::milliseconds pause,
+                             std::chrono::milliseconds timeout) {
   TestServer server(WithMetrics());
   std::thread drain;
+  grpc::Status status;
   {
     StreamCall call(server);
     drain = std::thread([&] {
       EXPECT_TRUE(Eventually(
           [&] { return Value(server, "topk_inflight_calls{}") == 1; }));
-      server.server().Drain({}, std::chrono::minutes(5));
+      server.server().Drain({}, timeout);
     });
-    const grpc::Status status =
-        SendSlowly(call, /*chunks=*/3, std::chrono::milliseconds(1700));
-    EXPECT_TRUE(status.ok()) << status.error_message();
+    status = SendSlowly(call, chunks, pause);
   }
   drain.join();
+  return status;
+}
+
+TEST(Drain, WaitsForAStreamThatPauses) {
+  const grpc::Status status = SendDuringDrain(
+      /*chunks=*/3, std::chrono::milliseconds(1700), std::chrono::minutes(5));
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 TEST(Drain, EndsAStreamThatStillSendsBeforeTheTimeout) {
-  TestServer server(WithMetrics());
-  std::thread drain;
-  {
-    StreamCall call(server);
-    drain = std::thread([&] {
-      EXPECT_TRUE(Eventually(
-          [&] { return Value(server, "topk_inflight_calls{}") == 1; }));
-      server.server().Drain({}, std::chrono::seconds(4));
-    });
-    ExpectShutDown(
-        SendSlowly(call, /*chunks=*/1000, std::chrono::milliseconds(50)));
-  }
-  drain.join();
+  ExpectShutDown(SendDuringDrain(/*chunks=*/1000, std::chrono::milliseconds(50),
+                                 std::chrono::seconds(4)));
 }
 
 TEST(Drain, EndsIdleStreams) {
