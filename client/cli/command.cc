@@ -231,7 +231,7 @@ int Main(int argc, char** argv) {
   RunFlags run;
   CLI::App* run_command = app.add_subcommand(
       "run",
-      "Selects from a .npy, .npz, CSV or JSON file and prints a line per "
+      "Selects from a .npy, .npz or text file and prints a line per "
       "slice");
   AddRunFlags(*run_command, run);
   AddClientFlags(*run_command, run.client, timeout);

@@ -113,8 +113,7 @@ ExitCode Compare(const v1::TopKRequest& request,
 }  // namespace
 
 ExitCode Run(const RunFlags& flags) {
-  const Result<NpyArray> array =
-      ReadArray(flags.file, flags.member, flags.dtype);
+  const Result<NpyArray> array = ReadArray(flags.file, flags.how);
   if (!array.ok()) return ReportInput(flags.file, array.status());
   Result<v1::TopKRequest> request = MakeRequest(
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);

@@ -10,6 +10,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/request.h"
 #include "client/cli/show.h"
+#include "client/numpy/npz.h"
 #include "core/base/dtype.h"
 #include "topk/client.h"
 
@@ -18,15 +19,12 @@ namespace topk::cli {
 /// The flags of `topk run`, except those of AddClientFlags().
 struct RunFlags {
   std::string file;
-  /// The member of a .npz archive. "" = the only member.
-  std::string member;
+  ReadOptions how;
   OperatorFlags operation;
   /// The path of the K tensor. "" = use `operation.k`.
   std::string k_tensor;
   /// The strides. Empty = packed.
   std::vector<int64_t> strides;
-  /// The element type, if NumPy has no name for it.
-  std::optional<DType> dtype;
   bool local = false;
   /// Whether to compare the server's response with a local result instead of
   /// showing the response.

@@ -42,12 +42,11 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype) {
 void AddRunFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_option("file", flags.file,
-                  "A .npy file, a .npz archive, or lines of numbers (CSV or "
-                  "JSON lists), which are i64 if all are integers, else f64; - "
-                  "is stdin")
+                  "A .npy file, a .npz archive, or text with a row of numbers "
+                  "per line, separated by commas or spaces; - is stdin")
       ->required()
       ->type_name("FILE");
-  command.add_option("--member", flags.member,
+  command.add_option("--member", flags.how.member,
                      "Name of the array to read from a .npz archive, without "
                      ".npy. Required if there are several arrays");
   AddOperatorFlags(command, flags.operation);
@@ -69,7 +68,9 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
       throw CLI::RequiredError("--k");
     }
   });
-  AddDtypeFlag(command, flags.dtype);
+  AddDtypeFlag(command, flags.how.dtype);
+  command.add_flag("--header", flags.how.has_header,
+                   "Skip the first line of text");
   auto* index_offset =
       command
           .add_option("--index-offset", flags.index_offset,

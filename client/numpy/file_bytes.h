@@ -1,4 +1,4 @@
-// Reads files, and maps them if possible.
+// Reads files.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,14 @@ struct FileBytes {
   std::shared_ptr<const void> owner;
 };
 
-/// Maps a file, or reads it if it cannot be mapped, e.g. a pipe. Stops reading
-/// if the content is not an array. "-" is standard input. Returns NOT_FOUND if
-/// the file cannot be read.
+/// Reads a file. "-" is standard input. Stops early if the format is unknown.
+/// Returns NOT_FOUND if the file cannot be read.
 Result<FileBytes> ReadFileBytes(const std::string& path);
+
+/// kText includes UTF-16, which ParseText() rejects.
+enum class FileFormat { kNpy, kNpz, kText, kUnknown };
+
+/// Returns the format of a file, judged by its first bytes.
+FileFormat FormatOf(std::span<const std::byte> content);
 
 }  // namespace topk

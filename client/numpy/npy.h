@@ -20,9 +20,9 @@ namespace topk {
 struct NpyArray {
   DType dtype;
   std::vector<int64_t> shape;
-  /// The packed elements, little-endian and row-major. Points to the mapped
-  /// file, or to a copy if the file has a different byte order or element
-  /// order.
+  /// The packed elements, little-endian and row-major. Points to the
+  /// file's content, or to a copy if the file has a different byte order or
+  /// element order.
   std::span<const std::byte> data;
   /// Owns the memory of `data`.
   std::shared_ptr<const void> owner;

@@ -111,6 +111,7 @@ class HeaderReader {
           std::from_chars(text_.data(), text_.data() + text_.size(), size);
       if (error != std::errc() || size < 0) return false;
       text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+      if (text_.starts_with('L')) text_.remove_prefix(1);  // from Python 2
       shape.push_back(size);
       comma = Take(',');
       if (!comma && !Peek(')')) return false;

@@ -31,16 +31,6 @@ Status Broken(std::string_view what) {
                          StrCat("not a .npz file: ", what));
 }
 
-// A zip archive begins with the header of its first entry, or with the end
-// record if it is empty.
-bool IsZip(std::span<const std::byte> file) {
-  const auto begins = [file](std::string_view magic) {
-    return file.size() >= magic.size() &&
-           std::memcmp(file.data(), magic.data(), magic.size()) == 0;
-  };
-  return begins("PK\3\4") || begins("PK\5\6");
-}
-
 Result<Archive> Open(std::span<const std::byte> file) {
   zip_error_t error;
   zip_error_init(&error);
@@ -76,10 +66,13 @@ std::vector<std::string> Names(zip_t* archive) {
 Result<size_t> Find(const std::vector<std::string>& names,
                     const std::string& member) {
   if (names.empty()) return Broken("it has no arrays");
-  if (member.empty() && names.size() == 1) return size_t{0};
-  const auto found = std::find(names.begin(), names.end(), member);
-  if (!member.empty() && found != names.end()) {
-    return static_cast<size_t>(found - names.begin());
+  // If a name is repeated, NumPy reads the last array of that name.
+  const bool one_name =
+      std::ranges::count(names, names[0]) == std::ssize(names);
+  const std::string& name = member.empty() && one_name ? names[0] : member;
+  const auto found = std::find(names.rbegin(), names.rend(), name);
+  if ((one_name || !member.empty()) && found != names.rend()) {
+    return static_cast<size_t>(names.rend() - found) - 1;
   }
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kListed); ++i) {
@@ -146,28 +139,42 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
 
 }  // namespace
 
-Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
-                           std::optional<DType> as) {
+Result<NpyArray> ReadArray(const std::string& path, const ReadOptions& how) {
   Result<FileBytes> file = ReadFileBytes(path);
   if (!file.ok()) return file.status();
-  if (!IsZip(file->data)) {
-    if (member.empty() && !as && IsText(file->data)) {
-      return ParseText(file->data);
-    }
-    if (member.empty()) return ParseNpy(file->data, file->owner, as);
-    return InvalidArgument("NPZ_MEMBER", "file",
-                           "--member requires a .npz archive; this file is "
-                           "not a zip archive");
+  const FileFormat format = FormatOf(file->data);
+  if (format == FileFormat::kUnknown) {
+    return InvalidArgument("FORMAT", "file",
+                           "not a .npy file, a .npz archive or text");
+  }
+  const bool is_text = format == FileFormat::kText;
+  const std::string_view wrong_flag =
+      !how.member.empty() && format != FileFormat::kNpz ? "--member"
+      : how.dtype && is_text                            ? "--dtype"
+      : how.has_header && !is_text                      ? "--header"
+                                                        : "";
+  if (!wrong_flag.empty()) {
+    return InvalidArgument(
+        "FLAG", "file",
+        StrCat(wrong_flag, " does not apply to ",
+               is_text                      ? "text"
+               : format == FileFormat::kNpy ? "a .npy file"
+                                            : "a .npz archive"));
+  }
+  if (is_text) return ParseText(file->data, how.has_header);
+  if (format == FileFormat::kNpy) {
+    return ParseNpy(file->data, file->owner, how.dtype);
   }
   const Result<Archive> archive = Open(file->data);
   if (!archive.ok()) return archive.status();
-  const Result<size_t> index = Find(Names(archive->get()), member);
+  const Result<size_t> index = Find(Names(archive->get()), how.member);
   if (!index.ok()) return index.status();
-  Result<std::vector<std::byte>> content = Unpack(archive->get(), *index, as);
+  Result<std::vector<std::byte>> content =
+      Unpack(archive->get(), *index, how.dtype);
   if (!content.ok()) return content.status();
   const auto owner =
       std::make_shared<std::vector<std::byte>>(*std::move(content));
-  return ParseNpy(*owner, owner, as);
+  return ParseNpy(*owner, owner, how.dtype);
 }
 
 Status WriteNpz(const std::string& path, std::span<const NpyMember> members) {

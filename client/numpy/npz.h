@@ -10,13 +10,22 @@
 
 namespace topk {
 
+/// How to read an array.
+struct ReadOptions {
+  /// The name of the array in a .npz archive, or "" if there is only one.
+  std::string member;
+  /// The element type in a .npy file or .npz archive; see ParseNpy().
+  std::optional<DType> dtype;
+  /// Whether to skip the first line of text.
+  bool has_header = false;
+};
+
 /// Reads an array from a .npy file, a .npz archive or text (see ParseText()),
-/// depending on the file's first bytes. `member` is the name of the array in
-/// the archive, or "" if there is only one. For `as`, see ParseNpy(). "-" is
-/// standard input. Returns NOT_FOUND if the file cannot be read. Returns
-/// INVALID_ARGUMENT with a list of the members if there is no such member.
-Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
-                           std::optional<DType> as);
+/// depending on the file's first bytes. "-" is standard input. Returns
+/// NOT_FOUND if the file cannot be read. Returns INVALID_ARGUMENT if an option
+/// does not apply to the format, and with a list of the members if there is no
+/// such member.
+Result<NpyArray> ReadArray(const std::string& path, const ReadOptions& how);
 
 /// An array to write to a .npz archive.
 struct NpyMember {

@@ -1,4 +1,4 @@
-// Parses arrays from text: CSV and JSON lines.
+// Parses arrays from lines of numbers.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,16 @@
 
 namespace topk {
 
-/// Returns whether `file`, which may be just the start of a file, is text.
-bool IsText(std::span<const std::byte> file);
-
-/// Parses lines of numbers separated by commas, semicolons, tabs or spaces. A
-/// line may be in brackets. The shape is [lines, numbers per line], or has one
-/// dimension if there is only one line or one number per line. The elements are
-/// i64 if all numbers are integers, otherwise f64. If the first line has no
-/// numbers, it is a header and is skipped. Returns INVALID_ARGUMENT, with the
-/// invalid line in the message, for other text.
-Result<NpyArray> ParseText(std::span<const std::byte> file);
+/// Parses UTF-8 text with one row of decimal numbers per line, e.g. 1, -2.5,
+/// 1e3, inf or nan. If there is a comma in the text, the numbers of a row are
+/// separated by commas, otherwise by spaces or tabs. A byte-order mark and
+/// blank lines are skipped, and so is the first line if `has_header`.
+///
+/// The elements are i64 if all numbers are integers in that range, u64 if they
+/// are integers in that range, and f64 (rounded to nearest) if any number has a
+/// fraction or an exponent. The shape is [rows, columns], or has one dimension
+/// if there is only one row or column. Returns INVALID_ARGUMENT, with the line,
+/// the column and the text, if anything else is found.
+Result<NpyArray> ParseText(std::span<const std::byte> file, bool has_header);
 
 }  // namespace topk

@@ -51,6 +51,8 @@ TEST(Npy, ReadsEveryVersionShapeAndOrder) {
            Row{3, Header("|u1", "True", "(2, 3)"), "adbecf", "abcdef", {2, 3}},
            Row{1, Header("<f8", "False", "()"), "12345678", "12345678", {}},
            Row{1, Header("<f8", "True", "(0,3,)"), "", "", {0, 3}},
+           // NumPy on Python 2 for Windows wrote such shapes.
+           Row{1, Header("<i2", "False", "(1L, 2L)"), "abcd", "abcd", {1, 2}},
        }) {
     const std::string file = File(row.version, row.header, row.data);
     const auto array = Parse(file);

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import termios
 import unittest
+import warnings
 import zipfile
 
 TOPKD, TOPK = map(os.path.abspath, sys.argv[1:3])
@@ -111,6 +112,11 @@ class Command(unittest.TestCase):
         np.save(self.folder / "k.npy", np.array([2]))
         np.savez(self.folder / "two.npz", x=x, y=x[:1])
         np.savez_compressed(self.folder / "packed.npz", x=x, y=x[:1])
+        with zipfile.ZipFile(self.folder / "twice.npz", "w") as archive:
+            with warnings.catch_warnings(action="ignore"):
+                for array in (x + 1, x[:1]):
+                    with archive.open("x.npy", "w") as member:
+                        np.save(member, array)
         cases = re.findall(r"(?m)^(\d*)\$ (.*)\n((?:[>~!] .*\n)*)", CASES)
         self.assertGreater(len(cases), 100)
         for status, command, lines in cases:
