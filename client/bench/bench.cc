@@ -18,7 +18,6 @@
 #include "client/bench/report.h"
 #include "client/bench/request_template.h"
 #include "client/cli/errors.h"
-#include "client/cli/terminal.h"
 #include "core/base/text.h"
 #include "core/engine.h"
 
@@ -163,8 +162,7 @@ ExitCode Bench(const BenchFlags& flags) {
   if (flags.json) {
     std::cout << ToJson(report).dump() << "\n";
   } else {
-    const int columns = TerminalColumns();
-    PrintText(report, columns > 0 ? columns : kDefaultColumns, std::cout);
+    PrintText(report, std::cout);
   }
   if (!result.error.ok() && !flags.keep_going) {
     return Report(result.error, &client, request_id);

@@ -7,8 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "client/cli/terminal.h"
-
 namespace topk::cli {
 namespace {
 
@@ -72,7 +70,7 @@ void AddStats(const LoadStats& stats, OrderedJson& json) {
   json["retry_hints"] = stats.retry_hints;
 }
 
-void PrintRow(const LoadStats& stats, const std::string& name, int columns,
+void PrintRow(const LoadStats& stats, const std::string& name,
               std::ostream& out) {
   out << std::setw(8) << stats.answered << std::setw(7)
       << TimeText(stats.latency.mean());
@@ -81,10 +79,7 @@ void PrintRow(const LoadStats& stats, const std::string& name, int columns,
         << TimeText(
                static_cast<double>(stats.latency.Percentile(column.share)));
   }
-  constexpr size_t kColumn = 7;
-  constexpr size_t kNumbers = 8 + kColumn * (1 + std::size(kPercentiles));
-  const bool fits = kNumbers + 2 + name.size() <= static_cast<size_t>(columns);
-  out << (fits ? "  " : "\n  ") << name << "\n";
+  out << "  " << name << "\n";
 }
 
 void PrintLoad(const BenchFlags& flags, std::ostream& out) {
@@ -103,49 +98,43 @@ void PrintLoad(const BenchFlags& flags, std::ostream& out) {
 
 }  // namespace
 
-void PrintText(const BenchReport& report, int columns, std::ostream& out) {
-  std::ostringstream head;
+void PrintText(const BenchReport& report, std::ostream& out) {
   const LoadResult& result = report.result;
   const LoadStats total = Total(result);
-  head << std::defaultfloat << std::setprecision(6);
-  PrintLoad(report.flags, head);
+  out << std::defaultfloat << std::setprecision(6);
+  PrintLoad(report.flags, out);
   const double rate = static_cast<double>(total.answered) / result.seconds;
-  head << std::fixed << total.answered << " requests in "
-       << std::setprecision(2) << result.seconds
-       << " s: " << std::setprecision(rate < 100 ? 2 : 0) << rate
-       << " requests/s, " << std::setprecision(3)
-       << Bytes(report) / result.seconds / 1e9 << " GB/s; " << total.verified
-       << " verified\n";
-  if (result.interrupted) head << "interrupted: the load ended early\n";
+  out << std::fixed << total.answered << " requests in " << std::setprecision(2)
+      << result.seconds << " s: " << std::setprecision(rate < 100 ? 2 : 0)
+      << rate << " requests/s, " << std::setprecision(3)
+      << Bytes(report) / result.seconds / 1e9 << " GB/s; " << total.verified
+      << " verified\n";
+  if (result.interrupted) out << "interrupted: the load ended early\n";
   if (!result.kept_up) {
-    head << "the callers could not keep up: " << result.missed
-         << " due requests were not sent; the last request was sent "
-         << TimeText(result.lag * 1e9) << " late\n";
+    out << "the callers could not keep up: " << result.missed
+        << " due requests were not sent; the last request was sent "
+        << TimeText(result.lag * 1e9) << " late\n";
   }
   for (const auto& [code, count] : total.errors) {
-    head << count << " requests failed: " << code << "\n";
+    out << count << " requests failed: " << code << "\n";
   }
   for (const auto& [count, text] :
        {std::pair(total.not_connected,
                   "were not sent: there was no connection"),
         std::pair(total.lost, "were lost: their connection broke"),
         std::pair(total.retry_hints, "received a retry delay")}) {
-    if (count > 0) head << count << " of them " << text << "\n";
-  }
-  std::istringstream lines(head.str());
-  for (std::string line; std::getline(lines, line);) {
-    out << Wrapped(line, columns, 0) << "\n";
+    if (count > 0) out << count << " of them " << text << "\n";
   }
   out << "\nrequests   mean";
   for (const Column& column : kPercentiles) out << std::setw(7) << column.name;
   out << "\n";
   if (report.kinds.size() > 1) {
     for (size_t i = 0; i < report.kinds.size(); ++i) {
-      PrintRow(result.stats[i], report.kinds[i].name, columns, out);
+      PrintRow(result.stats[i], report.kinds[i].name, out);
     }
-    PrintRow(total, "all", columns, out);
+    PrintRow(total, "all", out);
   } else {
-    PrintRow(total, report.kinds.front().name, columns, out);
+    PrintRow(total, report.kinds.front().name, out);
   }
 }
 

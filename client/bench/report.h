@@ -18,9 +18,8 @@ struct BenchReport {
   const LoadResult& result;
 };
 
-/// Prints the request rate and each kind's latency percentiles. Lines are at
-/// most `columns` wide.
-void PrintText(const BenchReport& report, int columns, std::ostream& out);
+/// Prints the request rate and each kind's latency percentiles.
+void PrintText(const BenchReport& report, std::ostream& out);
 
 /// Returns the report as JSON. Fields with "us" in their names are times in
 /// microseconds.

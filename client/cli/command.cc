@@ -17,7 +17,6 @@
 #include "client/cli/number_flag.h"
 #include "client/cli/run.h"
 #include "client/cli/server_commands.h"
-#include "client/cli/terminal.h"
 #include "client/credentials.h"
 #include "core/base/text.h"
 #include "core/command_line/usage_text.h"
@@ -26,56 +25,6 @@
 namespace topk::cli {
 
 namespace {
-
-constexpr size_t kIndent = 30;  // CLI11's default column width
-
-// Formats --help like CLI11, but wraps lines to fit the terminal.
-class Fitting final : public CLI::Formatter {
- public:
-  std::string make_option(const CLI::Option* option,
-                          bool is_positional) const override {
-    return Entry(
-        make_option_name(option, is_positional) + make_option_opts(option),
-        make_option_desc(option));
-  }
-  std::string make_subcommand(const CLI::App* command) const override {
-    return Entry(command->get_name(), command->get_description());
-  }
-  std::string make_description(const CLI::App* app) const override {
-    return Wrapped(app->get_description(), columns_, 0) + "\n";
-  }
-  std::string make_footer(const CLI::App* app) const override {
-    return Wrapped(app->get_footer(), columns_, 0) + "\n";
-  }
-
- private:
-  // Inserts a space after each comma of a long list, so that the list can be
-  // wrapped.
-  std::string Breakable(const std::string& head) const {
-    if (head.size() + 2 <= static_cast<size_t>(columns_)) return head;
-    std::string text;
-    for (const char c : head) {
-      text += c;
-      if (c == ',') text += ' ';
-    }
-    return text;
-  }
-
-  std::string Entry(const std::string& head,
-                    const std::string& description) const {
-    std::string text = "  " + Wrapped(Breakable(head), columns_, 2);
-    const size_t width = text.size() - (text.rfind('\n') + 1);
-    if (width >= kIndent || text.find('\n') != std::string::npos) {
-      text += "\n" + std::string(kIndent, ' ');
-    } else {
-      text.append(kIndent - width, ' ');
-    }
-    return text + Wrapped(description, columns_, int{kIndent}) + "\n";
-  }
-
-  const int columns_ = TerminalColumns() > 0 ? TerminalColumns()
-                                             : kDefaultColumns;
-};
 
 // Rejects an empty value, e.g. from an unset shell variable, because it would
 // turn off TLS.
@@ -179,42 +128,12 @@ std::string FlagOf(std::string_view option) {
   return flag;
 }
 
-// Returns the error text for an unknown command or flag, or "" if all are
-// known. CLI11's own error text may mention only a missing command or flag.
-std::string WrongWord(const CLI::App& app, const CLI::App& run, int argc,
-                      char** argv) {
-  const std::string_view first = argc > 1 ? argv[1] : "";
-  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-  const auto found = std::ranges::find_if(
-      unknown, [](const auto& word) { return word.starts_with('-'); });
-  const std::string flag = found == unknown.end() ? "" : *found;
-  const std::vector<CLI::App*> used = app.get_subcommands();
-  if (used.empty()) {
-    const std::string name = InLowerCase(first);
-    const bool for_run =
-        name == "-" || name.ends_with(".npy") || name.ends_with(".npz") ||
-        name.ends_with(".csv") || name.ends_with(".jsonl") ||
-        (first.starts_with('-') && !flag.empty() &&
-         run.get_option_no_throw(flag.substr(0, flag.find('='))) != nullptr);
-    if (for_run) return "the command is missing; to use a file: topk run FILE";
-    if (!first.empty() && !first.starts_with('-')) {
-      return StrCat("unknown command ", Quote(first),
-                    "; topk --help lists the commands");
-    }
-  }
-  if (flag.empty()) return "";
-  return StrCat("unknown flag ", Quote(flag), "; topk ",
-                used.empty() ? "" : used.front()->get_name() + " ",
-                "--help lists the flags");
-}
-
 int Main(int argc, char** argv) {
   if (const Status s = CheckEnvironment(); !s.ok()) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
     return kUsage;
   }
   CLI::App app("Calls a TopK server, or computes locally", "topk");
-  app.formatter(std::make_shared<Fitting>());
   app.footer(kExitStatusText);
   app.set_version_flag("--version", "topk " TOPK_VERSION);
   app.require_subcommand(1);
@@ -265,12 +184,14 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const std::string text = error.get_exit_code() == 0
-                                 ? ""
-                                 : WrongWord(app, *run_command, argc, argv);
-    if (text.empty()) return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
-    std::cerr << "topk: " << text << "\n";
-    return kUsage;
+    // CLI11 would report only that another argument is missing.
+    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+    if (error.get_exit_code() != 0 && !unknown.empty()) {
+      std::cerr << "topk: unexpected argument " << Quote(unknown.front())
+                << "\nRun with --help for more information.\n";
+      return kUsage;
+    }
+    return AtEnd(app.exit(error) == 0 ? kOk : kUsage);
   }
   const auto milliseconds =
       std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));

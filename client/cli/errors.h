@@ -1,4 +1,4 @@
-// Prints errors to stderr, with hints.
+// Prints errors to stderr.
 #pragma once
 
 #include <string>
@@ -10,22 +10,17 @@
 
 namespace topk::cli {
 
-/// Returns a hint for a failed call with these options, e.g. which flag to set,
-/// or "".
-std::string Advice(const Status& status, const ClientOptions& client);
-
 /// Returns true if the call could not connect, or false if its connection broke
 /// later. REQUIRES: `status` is UNAVAILABLE without a reason.
 bool IsConnectFailure(const Status& status);
 
 /// Prints the error of a call, or of a local computation if `client` is null.
-/// Prints a hint on a second line. Returns the exit status for the error.
+/// Returns the exit status for the error.
 /// `request_id` identifies the request in the server's log.
 ExitCode Report(const Status& status, const ClientOptions* client,
                 std::string_view request_id = "");
 
-/// Prints why an input cannot be used. If the file does not exist, also prints
-/// the folder that the path is relative to.
+/// Prints why an input cannot be used.
 ExitCode ReportInput(const std::string& path, const Status& status);
 
 /// Prints why the command line is invalid.

@@ -90,7 +90,7 @@ ExitCode MergeFolders(const MergeFlags& flags) {
   if (!merged.ok()) {
     return ReportInput(merged.status().field, merged.status());
   }
-  return Show(merged->response, static_cast<int>(merged->axis), {}, flags.show);
+  return Show(merged->response, static_cast<int>(merged->axis), flags.show);
 }
 
 }  // namespace topk::cli

@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "client/cli/terminal.h"
 #include "core/base/dtype.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
@@ -75,7 +74,8 @@ template <class Fn>
 auto WithNumber(const v1::Tensor& tensor, int64_t i, Fn fn) {
   const auto dtype = static_cast<DType>(tensor.data_type());
   const DTypeInfo& type = InfoOf(dtype);
-  const uint64_t bits = ElementBits(tensor, i);
+  const uint64_t bits =
+      ReadBits(type, std::as_bytes(std::span(tensor.data())).data(), i);
   if (dtype == DType::kNF4) return fn(kNormalFloat4[bits]);
   if (dtype == DType::kF8E8M0) {
     return fn(bits == 0xFF ? NAN
@@ -85,34 +85,6 @@ auto WithNumber(const v1::Tensor& tensor, int64_t i, Fn fn) {
   if (type.is_float) return fn(FromFloat(type, bits));
   return type.sign != 0 ? fn(SignExtended(type, bits)) : fn(bits);
 }
-
-// Prints a name and then cells. Wraps lines at the terminal's width, and aligns
-// the cells on continuation lines.
-class Line {
- public:
-  Line(const std::string& name, int columns, std::ostream& out)
-      : indent_(name.size()),
-        columns_(static_cast<size_t>(columns)),
-        out_(out),
-        at_(name.size()) {
-    out_ << name;
-  }
-
-  void Add(const std::string& cell) {
-    if (columns_ > 0 && at_ + cell.size() > columns_ && at_ > indent_) {
-      out_ << "\n" << std::string(indent_, ' ');
-      at_ = indent_;
-    }
-    out_ << cell;
-    at_ += cell.size();
-  }
-
- private:
-  const size_t indent_;
-  const size_t columns_;
-  std::ostream& out_;
-  size_t at_;
-};
 
 nlohmann::json JsonNumbers(const v1::Tensor& tensor) {
   nlohmann::json list = nlohmann::json::array();
@@ -127,31 +99,7 @@ nlohmann::json JsonNumbers(const v1::Tensor& tensor) {
   return list;
 }
 
-}  // namespace
-
-std::string ElementText(const v1::Tensor& tensor, int64_t i) {
-  return WithNumber(tensor, i, [](auto value) { return Number(value); });
-}
-
-uint64_t ElementBits(const v1::Tensor& tensor, int64_t i) {
-  return ReadBits(InfoOf(static_cast<DType>(tensor.data_type())),
-                  std::as_bytes(std::span(tensor.data())).data(), i);
-}
-
-int64_t CountOf(const v1::Tensor& tensor) {
-  int64_t count = 1;
-  for (const int64_t size : tensor.shape()) count *= size;
-  return count;
-}
-
-std::vector<std::string> AllElements(const v1::Tensor& tensor) {
-  std::vector<std::string> texts;
-  for (int64_t i = 0; i < CountOf(tensor); ++i) {
-    texts.push_back(ElementText(tensor, i));
-  }
-  return texts;
-}
-
+// Returns a slice's coordinates, with a colon for the axis: "[3, :, 0]".
 std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
   std::string name = "]";
   for (int d = tensor.shape_size(); d-- > 0;) {
@@ -163,8 +111,19 @@ std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
   return name;
 }
 
-void PrintTable(const v1::TopKResponse& response, int axis,
-                const Labels& labels, const TableShape& shape,
+}  // namespace
+
+std::string ElementText(const v1::Tensor& tensor, int64_t i) {
+  return WithNumber(tensor, i, [](auto value) { return Number(value); });
+}
+
+int64_t CountOf(const v1::Tensor& tensor) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.shape()) count *= size;
+  return count;
+}
+
+void PrintTable(const v1::TopKResponse& response, int axis, int64_t max_slices,
                 std::ostream& out) {
   const v1::Tensor& values = response.values();
   const v1::Tensor& indices = response.indices();
@@ -172,43 +131,33 @@ void PrintTable(const v1::TopKResponse& response, int axis,
   int64_t inner = 1;
   for (int d = axis + 1; d < values.shape_size(); ++d) inner *= values.shape(d);
   const int64_t slices = k == 0 ? 0 : CountOf(values) / k;
-  const int64_t shown = std::min(slices, shape.max_slices);
+  const int64_t shown = std::min(slices, max_slices);
 
   struct Row {
     std::string name;
-    std::vector<std::string> found, values, indices;
+    std::vector<std::string> values, indices;
   };
   std::vector<Row> rows;
   size_t name_width = 0, value_width = 0, index_width = 0;
   for (int64_t slice = 0; slice < shown; ++slice) {
     Row row;
     row.name = SliceName(values, axis, slice);
-    if (!labels.of_slice.empty()) {
-      row.name += " " + labels.of_slice[static_cast<size_t>(slice)];
-    }
     for (int64_t j = 0; j < k; ++j) {
       const int64_t at = (slice / inner * k + j) * inner + slice % inner;
       row.values.push_back(ElementText(values, at));
       row.indices.push_back(ElementText(indices, at));
       value_width = std::max(value_width, row.values.back().size());
       index_width = std::max(index_width, row.indices.back().size());
-      if (!labels.of_index.empty()) {
-        const size_t index = std::stoull(row.indices.back());
-        row.found.push_back(" " + labels.of_index[index]);
-      }
     }
     name_width = std::max(name_width, row.name.size());
     rows.push_back(std::move(row));
   }
   for (Row& row : rows) {
-    row.name.append(name_width - row.name.size(), ' ');
-    Line line(row.name, shape.columns, out);
-    if (!row.found.empty()) line.Add("  ->");
-    for (const std::string& label : row.found) line.Add(label);
+    out << row.name << std::string(name_width - row.name.size(), ' ');
     for (size_t j = 0; j < row.values.size(); ++j) {
       row.values[j].insert(0, value_width - row.values[j].size(), ' ');
       row.indices[j].append(index_width - row.indices[j].size(), ' ');
-      line.Add(StrCat("  ", row.values[j], " @", row.indices[j]));
+      out << "  " << row.values[j] << " @" << row.indices[j];
     }
     out << "\n";
   }
@@ -217,30 +166,8 @@ void PrintTable(const v1::TopKResponse& response, int axis,
     out << "no slices: the input has no elements\n";
   }
   if (slices > shown) {
-    out << Wrapped(StrCat("... and ", slices - shown,
-                          " more slices; raise --max-slices, or use --json, "
-                          "--csv or --out for all"),
-                   shape.columns, 0)
-        << "\n";
-  }
-}
-
-void PrintCsv(const v1::TopKResponse& response, int axis, std::ostream& out) {
-  const v1::Tensor& values = response.values();
-  const v1::Tensor& indices = response.indices();
-  for (int d = 0; d < values.shape_size(); ++d) {
-    out << (d == axis ? "position" : StrCat("dim", d)) << ",";
-  }
-  out << "value,index\n";
-  std::vector<int64_t> at(static_cast<size_t>(values.shape_size()));
-  for (int64_t i = 0; i < CountOf(values); ++i) {
-    for (const int64_t coordinate : at) out << coordinate << ",";
-    out << ElementText(values, i) << "," << ElementText(indices, i) << "\n";
-    for (int d = values.shape_size(); d-- > 0;) {
-      int64_t& coordinate = at[static_cast<size_t>(d)];
-      if (++coordinate < values.shape(d)) break;
-      coordinate = 0;
-    }
+    out << "... and " << slices - shown
+        << " more slices; raise --max-slices, or use --json or --out for all\n";
   }
 }
 

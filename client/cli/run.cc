@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <iostream>
-#include <tuple>
 
-#include "client/cli/compare.h"
 #include "client/cli/errors.h"
-#include "client/cli/merge.h"
 #include "client/cli/output.h"
 #include "client/cli/show.h"
 #include "client/expected_answer.h"
@@ -80,36 +77,6 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
   return client.ComputeTopK(request, array.data, options);
 }
 
-Result<std::vector<std::string>> ReadLabels(const std::string& path,
-                                            int64_t count) {
-  v1::Tensor tensor;
-  if (Status s = ReadTensor(path, {}, tensor); !s.ok()) return s;
-  if (tensor.shape_size() != 1 || tensor.shape(0) != count) {
-    return InvalidArgument(
-        "LABELS", "labels",
-        StrCat("the file must contain ", count, " labels in one dimension"));
-  }
-  return AllElements(tensor);
-}
-
-ExitCode Compare(const v1::TopKRequest& request,
-                 std::span<const std::byte> tensor,
-                 const v1::TopKResponse& answer, int axis) {
-  const Result<v1::TopKResponse> ours = LocalEngine().Compute(request, tensor);
-  if (!ours.ok()) return Report(ours.status(), nullptr, request.request_id());
-  const std::string difference = Difference(answer, *ours, axis);
-  if (!difference.empty()) {
-    std::cerr << "topk: the server's result differs from the result computed "
-                 "locally: "
-              << difference << "\n";
-    return kWrongAnswer;
-  }
-  std::cout << "equal: " << answer.values().data().size()
-            << " bytes of values and " << answer.indices().data().size()
-            << " bytes of indices match the local result\n";
-  return kOk;
-}
-
 }  // namespace
 
 ExitCode Run(const RunFlags& flags) {
@@ -121,19 +88,6 @@ ExitCode Run(const RunFlags& flags) {
   request->set_index_offset(flags.index_offset);
   request->mutable_tensor()->mutable_strides()->Add(flags.strides.begin(),
                                                     flags.strides.end());
-  if (!flags.k_tensor.empty()) {
-    if (request->has_directml()) {
-      return ReportUsage(
-          InvalidArgument("FLAG", "--k-tensor", "DirectML has no --k-tensor"));
-    }
-    v1::KInput& k = request->has_onnx()
-                        ? *request->mutable_onnx()->mutable_k()
-                        : *request->mutable_openvino()->mutable_k();
-    if (Status s = ReadTensor(flags.k_tensor, {}, *k.mutable_tensor());
-        !s.ok()) {
-      return ReportInput(flags.k_tensor, s);
-    }
-  }
   const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
   if (!response.ok()) {
     return Report(response.status(), flags.local ? nullptr : &flags.client,
@@ -142,24 +96,7 @@ ExitCode Run(const RunFlags& flags) {
   const auto rank = static_cast<int64_t>(array->shape.size());
   const auto dimension =
       static_cast<int>((flags.operation.axis.value_or(-1) + rank) % rank);
-  if (flags.compare) {
-    return Compare(*request, array->data, *response, dimension);
-  }
-  const auto axis = static_cast<size_t>(dimension);
-  Labels labels;
-  int64_t slices = 1;
-  for (size_t d = 0; d < array->shape.size(); ++d) {
-    if (d != axis) slices *= array->shape[d];
-  }
-  for (const auto& [path, count, into] :
-       {std::tuple(flags.labels, array->shape[axis], &labels.of_index),
-        std::tuple(flags.slice_labels, slices, &labels.of_slice)}) {
-    if (path.empty()) continue;
-    Result<std::vector<std::string>> read = ReadLabels(path, count);
-    if (!read.ok()) return ReportInput(path, read.status());
-    *into = *std::move(read);
-  }
-  return Show(*response, dimension, labels, flags.show);
+  return Show(*response, dimension, flags.show);
 }
 
 }  // namespace topk::cli

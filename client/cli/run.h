@@ -21,22 +21,15 @@ struct RunFlags {
   std::string file;
   ReadOptions how;
   OperatorFlags operation;
-  /// The path of the K tensor. "" = use `operation.k`.
-  std::string k_tensor;
   /// The strides. Empty = packed.
   std::vector<int64_t> strides;
   bool local = false;
-  /// Whether to compare the server's response with a local result instead of
-  /// showing the response.
-  bool compare = false;
   std::string stream = "auto";
   bool shared_memory = false;
   int64_t index_offset = 0;
   /// The trace context to send; "" = none.
   std::string traceparent;
   ShowFlags show;
-  std::string labels;
-  std::string slice_labels;
   ClientOptions client;
 };
 
@@ -47,8 +40,7 @@ void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 void AddRunFlags(CLI::App& command, RunFlags& flags);
 
 /// Reads the file and computes the result on the server or locally. Writes the
-/// result to stdout or to files, or compares it with a local result. Returns
-/// the exit status.
+/// result to stdout or to files. Returns the exit status.
 ExitCode Run(const RunFlags& flags);
 
 }  // namespace topk::cli

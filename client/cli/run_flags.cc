@@ -1,6 +1,5 @@
 #include <random>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "client/cli/number_flag.h"
@@ -50,43 +49,23 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                      "Name of the array to read from a .npz archive, without "
                      ".npy. Required if there are several arrays");
   AddOperatorFlags(command, flags.operation);
-  CLI::Option* k = command.get_option("--k")->required(false);
-  command
-      .add_option(
-          "--k-tensor", flags.k_tensor,
-          "A .npy file with k, sent as the K tensor of ONNX or OpenVINO")
-      ->type_name("FILE")
-      ->excludes(k);
   command
       .add_option("--strides", flags.strides,
                   "DirectML: strides of the input in elements, e.g. 1,8")
       ->delimiter(',')
       ->transform(Whole())
       ->allow_extra_args(false);
-  command.callback([&flags, k] {
-    if (k->count() == 0 && flags.k_tensor.empty()) {
-      throw CLI::RequiredError("--k");
-    }
-  });
   AddDtypeFlag(command, flags.how.dtype);
   command.add_flag("--header", flags.how.has_header,
                    "Skip the first line of text");
-  auto* index_offset =
-      command
-          .add_option("--index-offset", flags.index_offset,
-                      "Index of the file's first element, if the file is a "
-                      "shard of a longer axis. Added to all indices; see topk "
-                      "merge")
-          ->transform(Whole(0));
+  command
+      .add_option("--index-offset", flags.index_offset,
+                  "Index of the file's first element, if the file is a "
+                  "shard of a longer axis. Added to all indices; see topk "
+                  "merge")
+      ->transform(Whole(0));
   auto* local = command.add_flag("--local", flags.local,
                                  "Compute locally, without a server");
-  auto* compare = command
-                      .add_flag("--compare", flags.compare,
-                                "Also compute locally, and print only whether "
-                                "the server's result has the same bytes. If "
-                                "not, print the first difference and exit "
-                                "with 6")
-                      ->excludes(local);
   auto* stream = command
                      .add_option("--stream", flags.stream,
                                  "Whether to send the tensor in chunks; auto "
@@ -111,22 +90,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
           "Start a trace that the server continues, and print the trace ID on "
           "stderr")
       ->excludes(local);
-  const auto no_table = AddShowFlags(command, flags.show);
-  for (CLI::Option* option : no_table) option->excludes(compare);
-  for (const auto& [name, path, text] :
-       {std::tuple("--labels", &flags.labels,
-                   "A .npy file with a numeric label for each position along "
-                   "the axis. The table shows the labels of the selected "
-                   "positions"),
-        std::tuple("--slice-labels", &flags.slice_labels,
-                   "A .npy file with a numeric label for each slice. The table "
-                   "shows the label next to the slice's name")}) {
-    CLI::Option* labels = command.add_option(name, *path, text)
-                              ->type_name("FILE")
-                              ->excludes(index_offset)
-                              ->excludes(compare);
-    for (CLI::Option* option : no_table) labels->excludes(option);
-  }
+  AddShowFlags(command, flags.show);
 }
 
 }  // namespace topk::cli

@@ -6,7 +6,6 @@
 #include <iostream>
 
 #include "client/cli/errors.h"
-#include "client/cli/terminal.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 
@@ -25,17 +24,15 @@ std::string TypeNames(const google::protobuf::RepeatedField<int>& types) {
 
 constexpr int kNameColumns = 18;
 
-void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
+void PrintCapabilities(const v1::Capabilities& capabilities,
                        std::ostream& out) {
   out << "build " << EscapeControls(capabilities.build_version())
       << "\n\noperators\n";
   for (const v1::OperatorCapability& row : capabilities.operators()) {
     out << "  " << std::left << std::setw(kNameColumns)
-        << EscapeControls(row.name())
-        << Wrapped(StrCat("elements ", TypeNames(row.data_types()),
-                          "; indices ", TypeNames(row.index_types())),
-                   columns, 2 + kNameColumns)
-        << "\n";
+        << EscapeControls(row.name()) << "elements "
+        << TypeNames(row.data_types()) << "; indices "
+        << TypeNames(row.index_types()) << "\n";
   }
   out << "\nbackends\n";
   for (const v1::BackendCapability& row : capabilities.backends()) {
@@ -56,8 +53,7 @@ void PrintCapabilities(const v1::Capabilities& capabilities, int columns,
       << "  per client        " << limits.max_client_inflight_calls()
       << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
       << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
-      << "\n\norder\n  "
-      << Wrapped(EscapeControls(capabilities.ordering_rule()), columns, 2)
+      << "\n\norder\n  " << EscapeControls(capabilities.ordering_rule())
       << "\n";
 }
 
@@ -75,7 +71,7 @@ ExitCode Info(const ClientOptions& client, bool json) {
       Client(client).GetCapabilities();
   if (!capabilities.ok()) return Report(capabilities.status(), &client);
   if (!json) {
-    PrintCapabilities(*capabilities, TerminalColumns(), std::cout);
+    PrintCapabilities(*capabilities, std::cout);
     return kOk;
   }
   std::string text;

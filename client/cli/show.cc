@@ -5,7 +5,6 @@
 #include <string>
 
 #include "client/cli/number_flag.h"
-#include "client/cli/terminal.h"
 #include "client/numpy/npy.h"
 #include "client/numpy/npz.h"
 #include "core/base/text.h"
@@ -45,7 +44,7 @@ std::string NoNpyFile(const std::string& path) {
 
 }  // namespace
 
-std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags) {
+void AddShowFlags(CLI::App& command, ShowFlags& flags) {
   auto* out =
       command
           .add_option("--out", flags.out,
@@ -55,24 +54,16 @@ std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags) {
                       "become NumPy's raw types V1 and V2")
           ->type_name("PATH")
           ->check(CLI::Validator(NoNpyFile, ""));
-  auto* json =
-      command.add_flag("--json", flags.json, "Print JSON instead of a table")
-          ->excludes(out);
-  auto* csv = command
-                  .add_flag("--csv", flags.csv,
-                            "Print CSV instead of a table, one line per "
-                            "element")
-                  ->excludes(out)
-                  ->excludes(json);
+  command.add_flag("--json", flags.json, "Print JSON instead of a table")
+      ->excludes(out);
   command
       .add_option("--max-slices", flags.max_slices,
                   "Max number of slices in the table")
       ->transform(Whole(0))
       ->capture_default_str();
-  return {out, json, csv};
 }
 
-ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
+ExitCode Show(const v1::TopKResponse& response, int axis,
               const ShowFlags& flags) {
   if (!flags.out.empty()) {
     const Status status = WriteFiles(flags.out, response);
@@ -80,18 +71,13 @@ ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
     std::cerr << "topk: " << status.message << "\n";
     return kFailed;
   }
-  if (flags.csv) {
-    PrintCsv(response, axis, std::cout);
-    return kOk;
-  }
   if (flags.json) {
     // Escape all but ASCII: the server's text may contain terminal control
     // characters.
     std::cout << ToJson(response).dump(-1, ' ', true) << "\n";
     return kOk;
   }
-  PrintTable(response, axis, labels, {flags.max_slices, TerminalColumns()},
-             std::cout);
+  PrintTable(response, axis, flags.max_slices, std::cout);
   return kOk;
 }
 

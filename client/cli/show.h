@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "client/cli/exit_code.h"
 #include "client/cli/output.h"
@@ -17,7 +16,6 @@ struct ShowFlags {
   /// A folder, or a .npz file if the name ends with .npz.
   std::string out;
   bool json = false;
-  bool csv = false;
   int64_t max_slices = 20;
 };
 
@@ -25,11 +23,11 @@ struct ShowFlags {
 inline constexpr char kValuesFile[] = "values.npy";
 inline constexpr char kIndicesFile[] = "indices.npy";
 
-/// Adds the flags to a subcommand. Returns --out, --json and --csv.
-std::vector<CLI::Option*> AddShowFlags(CLI::App& command, ShowFlags& flags);
+/// Adds the flags to a subcommand. `flags` must outlive `command`.
+void AddShowFlags(CLI::App& command, ShowFlags& flags);
 
 /// Shows the response. REQUIRES: as for PrintTable().
-ExitCode Show(const v1::TopKResponse& response, int axis, const Labels& labels,
+ExitCode Show(const v1::TopKResponse& response, int axis,
               const ShowFlags& flags);
 
 }  // namespace topk::cli

@@ -5,11 +5,9 @@ usage: make_digits.py DIRECTORY      (needs scikit-learn and NumPy)
 Uses the 1797 images of 8 x 8 pixels of sklearn.datasets.load_digits. The first
 12 of each digit are the 120 queries, in the order of the data set. Writes
 
-  digits_similarity.npy    f32 [120, 1797], the cosine similarity of each query
-                           to each image; -1 for the query's own image, which
-                           would otherwise be its nearest neighbour
-  digits_labels.npy        u8 [1797], the digit of each image
-  digits_query_labels.npy  u8 [120], the digit of each query
+  digits_similarity.npy  f32 [120, 1797], the cosine similarity of each query
+                         to each image; -1 for the query's own image, which
+                         would otherwise be its nearest neighbor
 """
 
 import pathlib
@@ -33,8 +31,6 @@ def main():
     similarity = images[queries] @ images.T
     similarity[np.arange(len(queries)), queries] = -1
     np.save(directory / "digits_similarity.npy", similarity.astype(np.float32))
-    np.save(directory / "digits_labels.npy", labels)
-    np.save(directory / "digits_query_labels.npy", labels[queries])
 
     nearest = labels[np.argsort(-similarity, axis=1)[:, :5]]
     share = (nearest == labels[queries][:, None]).mean()

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "client/numpy/npy.h"
 #include "core/base/text.h"
 #include "tests/clients/cpp/fake_server.h"
 #include "tests/integration/subprocess.h"
@@ -57,28 +56,6 @@ TEST_F(Command, HealthReportsAServerThatIsNotServing) {
   server.SetServing(false);
   EXPECT_EQ(Run("health --service topk.v1.TopKService", server), 5);
   EXPECT_THAT(output_, HasSubstr("NOT_SERVING\n"));
-}
-
-TEST_F(Command, CompareReportsTheFirstDifference) {
-  const FakeServer server(
-      {.compute = [](auto&, auto&, auto&) { return Succeed(); }});
-  const TemporaryFolder folder;
-  const float values[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-  const std::vector<int64_t> shape = {2, 5};
-  const std::string file = folder.File("x.npy");
-  ASSERT_TRUE(WriteFile(file, NpyBytes(DType::kF32, shape,
-                                       {reinterpret_cast<const char*>(values),
-                                        sizeof(values)}))
-                  .ok());
-  for (const char* stream : {"off", "auto"}) {
-    EXPECT_EQ(
-        Run(StrCat("run ", file, " --k 2 --compare --stream ", stream), server),
-        6);
-    EXPECT_THAT(output_, StartsWith("topk: "));
-    EXPECT_THAT(output_,
-                HasSubstr("4 of 4 elements differ; the first is element 0 of "
-                          "slice [0, :]: server 0 @0, local 4 @4"));
-  }
 }
 
 TEST_F(Command, BenchReportsAWrongResult) {

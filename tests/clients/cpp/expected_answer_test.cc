@@ -1,5 +1,5 @@
-// Tests the checks of responses and targets, retries, merging and hints with
-// the same cases as the Python client.
+// Tests the checks of responses and targets, retries and merging with the
+// same cases as the Python client.
 #include "client/expected_answer.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "client/cli/errors.h"
 #include "client/credentials.h"
 #include "client/retry.h"
 #include "core/base/text.h"
@@ -195,17 +194,6 @@ TEST(Targets, AreCheckedAsByThePythonClient) {
   }
   for (const std::string target : targets["remote"]) {
     EXPECT_FALSE(IsLocalTarget(target)) << target;
-  }
-}
-
-TEST(Hints, AreThoseOfThePythonClient) {
-  for (const json& c : Cases()["hints"]) {
-    const std::string hint = c["hint"];
-    const std::string advice =
-        cli::Advice(StatusOf(c),
-                    {.tls = c["tls"], .token_file = c["token"] ? "token" : ""});
-    EXPECT_THAT(advice, ::testing::HasSubstr(hint)) << c;
-    EXPECT_EQ(advice.empty(), hint.empty()) << c;
   }
 }
 

@@ -96,7 +96,8 @@ step "service"
 start
 topk health
 topk info
-topk run digits_similarity.npy --k 3 --compare
+diff <(topk run digits_similarity.npy --k 3) \
+  <(topk run digits_similarity.npy --k 3 --local)
 stop
 
 step "manual pages"

@@ -5,19 +5,15 @@ usage: cli_test.py TOPKD TOPK
 """
 
 import contextlib
-import fcntl
 import io
 import json
 import os
 import pathlib
-import pty
 import re
-import socket
 import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import unittest
 import warnings
 import zipfile
@@ -100,7 +96,6 @@ class Command(unittest.TestCase):
         x = np.arange(10, dtype=np.float32).reshape(2, 5)
         for name, array in {
                 "x": x, "none": x[:0], "left": x[:, :3], "right": x[:, 3:],
-                "labels": np.arange(5) + 100, "names": np.array([7, 1000]),
                 "i4": np.array([[1, -8, 7], [-1, 0, -1]], np.int8),
                 "u4": np.ones(1, np.uint8),
                 "f8": np.array([0x7F, 0x38, 0x80, 0xFE], np.uint8),
@@ -109,7 +104,6 @@ class Command(unittest.TestCase):
                 }.items():
             self.save(name + ".npy", array)
         np.savez(self.folder / "one.npz", x)
-        np.save(self.folder / "k.npy", np.array([2]))
         np.savez(self.folder / "two.npz", x=x, y=x[:1])
         np.savez_compressed(self.folder / "packed.npz", x=x, y=x[:1])
         with zipfile.ZipFile(self.folder / "twice.npz", "w") as archive:
@@ -365,55 +359,6 @@ class Command(unittest.TestCase):
                 self.assertLess(refused(path, says), small + (128 << 20))
         self.assertIn("@0", self.topk(
             "run", archive((1 << 22,), 1 << 24), "--k", 1, "--local"))
-
-    def on_terminal(self, columns, *arguments, **environment):
-        """Runs the command on a terminal. Returns its output."""
-        ours, its = pty.openpty()
-        fcntl.ioctl(its, termios.TIOCSWINSZ,
-                    struct.pack("HHHH", 24, columns, 0, 0))
-        with subprocess.Popen(
-                [TOPK, *map(str, arguments)], stdout=its, stderr=its,
-                env=dict(os.environ, TOPK_TARGET=self.server.target,
-                         **environment)) as command:
-            os.close(its)
-            shown = b""
-            with contextlib.suppress(OSError):  # end of file on Linux
-                while True:
-                    shown += os.read(ours, 65536)
-        os.close(ours)
-        self.assertEqual(command.returncode, 0, shown)
-        return shown.decode().replace("\r\n", "\n")
-
-    def test_terminal_output_fits_and_is_plain(self):
-        run = ("run", self.path, "--k", 20, "--max-slices", 2, "--labels",
-               self.save("of_50.npy", np.arange(50) + 1000))
-        wide = self.topk(*run)
-        for columns in (64, 80, 120):
-            for command in (run, ("info",), ("--help",), ("run", "--help"),
-                            ("bench", "--help")):
-                shown = self.on_terminal(columns, *command)
-                longest = max(map(len, shown.splitlines()))
-                self.assertLessEqual(longest, columns, command)
-                self.assertGreater(longest, columns / 2, command)
-                self.assertNotIn("\x1b", shown)
-            shown = self.on_terminal(columns, *run, NO_COLOR="1")
-            self.assertEqual(shown.split(), wide.split())
-            shown = self.on_terminal(columns, "bench", "--k", 3, "--shape",
-                                     "2,100", "--requests", 200)
-            for line in shown.splitlines():
-                if "closed loop" in line:
-                    self.assertLessEqual(len(line.split("\x1b[K")[-1]),
-                                         columns)
-            self.assertIsNone(re.search("\x1b\\[[0-9;]*m", shown))
-
-    def test_a_connection_above_the_limit_has_a_hint(self):
-        with harness.Server(TOPKD, "--max-connections", "1") as server:
-            host, port = server.target.rsplit(":", 1)
-            with socket.create_connection((host, int(port))):
-                for flags in ((), ("--tls",)):
-                    self.topk("health", *flags, target=server.target, code=5)
-                    self.assertRegex(self.stderr,
-                                     "(?m)^hint: .*--max-connections and ")
 
 
 if __name__ == "__main__":
