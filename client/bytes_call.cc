@@ -5,9 +5,8 @@
 
 #include <memory>
 
-#include "client/expected_answer.h"
+#include "client/check_response.h"
 #include "client/rpc_error.h"
-#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -156,14 +155,8 @@ Status CallStream(grpc::GenericStub& stub, const std::string& method,
       });
 }
 
-Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,
+Status ReadAnswer(grpc::ByteBuffer& bytes,
                   google::protobuf::MessageLite& message) {
-  if (bytes.Length() > static_cast<size_t>(max_bytes)) {
-    return BadAnswer(
-        "",
-        StrCat("a message has ", bytes.Length(),
-               " bytes; a response to this request has at most ", max_bytes));
-  }
   grpc::ProtoBufferReader reader(&bytes);
   if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
     return {};

@@ -47,9 +47,8 @@ Status CallStream(grpc::GenericStub& stub, const std::string& method,
                   const std::function<void(grpc::ClientContext&)>& prepare,
                   const std::stop_token& stop);
 
-/// Parses a message from the server. Returns BAD_ANSWER if it is malformed or
-/// has more than `max_bytes` bytes.
-Status ReadAnswer(grpc::ByteBuffer& bytes, int64_t max_bytes,
+/// Parses a message from the server. Returns BAD_ANSWER if it is malformed.
+Status ReadAnswer(grpc::ByteBuffer& bytes,
                   google::protobuf::MessageLite& message);
 
 }  // namespace topk

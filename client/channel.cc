@@ -43,16 +43,11 @@ std::string Target(const std::string& target) {
 
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    const ReceiveLimit& limit) {
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(kServiceConfig);
   arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetResourceQuota(limit.quota());
   arguments.SetMaxSendMessageSize(-1);
-  // Accept only uncompressed messages, and never decompress.
-  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,

@@ -6,7 +6,6 @@
 
 #include <memory>
 
-#include "client/receive_limit.h"
 #include "topk/client.h"
 
 namespace topk {
@@ -15,11 +14,9 @@ namespace topk {
 /// call and uses round robin. It does not retry calls that a server has seen;
 /// see Attempts. Servers that report NOT_SERVING still get calls, because a
 /// draining server still answers, and may be the only known server. Message
-/// sizes are limited only by `limit`. Compressed messages are rejected, because
-/// a small message may expand to any size.
+/// sizes are not limited.
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    const ReceiveLimit& limit);
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
 }  // namespace topk

@@ -17,12 +17,10 @@
 
 #include "client/bytes_call.h"
 #include "client/channel.h"
+#include "client/check_response.h"
 #include "client/credentials.h"
-#include "client/expected_answer.h"
-#include "client/receive_limit.h"
 #include "client/retry.h"
 #include "client/rpc_error.h"
-#include "client/streamed_answer.h"
 #include "core/base/happens_before.h"
 #include "core/base/text.h"
 #include "core/security/target.h"
@@ -50,7 +48,6 @@ constexpr int64_t kMinLimit = 1024;
 constexpr size_t kFieldBytes = 32;
 // Upper bound on timeouts, so that deadlines do not overflow the clock.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
-constexpr int64_t kMaxCapabilities = int64_t{1} << 20;
 // Protobuf does not support larger messages, and gRPC 1.51 aborts on them.
 constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
@@ -63,23 +60,38 @@ Status CheckSize(size_t bytes, int64_t limit) {
              " (--max-message-bytes); StreamTopK has no such limit"));
 }
 
-// A request. `tensor` is set if the tensor is not in `header`.
-struct Item {
-  const v1::TopKRequest& header;
-  std::optional<std::span<const std::byte>> tensor;
+size_t BytesOf(const Request& request) {
+  return request.message().ByteSizeLong() +
+         (request.tensor() ? request.tensor()->size() + kFieldBytes : 0);
+}
 
-  size_t bytes() const {
-    return header.ByteSizeLong() +
-           (tensor.has_value() ? tensor->size() + kFieldBytes : 0);
-  }
-  std::vector<MessagePiece> pieces() const {
-    return tensor.has_value() ? PiecesOf(header, *tensor) : PiecesOf(header);
-  }
-};
+std::vector<MessagePiece> RequestPieces(const Request& request) {
+  return request.tensor() ? PiecesOf(request.message(), *request.tensor())
+                          : PiecesOf(request.message());
+}
 
-Result<Response> Wrap(Result<v1::TopKResponse> result) {
-  if (!result.ok()) return result.status();
-  return Response(*std::move(result));
+// Checks a response to `request`, and returns it.
+Result<Response> Checked(const v1::TopKRequest& request,
+                         v1::TopKResponse& response) {
+  if (Status s = CheckResponse(request, response); !s.ok()) return s;
+  return Response(std::move(response));
+}
+
+// Adds a message of StreamTopK to the response that is being assembled.
+Status Assemble(v1::TopKResponseChunk& chunk,
+                std::optional<v1::TopKResponse>& response) {
+  if (chunk.has_header() == response.has_value()) {
+    return BadAnswer(
+        "", response ? "a second header" : "a chunk arrived before the header");
+  }
+  if (chunk.has_header()) {
+    response = std::move(*chunk.mutable_header());
+  } else if (chunk.has_values()) {
+    response->mutable_values()->mutable_data()->append(chunk.values());
+  } else {
+    response->mutable_indices()->mutable_data()->append(chunk.indices());
+  }
+  return {};
 }
 
 struct Call {
@@ -96,12 +108,6 @@ Status CheckTime(const Call& call) {
           "the deadline passed before the request was sent"};
 }
 
-// Returns whether gRPC reset a stream because of ReceiveLimit.
-bool IsTooLong(const Status& status) {
-  return status.reason.empty() &&
-         status.message.find("Buffers full") != std::string::npos;
-}
-
 }  // namespace
 
 struct Client::Impl {
@@ -111,11 +117,9 @@ struct Client::Impl {
       : options(client_options),
         setup(Client::Check(client_options)),
         token(client_options.token_file),
-        receive_limit(ReceiveLimit::Of(client_options.target)),
         channel(Connect(client_options,
                         setup.ok() ? MakeCredentials(client_options)
-                                   : grpc::InsecureChannelCredentials(),
-                        *receive_limit)),
+                                   : grpc::InsecureChannelCredentials())),
         calls(channel),
         health(grpc::health::v1::Health::NewStub(channel)) {}
 
@@ -173,13 +177,13 @@ struct Client::Impl {
     };
   }
 
-  // Sends a request's pieces in one message. `max_bytes` limits the response.
+  // Sends a request's pieces in one message.
   template <class Answer>
   Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
-                     int64_t max_bytes, const Call& call) {
+                     const Call& call) {
     grpc::ByteBuffer bytes;
     const Status status = Attempt(
-        max_bytes, call,
+        call,
         [&] {
           return CallUnary(calls, PathOf(method), memory, request,
                            Prepares(call), call.options.stop, bytes);
@@ -187,34 +191,28 @@ struct Client::Impl {
         [] { return false; });
     if (!status.ok()) return status;
     Answer answer;
-    if (Status s = ReadAnswer(bytes, max_bytes, answer); !s.ok()) return s;
+    if (Status s = ReadAnswer(bytes, answer); !s.ok()) return s;
     return answer;
   }
 
   Result<v1::Capabilities> AskCapabilities(const Call& call) {
     return Ask<v1::Capabilities>(Method::kGetCapabilities,
-                                 PiecesOf(v1::GetCapabilitiesRequest()),
-                                 kMaxCapabilities, call);
+                                 PiecesOf(v1::GetCapabilitiesRequest()), call);
   }
 
-  Result<v1::TopKResponse> AskTopK(const Item& request, const Call& call) {
-    const ExpectedAnswer expected(request.header);
-    Result<v1::TopKResponse> answer =
-        Ask<v1::TopKResponse>(Method::kComputeTopK, request.pieces(),
-                              expected.max_message_bytes(), call);
-    if (!answer.ok()) return answer;
-    if (Status s = expected.Check(*answer); !s.ok()) return s;
-    return answer;
+  Result<Response> AskTopK(const Request& request, const Call& call) {
+    Result<v1::TopKResponse> answer = Ask<v1::TopKResponse>(
+        Method::kComputeTopK, RequestPieces(request), call);
+    if (!answer.ok()) return answer.status();
+    return Checked(request.message(), *answer);
   }
 
   // Makes a streaming call. Between attempts, `rewind` goes back to the first
   // unanswered request and returns whether part of a response had arrived.
-  // `max_bytes` limits each received message.
   Status Stream(Method method, const StreamHandlers& handlers,
-                const std::function<bool()>& rewind, int64_t max_bytes,
-                const Call& call) {
+                const std::function<bool()>& rewind, const Call& call) {
     return Attempt(
-        max_bytes, call,
+        call,
         [&] {
           return CallStream(calls, PathOf(method), memory, handlers,
                             Prepares(call), call.options.stop);
@@ -222,23 +220,12 @@ struct Client::Impl {
         rewind);
   }
 
-  Result<v1::TopKResponse> StreamTensor(const v1::TopKRequest& header,
-                                        std::span<const std::byte> tensor,
-                                        const Call& call);
-
-  // Calls `done` with each result, in order. Sets `*too_many` if the server
-  // sent more results than there are requests.
-  Status ComputeMany(size_t count, const std::function<Item(size_t)>& item,
-                     const std::function<void(Result<v1::TopKResponse>)>& done,
-                     const Call& call, bool* too_many);
+  Result<Response> StreamTensor(const Request& request, const Call& call);
 
   // Calls `make` until it succeeds or fails with an error that is not retried.
-  Status Attempt(int64_t max_bytes, const Call& call,
-                 const std::function<Status()>& make,
+  Status Attempt(const Call& call, const std::function<Status()>& make,
                  const std::function<bool()>& rewind) {
     if (!setup.ok()) return setup;
-    const ReceiveLimit::Call allowed(*receive_limit,
-                                     std::min(max_bytes, kMaxMessageBytes));
     Attempts attempts(options.max_attempts, call.deadline);
     while (true) {
       if (Status s = CheckTime(call); !s.ok()) return s;
@@ -264,14 +251,9 @@ struct Client::Impl {
     if (status.ok()) return {};
     if (call.options.stop.stop_requested()) {
       status = Cancelled();
-    } else if (IsTooLong(status)) {
-      status = BadAnswer("", StrCat("a message is longer than any response to "
-                                    "this request: ",
-                                    status.message));
-    } else {
-      return attempts.Next(status, rewind());
+      return {};
     }
-    return {};
+    return attempts.Next(status, rewind());
   }
 
   void WaitForConnected(system_clock::time_point until,
@@ -292,7 +274,6 @@ struct Client::Impl {
   // closes the socket, and might never release borrowed memory.
   const Memory memory =
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
-  const std::shared_ptr<ReceiveLimit> receive_limit;
   const std::shared_ptr<grpc::ChannelInterface> channel;
   grpc::GenericStub calls;
   std::atomic<int64_t> limit = 0;  // the message limit in bytes; 0 = unknown
@@ -315,50 +296,35 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
-Result<v1::TopKResponse> Client::ComputeTopK(const v1::TopKRequest& request,
-                                             const CallOptions& options) const {
+Result<Response> Client::ComputeTopK(const Request& request,
+                                     const CallOptions& options) const {
   const Call call = impl_->Begin(options);
-  const Item item{request, {}};
-  if (Status s = impl_->CheckMessage(item.bytes(), call); !s.ok()) return s;
-  return impl_->AskTopK(item, call);
-}
-
-Result<v1::TopKResponse> Client::ComputeSeparateTensor(
-    const v1::TopKRequest& header, std::span<const std::byte> tensor,
-    const CallOptions& options) const {
-  const Call call = impl_->Begin(options);
-  if (options.stream.value_or(tensor.size() > kStreamedBytes)) {
-    return impl_->StreamTensor(header, tensor, call);
+  const bool may_stream = request.tensor().has_value();
+  if (may_stream &&
+      options.stream.value_or(request.tensor()->size() > kStreamedBytes)) {
+    return impl_->StreamTensor(request, call);
   }
-  const Item item{header, tensor};
-  const Status fits = impl_->CheckMessage(item.bytes(), call);
-  if (fits.ok()) return impl_->AskTopK(item, call);
-  if (options.stream.has_value()) return fits;
-  return impl_->StreamTensor(header, tensor, call);
+  const Status fits = impl_->CheckMessage(BytesOf(request), call);
+  if (fits.ok()) return impl_->AskTopK(request, call);
+  if (!may_stream || options.stream.has_value()) return fits;
+  return impl_->StreamTensor(request, call);
 }
 
-Result<v1::TopKResponse> Client::StreamTopK(const v1::TopKRequest& header,
-                                            std::span<const std::byte> tensor,
-                                            const CallOptions& options) const {
-  return impl_->StreamTensor(header, tensor, impl_->Begin(options));
-}
-
-Result<v1::TopKResponse> Client::Impl::StreamTensor(
-    const v1::TopKRequest& header, std::span<const std::byte> tensor,
-    const Call& call) {
+Result<Response> Client::Impl::StreamTensor(const Request& request,
+                                            const Call& call) {
+  const std::span<const std::byte> tensor = *request.tensor();
   const auto room =
       static_cast<size_t>(LimitFor(tensor.size(), call)) - kFieldBytes;
   // Chunks begin at multiples of 64 bytes, so that no element is split.
   const size_t chunk_bytes = std::min(kChunkBytes, room / 64 * 64);
   using Message = StreamHandlers::Message;
   v1::TopKRequestChunk first;
-  *first.mutable_header() = header;
+  *first.mutable_header() = request.message();
   bool begun = false;
   size_t sent = 0;
   StreamHandlers handlers;
   handlers.next = [&]() -> std::optional<Message> {
-    if (!begun) {
-      begun = true;
+    if (!std::exchange(begun, true)) {
       return Message{PiecesOf(first), false};
     }
     if (sent == tensor.size()) return {};
@@ -368,59 +334,53 @@ Result<v1::TopKResponse> Client::Impl::StreamTensor(
     return Message{PiecesOf(v1::TopKRequestChunk::kDataFieldNumber, part),
                    false};
   };
-  const ExpectedAnswer expected(header);
-  StreamedAnswer answer(expected);
+  std::optional<v1::TopKResponse> response;
   handlers.receive = [&](grpc::ByteBuffer& bytes) {
     v1::TopKResponseChunk chunk;
-    if (Status s = ReadAnswer(bytes, expected.max_message_bytes(), chunk);
-        !s.ok()) {
-      return s;
-    }
-    return answer.Add(chunk);
+    if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
+    return Assemble(chunk, response);
   };
   const auto rewind = [&] {
     sent = 0;
     begun = false;
-    return answer.Clear();
+    return std::exchange(response, std::nullopt).has_value();
   };
-  const Status status = Stream(Method::kStreamTopK, handlers, rewind,
-                               expected.max_message_bytes(), call);
+  const Status status = Stream(Method::kStreamTopK, handlers, rewind, call);
   if (!status.ok()) return status;
-  return answer.Take();
+  if (!response) return BadAnswer("", "the stream ended without a header");
+  return Checked(request.message(), *response);
 }
 
-Status Client::Impl::ComputeMany(
-    size_t count, const std::function<Item(size_t)>& item,
-    const std::function<void(Result<v1::TopKResponse>)>& done, const Call& call,
-    bool* too_many) {
+Status Client::ComputeTopKMany(
+    std::span<const Request> requests,
+    const std::function<void(size_t, Result<Response>)>& done,
+    const CallOptions& options) const {
   using Message = StreamHandlers::Message;
   // The maximum number of requests that are buffered and sent together.
   constexpr size_t kTogether = 32;
+  const Call call = impl_->Begin(options);
+  const size_t count = requests.size();
   std::vector<Status> unsent(count);
-  int64_t max_bytes = 0;
-  int64_t max_request = LimitFor(0, call);
+  int64_t max_request = impl_->LimitFor(0, call);
   bool asked = false;  // query the limit once: a query may take seconds
   for (size_t i = 0; i < count; ++i) {
-    const size_t bytes = item(i).bytes();
+    const size_t bytes = BytesOf(requests[i]);
     if (bytes > kLargeBytes && !std::exchange(asked, true)) {
-      max_request = LimitFor(bytes, call);
+      max_request = impl_->LimitFor(bytes, call);
     }
     unsent[i] = CheckSize(bytes, max_request);
-    max_bytes =
-        std::max(max_bytes, ExpectedAnswer(item(i).header).max_message_bytes());
   }
   size_t next = 0;
   StreamHandlers handlers;
   handlers.next = [&]() -> std::optional<Message> {
     while (next < count && !unsent[next].ok()) ++next;
     if (next == count) return {};
-    const Item request = item(next++);
-    return Message{request.pieces(), next % kTogether != 0};
+    const Request& request = requests[next++];
+    return Message{RequestPieces(request), next % kTogether != 0};
   };
   size_t answered = 0;
-  const auto finish = [&](Result<v1::TopKResponse> result) {
-    ++answered;
-    done(std::move(result));
+  const auto finish = [&](Result<Response> result) {
+    done(answered++, std::move(result));
   };
   // Advances `answered` past requests that were too large to send, and reports
   // their errors. Returns whether another request awaits a response.
@@ -430,27 +390,17 @@ Status Client::Impl::ComputeMany(
   };
   handlers.receive = [&](grpc::ByteBuffer& bytes) -> Status {
     v1::TopKResult result;
-    if (Status s = ReadAnswer(bytes, max_bytes, result); !s.ok()) return s;
-    if (!has_next()) {
-      *too_many = true;
-      return BadAnswer("", "more results than requests");
-    }
-    const v1::TopKRequest& request = item(answered).header;
-    if (!result.request_id().empty() &&
-        result.request_id() != request.request_id()) {
-      return BadAnswer("request_id",
-                       StrCat("request_id ", Quote(result.request_id()),
-                              ", expected ", Quote(request.request_id())));
-    }
-    if (result.has_response()) {
-      const Status s = ExpectedAnswer(request).Check(result.response());
-      if (!s.ok()) return s;
-      finish(std::move(*result.mutable_response()));
-    } else if (result.error().code() != 0) {
+    if (Status s = ReadAnswer(bytes, result); !s.ok()) return s;
+    if (!has_next()) return BadAnswer("", "more results than requests");
+    if (!result.has_response()) {
+      if (result.error().code() == 0) return BadAnswer("", "an empty result");
       finish(FromRpc(result.error()));
-    } else {
-      return BadAnswer("", "an empty result");
+      return {};
     }
+    Result<Response> checked =
+        Checked(requests[answered].message(), *result.mutable_response());
+    if (!checked.ok()) return checked.status();
+    finish(std::move(checked));
     return {};
   };
   size_t before = 0;  // number of responses on earlier streams
@@ -459,7 +409,7 @@ Status Client::Impl::ComputeMany(
     return std::exchange(before, next) < next;
   };
   const Status end =
-      Stream(Method::kComputeTopKMany, handlers, rewind, max_bytes, call);
+      impl_->Stream(Method::kComputeTopKMany, handlers, rewind, call);
   const Status rest =
       end.ok() ? BadAnswer("", "fewer results than requests") : end;
   next = count;
@@ -468,63 +418,20 @@ Status Client::Impl::ComputeMany(
   return missing ? rest : end;
 }
 
-std::vector<Result<v1::TopKResponse>> Client::ComputeTopKMany(
-    std::span<const v1::TopKRequest> requests,
-    const CallOptions& options) const {
-  std::vector<Result<v1::TopKResponse>> results;
-  results.reserve(requests.size());
-  bool too_many = false;
-  const Status end = impl_->ComputeMany(
-      requests.size(),
-      [&](size_t i) {
-        return Item{requests[i], {}};
-      },
-      [&](auto result) { results.push_back(std::move(result)); },
-      impl_->Begin(options), &too_many);
-  // With too many results, it is unclear which result belongs to which request.
-  if (too_many) results.assign(requests.size(), end);
-  return results;
-}
-
-Status Client::ComputeTopKMany(
-    std::span<const Request> requests,
-    const std::function<void(size_t, Result<Response>)>& done,
-    const CallOptions& options) const {
-  size_t index = 0;
-  bool too_many = false;
-  return impl_->ComputeMany(
-      requests.size(),
-      [&](size_t i) {
-        return Item{requests[i].message(), requests[i].tensor()};
-      },
-      [&](auto result) { done(index++, Wrap(std::move(result))); },
-      impl_->Begin(options), &too_many);
-}
-
-Result<Response> Client::ComputeTopK(const Request& request,
-                                     const CallOptions& options) const {
-  const auto tensor = request.tensor();
-  return Wrap(tensor.has_value()
-                  ? ComputeSeparateTensor(request.message(), *tensor, options)
-                  : ComputeTopK(request.message(), options));
-}
-
 // An asynchronous call, kept alive by its gRPC callbacks and its retry alarm.
 class Client::Impl::AsyncCall
     : public std::enable_shared_from_this<Client::Impl::AsyncCall> {
  public:
   using Done = std::function<void(Result<Response>)>;
 
-  AsyncCall(Impl* impl, const Item& request, const CallOptions& options,
+  AsyncCall(Impl* impl, const Request& request, const CallOptions& options,
             Done done)
       : impl_(Enter(impl), Leave),
         options_(options),
         deadline_(impl_->Begin(options_).deadline),
-        expected_(request.header),
-        allowed_(*impl_->receive_limit,
-                 std::min(expected_.max_message_bytes(), kMaxMessageBytes)),
         attempts_(impl_->options.max_attempts, deadline_),
-        request_(BorrowedBuffers(Memory::kCopied).Wrap(request.pieces())),
+        header_(request.message()),
+        request_(BorrowedBuffers(Memory::kCopied).Wrap(RequestPieces(request))),
         done_(std::move(done)),
         on_stop_(options_.stop, [this] { Cancel(); }),
         on_close_(impl->closing.get_token(), [this] { Cancel(); }) {}
@@ -589,21 +496,17 @@ class Client::Impl::AsyncCall
 
   Result<Response> Take(Status status) {
     v1::TopKResponse response;
-    if (status.ok()) {
-      status = ReadAnswer(answer_, expected_.max_message_bytes(), response);
-    }
-    if (status.ok()) status = expected_.Check(response);
+    if (status.ok()) status = ReadAnswer(answer_, response);
     if (!status.ok()) return status;
-    return Response(std::move(response));
+    return Checked(header_, response);
   }
 
   // Declared first, so that Leave() runs after all other members are destroyed.
   const std::unique_ptr<Impl, void (*)(Impl*)> impl_;
   const CallOptions options_;
   const system_clock::time_point deadline_;
-  const ExpectedAnswer expected_;
-  const ReceiveLimit::Call allowed_;
   Attempts attempts_;
+  const v1::TopKRequest header_;
   const grpc::ByteBuffer request_;
   grpc::ByteBuffer answer_;
   const Done done_;
@@ -618,24 +521,15 @@ class Client::Impl::AsyncCall
 
 void Client::ComputeTopK(const Request& request, const CallOptions& options,
                          std::function<void(Result<Response>)> done) const {
-  const Item item{request.message(), request.tensor()};
   Status status = impl_->setup;
   if (status.ok()) {
     const int64_t known = impl_->limit;
-    status = CheckSize(item.bytes(), known == 0 ? kMaxMessageBytes : known);
+    status = CheckSize(BytesOf(request), known == 0 ? kMaxMessageBytes : known);
   }
   if (!status.ok()) return done(std::move(status));
-  std::make_shared<Impl::AsyncCall>(impl_.get(), item, options, std::move(done))
+  std::make_shared<Impl::AsyncCall>(impl_.get(), request, options,
+                                    std::move(done))
       ->Start();
-}
-
-std::future<Result<Response>> Client::ComputeTopKAsync(
-    const Request& request, const CallOptions& options) const {
-  const auto promise = std::make_shared<std::promise<Result<Response>>>();
-  ComputeTopK(request, options, [promise](Result<Response> result) {
-    promise->set_value(std::move(result));
-  });
-  return promise->get_future();
 }
 
 Result<v1::Capabilities> Client::GetCapabilities(

@@ -1,5 +1,8 @@
 #include "topk/request.h"
 
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+
 namespace topk {
 namespace {
 
@@ -59,6 +62,25 @@ Request Request::DirectML(Elements tensor, const std::vector<int64_t>& shape,
 Response::Response(v1::TopKResponse message) : message_(std::move(message)) {
   if (message_.values().has_data()) Align(*message_.mutable_values());
   if (message_.indices().has_data()) Align(*message_.mutable_indices());
+}
+
+Status Response::CheckView(std::string_view output, const v1::Tensor& tensor,
+                           v1::DataType type) {
+  const std::string field = StrCat("response.", output);
+  if (!tensor.has_data() || !tensor.strides().empty()) {
+    return InvalidArgument(
+        "OUTPUT_NOT_PACKED", field,
+        StrCat("the ", output, " are not in the response, or strided"));
+  }
+  if (tensor.data_type() == type) return {};
+  const auto name = [](int data_type) {
+    const DTypeInfo* info = FindDType(data_type);
+    return info == nullptr ? StrCat(data_type) : std::string(info->name);
+  };
+  return InvalidArgument(
+      "OUTPUT_TYPE", StrCat(field, ".data_type"),
+      StrCat("the ", output, " are ", name(tensor.data_type()), ", not ",
+             name(type)));
 }
 
 std::span<const int64_t> Response::shape() const {

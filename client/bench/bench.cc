@@ -65,7 +65,7 @@ ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
   const Engine engine({});
   for (const RequestSpec& spec : specs) {
     Result<RequestTemplate> kind =
-        MakeRequestTemplate(spec, path.separate_tensor, flags.profile.batch,
+        MakeRequestTemplate(spec, path.in_one_message, flags.profile.batch,
                             flags.profile.seed + kinds.size());
     if (!kind.ok()) return ReportUsage(kind.status());
     if (flags.profile.verify > 0) {

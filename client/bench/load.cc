@@ -78,7 +78,7 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
            LoadStats& stats, Shared& shared) {
   const Status* error = nullptr;
   bool wrong = false;
-  for (const Result<v1::TopKResponse>& answer : answers) {
+  for (const Result<Response>& answer : answers) {
     if (!answer.ok()) {
       error = &answer.status();
       ++stats.errors[std::string(CodeName(error->code))];
@@ -93,7 +93,7 @@ bool Judge(const Answers& answers, const RequestTemplate& kind, bool verify,
     ++stats.answered;
     if (!verify || !kind.expected) continue;
     ++stats.verified;
-    wrong |= !IsRight(*answer, *kind.expected);
+    wrong |= !IsRight(answer->message(), *kind.expected);
   }
   if (error == nullptr && !wrong) return true;
   const std::lock_guard lock(shared.mutex);
@@ -123,7 +123,7 @@ void MakeCalls(const Send& send, Shared& shared) {
     const Time answered = shared.Now();
     if (call->counted) last_answer = answered;
     LoadStats& stats = call->counted ? by_kind[call->kind] : warmup;
-    if (std::ranges::all_of(answers, &Result<v1::TopKResponse>::ok)) {
+    if (std::ranges::all_of(answers, &Result<Response>::ok)) {
       stats.latency.Record((answered - (open ? call->at : last_sent)).count());
     }
     if (!Judge(answers, kind, call->verify, stats, shared)) {

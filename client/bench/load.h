@@ -18,7 +18,7 @@
 namespace topk::cli {
 
 /// The responses or errors of a call, one for each request.
-using Answers = std::vector<Result<v1::TopKResponse>>;
+using Answers = std::vector<Result<Response>>;
 
 /// Sends one call with requests of one kind, and returns the responses. Each
 /// caller has its own Send.

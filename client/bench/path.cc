@@ -10,7 +10,7 @@
 namespace topk::cli {
 namespace {
 
-Answers One(Result<v1::TopKResponse> answer) {
+Answers One(Result<Response> answer) {
   Answers answers;
   answers.push_back(std::move(answer));
   return answers;
@@ -18,20 +18,23 @@ Answers One(Result<v1::TopKResponse> answer) {
 
 Send Unary(const Client& client) {
   return [&client](const RequestTemplate& kind) {
-    return One(client.ComputeTopK(kind.requests.front()));
+    return One(client.ComputeTopK(kind.requests.front(), {.stream = false}));
   };
 }
 
 Send Stream(const Client& client) {
   return [&client](const RequestTemplate& kind) {
-    return One(client.StreamTopK(kind.requests.front(),
-                                 std::as_bytes(std::span(kind.tensor))));
+    return One(client.ComputeTopK(kind.requests.front(), {.stream = true}));
   };
 }
 
 Send Many(const Client& client) {
   return [&client](const RequestTemplate& kind) {
-    return client.ComputeTopKMany(kind.requests);
+    Answers answers;
+    (void)client.ComputeTopKMany(kind.requests, [&](size_t, auto answer) {
+      answers.push_back(std::move(answer));
+    });
+    return answers;
   };
 }
 
@@ -40,31 +43,31 @@ Send Many(const Client& client) {
 Send InSharedMemory(const Client& client) {
   struct Input {
     SharedMemory memory;
-    v1::TopKRequest request;
+    Request request;
   };
   const auto tensors =
       std::make_shared<std::map<const RequestTemplate*, Input>>();
   return [&client, tensors](const RequestTemplate& kind) {
     auto found = tensors->find(&kind);
     if (found == tensors->end()) {
-      auto memory = SharedMemory::Create("", kind.tensor.size());
+      auto memory = SharedMemory::Create("", kind.tensor->size());
       if (!memory.ok()) return One(memory.status());
-      std::ranges::copy(std::as_bytes(std::span(kind.tensor)),
+      std::ranges::copy(std::as_bytes(std::span(*kind.tensor)),
                         memory->data().begin());
-      v1::TopKRequest request = kind.requests.front();
-      *request.mutable_tensor()->mutable_shared_memory() =
-          memory->Region(0, kind.tensor.size());
-      Input input{*std::move(memory), std::move(request)};
+      v1::TopKRequest message = kind.requests.front().message();
+      *message.mutable_tensor()->mutable_shared_memory() =
+          memory->Region(0, kind.tensor->size());
+      Input input{*std::move(memory), Request(std::move(message))};
       found = tensors->emplace(&kind, std::move(input)).first;
     }
     return One(client.ComputeTopK(found->second.request));
   };
 }
 
-constexpr BenchPath kPaths[] = {{"unary", false, false, Unary},
-                                {"stream", true, false, Stream},
-                                {"many", false, true, Many},
-                                {"shm", true, false, InSharedMemory}};
+constexpr BenchPath kPaths[] = {{"unary", true, false, Unary},
+                                {"stream", false, false, Stream},
+                                {"many", true, true, Many},
+                                {"shm", false, false, InSharedMemory}};
 
 }  // namespace
 

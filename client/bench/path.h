@@ -13,9 +13,8 @@ namespace topk::cli {
 struct BenchPath {
   /// The value of --path.
   std::string_view name;
-  /// Whether the tensor is passed separately from the request; see
-  /// MakeRequestTemplate().
-  bool separate_tensor;
+  /// Whether a request is one message, whose size is limited.
+  bool in_one_message;
   bool batched;
   /// Creates one caller's Send function. `client` must outlive the function.
   Send (*make_caller)(const Client& client);

@@ -16,9 +16,6 @@ namespace {
 // A message must be smaller than 2 GiB. 1 MiB is reserved for fields other than
 // the tensor.
 constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
-// Limits memory use: one batch of each kind of request stays in memory.
-constexpr int64_t kMaxBatchBytes = int64_t{4} << 30;
-
 std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto width = static_cast<size_t>(type.bytes);
@@ -52,11 +49,11 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
 }  // namespace
 
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
-                                            bool separate_tensor, int64_t batch,
+                                            bool in_one_message, int64_t batch,
                                             uint64_t seed) {
   const DTypeInfo& type = *FindDType(spec.dtype);
-  const int64_t most = separate_tensor ? std::numeric_limits<int64_t>::max()
-                                       : kMaxMessageTensorBytes;
+  const int64_t most = in_one_message ? kMaxMessageTensorBytes
+                                      : std::numeric_limits<int64_t>::max();
   int64_t count = 1;
   int64_t bytes = 0;
   for (const int64_t size : spec.shape) {
@@ -66,16 +63,10 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
           "SHAPE", "shape",
           StrCat(spec.origin, ": must have sizes >= 0 and at most ", most,
                  " bytes",
-                 separate_tensor ? ""
-                                 : ", because the tensor must fit in one "
-                                   "message; --path stream has no such limit"));
+                 in_one_message ? ", because the tensor must fit in one "
+                                  "message; --path stream has no such limit"
+                                : ""));
     }
-  }
-  if (bytes > kMaxBatchBytes / batch && batch > 1) {
-    return InvalidArgument(
-        "BATCH", "batch",
-        StrCat(spec.origin, ": a --batch of ", batch, " tensors of ", bytes,
-               " bytes exceeds the limit of ", kMaxBatchBytes, " bytes"));
   }
   Result<v1::TopKRequest> request = MakeRequest(
       spec.operation, static_cast<v1::DataType>(type.type), spec.shape);
@@ -83,24 +74,18 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
   RequestTemplate kind;
   kind.name = spec.Name();
   kind.weight = spec.weight;
-  std::string data = RandomData(type, bytes, seed);
-  if (separate_tensor) {
-    kind.tensor = std::move(data);
-  } else {
-    request->mutable_tensor()->set_data(std::move(data));
-  }
+  kind.tensor = std::make_shared<std::string>(RandomData(type, bytes, seed));
   kind.request_bytes =
-      static_cast<int64_t>(request->ByteSizeLong() + kind.tensor.size());
-  kind.requests.assign(static_cast<size_t>(batch), *request);
+      static_cast<int64_t>(request->ByteSizeLong() + kind.tensor->size());
+  kind.requests.assign(
+      static_cast<size_t>(batch),
+      Request(*std::move(request), std::as_bytes(std::span(*kind.tensor))));
   return kind;
 }
 
 Status SetExpected(const Engine& engine, RequestTemplate& kind) {
-  const v1::TopKRequest& request = kind.requests.front();
-  const std::string& data =
-      kind.tensor.empty() ? request.tensor().data() : kind.tensor;
-  Result<v1::TopKResponse> answer =
-      engine.Compute(request, std::as_bytes(std::span(data)));
+  Result<v1::TopKResponse> answer = engine.Compute(
+      kind.requests.front().message(), std::as_bytes(std::span(*kind.tensor)));
   if (!answer.ok()) return answer.status();
   kind.expected = *std::move(answer);
   return {};

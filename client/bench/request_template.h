@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "client/bench/mix.h"
 #include "core/base/status.h"
+#include "topk/request.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -20,10 +22,10 @@ namespace topk::cli {
 struct RequestTemplate {
   std::string name;
   double weight = 1;
+  /// The data of the tensor of each request.
+  std::shared_ptr<const std::string> tensor;
   /// The requests of one call.
-  std::vector<v1::TopKRequest> requests;
-  /// The tensor's data, unless it is in `requests`.
-  std::string tensor;
+  std::vector<Request> requests;
   /// The size of one request including its data.
   int64_t request_bytes = 0;
   /// The expected response to each request, if responses are verified.
@@ -31,14 +33,12 @@ struct RequestTemplate {
 };
 
 /// Returns a template with random elements: floats from 0 to 1, integers with
-/// random bits. If `separate_tensor` is set, the tensor is not part of the
-/// request, so that the message size limit does not apply to it. `batch` is the
-/// number of requests per call; 1 if `separate_tensor`. Returns
-/// INVALID_ARGUMENT with the flag or the line of the mix if the tensor is too
-/// large for a message, the batch exceeds 4 GiB, or the dialect does not
-/// support the flags.
+/// random bits. `batch` is the number of requests per call. Returns
+/// INVALID_ARGUMENT with the flag or the line of the mix if the dialect does
+/// not support the flags, or if `in_one_message` and the tensor is too large
+/// for a message.
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
-                                            bool separate_tensor, int64_t batch,
+                                            bool in_one_message, int64_t batch,
                                             uint64_t seed);
 
 /// Computes and sets the expected response. Returns the errors of

@@ -20,7 +20,7 @@ int64_t CountOf(const v1::Tensor& tensor);
 /// Writes a line per slice with the selected values and their indices, e.g.
 /// "[3, :]  0.98 @12  0.97 @40". If there are no slices or more than
 /// `max_slices`, a last line says so.
-/// REQUIRES: ExpectedAnswer accepts the response, and `axis` is the request's
+/// REQUIRES: CheckResponse() accepts the response, and `axis` is the request's
 /// axis, >= 0.
 void PrintTable(const v1::TopKResponse& response, int axis, int64_t max_slices,
                 std::ostream& out);

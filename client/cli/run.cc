@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "client/cli/errors.h"
 #include "client/cli/output.h"
 #include "client/cli/show.h"
-#include "client/expected_answer.h"
 #include "client/numpy/npy.h"
 #include "client/numpy/npz.h"
 #include "core/base/text.h"
@@ -23,41 +23,15 @@ Engine LocalEngine() {
   return Engine(options);
 }
 
-// Copies an output from shared memory. The client has already validated the
-// response's region.
-void Fetch(const SharedMemory& memory, v1::Tensor& tensor) {
-  const v1::SharedMemoryRegion& region = tensor.shared_memory();
-  const auto bytes =
-      memory.data().subspan(static_cast<size_t>(region.offset()),
-                            static_cast<size_t>(region.byte_size()));
-  tensor.set_data(bytes.data(), bytes.size());
-}
-
-Result<v1::TopKResponse> ComputeShared(const Client& client,
-                                       v1::TopKRequest request,
-                                       const NpyArray& array,
-                                       const CallOptions& call) {
-  const ExpectedAnswer expected(request);
+// Sends the tensor in shared memory. The outputs are in the response.
+Result<Response> ComputeShared(const Client& client, v1::TopKRequest request,
+                               const NpyArray& array, const CallOptions& call) {
   Result<SharedMemory> input = SharedMemory::Create("", array.data.size());
   if (!input.ok()) return input.status();
   std::ranges::copy(array.data, input->data().begin());
-
-  const auto values = static_cast<size_t>(expected.value_bytes());
-  const auto indices = static_cast<size_t>(expected.index_bytes());
-  Result<SharedMemory> output = SharedMemory::Create("", values + indices);
-  if (!output.ok()) return output.status();
-
   *request.mutable_tensor()->mutable_shared_memory() =
       input->Region(0, array.data.size());
-  v1::OutputOptions& options = *request.mutable_output();
-  *options.mutable_values() = output->Region(0, values);
-  *options.mutable_indices() = output->Region(values, indices);
-  Result<v1::TopKResponse> answer = client.ComputeTopK(request, call);
-  if (!answer.ok()) return answer;
-  Fetch(*output, *answer->mutable_values());
-  Fetch(*output, *answer->mutable_indices());
-  if (Status s = expected.Check(*answer); !s.ok()) return s;
-  return answer;
+  return client.ComputeTopK(Request(std::move(request)), call);
 }
 
 Result<v1::TopKResponse> Compute(const RunFlags& flags,
@@ -70,11 +44,13 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
     options.metadata = {{"traceparent", flags.traceparent}};
   }
   const Client client(flags.client);
-  if (flags.shared_memory) {
-    return ComputeShared(client, request, array, options);
-  }
   if (flags.stream != "auto") options.stream = flags.stream == "on";
-  return client.ComputeTopK(request, array.data, options);
+  const Result<Response> response =
+      flags.shared_memory
+          ? ComputeShared(client, request, array, options)
+          : client.ComputeTopK(Request(request, array.data), options);
+  if (!response.ok()) return response.status();
+  return response->message();
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                      ->capture_default_str();
   command
       .add_flag("--shared-memory", flags.shared_memory,
-                "Pass the tensor and the result in shared memory. The server "
+                "Pass the tensor in shared memory. The server "
                 "must run on this machine and allow shared memory with the "
                 "prefix /topk")
       ->excludes(local)

@@ -83,7 +83,8 @@ class [[nodiscard]] Result {
   /// All accessors below require ok().
   T& operator*() & { return std::get<T>(state_); }
   const T& operator*() const& { return std::get<T>(state_); }
-  T&& operator*() && { return std::get<T>(std::move(state_)); }
+  /// Returns by value, so that a loop over a temporary result is safe.
+  T operator*() && { return std::get<T>(std::move(state_)); }
   T* operator->() { return &std::get<T>(state_); }
   const T* operator->() const { return &std::get<T>(state_); }
 

@@ -7,6 +7,7 @@
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/rpc_status.h"
+#include "tests/support/client_calls.h"
 #include "tests/support/requests.h"
 #include "tests/support/test_server.h"
 #include "topk/client.h"
@@ -138,7 +139,7 @@ TEST(Admission, RejectsCallsThatWouldWaitBeyondTheirDeadline) {
   const v1::TopKRequest sort =
       OnnxRequest(std::vector<float>(1 << 18), 1 << 18);
   EXPECT_TRUE(Eventually([&] {
-    const auto answer = client.ComputeTopK(sort);
+    const auto answer = ComputeUnary(client, sort);
     return !answer.ok() && answer.status().reason == "DEADLINE_TOO_SHORT";
   }));
   call.context().TryCancel();
@@ -254,7 +255,7 @@ TEST(Admission, DelaysAStreamAboveTheRate) {
       OnnxRequest(v1::DATA_TYPE_F32, {static_cast<int64_t>(values.size())}, 1);
   const auto start = std::chrono::steady_clock::now();
   const auto answer =
-      client.StreamTopK(header, std::as_bytes(std::span(values)));
+      ComputeStream(client, header, std::as_bytes(std::span(values)));
   EXPECT_TRUE(answer.ok()) << answer.status().message;
   // The burst of the first second and the last reads are not delayed.
   EXPECT_GE(std::chrono::steady_clock::now() - start,

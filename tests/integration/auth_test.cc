@@ -58,9 +58,9 @@ TEST_F(Tokens, AreNeededForAllKindsOfCalls) {
   const TestServer server(TokensConfig());
   const Client client(PlainOptions(server));
   const v1::TopKRequest request = OnnxRequest({1, 2}, 1);
-  EXPECT_EQ(client.StreamTopK(HeaderOf(request).header(), {}).status().code,
+  EXPECT_EQ(ComputeStream(client, HeaderOf(request).header(), {}).status().code,
             Code::kUnauthenticated);
-  for (const auto& result : client.ComputeTopKMany({&request, 1})) {
+  for (const auto& result : ComputeMany(client, {request})) {
     EXPECT_EQ(result.status().code, Code::kUnauthenticated);
   }
   EXPECT_EQ(client.GetCapabilities().status().code, Code::kUnauthenticated);
@@ -255,7 +255,7 @@ TEST_F(Tokens, RatesCountTheItemsOfStreams) {
   const Client client(PlainOptions(server));
   const std::vector<v1::TopKRequest> requests(100, OnnxRequest({1, 2}, 1));
   int good = 0;
-  for (const auto& result : client.ComputeTopKMany(requests)) {
+  for (const auto& result : ComputeMany(client, requests)) {
     good += result.ok() ? 1 : 0;
     if (!result.ok()) {
       EXPECT_EQ(result.status().reason, "RATE_LIMITED");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/integration/ask.h"
+#include "tests/support/client_calls.h"
 #include "tests/support/generators.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_server.h"
@@ -32,15 +33,15 @@ TEST(ComputeTopK, ConcurrentCallsHaveTheOraclesResults) {
   for (size_t c = 0; c < 8; ++c) {
     callers.emplace_back([&, c] {
       const Client& client = clients[c % 2];
-      const auto many = client.ComputeTopKMany(requests);
+      const auto many = ComputeMany(client, requests);
       for (size_t i = 0; i < requests.size(); ++i) {
         const size_t r = (i + 13 * c) % requests.size();
         v1::TopKRequest header = requests[r];
         header.mutable_tensor()->clear_source();
         const auto data = std::as_bytes(std::span(requests[r].tensor().data()));
-        const auto streamed = client.StreamTopK(header, data);
+        const auto streamed = ComputeStream(client, header, data);
         for (const auto& result :
-             {client.ComputeTopK(requests[r]), streamed, many[r]}) {
+             {ComputeUnary(client, requests[r]), streamed, many[r]}) {
           ASSERT_TRUE(result.ok()) << result.status().message;
           EXPECT_EQ(Comparable(*result), expected[r]);
         }

@@ -16,6 +16,7 @@
 #include "tests/integration/ask.h"
 #include "tests/integration/oip.h"
 #include "tests/integration/topkd.h"
+#include "tests/support/client_calls.h"
 #include "tests/support/oracle.h"
 #include "topk/client.h"
 
@@ -181,7 +182,7 @@ Answers Each(std::string (*ask)(ServerStubs&, const v1::TopKRequest&),
 
 Answers Many(ServerStubs& stubs, const Requests& requests) {
   Answers answers;
-  for (const auto& result : stubs.client.ComputeTopKMany(requests)) {
+  for (const auto& result : ComputeMany(stubs.client, requests)) {
     EXPECT_TRUE(result.ok()) << result.status().message;
     answers.push_back(result.ok() ? BytesOf(*result) : "");
   }

@@ -9,6 +9,7 @@
 #include "core/security/bearer_token.h"
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
+#include "tests/support/client_calls.h"
 #include "tests/support/test_server.h"
 #include "topk/client.h"
 
@@ -78,7 +79,7 @@ class Secured : public ::testing::Test {
 
   // Calls ComputeTopK for one element.
   static Status Ask(const ClientOptions& options) {
-    const auto answer = Client(options).ComputeTopK(OnnxRequest({1, 2}, 1));
+    const auto answer = ComputeUnary(Client(options), OnnxRequest({1, 2}, 1));
     return answer.ok() ? Status{} : answer.status();
   }
   // Sends `token`, read from a file.

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/client_calls.h"
 #include "topk/client.h"
 
 namespace topk::testing {
@@ -53,8 +54,7 @@ TEST_F(SharedMemoryTest, ServesStreams) {
   wrong.mutable_tensor()->mutable_shared_memory()->set_byte_size(-1);
   v1::TopKRequest away = request;
   *away.mutable_output()->mutable_values() = memory.Region(1900000, 36);
-  const auto results =
-      client.ComputeTopKMany(std::vector{request, wrong, away, plain});
+  const auto results = ComputeMany(client, {request, wrong, away, plain});
   ASSERT_EQ(results.size(), 4u);
   for (const size_t i : {0, 3}) {
     ASSERT_TRUE(results[i].ok()) << results[i].status().message;
@@ -69,14 +69,16 @@ TEST_F(SharedMemoryTest, ServesStreams) {
   header.mutable_tensor()->clear_source();
   *header.mutable_output()->mutable_values() = memory.Region(1900000, 36);
   *header.mutable_output()->mutable_indices() = memory.Region(1900036, 72);
-  const auto streamed = client.StreamTopK(
-      header, std::as_bytes(std::span(plain.tensor().data())));
+  const auto streamed = ComputeStream(
+      client, header, std::as_bytes(std::span(plain.tensor().data())));
   ASSERT_TRUE(streamed.ok()) << streamed.status().message;
   EXPECT_EQ(Bytes(memory, streamed->indices().shared_memory()),
             expected.indices().data());
   header.mutable_output()->mutable_values()->set_name("/topk-test-absent");
-  EXPECT_EQ(client.StreamTopK(header, {}).status().field, "output.values.name");
-  EXPECT_EQ(client.StreamTopK(request, {}).status().reason, "HEADER_HAS_DATA");
+  EXPECT_EQ(ComputeStream(client, header, {}).status().field,
+            "output.values.name");
+  EXPECT_EQ(ComputeStream(client, request, {}).status().reason,
+            "HEADER_HAS_DATA");
 }
 
 // Returns the memory that an object uses.

@@ -16,15 +16,15 @@ using MutualTls = Secured;
 TEST_F(Tls, ServesClientsThatTrustItsAuthority) {
   const TestServer server(TlsConfig());
   const Client client(TlsOptions(server));
-  const auto answer = client.ComputeTopK(OnnxRequest({1, 2}, 1));
+  const auto answer = ComputeUnary(client, OnnxRequest({1, 2}, 1));
   ASSERT_TRUE(answer.ok()) << answer.status().message;
   // All kinds of calls, including large ones.
   const std::vector<float> large(1 << 20, 1.0f);
   const auto header = OnnxRequest(v1::DATA_TYPE_F32, {1 << 20}, 1);
-  EXPECT_TRUE(client.StreamTopK(header, std::as_bytes(std::span(large))).ok());
-  const v1::TopKRequest requests[] = {OnnxRequest({1, 2}, 1),
-                                      OnnxRequest({3}, 1)};
-  for (const auto& result : client.ComputeTopKMany(requests)) {
+  EXPECT_TRUE(
+      ComputeStream(client, header, std::as_bytes(std::span(large))).ok());
+  for (const auto& result :
+       ComputeMany(client, {OnnxRequest({1, 2}, 1), OnnxRequest({3}, 1)})) {
     EXPECT_TRUE(result.ok()) << result.status().message;
   }
   EXPECT_TRUE(client.GetCapabilities().ok());

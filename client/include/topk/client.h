@@ -2,11 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,8 +40,8 @@ struct ClientOptions {
   /// that ends before the deadline. If the delay ends later, the call returns
   /// the error at once. IsServing() is never retried.
   ///
-  /// Retries are safe because TopK is idempotent. If a server goes away,
-  /// StreamTopK() starts again on another server, and ComputeTopKMany()
+  /// Retries are safe because TopK is idempotent. If a server goes away, a
+  /// streamed tensor is sent again to another server, and ComputeTopKMany()
   /// continues with the unanswered requests. If a response is incomplete, e.g.
   /// because a proxy lost its server, the error is UNAVAILABLE with the reason
   /// ANSWER_BROKE_OFF.
@@ -96,8 +94,8 @@ bool UsesTls(const ClientOptions& options);
 struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Whether a blocking ComputeTopK() streams the tensor. Has no effect if the
-  /// v1::TopKRequest contains the tensor. By default, tensors over 512 KiB are
+  /// Whether a blocking ComputeTopK() streams the tensor. Has no effect if
+  /// Request::tensor() is not set. By default, tensors over 512 KiB are
   /// streamed for speed, and so are requests over the server's message limit.
   std::optional<bool> stream = {};
   /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
@@ -112,10 +110,9 @@ struct CallOptions {
 ///
 /// Each call returns the server's response or error. An error has the code, the
 /// message, and the reason and field of the google.rpc details. If a response
-/// cannot belong to its request, the error is INTERNAL with the reason
-/// BAD_ANSWER and the response's field. Received messages use at most 64 MiB of
-/// memory, plus four times the size of the largest possible responses to the
-/// calls in flight. Compressed messages are rejected.
+/// does not follow the protocol, the error is INTERNAL with the reason
+/// BAD_ANSWER and the response's field. The client trusts the server not to
+/// send more than it should.
 ///
 /// Calls that reach no server end with UNAVAILABLE or DEADLINE_EXCEEDED. If a
 /// server stops reading a tensor, the call may return up to 10 s after its
@@ -133,8 +130,12 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Sends a request and returns the response. Streams a large tensor, and
-  /// sends any other request in one message. Does not copy the tensor.
+  /// Sends a request and returns the response. Does not copy the tensor.
+  /// Streams tensors that CallOptions::stream selects, in chunks of 1 MiB or
+  /// less, and sends other requests in one message. If a request that is not
+  /// streamed exceeds the server's message limit, returns RESOURCE_EXHAUSTED
+  /// without sending it. The client queries the limit once, before the first
+  /// large request.
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 
@@ -146,34 +147,6 @@ class Client {
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 
-  /// Like ComputeTopK() with `done`, but returns a future. The destructor of
-  /// the future does not block.
-  std::future<Result<Response>> ComputeTopKAsync(
-      const Request& request, const CallOptions& options = {}) const;
-
-  /// Sends a request in one message. If the request exceeds the server's
-  /// message limit, returns RESOURCE_EXHAUSTED without sending the request. The
-  /// client queries the limit once, before the first large request.
-  Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& request,
-                                       const CallOptions& options = {}) const;
-
-  /// Sends a request with a separate tensor, in one message or as a stream.
-  /// Does not copy the tensor. Tensor.source must not be set in `header`. This
-  /// is a template so that `{}` as the second argument cannot mean a tensor.
-  template <std::convertible_to<std::span<const std::byte>> Tensor>
-  Result<v1::TopKResponse> ComputeTopK(const v1::TopKRequest& header,
-                                       const Tensor& tensor,
-                                       const CallOptions& options = {}) const {
-    return ComputeSeparateTensor(header, tensor, options);
-  }
-
-  /// Streams a tensor of any size without copying it, in chunks of 1 MiB, or
-  /// less if the server's message limit is lower. Tensor.source must not be set
-  /// in `header`.
-  Result<v1::TopKResponse> StreamTopK(const v1::TopKRequest& header,
-                                      std::span<const std::byte> tensor,
-                                      const CallOptions& options = {}) const;
-
   /// Sends many requests on one stream, without copying their tensors. The
   /// timeout covers the whole stream. Calls `done` on the calling thread with
   /// each request's index and result, in order, as soon as the result arrives.
@@ -182,13 +155,6 @@ class Client {
   Status ComputeTopKMany(
       std::span<const Request> requests,
       const std::function<void(size_t, Result<Response>)>& done,
-      const CallOptions& options = {}) const;
-
-  /// Sends many requests on one stream. The timeout covers the whole stream.
-  /// Returns one result per request, in order. If the stream fails, its error
-  /// is the result of each unanswered request.
-  std::vector<Result<v1::TopKResponse>> ComputeTopKMany(
-      std::span<const v1::TopKRequest> requests,
       const CallOptions& options = {}) const;
 
   /// Returns what the server supports.
@@ -203,10 +169,6 @@ class Client {
 
  private:
   struct Impl;
-
-  Result<v1::TopKResponse> ComputeSeparateTensor(
-      const v1::TopKRequest& header, std::span<const std::byte> tensor,
-      const CallOptions& options) const;
 
   std::unique_ptr<Impl> impl_;
 };

@@ -9,9 +9,11 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -35,11 +37,12 @@ static_assert(kDataTypeOf<int8_t> == v1::DATA_TYPE_I8 &&
 
 /// The elements of a tensor, in row-major order, borrowed from the caller.
 struct Elements {
-  /// Borrows a vector, an array or a span. Implicit so that arrays can be
-  /// passed as arguments.
+  /// Borrows a vector, an array or a span, but not a temporary vector or array.
+  /// Implicit so that arrays can be passed as arguments.
   template <std::ranges::contiguous_range Array>
-  requires Element<std::ranges::range_value_t<Array>> Elements(
-      const Array& array)  // NOLINT
+  requires std::ranges::borrowed_range<Array> &&
+      Element<std::ranges::range_value_t<Array>>
+      Elements(Array&& array)  // NOLINT
       : type(kDataTypeOf<std::ranges::range_value_t<Array>>),
         bytes(std::as_bytes(std::span(array))) {}
   /// Borrows little-endian bytes, for types that C++ lacks: bf16, f16, f8e4m3.
@@ -111,17 +114,18 @@ class Response {
 
   /// The shape of values and indices.
   std::span<const int64_t> shape() const;
-  /// Returns the values in row-major order, or an empty span if they are not of
-  /// type `T`.
+  /// Returns the values in row-major order. The span is valid as long as this
+  /// object. Returns INVALID_ARGUMENT if the values are not of type `T`, not in
+  /// the response, or strided.
   template <Element T>
-  std::span<const T> values() const {
-    return View<T>(message_.values());
+  Result<std::span<const T>> values() const {
+    return View<T>("values", message_.values());
   }
   /// Like values(), but for the indices. `T` is int64_t for ONNX, int32_t for
   /// OpenVINO unless `index_type` is "i64", and uint32_t for DirectML.
   template <Element T = int64_t>
-  std::span<const T> indices() const {
-    return View<T>(message_.indices());
+  Result<std::span<const T>> indices() const {
+    return View<T>("indices", message_.indices());
   }
   /// Returns the values, of any type, as little-endian bytes.
   std::span<const std::byte> value_bytes() const {
@@ -132,11 +136,14 @@ class Response {
 
  private:
   template <class T>
-  static std::span<const T> View(const v1::Tensor& tensor) {
-    if (tensor.data_type() != kDataTypeOf<T>) return {};
-    return {reinterpret_cast<const T*>(tensor.data().data()),
-            tensor.data().size() / sizeof(T)};
+  static Result<std::span<const T>> View(std::string_view output,
+                                         const v1::Tensor& tensor) {
+    if (Status s = CheckView(output, tensor, kDataTypeOf<T>); !s.ok()) return s;
+    return std::span(reinterpret_cast<const T*>(tensor.data().data()),
+                     tensor.data().size() / sizeof(T));
   }
+  static Status CheckView(std::string_view output, const v1::Tensor& tensor,
+                          v1::DataType type);
 
   v1::TopKResponse message_;
 };

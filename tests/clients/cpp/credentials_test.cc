@@ -9,9 +9,14 @@
 
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
+#include "tests/support/client_calls.h"
 
 namespace topk {
 namespace {
+
+using testing::ComputeMany;
+using testing::ComputeStream;
+using testing::ComputeUnary;
 
 using ::testing::HasSubstr;
 
@@ -85,9 +90,9 @@ TEST_F(ClientCheck, InvalidOptionsFailEachCall) {
     const std::string what = Client::Check(options).message;
     EXPECT_NE(what, "");
     const v1::TopKRequest request;
-    EXPECT_EQ(client.ComputeTopK(request).status().message, what);
-    EXPECT_EQ(client.StreamTopK(request, {}).status().message, what);
-    EXPECT_EQ(client.ComputeTopKMany({&request, 1})[0].status().message, what);
+    EXPECT_EQ(ComputeUnary(client, request).status().message, what);
+    EXPECT_EQ(ComputeStream(client, request, {}).status().message, what);
+    EXPECT_EQ(ComputeMany(client, {request})[0].status().message, what);
     EXPECT_EQ(client.GetCapabilities().status().message, what);
     EXPECT_EQ(client.IsServing("").status().message, what);
   }

@@ -59,7 +59,7 @@ LoadResult Check(const char* name, const LoadOptions& load,
   LoadResult result = RunOne(clock, options, [&] {
     clock.Work(milliseconds(durations[std::min(made, durations.size() - 1)]));
     Answers answers(static_cast<size_t>(load.profile.batch),
-                    v1::TopKResponse());
+                    Response(v1::TopKResponse()));
     if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
       answers[0] = ResourceExhausted("", "", "full", milliseconds(7));
       ++failed;
@@ -186,9 +186,9 @@ TEST(Load, EndsAtAWrongResult) {
   int calls = 0;
   const LoadResult result =
       RunLoad(load, kinds, {[&](const RequestTemplate&) {
-                Answers answers(2, v1::TopKResponse());
-                if (++calls == 3) answers[0]->mutable_indices()->set_data("x");
-                return answers;
+                v1::TopKResponse message;
+                if (++calls == 3) message.mutable_indices()->set_data("x");
+                return Answers(2, Response(message));
               }},
               clock);
   EXPECT_EQ(calls, 3);
@@ -207,7 +207,7 @@ TEST(Load, ManyCallersShareTheRequests) {
   };
   const std::vector<Send> callers(8, [&](const RequestTemplate&) {
     ++calls;
-    return Answers(1, v1::TopKResponse());
+    return Answers(1, Response(v1::TopKResponse()));
   });
   const LoadResult result = RunLoad(options, kinds, callers);
   EXPECT_EQ(calls, 8000);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/integration/topkd.h"
+#include "tests/support/client_calls.h"
 #include "topk/client.h"
 
 namespace topk::testing {
@@ -21,7 +22,7 @@ TEST_P(StoppedServer, CallsEndAtTheirDeadline) {
   Topkd topkd({}, where == "unix" ? "unix:" + folder.File("socket") : where);
   const Client client({.target = topkd.target()});
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-  ASSERT_TRUE(client.ComputeTopK(request).ok());
+  ASSERT_TRUE(ComputeUnary(client, request).ok());
 
   const std::vector<std::byte> tensor(size_t{60} << 20);
   request.mutable_tensor()->clear_source();
@@ -42,13 +43,13 @@ TEST_P(StoppedServer, CallsEndAtTheirDeadline) {
   CallOptions call;
   call.timeout = std::chrono::milliseconds(500);
   const auto start = steady_clock::now();
-  const auto answer = client.ComputeTopK(request, tensor, call);
+  const auto answer = ComputeStream(client, request, tensor, call);
   EXPECT_LT(steady_clock::now() - start, kBound);
   ended.set_value();
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.status().code, Code::kDeadlineExceeded);
   topkd.process().Signal(SIGCONT);
-  const auto again = client.ComputeTopK(request, tensor);
+  const auto again = ComputeStream(client, request, tensor);
   EXPECT_TRUE(again.ok()) << again.status().message;
 }
 

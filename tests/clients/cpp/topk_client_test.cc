@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tests/clients/cpp/fake_server.h"
+#include "tests/support/client_calls.h"
 #include "tests/support/requests.h"
 #include "tests/support/test_server.h"
 #include "topk/client.h"
@@ -17,12 +18,16 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::AnswerTo;
+using testing::ComputeMany;
+using testing::ComputeStream;
+using testing::ComputeUnary;
 using testing::Fake;
 using testing::FakeServer;
 using ::testing::HasSubstr;
+using testing::MessageOf;
 using testing::OnnxRequest;
 using testing::TestServer;
-using Many = grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>;
+using ManyStream = grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>;
 using Chunks =
     grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>;
 
@@ -86,7 +91,7 @@ class FailingServer {
       if (ended.ok()) stream.Write(answer);
       return ended;
     };
-    fake.many = [=, this](Many& stream) {
+    fake.many = [=, this](ManyStream& stream) {
       v1::TopKResult result;
       const grpc::Status ended = end();
       for (v1::TopKRequest request; stream.Read(&request);) {
@@ -105,7 +110,7 @@ class FailingServer {
 void CallUntilBothAnswer(const Client& client, const FailingServer& a,
                          const FailingServer& b) {
   ASSERT_TRUE(testing::Eventually([&] {
-    EXPECT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
+    EXPECT_TRUE(ComputeUnary(client, OnnxRequest({1}, 1)).ok());
     return a.calls > 0 && b.calls > 0;
   }));
 }
@@ -115,8 +120,8 @@ TEST(Client, AcceptsAListOfIpV6Addresses) {
       {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }},
       "[::1]");
   if (server.target().empty()) GTEST_SKIP() << "no IPv6 on this machine";
-  const auto answer = ClientOf(server.target() + "," + server.target())
-                          .ComputeTopK(OnnxRequest({1}, 1));
+  const auto answer = ComputeUnary(
+      ClientOf(server.target() + "," + server.target()), OnnxRequest({1}, 1));
   EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
 
@@ -126,12 +131,12 @@ TEST(Client, StreamingHasTheResultOfUnaryCalls) {
   // The large response is streamed in several messages.
   for (const int64_t k : {1, 300000}) {
     v1::TopKRequest request = OnnxRequest(Ramp(1000000), k);
-    const auto unary = client.ComputeTopK(request);
+    const auto unary = ComputeUnary(client, request);
     ASSERT_TRUE(unary.ok()) << unary.status().message;
     const std::string data = request.tensor().data();
     request.mutable_tensor()->clear_data();
     const auto streamed =
-        client.StreamTopK(request, std::as_bytes(std::span(data)));
+        ComputeStream(client, request, std::as_bytes(std::span(data)));
     ASSERT_TRUE(streamed.ok()) << streamed.status().message;
     EXPECT_EQ(streamed->values().data(), unary->values().data());
     EXPECT_EQ(streamed->indices().data(), unary->indices().data());
@@ -151,17 +156,18 @@ TEST_P(MessageLimit, NoMessageExceedsIt) {
         OnnxRequest(v1::DATA_TYPE_U8, {static_cast<int64_t>(size)}, 1);
     for (const auto stream : {std::optional<bool>(), std::optional(true)}) {
       // Each client queries the limit itself.
-      const auto answer = ClientOf(server.target())
-                              .ComputeTopK(request, tensor, {.stream = stream});
+      const auto answer = MessageOf(
+          ClientOf(server.target())
+              .ComputeTopK(Request(request, tensor), {.stream = stream}));
       ASSERT_TRUE(answer.ok()) << size << ": " << answer.status().message;
       EXPECT_EQ(Indices(*answer).front(), static_cast<int64_t>(size) - 2);
     }
     const Client client = ClientOf(server.target());
-    const auto beside = client.ComputeTopK(request, tensor, {.stream = false});
+    const auto beside = MessageOf(
+        client.ComputeTopK(Request(request, tensor), {.stream = false}));
     request.mutable_tensor()->set_data(tensor.data(), tensor.size());
-    const auto whole = client.ComputeTopK(request);
-    const auto many =
-        client.ComputeTopKMany(std::vector{request, OnnxRequest({1}, 1)});
+    const auto whole = ComputeUnary(client, request);
+    const auto many = ComputeMany(client, {request, OnnxRequest({1}, 1)});
     EXPECT_TRUE(many[1].ok()) << many[1].status().message;
     const bool fits = request.ByteSizeLong() <= limit;
     EXPECT_EQ(whole.ok(), fits) << size;
@@ -204,12 +210,12 @@ TEST(Client, RequestsTheLimitOnceAndOnlyForLargeRequests) {
   const std::vector<std::byte> tensor(size_t{1} << 16);
   const v1::TopKRequest header = OnnxRequest({1}, 1);
   const auto small = std::span(tensor).first(size_t{40} << 10);
-  EXPECT_TRUE(client.ComputeTopK(header, small).ok());
-  EXPECT_TRUE(client.StreamTopK(header, small).ok());
+  EXPECT_TRUE(client.ComputeTopK(Request(header, small)).ok());
+  EXPECT_TRUE(ComputeStream(client, header, small).ok());
   EXPECT_EQ(asked, 0);
   largest = 0;
   for (int i = 0; i < 3; ++i) {
-    const auto answer = client.ComputeTopK(header, tensor);
+    const auto answer = client.ComputeTopK(Request(header, tensor));
     EXPECT_TRUE(answer.ok()) << answer.status().message;
   }
   EXPECT_EQ(asked, 1);
@@ -224,9 +230,8 @@ TEST(Client, ManyAskForTheLimitOnceIfThatFails) {
     ++calls;
     return {grpc::StatusCode::PERMISSION_DENIED, "not for you"};
   }});
-  const auto results =
-      ClientOf(server.target())
-          .ComputeTopKMany(std::vector(3, OnnxRequest(Ramp(20000), 1)));
+  const auto results = ComputeMany(ClientOf(server.target()),
+                                   std::vector(3, OnnxRequest(Ramp(20000), 1)));
   EXPECT_EQ(results.size(), 3u);
   EXPECT_EQ(calls, 1);
 }
@@ -235,11 +240,11 @@ TEST(Client, ErrorsHaveReasonAndField) {
   const TestServer server;
   const Client client = ClientOf(server.target());
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
-  const Status unary = client.ComputeTopK(request).status();
+  const Status unary = ComputeUnary(client, request).status();
   request.mutable_tensor()->clear_data();
   // The error arrives before the tensor has been sent.
   const Status streamed =
-      client.StreamTopK(request, std::vector<std::byte>(size_t{64} << 20))
+      ComputeStream(client, request, std::vector<std::byte>(size_t{64} << 20))
           .status();
   for (const Status& status : {unary, streamed}) {
     EXPECT_EQ(status.code, Code::kInvalidArgument);
@@ -256,7 +261,7 @@ TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
   constexpr int64_t kElements = 1 << 18;
   const std::vector<v1::TopKRequest> requests(
       24, OnnxRequest(Ramp(kElements), kElements));
-  const auto results = ClientOf(server.target()).ComputeTopKMany(requests);
+  const auto results = ComputeMany(ClientOf(server.target()), requests);
   ASSERT_EQ(results.size(), requests.size());
   for (const auto& result : results) {
     ASSERT_TRUE(result.ok()) << result.status().message;
@@ -264,23 +269,7 @@ TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
   }
 }
 
-TEST(Client, AttributesNoResultIfThereAreTooMany) {
-  const FakeServer server({.many = [](Many& stream) {
-    v1::TopKResult result;
-    *result.mutable_response() = AnswerTo(OnnxRequest({1}, 1));
-    for (int i = 0; i < 4; ++i) stream.Write(result);
-    return grpc::Status::OK;
-  }});
-  const auto results =
-      ClientOf(server.target())
-          .ComputeTopKMany(std::vector(3, OnnxRequest({1}, 1)));
-  ASSERT_EQ(results.size(), 3u);
-  for (const auto& result : results) {
-    EXPECT_EQ(result.status().reason, "BAD_ANSWER");
-  }
-}
-
-// wrong_servers.py tests small requests. gRPC's own retries stop at 256 KiB.
+// faulty_servers.py tests small requests. gRPC's own retries stop at 256 KiB.
 TEST(Retry, SendsLargeRequestsAgain) {
   const std::vector<std::byte> tensor(size_t{8} << 20);
   const v1::TopKRequest header =
@@ -296,9 +285,9 @@ TEST(Retry, SendsLargeRequestsAgain) {
     EXPECT_EQ(server.calls, failures + 1);
     EXPECT_EQ(server.bytes, tensor.size());
   };
-  check(2, [&](const Client& c) { return c.ComputeTopK(whole); });
-  check(2, [&](const Client& c) { return c.StreamTopK(header, tensor); });
-  check(1, [&](const Client& c) { return c.ComputeTopKMany({&whole, 1})[0]; });
+  check(2, [&](const Client& c) { return ComputeUnary(c, whole); });
+  check(2, [&](const Client& c) { return ComputeStream(c, header, tensor); });
+  check(1, [&](const Client& c) { return ComputeMany(c, {whole})[0]; });
 }
 
 TEST(Client, UsesItsServersInTurn) {
@@ -309,7 +298,7 @@ TEST(Client, UsesItsServersInTurn) {
   const int before_a = a.calls;
   const int before_b = b.calls;
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
+    ASSERT_TRUE(ComputeUnary(client, OnnxRequest({1}, 1)).ok());
   }
   EXPECT_EQ(a.calls - before_a, 50);
   EXPECT_EQ(b.calls - before_b, 50);
@@ -319,20 +308,20 @@ TEST(Client, UsesItsServersInTurn) {
 TEST(Client, CallsAServerThatIsNotServing) {
   FailingServer server;
   const Client client = ClientOf(server.target(), 1);
-  ASSERT_TRUE(client.ComputeTopK(OnnxRequest({1}, 1)).ok());
+  ASSERT_TRUE(ComputeUnary(client, OnnxRequest({1}, 1)).ok());
   server.server().SetServing(false);
   const Result<bool> serving = client.IsServing("topk.v1.TopKService");
   ASSERT_TRUE(serving.ok()) << serving.status().message;
   EXPECT_FALSE(*serving);
-  const auto answer = client.ComputeTopK(OnnxRequest({1}, 1));
+  const auto answer = ComputeUnary(client, OnnxRequest({1}, 1));
   EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
 
 TEST(Client, AcceptsTheLongestDeadline) {
   const FailingServer server;
-  const auto answer =
-      Client({.target = server.target(), .timeout = milliseconds::max()})
-          .ComputeTopK(OnnxRequest({1}, 1));
+  const auto answer = ComputeUnary(
+      Client({.target = server.target(), .timeout = milliseconds::max()}),
+      OnnxRequest({1}, 1));
   EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
 
@@ -347,9 +336,9 @@ TEST(Client, ADeadlineOfZeroSendsNothing) {
         std::pair(&zero, std::optional<milliseconds>())}) {
     const CallOptions call{.timeout = deadline};
     for (const Status& status :
-         {client->ComputeTopK(request, call).status(),
-          client->StreamTopK(request, {}, call).status(),
-          client->ComputeTopKMany({&request, 1}, call)[0].status(),
+         {ComputeUnary(*client, request, call).status(),
+          ComputeStream(*client, request, {}, call).status(),
+          ComputeMany(*client, {request}, call)[0].status(),
           client->GetCapabilities(call).status(),
           client->IsServing("", call).status()}) {
       EXPECT_EQ(status.code, Code::kDeadlineExceeded);

@@ -1,5 +1,5 @@
-"""Tests how the Python client checks responses and targets, retries, merges and
-gives hints, with the test cases of the C++ library.
+"""Tests how the Python client checks responses and targets, retries and merges,
+with the test cases of the C++ library.
 
 usage: client_answer_cases_test.py TOPKD     TOPKD is not used
 """
@@ -16,7 +16,6 @@ from topk_client import (DirectML, Onnx, OpenVINO, Request, TensorDesc,
                          merge)
 from topk_client._connection import Attempts, _is_local
 from topk_client._stubs import tensor_pb2, topk_pb2
-from topk_client.errors import add_hint
 from topk_client.messages import Call
 
 DTYPES = {"f32": np.float32, "i8": np.int8, "u4": np.uint8}
@@ -72,8 +71,6 @@ def response_of(pair, change=None):
 class Cases(unittest.TestCase):
     def test_matching_responses_are_accepted(self):
         for name, pair in CASES["requests"].items():
-            if name.startswith("rejected: "):
-                continue
             with self.subTest(name):
                 call, response = call_of(pair), response_of(pair)
                 call.answer(response)
@@ -81,7 +78,7 @@ class Cases(unittest.TestCase):
                                      call.max_message_bytes)
 
     def test_other_responses_are_rejected(self):
-        self.assertGreater(len(CASES["wrong"]), 60)
+        self.assertGreater(len(CASES["wrong"]), 15)
         for wrong in CASES["wrong"]:
             with self.subTest(f"{wrong['of']}: {wrong['name']}"):
                 pair = CASES["requests"][wrong["of"]]
@@ -140,15 +137,6 @@ class Cases(unittest.TestCase):
         for target in (*targets["local"], *targets["remote"]):
             self.assertEqual(_is_local(target), target in targets["local"],
                              target)
-
-    def test_hints(self):
-        for case in CASES["hints"]:
-            error = add_hint(
-                topk_client.TopKError(grpc.StatusCode[case["code"]],
-                                      case["message"], reason=case["reason"]),
-                tls=case["tls"], has_token=case["token"])
-            self.assertIn(case["hint"], error.hint, case)
-            self.assertEqual(bool(case["hint"]), bool(error.hint), case)
 
     def test_merges(self):
         for case in CASES["merges"]:

@@ -1,17 +1,14 @@
 // Calls faulty servers with the C++ client. Reads "name<TAB>method<TAB>target"
 // lines and prints a JSON object for each: {"name", "method", "code", "reason",
-// "message", "delay", "results", "seconds"}. The last object is {"grown"}, the
-// maximum growth of the process in bytes.
+// "message", "delay", "results", "seconds"}.
 //
-// usage: topk_wrong_servers_probe SECONDS
+// usage: topk_faulty_servers_probe SECONDS
 // SECONDS is the timeout of each call.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -27,37 +24,26 @@ namespace {
 
 constexpr size_t kThreads = 24;
 
-int64_t StatusKibibytes(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name)) return std::stoll(line.substr(name.size()));
-  }
-  return 0;
-}
-
-v1::TopKRequest Request(const std::string& id) {
-  v1::TopKRequest request;
-  request.mutable_spec()->set_dialect(v1::DIALECT_ONNX);
-  request.mutable_spec()->set_version(11);
-  request.mutable_onnx()->mutable_k()->set_value(2);
-  request.mutable_tensor()->set_data_type(v1::DATA_TYPE_F32);
-  request.mutable_tensor()->add_shape(2);
-  request.mutable_tensor()->add_shape(5);
-  request.set_request_id(id);
-  return request;
-}
-
-std::vector<Result<v1::TopKResponse>> Call(const std::string& method,
-                                           const Client& client) {
-  const std::array<std::byte, 40> tensor{};
-  if (method == "StreamTopK") return {client.StreamTopK(Request("0"), tensor)};
-  std::vector<v1::TopKRequest> requests;
+std::vector<Result<Response>> Call(const std::string& method,
+                                   const Client& client) {
+  static constexpr std::array<float, 10> kTensor{};
+  std::vector<Request> requests;
   for (const char* id : {"0", "1", "2"}) {
-    requests.push_back(Request(id));
-    requests.back().mutable_tensor()->set_data(tensor.data(), tensor.size());
+    requests.push_back(Request::Onnx(kTensor, {2, 5}, 2));
+    requests.back().message().set_request_id(id);
   }
-  if (method == "ComputeTopKMany") return client.ComputeTopKMany(requests);
-  return {client.ComputeTopK(requests[0])};
+  std::vector<Result<Response>> results;
+  if (method == "ComputeTopKMany") {
+    const Status end =
+        client.ComputeTopKMany(requests, [&](size_t, auto result) {
+          results.push_back(std::move(result));
+        });
+    if (!end.ok()) results.push_back(end);
+    return results;
+  }
+  results.push_back(
+      client.ComputeTopK(requests[0], {.stream = method == "StreamTopK"}));
+  return results;
 }
 
 nlohmann::json Measure(const std::string& name, const std::string& method,
@@ -90,7 +76,6 @@ void Run(std::chrono::milliseconds deadline) {
       std::getline(words, word, '\t');
     }
   }
-  const int64_t before = StatusKibibytes("VmRSS:");
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::vector<std::jthread> threads;
@@ -106,11 +91,6 @@ void Run(std::chrono::milliseconds deadline) {
       }
     });
   }
-  threads.clear();
-  std::cout << nlohmann::json{{"grown",
-                               (StatusKibibytes("VmHWM:") - before) * 1024}}
-                   .dump()
-            << std::endl;
 }
 
 }  // namespace

@@ -1,17 +1,15 @@
-"""Calls faulty servers with the Python clients, like wrong_servers_probe.cc.
+"""Calls faulty servers with the Python clients, like faulty_servers_probe.cc.
 
-usage: wrong_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards
+usage: faulty_servers_probe.py TOPKD HOW SECONDS     HOW: sync, aio or shards
 """
 
 import asyncio
 import concurrent.futures
 import json
-import multiprocessing
 import sys
 import time
 
 import client_package  # noqa: F401, makes topk_client importable
-import harness
 import numpy as np
 import topk_client
 import topk_client.aio
@@ -83,8 +81,6 @@ async def run_aio(calls):
 def main():
     how, timeout = sys.argv[1], float(sys.argv[2])
     calls = [(*line.rstrip("\n").split("\t"), timeout) for line in sys.stdin]
-    this = harness.Process(multiprocessing.current_process())
-    before = this.memory()
     if how == "aio":
         asyncio.run(run_aio(calls))
     else:
@@ -92,7 +88,6 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(CONCURRENT) as threads:
             list(threads.map(lambda one: asyncio.run(measure(function, *one)),
                              calls))
-    print(json.dumps({"grown": (this.peak() - before) * (1 << 20)}))
 
 
 if __name__ == "__main__":

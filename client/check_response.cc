@@ -1,0 +1,93 @@
+#include "client/check_response.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/checked.h"
+#include "core/base/dtype.h"
+#include "core/base/text.h"
+
+namespace topk {
+namespace {
+
+// Returns whether the data of a tensor has the size that its type and shape
+// imply. A strided output (DirectML) may be larger.
+bool HasItsSize(const v1::Tensor& tensor) {
+  int64_t elements = 1;
+  for (const int64_t size : tensor.shape()) {
+    if (size < 0 || !CheckedMultiply(elements, size, &elements)) return false;
+  }
+  int64_t bytes = 0;
+  if (!CheckedBytes(*FindDType(tensor.data_type()), elements, &bytes)) {
+    return false;
+  }
+  const auto size = static_cast<int64_t>(tensor.data().size());
+  return tensor.strides().empty() ? size == bytes : size >= bytes;
+}
+
+Status CheckOutput(std::string_view name, bool is_selected, bool is_sent,
+                   bool has_type, int rank, const v1::Tensor& tensor) {
+  if (is_selected != is_sent) {
+    return BadAnswer(name, is_sent ? "the request does not select this output"
+                                   : "the output is missing");
+  }
+  if (!is_sent) return {};
+  if (!has_type) {
+    return BadAnswer(
+        StrCat(name, ".data_type"),
+        StrCat("unexpected type ", static_cast<int>(tensor.data_type())));
+  }
+  if (tensor.shape_size() != rank) {
+    return BadAnswer(
+        StrCat(name, ".shape"),
+        StrCat(tensor.shape_size(), " dimensions, expected ", rank));
+  }
+  if (!tensor.has_shared_memory() && !HasItsSize(tensor)) {
+    return BadAnswer(StrCat(name, ".data"),
+                     StrCat(tensor.data().size(),
+                            " bytes do not fit the type and the shape"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status BadAnswer(std::string_view field, std::string_view message) {
+  return {Code::kInternal, "BAD_ANSWER", std::string(field),
+          StrCat("the server's response is wrong: ", message)};
+}
+
+Status CheckResponse(const v1::TopKRequest& request,
+                     const v1::TopKResponse& response) {
+  const v1::OutputSelection selection = request.output().selection();
+  const int rank = request.tensor().shape_size();
+  const v1::Tensor& values = response.values();
+  const v1::Tensor& indices = response.indices();
+  const DTypeInfo* const index_type = FindDType(indices.data_type());
+  if (Status s = CheckOutput(
+          "response.values", selection != v1::OUTPUT_SELECTION_INDICES_ONLY,
+          response.has_values(),
+          FindDType(values.data_type()) != nullptr &&
+              values.data_type() == request.tensor().data_type(),
+          rank, values);
+      !s.ok()) {
+    return s;
+  }
+  if (Status s = CheckOutput("response.indices",
+                             selection != v1::OUTPUT_SELECTION_VALUES_ONLY,
+                             response.has_indices(),
+                             index_type != nullptr && !index_type->is_float &&
+                                 index_type->bits >= 32,
+                             rank, indices);
+      !s.ok()) {
+    return s;
+  }
+  if (response.has_values() && response.has_indices() &&
+      !std::ranges::equal(values.shape(), indices.shape())) {
+    return BadAnswer("response.indices.shape",
+                     "differs from the shape of the values");
+  }
+  return {};
+}
+
+}  // namespace topk

@@ -1,0 +1,240 @@
+"""Servers that break the protocol or fail some attempts. Each row of ROWS is a
+behavior, with the error that every client must report. Each row has a server
+for each method.
+
+usage: faulty_servers.py TOPKD
+       TOPKD is not used. Prints a JSON list of [name, method, target]. For each
+       line of stdin, prints {"name method": calls since the previous line}.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any, NamedTuple, Optional
+
+import client_package  # noqa: F401, makes topk_client importable
+import grpc
+import grpc.aio
+from answer_cases import CASES
+from google.protobuf import any_pb2, duration_pb2, json_format
+from google.rpc import error_details_pb2, status_pb2
+from topk_client._stubs import topk_pb2
+
+UNARY, STREAM, MANY = METHODS = ("ComputeTopK", "StreamTopK", "ComputeTopKMany")
+STREAMS = (STREAM, MANY)
+# The number of requests in each ComputeTopKMany call.
+REQUESTS = 3
+RESPONSE = CASES["requests"]["onnx"]["response"]
+# Errors, as CODE or CODE:REASON.
+BAD = "INTERNAL:BAD_ANSWER"
+BROKE_OFF = "UNAVAILABLE:ANSWER_BROKE_OFF"
+
+
+class Row(NamedTuple):
+    """What a server does, and how a client must react.
+
+    Attributes:
+      expected: the error that the client must report, or "OK".
+      attempts: the steps of each call; further calls repeat the last steps. A
+        step is a function of a Call that returns messages, or an End.
+      methods: the methods that the row applies to.
+      calls: the exact number of calls that the client makes.
+      results: the number of results of a ComputeTopKMany.
+      delay: the retry delay that the client reports, in seconds.
+      at_least: the minimum duration, in seconds.
+    """
+
+    expected: str
+    attempts: Any
+    methods: Any = METHODS
+    calls: Optional[int] = None
+    results: Optional[int] = None
+    delay: Optional[float] = None
+    at_least: float = 0
+
+
+class End(NamedTuple):
+    code: str
+    details: Any = None
+    pushback: Optional[str] = None
+    text: str = "no"
+
+
+class Call:
+    """A call whose requests have been received."""
+
+    def __init__(self, method, requests):
+        self.method = method
+        self.requests = requests
+
+    def right(self, index=0, complete=True):
+        """Returns the correct message for a request."""
+        data = self.requests[index]
+        request = (topk_pb2.TopKRequestChunk.FromString(data).header
+                   if self.method == STREAM else
+                   topk_pb2.TopKRequest.FromString(data))
+        response = json_format.ParseDict(
+            dict(RESPONSE, requestId=request.request_id),
+            topk_pb2.TopKResponse())
+        if not complete:
+            response.values.data = b""
+        if self.method == STREAM:
+            response = topk_pb2.TopKResponseChunk(header=response)
+        elif self.method == MANY:
+            response = topk_pb2.TopKResult(response=response)
+        return response.SerializeToString()
+
+
+def respond(count=1, complete=True):
+    """Responds to the first requests."""
+    return lambda call: [call.right(i, complete) for i in range(
+        count if call.method == MANY else 1)]
+
+
+def say(*messages):
+    return lambda call: [message(call.right()) if callable(message) else message
+                         for message in messages]
+
+
+def quit_after_one(code):
+    """Responds to one request, and fails if there are more."""
+    return [respond(), lambda call: [End(code)] if call.requests[1:] else []]
+
+
+def detailed(*messages, code=8):
+    status = status_pb2.Status(code=code, message="full")
+    for message in messages:
+        status.details.add().Pack(message)
+    return status.SerializeToString()
+
+
+def full(seconds, nanos=0, pushback=None):
+    return [End("RESOURCE_EXHAUSTED", detailed(error_details_pb2.RetryInfo(
+        retry_delay=duration_pb2.Duration(seconds=seconds, nanos=nanos))),
+        pushback)]
+
+
+def with_reason(reason):
+    return detailed(error_details_pb2.ErrorInfo(reason=reason))
+
+
+RIGHT = [respond(REQUESTS)]
+GONE = [End("UNAVAILABLE")]
+CORRUPT = status_pb2.Status(code=3, details=[
+    any_pb2.Any(type_url=f"type.googleapis.com/google.rpc.{name}",
+                value=b"\xff" * 50)
+    for name in ("ErrorInfo", "BadRequest", "QuotaFailure", "RetryInfo")])
+HANG = "hang"
+
+ROWS = {
+    # Responses that break the protocol.
+    "no protobuf": Row(BAD, [[say(b"\xff" * 100)]]),
+    "a message of no bytes": Row(BAD, [[say(b"")]]),
+    "a message that is cut": Row(BAD, [[say(lambda right: right[:-1])]]),
+    "an incomplete response": Row(BAD, [[respond(REQUESTS, False)]]),
+    "chunks without a header": Row(BAD, [[say(
+        topk_pb2.TopKResponseChunk(values=b"1").SerializeToString())]],
+        [STREAM]),
+    "two headers": Row(BAD, [[respond(), respond()]], [STREAM]),
+    "an end without a message": Row(BAD, [[]], STREAMS),
+    "one result too many": Row(BAD, [[respond(REQUESTS), respond()]], [MANY]),
+    "fewer results": Row(BAD, [[respond(2)]], [MANY], results=2),
+    "no answer": Row("DEADLINE_EXCEEDED", [[HANG]]),
+    # Errors.
+    "details of no protobuf": Row("INVALID_ARGUMENT", [
+        [End("INVALID_ARGUMENT", b"\xff" * 50)]], calls=1),
+    "a detail of no protobuf": Row("INVALID_ARGUMENT", [
+        [End("INVALID_ARGUMENT", CORRUPT.SerializeToString())]]),
+    "text that controls terminals": Row("INVALID_ARGUMENT", [
+        [End("INVALID_ARGUMENT", with_reason("\x1b[2J\a\u009b1m"),
+             text="\x1b]0;owned\a\u009b2J")]]),
+    "results and then an error": Row("NOT_FOUND", [
+        [respond(2), End("NOT_FOUND")]], [MANY], calls=1, results=2),
+    "INTERNAL with a reason after a result": Row("INTERNAL", [
+        [respond(), End("INTERNAL", with_reason("BROKEN"))]], [MANY], calls=1,
+        results=1),
+    # Attempts. Every client makes at most four.
+    "unavailable twice": Row("OK", [GONE, GONE, RIGHT], calls=3),
+    "a proxy without a status": Row("OK", [[End("UNKNOWN")], RIGHT], calls=2),
+    "no call with a status": Row(BROKE_OFF, [[End("UNKNOWN")]], calls=4),
+    "an error without a delay": Row("RESOURCE_EXHAUSTED", [
+        [End("RESOURCE_EXHAUSTED")]], calls=1),
+    "a delay of 150 ms": Row("OK", [full(0, 150_000_000), RIGHT], calls=2,
+                             at_least=0.15),
+    "a delay that is repeated": Row("RESOURCE_EXHAUSTED", [
+        full(0, 100_000_000)], calls=4, delay=0.1, at_least=0.3),
+    "a delay of 96 s": Row("RESOURCE_EXHAUSTED", [full(96)], calls=1, delay=96),
+    "a delay of 2^40 s": Row("RESOURCE_EXHAUSTED", [full(1 << 40)], calls=1,
+                             delay=86400),
+    "a delay of -5 s": Row("RESOURCE_EXHAUSTED", [full(-5)], calls=1, delay=0),
+    "a delay with a pushback that forbids it": Row("RESOURCE_EXHAUSTED", [
+        full(0, 100_000_000, "-1")], calls=1),
+    "a pushback of 300 ms": Row("OK", [
+        [End("UNAVAILABLE", pushback="300")]] * 2 + [RIGHT], calls=3,
+        at_least=0.6),
+    "a pushback of 30 s": Row("UNAVAILABLE", [
+        [End("UNAVAILABLE", pushback="30000")]], calls=1, delay=30),
+    "a pushback of words": Row("UNAVAILABLE", [
+        [End("UNAVAILABLE", pushback="soon")]], calls=1, delay=0),
+}
+for name in ("UNAVAILABLE", "CANCELLED", "INTERNAL"):
+    ROWS[f"{name} after a part"] = Row(
+        "OK", [[respond(1, False), End(name)], RIGHT], [STREAM], calls=2)
+    ROWS[f"{name} after each result"] = Row(
+        "OK", [quit_after_one(name)], [MANY], calls=3, results=3)
+
+
+class Server(grpc.GenericRpcHandler):
+    """Serves one row to the callers of one method."""
+
+    def __init__(self, row, method):
+        self.row = row
+        self.method = method
+        self.calls = 0
+        self.server = grpc.aio.server()
+        self.server.add_generic_rpc_handlers((self,))
+        self.target = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+
+    def service(self, _):
+        return grpc.stream_stream_rpc_method_handler(self.serve)
+
+    async def serve(self, requests, context):
+        call = Call(self.method, [request async for request in requests])
+        steps = self.row.attempts[min(self.calls, len(self.row.attempts) - 1)]
+        self.calls += 1
+        for step in steps:
+            if step == HANG:
+                await asyncio.sleep(60)
+            for part in [step] if isinstance(step, End) else step(call):
+                if not isinstance(part, End):
+                    await context.write(part)
+                    continue
+                trailers = []
+                if part.details is not None:
+                    trailers.append(("grpc-status-details-bin", part.details))
+                if part.pushback is not None:
+                    trailers.append(("grpc-retry-pushback-ms", part.pushback))
+                await context.abort(grpc.StatusCode[part.code], part.text,
+                                    tuple(trailers))
+
+
+async def main():
+    servers = {(name, method): Server(row, method)
+               for name, row in ROWS.items() for method in row.methods}
+    for server in servers.values():
+        await server.server.start()
+    print(json.dumps([[*key, server.target]
+                      for key, server in servers.items()]), flush=True)
+    loop = asyncio.get_running_loop()
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        calls = {}
+        for key, server in servers.items():
+            calls[" ".join(key)] = server.calls
+            server.calls = 0
+        print(json.dumps(calls), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+    os._exit(0)  # the destructors of grpc.aio's servers need the loop
