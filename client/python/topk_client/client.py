@@ -22,6 +22,13 @@ from topk_client.specs import Spec
 T = TypeVar("T")
 
 
+def _end(responses: Any) -> None:
+    """Cancels a call that has not ended. An interceptor may have replaced the
+    call with a generator, which has no cancel()."""
+    getattr(responses, "cancel",
+            getattr(responses, "close", lambda: None))()
+
+
 class Client(Connection):
     """A connection to one or more servers. Thread-safe.
 
@@ -170,7 +177,7 @@ class Client(Connection):
             else:
                 pending.check_end()
             finally:
-                results.cancel()
+                _end(results)
 
     def get_capabilities(self, *, timeout: float | None = None,
                          metadata: Metadata = ()) -> topk_pb2.Capabilities:
@@ -231,4 +238,4 @@ class Client(Connection):
         except grpc.RpcError as error:
             raise self._broken(route.error(error), answer.begun) from error
         finally:
-            responses.cancel()
+            _end(responses)

@@ -27,6 +27,11 @@ from oracle import oracle, random_case
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
 from topk_client._stubs import topk_pb2
 
+try:
+    from opentelemetry.instrumentation import grpc as otel
+except ImportError:
+    otel = None
+
 X = np.array([3, 9, 1, 7, 5], np.float32)
 RAMP = np.arange(9)
 
@@ -337,6 +342,34 @@ class OfBoth(both_clients.ServerTest):
         self.assertEqual(headers[trace[0]], trace[1])
         self.assertEqual(headers["b-bin"], b"\xff")
 
+    def test_interceptors_may_replace_streams(self):
+        interceptor = both_clients.generator_interceptor(self.kind)
+        with self.kind(self.server.target,
+                       interceptors=[interceptor]) as client:
+            answer = client.compute_topk(X, Onnx(1), stream=True)
+            self.assertEqual(answer.indices[0], 1)
+            error = self.fails(grpc.StatusCode.INVALID_ARGUMENT,
+                               client.compute_topk, X, Onnx(7), stream=True)
+            self.assertEqual(error.reason, "K_EXCEEDS_DIMENSION")
+            results = client.compute_topk_many([Request(X, Onnx(1))] * 3)
+            next(results)
+            results.close()  # cancels the call
+
+    @unittest.skipUnless(otel, "OpenTelemetry is not installed")
+    def test_opentelemetry(self):
+        for instrumentor in (otel.GrpcInstrumentorClient(),
+                             otel.GrpcAioInstrumentorClient()):
+            instrumentor.instrument()
+            self.addCleanup(instrumentor.uninstrument)
+        with self.kind(self.server.target) as client:
+            client.compute_topk(X, Onnx(1), stream=True)
+            self.assertEqual(len(list(client.topk_many([X, X], 1))), 2)
+            for stream in (False, True):
+                error = self.fails(grpc.StatusCode.INVALID_ARGUMENT,
+                                   client.compute_topk, X, Onnx(7),
+                                   stream=stream)
+                self.assertEqual(error.reason, "K_EXCEEDS_DIMENSION")
+
     def test_a_pickled_client_connects_again(self):
         with self.kind(self.server.target, user_agent="me") as client:
             if self.kind is topk_client.Client:
@@ -437,6 +470,28 @@ class Calls(both_clients.ServerTest):
                 next(results)
             self.assertIs(caught.exception, exception)
             self.assertLess(time.monotonic() - begin, 30)
+
+    def test_errors_of_interceptors_may_lack_details(self):
+        class Raises(grpc.UnaryUnaryClientInterceptor,
+                     grpc.StreamStreamClientInterceptor):
+            def intercept_unary_unary(self, *_):
+                raise error
+
+            def intercept_stream_stream(self, *_):
+                yield from ()
+                raise error
+
+        plain = grpc.RpcError("mine")
+        coded = grpc.RpcError()
+        coded.code = lambda: grpc.StatusCode.ABORTED
+        coded.details = lambda: "mine"
+        for error, name in ((plain, "UNKNOWN"), (coded, "ABORTED")):
+            with topk_client.Client(self.server.target,
+                                    interceptors=[Raises()]) as client:
+                for stream in (False, True):
+                    with self.assertRaisesRegex(topk_client.TopKError,
+                                                f"^{name}: .*mine"):
+                        client.compute_topk(X, Onnx(1), stream=stream)
 
     def test_close_cancels(self):
         stop = threading.Event()
