@@ -6,9 +6,9 @@ client can run a coroutine with a single send().
 """
 
 import bisect
+import glob
 import ipaddress
 import json
-import math
 import numbers
 import os
 import re
@@ -94,12 +94,35 @@ def _finite(timeout: Optional[float]) -> float:
     """Returns a timeout that gRPC accepts; None means no deadline."""
     if timeout is None:
         return _MAX_TIMEOUT_SECONDS
-    if not isinstance(timeout, numbers.Real):
+    if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real):
         raise TypeError(f"timeout is {timeout!r}, not a number of seconds")
-    if math.isnan(timeout) or timeout < 0:
+    if not timeout >= 0:
         raise ValueError(
             f"timeout is {timeout}; it must be at least 0 seconds")
-    return min(timeout, _MAX_TIMEOUT_SECONDS)
+    try:  # NumPy's float32 is too imprecise to compute a deadline
+        return min(float(timeout), _MAX_TIMEOUT_SECONDS)
+    except OverflowError:
+        return _MAX_TIMEOUT_SECONDS
+
+
+def _checked_metadata(metadata: Metadata) -> Metadata:
+    """Returns the metadata as a tuple. Raises TypeError or ValueError if gRPC
+    would reject it. The errors do not contain values, which may be secret."""
+    try:
+        pairs = tuple((key, value) for key, value in metadata or ())
+    except (TypeError, ValueError):
+        raise TypeError("metadata must be pairs of a key and a value") from None
+    for key, value in pairs:
+        if not (isinstance(key, str) and re.fullmatch("[0-9a-z_.-]+", key)):
+            raise ValueError(f"metadata key {key!r} must consist of lowercase "
+                             "letters, digits and _.-")
+        text = value.decode("latin-1") if isinstance(value, bytes) else value
+        if not (isinstance(value, bytes) if key.endswith("-bin") else
+                isinstance(text, str) and text.isascii()
+                and text.isprintable()):
+            raise ValueError(f"the value of metadata {key!r} must be printable "
+                             "ASCII, or bytes if the key ends with -bin")
+    return pairs
 
 
 # Servers that report NOT_SERVING still get calls, because a draining server
@@ -559,7 +582,8 @@ class Connection:
             raise ValueError("the client is closed")
         return Attempts(
             self._max_attempts,
-            self._timeout if timeout is None else _finite(timeout), metadata)
+            self._timeout if timeout is None else _finite(timeout),
+            _checked_metadata(metadata))
 
     def _how(self, attempts: Attempts) -> Dict[str, Any]:
         """Returns the keyword arguments for an RPC. Raises TopKError if the
@@ -577,7 +601,7 @@ class Connection:
                 pass  # the last valid token stays in use
         metadata = attempts.metadata
         if self._token is not None:
-            metadata = [*metadata, ("authorization", f"Bearer {self._token}")]
+            metadata = (*metadata, ("authorization", f"Bearer {self._token}"))
         return {"timeout": seconds, "metadata": metadata}
 
     async def _capabilities(self, attempts: Attempts

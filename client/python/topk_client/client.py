@@ -69,7 +69,8 @@ class Client(Connection):
         client. They see each attempt, with serialized messages.
 
     All calls take `timeout` and `metadata`: headers to send, such as
-    [("traceparent", ...)], as pairs of a lowercase name and a value.
+    [("traceparent", ...)], as pairs of a lowercase name and a value. Values are
+    printable ASCII, or bytes if the name ends with "-bin".
     """
 
     _grpc = grpc

@@ -4,6 +4,7 @@ usage: client_calls_test.py TOPKD
 """
 
 import concurrent.futures
+import fractions
 import os
 import pickle
 import signal
@@ -198,13 +199,31 @@ class OfBoth(both_clients.ServerTest):
                     **{"tensor": X, "spec": Onnx(1), **arguments})
         with self.assertRaisesRegex(TypeError, "^the request is a ndarray, "):
             list(self.client.compute_topk_many([X]))
-        for timeout in (float("nan"), -1, float("-inf")):
+        for timeout in (float("nan"), -1, float("-inf"), np.float32("nan"),
+                        np.int8(-1)):
             with self.assertRaisesRegex(ValueError, "^timeout is .*seconds"):
                 self.kind(self.server.target, timeout=timeout)
             with self.assertRaisesRegex(ValueError, "^timeout is .*seconds"):
                 self.client.compute_topk(X, Onnx(1), timeout=timeout)
-        with self.assertRaisesRegex(TypeError, "^timeout is '1', not a num"):
-            self.client.compute_topk(X, Onnx(1), timeout="1")
+        for timeout in ("1", True, np.True_, 1j, X):
+            with self.assertRaisesRegex(TypeError, "^timeout is .*not a num"):
+                self.client.compute_topk(X, Onnx(1), timeout=timeout)
+        for key, value in (("Upper", "secret"), ("a b", "secret"),
+                           ("\u00e9", "secret"), ("a\n", "secret"),
+                           ("", "secret"), (b"a", "secret"), (":a", "secret"),
+                           ("a", "secret\n"), ("a", "secret\0"),
+                           ("a", "secret\u00e9"), ("a", b"secret\xff"),
+                           ("a", 7), ("a", None), ("a-bin", "secret")):
+            for call in (
+                    self.client.get_capabilities,
+                    lambda **how: self.client.compute_topk(X, Onnx(1), **how),
+                    lambda **how: list(self.client.topk_many([X], 1, **how))):
+                with self.assertRaisesRegex(ValueError, "metadata") as caught:
+                    call(metadata=[("good", "value"), (key, value)])
+                self.assertNotIn("secret", str(caught.exception))
+        for metadata in (["secret"], [("secret",)], 7):
+            with self.assertRaisesRegex(TypeError, "^metadata must be pairs"):
+                self.client.get_capabilities(metadata=metadata)
 
     def test_integers_and_bools_may_be_of_any_type(self):
         for one in (1, True, np.bool_(True), np.int8(1), np.uint64(1)):
@@ -262,10 +281,19 @@ class OfBoth(both_clients.ServerTest):
                 self.assertIn("before the request was sent", error.message)
 
     def test_long_timeouts(self):
-        for timeout in (None, float("inf"), 1e300):
+        for timeout in (None, float("inf"), 1e300, 10**400, np.float16("inf")):
             with self.kind(self.server.target, timeout=timeout) as client:
                 self.assertEqual(
                     client.compute_topk(RAMP, Onnx(1)).indices[0], 8)
+
+    def test_timeouts_may_be_of_any_real_type(self):
+        # Numbers of NumPy must not set the precision of the deadline.
+        for timeout in (np.float32(30), np.float16(30), np.int8(30),
+                        fractions.Fraction(30)):
+            with self.kind(self.server.target, timeout=timeout) as client:
+                self.assertEqual(
+                    client.compute_topk(RAMP, Onnx(1)).indices[0], 8)
+            self.client.compute_topk(RAMP, Onnx(1), timeout=timeout)
 
     def test_a_broken_connection_is_replaced_during_the_retries(self):
         host, port = self.server.target.rsplit(":", 1)
