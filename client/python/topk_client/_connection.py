@@ -213,6 +213,27 @@ def _read(argument: str, path: Optional[Path],
         raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
 
 
+def _system_authorities() -> Optional[bytes]:
+    """Returns the CA certificates that this machine trusts, in PEM form. grpcio
+    itself would trust only its own list. Returns None for that list, and for
+    the list that the user has set for gRPC."""
+    if os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_default_certs()
+    # OpenSSL would read certificates in folders only when needed.
+    paths = ssl.get_default_verify_paths()
+    for folder in os.environ.get(paths.openssl_capath_env,
+                                 paths.openssl_capath).split(os.pathsep):
+        for path in glob.glob(os.path.join(glob.escape(folder), "*.[0-9]*")):
+            try:
+                context.load_verify_locations(path)
+            except OSError:  # not a readable certificate
+                pass
+    return "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(
+        binary_form=True))).encode() or None
+
+
 def _check_certificates(argument: str, path: Path, content: bytes) -> None:
     """Raises ValueError unless the file has only valid certificates."""
     try:
@@ -241,6 +262,7 @@ class _PemFiles:
     def __init__(self, ca: Optional[Path], key: Optional[Path],
                  certificate: Optional[Path]) -> None:
         self._ca, self._key, self._certificate = ca, key, certificate
+        self._system = _system_authorities() if ca is None else None
         # The contents of the CA, key and certificate files.
         self.contents: Tuple[Optional[bytes], ...] = ()
         self.reload()
@@ -251,7 +273,8 @@ class _PemFiles:
         self._next = time.monotonic() + _RELOAD_SECONDS
         # Reload only regular files, because a pipe can be read only once.
         opener = _open_regular if self.contents else None
-        contents = (_read("tls_ca", self._ca, opener),
+        contents = (self._system if self._ca is None else
+                    _read("tls_ca", self._ca, opener),
                     _read("tls_key", self._key, opener),
                     _read("tls_cert", self._certificate, opener))
         if contents == self.contents:

@@ -53,7 +53,9 @@ class Client(Connection):
       tls: whether to use TLS 1.2 or later. Any of the next four arguments
         implies TLS. The server's certificate must be valid for the target's
         name and signed by a CA in tls_ca, or if tls_ca is None by a CA that
-        this machine trusts.
+        this machine trusts. SSL_CERT_FILE and SSL_CERT_DIR override the
+        machine's CAs, as for OpenSSL, and GRPC_DEFAULT_SSL_ROOTS_FILE_PATH
+        overrides both.
       tls_ca, tls_cert, tls_key: PEM files with the CA certificates, the
         client's certificate and its key. New calls use changed files within
         about a second. Invalid files are ignored until they are valid again.
