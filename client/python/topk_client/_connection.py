@@ -85,6 +85,9 @@ _FLAG_VARIABLES = ("tls", "token_over_plaintext")
 _TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
 _FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
 
+# Pickles are sent between machines, logged and stored.
+NO_TOKEN = ("a client with a token cannot be pickled, or the token would be in "
+            "the pickle: pass token_file")
 # The server's limits: the minimum length of a token in characters, and the
 # maximum size of its file in bytes.
 _MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
@@ -554,7 +557,9 @@ class Connection:
 
     def __getstate__(self) -> Dict[str, Any]:
         """Pickles the arguments. A copy of the client opens its own
-        connections."""
+        connections. Raises TypeError if an argument is a secret."""
+        if self._arguments["token"] is not None:
+            raise TypeError(NO_TOKEN)
         return self._arguments
 
     def __setstate__(self, arguments: Dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._connection import Attempts, is_retried
+from topk_client._connection import NO_TOKEN, Attempts, is_retried
 from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
@@ -59,6 +59,8 @@ class Question:
         servers = (servers,) if isinstance(servers, str) else tuple(servers)
         if not servers:
             raise ValueError("there are no servers")
+        if client_options.get("token") is not None:
+            raise TypeError(NO_TOKEN)
         return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
                             order, "i64", stable=True),
                    data_type, servers, shared_memory,

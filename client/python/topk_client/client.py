@@ -34,7 +34,8 @@ class Client(Connection):
 
     Create one client per process and reuse it. Call close(), or use the client
     in a with block. The client connects on the first call. A pickled client has
-    the same arguments, with the token, and opens its own connections.
+    the same arguments and opens its own connections. A client with a token
+    cannot be pickled, but a client with a token_file can.
 
     Calls are distributed over the servers round-robin. Servers whose health
     check reports NOT_SERVING are skipped. A failed call raises TopKError. Wrong

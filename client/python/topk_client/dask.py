@@ -44,7 +44,8 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
         its largest chunk.
       data_type: the element type, if it differs from the dtype; see Request.
       split_every: how many partial results are merged at once.
-      client_options: other arguments of Client, such as timeout and tls_ca.
+      client_options: other arguments of Client, such as timeout, tls_ca and
+        token_file, but not token: it would be in the task graph.
 
     The tasks are named topk_shard and topk_merge. If a worker is lost, Dask
     repeats its calls. If no server answers a call, the task raises TopKError
