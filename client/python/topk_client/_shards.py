@@ -20,6 +20,7 @@ from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
 from topk_client.merge import Partial
+from topk_client.messages import array_of
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
@@ -168,7 +169,11 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     """Returns a server's result for the shard that starts at `begin` on the
     axis. Tries the next server if one is unreachable or overloaded. The timeout
     bounds all attempts together. Raises TopKError if no server answers, or as
-    soon as no server can answer before the timeout."""
+    soon as no server can answer before the timeout. Raises TypeError for masked
+    arrays and nulls."""
+    array, is_bf16 = array_of(shard)
+    if not is_bf16:  # PyTorch's bfloat16 is converted by compute_topk()
+        shard = array
     size = shard.shape[question.spec.axis]
     if not size:
         return question.partial(np.array(shard),

@@ -14,6 +14,7 @@ from dask.sizeof import sizeof
 from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
+from topk_client.messages import check_no_nulls
 
 
 def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
@@ -52,9 +53,11 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     after a second or two, which counts as one of the task's retries.
 
     Raises ValueError for arguments that every server would reject, and for
-    chunks of unknown size along the axis.
+    chunks of unknown size along the axis. Raises TypeError for masked arrays.
     """
+    check_no_nulls(array)
     array = da.asanyarray(array)
+    check_no_nulls(array._meta)
     question = _shards.Question.of(k, axis, array.ndim, largest, order,
                                    data_type, servers, shared_memory,
                                    client_options)
@@ -90,7 +93,7 @@ def _located(block: Any, axis: int, block_info: Any = None) -> Tuple[Any, int]:
 def topk_shard(located: Tuple[Any, int], question: _shards.Question,
                axis: Any, keepdims: bool) -> Partial:
     block, begin = located
-    return _shards.answer(np.asarray(block), int(begin), question)
+    return _shards.answer(block, int(begin), question)
 
 
 def topk_merge(partials: Union[Partial, List[Any]], axis: Any,
