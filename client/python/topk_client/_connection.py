@@ -6,9 +6,9 @@ client can run a coroutine with a single send().
 """
 
 import bisect
+import glob
 import ipaddress
 import json
-import math
 import numbers
 import os
 import re
@@ -85,6 +85,9 @@ _FLAG_VARIABLES = ("tls", "token_over_plaintext")
 _TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
 _FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
 
+# Pickles are sent between machines, logged and stored.
+NO_TOKEN = ("a client with a token cannot be pickled, or the token would be in "
+            "the pickle: pass token_file")
 # The server's limits: the minimum length of a token in characters, and the
 # maximum size of its file in bytes.
 _MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
@@ -94,12 +97,35 @@ def _finite(timeout: Optional[float]) -> float:
     """Returns a timeout that gRPC accepts; None means no deadline."""
     if timeout is None:
         return _MAX_TIMEOUT_SECONDS
-    if not isinstance(timeout, numbers.Real):
+    if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real):
         raise TypeError(f"timeout is {timeout!r}, not a number of seconds")
-    if math.isnan(timeout) or timeout < 0:
+    if not timeout >= 0:
         raise ValueError(
             f"timeout is {timeout}; it must be at least 0 seconds")
-    return min(timeout, _MAX_TIMEOUT_SECONDS)
+    try:  # NumPy's float32 is too imprecise to compute a deadline
+        return min(float(timeout), _MAX_TIMEOUT_SECONDS)
+    except OverflowError:
+        return _MAX_TIMEOUT_SECONDS
+
+
+def _checked_metadata(metadata: Metadata) -> Metadata:
+    """Returns the metadata as a tuple. Raises TypeError or ValueError if gRPC
+    would reject it. The errors do not contain values, which may be secret."""
+    try:
+        pairs = tuple((key, value) for key, value in metadata or ())
+    except (TypeError, ValueError):
+        raise TypeError("metadata must be pairs of a key and a value") from None
+    for key, value in pairs:
+        if not (isinstance(key, str) and re.fullmatch("[0-9a-z_.-]+", key)):
+            raise ValueError(f"metadata key {key!r} must consist of lowercase "
+                             "letters, digits and _.-")
+        text = value.decode("latin-1") if isinstance(value, bytes) else value
+        if not (isinstance(value, bytes) if key.endswith("-bin") else
+                isinstance(text, str) and text.isascii()
+                and text.isprintable()):
+            raise ValueError(f"the value of metadata {key!r} must be printable "
+                             "ASCII, or bytes if the key ends with -bin")
+    return pairs
 
 
 # Servers that report NOT_SERVING still get calls, because a draining server
@@ -190,6 +216,27 @@ def _read(argument: str, path: Optional[Path],
         raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
 
 
+def _system_authorities() -> Optional[bytes]:
+    """Returns the CA certificates that this machine trusts, in PEM form. grpcio
+    itself would trust only its own list. Returns None for that list, and for
+    the list that the user has set for gRPC."""
+    if os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_default_certs()
+    # OpenSSL would read certificates in folders only when needed.
+    paths = ssl.get_default_verify_paths()
+    for folder in os.environ.get(paths.openssl_capath_env,
+                                 paths.openssl_capath).split(os.pathsep):
+        for path in glob.glob(os.path.join(glob.escape(folder), "*.[0-9]*")):
+            try:
+                context.load_verify_locations(path)
+            except OSError:  # not a readable certificate
+                pass
+    return "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(
+        binary_form=True))).encode() or None
+
+
 def _check_certificates(argument: str, path: Path, content: bytes) -> None:
     """Raises ValueError unless the file has only valid certificates."""
     try:
@@ -218,6 +265,7 @@ class _PemFiles:
     def __init__(self, ca: Optional[Path], key: Optional[Path],
                  certificate: Optional[Path]) -> None:
         self._ca, self._key, self._certificate = ca, key, certificate
+        self._system = _system_authorities() if ca is None else None
         # The contents of the CA, key and certificate files.
         self.contents: Tuple[Optional[bytes], ...] = ()
         self.reload()
@@ -228,7 +276,8 @@ class _PemFiles:
         self._next = time.monotonic() + _RELOAD_SECONDS
         # Reload only regular files, because a pipe can be read only once.
         opener = _open_regular if self.contents else None
-        contents = (_read("tls_ca", self._ca, opener),
+        contents = (self._system if self._ca is None else
+                    _read("tls_ca", self._ca, opener),
                     _read("tls_key", self._key, opener),
                     _read("tls_cert", self._certificate, opener))
         if contents == self.contents:
@@ -508,7 +557,9 @@ class Connection:
 
     def __getstate__(self) -> Dict[str, Any]:
         """Pickles the arguments. A copy of the client opens its own
-        connections."""
+        connections. Raises TypeError if an argument is a secret."""
+        if self._arguments["token"] is not None:
+            raise TypeError(NO_TOKEN)
         return self._arguments
 
     def __setstate__(self, arguments: Dict[str, Any]) -> None:
@@ -559,7 +610,8 @@ class Connection:
             raise ValueError("the client is closed")
         return Attempts(
             self._max_attempts,
-            self._timeout if timeout is None else _finite(timeout), metadata)
+            self._timeout if timeout is None else _finite(timeout),
+            _checked_metadata(metadata))
 
     def _how(self, attempts: Attempts) -> Dict[str, Any]:
         """Returns the keyword arguments for an RPC. Raises TopKError if the
@@ -577,7 +629,7 @@ class Connection:
                 pass  # the last valid token stays in use
         metadata = attempts.metadata
         if self._token is not None:
-            metadata = [*metadata, ("authorization", f"Bearer {self._token}")]
+            metadata = (*metadata, ("authorization", f"Bearer {self._token}"))
         return {"timeout": seconds, "metadata": metadata}
 
     async def _capabilities(self, attempts: Attempts

@@ -95,6 +95,13 @@ def little_endian(array: Array) -> Array:
     return array.astype(_little_endian(array.dtype), copy=False)
 
 
+def check_unmasked(name: str, array: Any) -> None:
+    """Raises TypeError for a masked array. NumPy would ignore the mask."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, which is not supported: "
+                        f"pass {name}.filled(value)")
+
+
 def ordered_keys(array: Array, name: str) -> Array:
     """Returns a new array of unsigned numbers that compare like the elements.
     -0 equals +0, and all NaNs are equal and above +infinity. An array of a type

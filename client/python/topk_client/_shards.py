@@ -15,11 +15,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._connection import Attempts, is_retried
+from topk_client._connection import NO_TOKEN, Attempts, is_retried
 from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
 from topk_client.merge import Partial
+from topk_client.messages import array_of
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
@@ -59,6 +60,8 @@ class Question:
         servers = (servers,) if isinstance(servers, str) else tuple(servers)
         if not servers:
             raise ValueError("there are no servers")
+        if client_options.get("token") is not None:
+            raise TypeError(NO_TOKEN)
         return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
                             order, "i64", stable=True),
                    data_type, servers, shared_memory,
@@ -166,7 +169,11 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     """Returns a server's result for the shard that starts at `begin` on the
     axis. Tries the next server if one is unreachable or overloaded. The timeout
     bounds all attempts together. Raises TopKError if no server answers, or as
-    soon as no server can answer before the timeout."""
+    soon as no server can answer before the timeout. Raises TypeError for masked
+    arrays and nulls."""
+    array, is_bf16 = array_of(shard)
+    if not is_bf16:  # PyTorch's bfloat16 is converted by compute_topk()
+        shard = array
     size = shard.shape[question.spec.axis]
     if not size:
         return question.partial(np.array(shard),

@@ -22,12 +22,20 @@ from topk_client.specs import Spec
 T = TypeVar("T")
 
 
+def _end(responses: Any) -> None:
+    """Cancels a call that has not ended. An interceptor may have replaced the
+    call with a generator, which has no cancel()."""
+    getattr(responses, "cancel",
+            getattr(responses, "close", lambda: None))()
+
+
 class Client(Connection):
     """A connection to one or more servers. Thread-safe.
 
     Create one client per process and reuse it. Call close(), or use the client
     in a with block. The client connects on the first call. A pickled client has
-    the same arguments, with the token, and opens its own connections.
+    the same arguments and opens its own connections. A client with a token
+    cannot be pickled, but a client with a token_file can.
 
     Calls are distributed over the servers round-robin. Servers whose health
     check reports NOT_SERVING are skipped. A failed call raises TopKError. Wrong
@@ -46,7 +54,9 @@ class Client(Connection):
       tls: whether to use TLS 1.2 or later. Any of the next four arguments
         implies TLS. The server's certificate must be valid for the target's
         name and signed by a CA in tls_ca, or if tls_ca is None by a CA that
-        this machine trusts.
+        this machine trusts. SSL_CERT_FILE and SSL_CERT_DIR override the
+        machine's CAs, as for OpenSSL, and GRPC_DEFAULT_SSL_ROOTS_FILE_PATH
+        overrides both.
       tls_ca, tls_cert, tls_key: PEM files with the CA certificates, the
         client's certificate and its key. New calls use changed files within
         about a second. Invalid files are ignored until they are valid again.
@@ -62,7 +72,8 @@ class Client(Connection):
         client. They see each attempt, with serialized messages.
 
     All calls take `timeout` and `metadata`: headers to send, such as
-    [("traceparent", ...)], as pairs of a lowercase name and a value.
+    [("traceparent", ...)], as pairs of a lowercase name and a value. Values are
+    printable ASCII, or bytes if the name ends with "-bin".
     """
 
     _grpc = grpc
@@ -170,7 +181,7 @@ class Client(Connection):
             else:
                 pending.check_end()
             finally:
-                results.cancel()
+                _end(results)
 
     def get_capabilities(self, *, timeout: float | None = None,
                          metadata: Metadata = ()) -> topk_pb2.Capabilities:
@@ -231,4 +242,4 @@ class Client(Connection):
         except grpc.RpcError as error:
             raise self._broken(route.error(error), answer.begun) from error
         finally:
-            responses.cancel()
+            _end(responses)

@@ -14,6 +14,7 @@ from dask.sizeof import sizeof
 from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
+from topk_client.messages import check_no_nulls
 
 
 def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
@@ -44,16 +45,19 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
         its largest chunk.
       data_type: the element type, if it differs from the dtype; see Request.
       split_every: how many partial results are merged at once.
-      client_options: other arguments of Client, such as timeout and tls_ca.
+      client_options: other arguments of Client, such as timeout, tls_ca and
+        token_file, but not token: it would be in the task graph.
 
     The tasks are named topk_shard and topk_merge. If a worker is lost, Dask
     repeats its calls. If no server answers a call, the task raises TopKError
     after a second or two, which counts as one of the task's retries.
 
     Raises ValueError for arguments that every server would reject, and for
-    chunks of unknown size along the axis.
+    chunks of unknown size along the axis. Raises TypeError for masked arrays.
     """
+    check_no_nulls(array)
     array = da.asanyarray(array)
+    check_no_nulls(array._meta)
     question = _shards.Question.of(k, axis, array.ndim, largest, order,
                                    data_type, servers, shared_memory,
                                    client_options)
@@ -89,7 +93,7 @@ def _located(block: Any, axis: int, block_info: Any = None) -> Tuple[Any, int]:
 def topk_shard(located: Tuple[Any, int], question: _shards.Question,
                axis: Any, keepdims: bool) -> Partial:
     block, begin = located
-    return _shards.answer(np.asarray(block), int(begin), question)
+    return _shards.answer(block, int(begin), question)
 
 
 def topk_merge(partials: Union[Partial, List[Any]], axis: Any,

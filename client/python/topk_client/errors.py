@@ -154,13 +154,16 @@ def from_rpc(rpc: Any, max_message_bytes: int) -> TopKError:
         return TopKError(grpc.StatusCode.UNKNOWN,
                          f"the server ended the call with status {rpc}, which "
                          "there is not")
+    if not hasattr(rpc, "code"):  # an interceptor raised a bare RpcError
+        return TopKError(grpc.StatusCode.UNKNOWN, repr(rpc))
     code, details = rpc.code(), rpc.details()
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and (
             details or "").endswith(f" vs. {max_message_bytes})"):
         return bad_answer("a message is longer than any response to this "
                           f"request: {details}")
     status = status_pb2.Status()
-    metadata = {key: value for key, value in rpc.trailing_metadata() or ()}
+    trailing = getattr(rpc, "trailing_metadata", tuple)
+    metadata = {key: value for key, value in trailing() or ()}
     encoded = metadata.get("grpc-status-details-bin")
     try:
         status.ParseFromString(encoded or b"")

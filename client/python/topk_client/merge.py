@@ -24,7 +24,7 @@ class Partial:
 
     Raises ValueError if the arrays' shapes differ, the axis is out of range, or
     there are more than k elements along the axis. Raises TypeError if the
-    service does not support the element type.
+    service does not support the element type, and for masked arrays.
 
     Attributes:
       values: the selected elements, min(k, the shard's size) along the axis.
@@ -46,6 +46,8 @@ class Partial:
     data_type: Optional[str] = None
 
     def __post_init__(self) -> None:
+        _dtypes.check_unmasked("values", self.values)
+        _dtypes.check_unmasked("indices", self.indices)
         shape = self.values.shape
         if self.indices.shape != shape:
             raise ValueError(f"values have shape {shape}, but indices have "

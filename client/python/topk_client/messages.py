@@ -144,14 +144,40 @@ class Answer:
         return iter((self.values, self.indices))
 
 
-def _array_of(tensor: Any) -> Tuple[Array, bool]:
+def check_no_nulls(tensor: Any) -> None:
+    """Raises TypeError for masked arrays, and for nulls of pyarrow, polars and
+    pandas. NumPy would ignore masks, and convert nulls to NaNs, which are above
+    all numbers."""
+    _dtypes.check_unmasked("tensor", tensor)
+    parts: Any = ()
+    nulls: Any = 0
+    if issubclass(type(tensor), (list, tuple)):
+        if not set(map(type, tensor)) <= {bool, int, float}:  # fast path
+            parts = tensor
+    elif hasattr(tensor, "itercolumns"):  # a table of pyarrow
+        parts = tensor.itercolumns()
+    elif hasattr(tensor, "null_count") and hasattr(tensor, "__array__"):
+        nulls = tensor.null_count
+        if callable(nulls):  # polars
+            if hasattr(tensor, "reshape"):  # a Series of arrays
+                tensor = tensor.reshape((-1,))
+            nulls = tensor.null_count()
+    elif not isinstance(getattr(getattr(tensor, "dtype", None), "na_value",
+                                0.0), float):  # a nullable type of pandas
+        nulls = tensor.isna()
+    if np.asarray(nulls).any():
+        raise TypeError("the tensor has nulls, which are not supported: pass "
+                        "tensor.fill_null(value), or tensor.fillna(value) in "
+                        "pandas")
+    for part in parts:
+        check_no_nulls(part)
+
+
+def array_of(tensor: Any) -> Tuple[Array, bool]:
     """Converts a tensor to an array. Also returns whether the array holds the
-    bits of bfloat16. Raises TypeError for masked arrays and tensors on other
-    devices.
-    """
-    if isinstance(tensor, np.ma.MaskedArray):
-        raise TypeError("the tensor is a masked array, which is not supported: "
-                        "pass tensor.filled(value)")
+    bits of bfloat16. Raises TypeError for masked arrays, nulls, and tensors on
+    other devices."""
+    check_no_nulls(tensor)
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(tensor, torch.Tensor)
     device = getattr(tensor, "__dlpack_device__", None)
@@ -169,7 +195,8 @@ def _array_of(tensor: Any) -> Tuple[Array, bool]:
     array: Array = np.asarray(tensor)
     if array.dtype == object:
         raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
-                        "does not convert to numbers")
+                        "does not convert to numbers: replace None and nulls, "
+                        "and pass tensor.to_numpy(dtype) in pandas")
     return array, False
 
 
@@ -351,7 +378,7 @@ class Call:
         # Whether the values are bfloat16 and must be returned as float32.
         self._widens = False
         if type(array) is not np.ndarray:
-            array, self._widens = _array_of(array)
+            array, self._widens = array_of(array)
             name = "bf16" if self._widens else None
         self._request = request
         # The values have the same type as the tensor.

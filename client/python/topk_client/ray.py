@@ -8,10 +8,12 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import ray
+from ray.data.block import BlockAccessor
 
 from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
+from topk_client.messages import check_no_nulls
 
 # The partial result of consecutive shards, and their total size along the axis.
 # Indices are relative to the first of these shards. When parts are merged, the
@@ -52,13 +54,16 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
 
     The tasks are named topk_shard and topk_merge. If a worker is lost, Ray runs
     its task again. Getting a reference raises TopKError if no server answered,
-    and ValueError if there are fewer than k elements.
+    ValueError if there are fewer than k elements, and TypeError for masked
+    arrays and nulls.
     """
     if split_every < 2:
         raise ValueError(f"split_every = {split_every} is less than 2")
-    is_dataset = hasattr(shards, "to_numpy_refs")
-    grid = np.array(shards.to_numpy_refs(column=column) if is_dataset
-                    else shards, object)
+    is_dataset = hasattr(shards, "iter_internal_ref_bundles")
+    grid = np.array([
+        _array.remote(block, column)
+        for bundle in shards.iter_internal_ref_bundles()
+        for block in bundle.block_refs] if is_dataset else shards, object)
     if not grid.size:
         raise ValueError("there are no shards")
     if is_dataset:
@@ -85,6 +90,13 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
         return (ray.data.from_numpy_refs(list(values.reshape(-1))),
                 ray.data.from_numpy_refs(list(indices.reshape(-1))))
     return values, indices
+
+
+@ray.remote(name="topk_array")
+def _array(block: Any, column: Optional[str]) -> Any:
+    """Like Dataset.to_numpy_refs(), but rejects nulls."""
+    check_no_nulls(block if column is None else block[column])
+    return BlockAccessor.for_block(block).to_numpy(column)
 
 
 @ray.remote(name="topk_rank")

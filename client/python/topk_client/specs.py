@@ -41,6 +41,7 @@ def _converted(name: str, kind: Any, value: Any) -> Any:
             return None
         kind = get_args(kind)[0]
     if kind is K and isinstance(value, np.ndarray):
+        _dtypes.check_unmasked(name, value)
         return same
     if kind in (int, K):
         return integer(name, value)

@@ -4,6 +4,7 @@ usage: client_calls_test.py TOPKD
 """
 
 import concurrent.futures
+import fractions
 import os
 import pickle
 import signal
@@ -26,6 +27,11 @@ import topk_stubs
 from oracle import oracle, random_case
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
 from topk_client._stubs import topk_pb2
+
+try:
+    from opentelemetry.instrumentation import grpc as otel
+except ImportError:
+    otel = None
 
 X = np.array([3, 9, 1, 7, 5], np.float32)
 RAMP = np.arange(9)
@@ -193,13 +199,31 @@ class OfBoth(both_clients.ServerTest):
                     **{"tensor": X, "spec": Onnx(1), **arguments})
         with self.assertRaisesRegex(TypeError, "^the request is a ndarray, "):
             list(self.client.compute_topk_many([X]))
-        for timeout in (float("nan"), -1, float("-inf")):
+        for timeout in (float("nan"), -1, float("-inf"), np.float32("nan"),
+                        np.int8(-1)):
             with self.assertRaisesRegex(ValueError, "^timeout is .*seconds"):
                 self.kind(self.server.target, timeout=timeout)
             with self.assertRaisesRegex(ValueError, "^timeout is .*seconds"):
                 self.client.compute_topk(X, Onnx(1), timeout=timeout)
-        with self.assertRaisesRegex(TypeError, "^timeout is '1', not a num"):
-            self.client.compute_topk(X, Onnx(1), timeout="1")
+        for timeout in ("1", True, np.True_, 1j, X):
+            with self.assertRaisesRegex(TypeError, "^timeout is .*not a num"):
+                self.client.compute_topk(X, Onnx(1), timeout=timeout)
+        for key, value in (("Upper", "secret"), ("a b", "secret"),
+                           ("\u00e9", "secret"), ("a\n", "secret"),
+                           ("", "secret"), (b"a", "secret"), (":a", "secret"),
+                           ("a", "secret\n"), ("a", "secret\0"),
+                           ("a", "secret\u00e9"), ("a", b"secret\xff"),
+                           ("a", 7), ("a", None), ("a-bin", "secret")):
+            for call in (
+                    self.client.get_capabilities,
+                    lambda **how: self.client.compute_topk(X, Onnx(1), **how),
+                    lambda **how: list(self.client.topk_many([X], 1, **how))):
+                with self.assertRaisesRegex(ValueError, "metadata") as caught:
+                    call(metadata=[("good", "value"), (key, value)])
+                self.assertNotIn("secret", str(caught.exception))
+        for metadata in (["secret"], [("secret",)], 7):
+            with self.assertRaisesRegex(TypeError, "^metadata must be pairs"):
+                self.client.get_capabilities(metadata=metadata)
 
     def test_integers_and_bools_may_be_of_any_type(self):
         for one in (1, True, np.bool_(True), np.int8(1), np.uint64(1)):
@@ -257,10 +281,19 @@ class OfBoth(both_clients.ServerTest):
                 self.assertIn("before the request was sent", error.message)
 
     def test_long_timeouts(self):
-        for timeout in (None, float("inf"), 1e300):
+        for timeout in (None, float("inf"), 1e300, 10**400, np.float16("inf")):
             with self.kind(self.server.target, timeout=timeout) as client:
                 self.assertEqual(
                     client.compute_topk(RAMP, Onnx(1)).indices[0], 8)
+
+    def test_timeouts_may_be_of_any_real_type(self):
+        # Numbers of NumPy must not set the precision of the deadline.
+        for timeout in (np.float32(30), np.float16(30), np.int8(30),
+                        fractions.Fraction(30)):
+            with self.kind(self.server.target, timeout=timeout) as client:
+                self.assertEqual(
+                    client.compute_topk(RAMP, Onnx(1)).indices[0], 8)
+            self.client.compute_topk(RAMP, Onnx(1), timeout=timeout)
 
     def test_a_broken_connection_is_replaced_during_the_retries(self):
         host, port = self.server.target.rsplit(":", 1)
@@ -336,6 +369,34 @@ class OfBoth(both_clients.ServerTest):
             list(client.topk_many([X], 1, metadata=[trace, ("b-bin", b"\xff")]))
         self.assertEqual(headers[trace[0]], trace[1])
         self.assertEqual(headers["b-bin"], b"\xff")
+
+    def test_interceptors_may_replace_streams(self):
+        interceptor = both_clients.generator_interceptor(self.kind)
+        with self.kind(self.server.target,
+                       interceptors=[interceptor]) as client:
+            answer = client.compute_topk(X, Onnx(1), stream=True)
+            self.assertEqual(answer.indices[0], 1)
+            error = self.fails(grpc.StatusCode.INVALID_ARGUMENT,
+                               client.compute_topk, X, Onnx(7), stream=True)
+            self.assertEqual(error.reason, "K_EXCEEDS_DIMENSION")
+            results = client.compute_topk_many([Request(X, Onnx(1))] * 3)
+            next(results)
+            results.close()  # cancels the call
+
+    @unittest.skipUnless(otel, "OpenTelemetry is not installed")
+    def test_opentelemetry(self):
+        for instrumentor in (otel.GrpcInstrumentorClient(),
+                             otel.GrpcAioInstrumentorClient()):
+            instrumentor.instrument()
+            self.addCleanup(instrumentor.uninstrument)
+        with self.kind(self.server.target) as client:
+            client.compute_topk(X, Onnx(1), stream=True)
+            self.assertEqual(len(list(client.topk_many([X, X], 1))), 2)
+            for stream in (False, True):
+                error = self.fails(grpc.StatusCode.INVALID_ARGUMENT,
+                                   client.compute_topk, X, Onnx(7),
+                                   stream=stream)
+                self.assertEqual(error.reason, "K_EXCEEDS_DIMENSION")
 
     def test_a_pickled_client_connects_again(self):
         with self.kind(self.server.target, user_agent="me") as client:
@@ -437,6 +498,28 @@ class Calls(both_clients.ServerTest):
                 next(results)
             self.assertIs(caught.exception, exception)
             self.assertLess(time.monotonic() - begin, 30)
+
+    def test_errors_of_interceptors_may_lack_details(self):
+        class Raises(grpc.UnaryUnaryClientInterceptor,
+                     grpc.StreamStreamClientInterceptor):
+            def intercept_unary_unary(self, *_):
+                raise error
+
+            def intercept_stream_stream(self, *_):
+                yield from ()
+                raise error
+
+        plain = grpc.RpcError("mine")
+        coded = grpc.RpcError()
+        coded.code = lambda: grpc.StatusCode.ABORTED
+        coded.details = lambda: "mine"
+        for error, name in ((plain, "UNKNOWN"), (coded, "ABORTED")):
+            with topk_client.Client(self.server.target,
+                                    interceptors=[Raises()]) as client:
+                for stream in (False, True):
+                    with self.assertRaisesRegex(topk_client.TopKError,
+                                                f"^{name}: .*mine"):
+                        client.compute_topk(X, Onnx(1), stream=stream)
 
     def test_close_cancels(self):
         stop = threading.Event()

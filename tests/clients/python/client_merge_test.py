@@ -116,6 +116,10 @@ class Merge(ServerTest):
                       (x, i, 3, 0, True, "none")):
             with self.assertRaises(ValueError):
                 Partial(*wrong)
+        masked = np.ma.array([2.0], mask=[True])
+        for wrong in ((masked, np.array([0])), (masked.data, masked)):
+            with self.assertRaisesRegex(TypeError, "masked"):
+                Partial(*wrong, k=1)
         with self.assertRaises(TypeError):
             Partial(x.astype(complex), i, 3)
         with self.assertRaises(ValueError):

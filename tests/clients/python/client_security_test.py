@@ -6,6 +6,7 @@ usage: client_security_test.py TOPKD
 
 import os
 import pathlib
+import pickle
 import socket
 import subprocess
 import tempfile
@@ -137,6 +138,43 @@ class Security(unittest.TestCase):
                    target=unused)
         self.fails(grpc.StatusCode.UNAVAILABLE, "the socket does not exist",
                    target=f"unix:{self.folder}/absent")
+
+    def test_the_machine_s_authorities_are_trusted(self):
+        ca, certificates = self.tls["tls_ca"], self.folder / "certificates"
+        certificates.mkdir()
+        (certificates / "0123abcd.0").write_bytes(b"\xff no certificate")
+        nowhere = str(self.folder / "nowhere")
+        with mock.patch.dict(os.environ):
+            os.environ.pop("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", None)
+            for kind in CLIENTS:
+                for file, folders in ((ca, nowhere),
+                                      (nowhere, f"{nowhere}:{certificates}")):
+                    os.environ.update(SSL_CERT_FILE=str(file),
+                                      SSL_CERT_DIR=folders)
+                    (certificates / "4567cdef.1").write_bytes(ca.read_bytes())
+                    self.assertEqual(self.ask(
+                        kind, tls=True, tls_server_name="topk.test",
+                        **self.mine, token=self.token), 1)
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^UNAVAILABLE: .*\nhint: pass the"):
+                    os.environ["SSL_CERT_DIR"] = nowhere
+                    self.ask(kind, tls_server_name="topk.test", **self.mine,
+                             token=self.token, max_attempts=1)
+            os.environ["SSL_CERT_FILE"] = str(ca)
+            os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = nowhere
+            self.assertIsNone(_connection._system_authorities())
+
+    def test_pickles_contain_no_token(self):
+        path = self.folder / "my_token"
+        path.write_text(self.token)
+        for kind in (topk_client.Client, topk_client.aio.Client):
+            with self.assertRaisesRegex(TypeError, "pass token_file$"):
+                pickle.dumps(kind(self.socket, token=self.token))
+        with topk_client.Client(self.socket, token_file=path) as client:
+            pickled = pickle.dumps(client)
+        self.assertNotIn(self.token.encode(), pickled)
+        with pickle.loads(pickled) as copy:
+            self.assertEqual(copy.compute_topk(X, Onnx(1)).indices[0], 1)
 
     @mock.patch.object(_connection, "_RELOAD_SECONDS", 0)
     def test_certificates_are_reloaded(self):

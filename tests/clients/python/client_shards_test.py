@@ -19,6 +19,12 @@ from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 from topk_client import Onnx, _shards
 
+try:
+    import dask.array as da
+    import topk_client.dask
+except ImportError:
+    da = None
+
 NOBODY = "127.0.0.1:1"
 
 
@@ -97,6 +103,32 @@ class Shards(both_clients.ServerTest):
                                  question(self.server.target, k=7))
             self.assertEqual(list(got.indices), [5, 6][:size])
             self.assertEqual(got.k, 7)
+
+    def test_masks_and_nulls_are_refused(self):
+        masked = np.ma.array([1.0, 2.0], mask=[False, True])
+        for shared_memory in (False, True):
+            for shard in (masked, masked[:0]):
+                with self.assertRaisesRegex(TypeError, "masked"):
+                    _shards.answer(shard, 0, question(
+                        self.server.target, shared_memory=shared_memory))
+
+    @unittest.skipUnless(da, "Dask is not installed")
+    def test_dask(self):
+        x = da.arange(9, chunks=3)
+        values, indices = topk_client.dask.topk(x, 2,
+                                                servers=self.server.target)
+        self.assertEqual((values.compute().tolist(),
+                          indices.compute().tolist()), ([8, 7], [8, 7]))
+        hidden = x.map_blocks(np.ma.masked_greater, 7, meta=np.empty(0, int))
+        for masked in (np.ma.array([1, 2]), da.ma.masked_greater(x, 7), hidden):
+            with self.assertRaisesRegex(TypeError, "masked"):
+                topk_client.dask.topk(
+                    masked, 1, servers=self.server.target)[0].compute()
+
+    def test_a_token_is_not_put_into_a_task_graph(self):
+        with self.assertRaisesRegex(TypeError, "pass token_file$") as caught:
+            question(NOBODY, token="0123456789abcdef")
+        self.assertNotIn("0123456789", str(caught.exception))
 
     def test_small_types_are_sent_in_messages(self):
         got = _shards.answer(np.array([1, 6, 3], np.uint8), 0, question(

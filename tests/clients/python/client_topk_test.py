@@ -1,10 +1,12 @@
 """Tests topk() and topk_many() of both Python clients: the tensors that they
-accept and the types that they return. PyTorch is tested if it is installed.
+accept and the types that they return. PyTorch, pandas, polars and pyarrow are
+tested if they are installed.
 
 usage: client_topk_test.py TOPKD
 """
 
 import array
+import types
 import unittest
 
 import both_clients
@@ -15,6 +17,12 @@ try:
     import torch
 except ImportError:
     torch = None
+try:
+    import pandas
+    import polars
+    import pyarrow
+except ImportError:
+    pandas = None
 
 
 class DLPack:
@@ -37,6 +45,13 @@ class ArrayMethod:
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.x, dtype)
+
+
+def with_null(**attributes):
+    """Returns an array with a null, which NumPy converts to NaN."""
+    tensor = ArrayMethod(np.array([1, np.nan]))
+    vars(tensor).update(attributes)
+    return tensor
 
 
 class TopK(both_clients.ServerTest):
@@ -83,10 +98,51 @@ class TopK(both_clients.ServerTest):
     def test_tensors_that_are_refused(self):
         with self.assertRaisesRegex(TypeError, "on another device: copy it"):
             self.client.topk(DLPack(np.arange(3.0), 2), 1)
-        with self.assertRaisesRegex(TypeError, "masked"):
-            self.client.topk(np.ma.array([1.0], mask=[True]), 1)
-        with self.assertRaisesRegex(TypeError, "^the tensor is a list, "):
-            self.client.topk([object()], 1)
+        for tensor in ([object()], [1.0, None], [[1.0], [None]]):
+            with self.assertRaisesRegex(TypeError, "^the tensor is a list, "):
+                self.client.topk(tensor, 1)
+
+    def test_masks_and_nulls_are_refused(self):
+        masked = np.ma.array([1.0, 2.0], mask=[False, True])
+        column = with_null(null_count=1)
+        for tensor, text in (
+                (masked, r"masked array.* pass tensor.filled\(value\)$"),
+                ([masked, masked], "masked"), ([[1.0, np.ma.masked]], "masked"),
+                (column, r"nulls.*\.fill_null\(value\)"),  # pyarrow
+                (with_null(itercolumns=lambda: [column]), "nulls"),
+                (with_null(null_count=lambda: 1), "nulls"),  # polars
+                (with_null(dtype=types.SimpleNamespace(na_value=None),
+                           isna=lambda: [False, True]),
+                 r"nulls.*\.fillna\(value\)"),  # pandas
+                ([column, column], "nulls")):
+            with self.assertRaisesRegex(TypeError, text):
+                self.client.topk(tensor, 1)
+            with self.assertRaisesRegex(TypeError, text):
+                list(self.client.topk_many([tensor], 1))
+        with self.assertRaisesRegex(TypeError, r"masked.* k\.filled"):
+            self.client.topk(masked.data, np.ma.array([1], mask=[True]))
+
+    @unittest.skipUnless(pandas, "pandas, polars or pyarrow is not installed")
+    def test_columns(self):
+        for make in (pyarrow.array, lambda x: pyarrow.chunked_array([x]),
+                     polars.Series, lambda x: pandas.array(x, "Int64"),
+                     lambda x: pandas.Series(x, dtype="Int64"),
+                     lambda x: pandas.Series(x, dtype="int64[pyarrow]")):
+            got = self.assert_selected(make([3, 9, 1]), [9], [1])
+            self.assertEqual(got.dtype, np.int64)
+            with self.assertRaisesRegex(TypeError, "nulls"):
+                self.client.topk(make([3, None, 1]), 1)
+        for make in (pyarrow.table, polars.DataFrame):
+            got = self.assert_selected(make({"a": [3, 9], "b": [4, 1]}),
+                                       [[4, 3], [9, 1]], [[1, 0], [0, 1]])
+            self.assertEqual(got.dtype, np.int64)
+            with self.assertRaisesRegex(TypeError, "nulls"):
+                self.client.topk(make({"a": [3, None], "b": [4, 1]}), 1)
+        rows = polars.Array(polars.Float64, 2)
+        with self.assertRaisesRegex(TypeError, "nulls"):
+            self.client.topk(polars.Series([[1, 2], [3, None]], dtype=rows), 1)
+        for x in (pandas.Series([3, np.nan]), polars.Series([3.0, np.nan])):
+            self.assertTrue(np.isnan(self.client.topk(x, 1)[0][0]))
 
     @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_pytorch(self):

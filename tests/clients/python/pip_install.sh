@@ -99,10 +99,18 @@ installed_files() {
     find topk_client -type f -exec sha256sum {} + | sort -k 2)
 }
 
+# What some tests need. OpenTelemetry 0.61b0 and earlier replaces streams with
+# generators.
+optional=(ml_dtypes)
+if [ "$only" = '*' ]; then
+  optional+=('dask[array]' pandas polars pyarrow
+    opentelemetry-instrumentation-grpc==0.60b0)
+fi
+
 for python in "${pythons[@]}"; do
   "$python" -m venv --without-pip --clear "$folder/venv"
   echo "== $("$python" --version)" >&2
-  install "$folder"/topk_client-*.tar.gz ml_dtypes "$@"
+  install "$folder"/topk_client-*.tar.gz "${optional[@]}" "$@"
   installed_files >"$folder/of_sdist"
   # Make the client's dependencies importable, but not the client.
   pip --python "$folder/venv" uninstall -q -y topk_client

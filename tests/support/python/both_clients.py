@@ -101,7 +101,7 @@ def headers_seen(kind):
     seen = []
 
     def intercept(self, proceed, details, request):
-        seen.append(dict(details.metadata))
+        seen.append(dict(tuple(details.metadata)))
         return proceed(details, request)
 
     async def intercept_async(self, proceed, details, request):
@@ -111,6 +111,21 @@ def headers_seen(kind):
         (grpc.aio.UnaryUnaryClientInterceptor, intercept_async)
         if kind is AioClient else (grpc.UnaryUnaryClientInterceptor, intercept))
     return type("Seen", (base,), {"intercept_unary_unary": method})(), seen
+
+
+def generator_interceptor(kind):
+    """Returns an interceptor for clients of class `kind` that replaces the call
+    of a stream with a generator of the responses."""
+    class Blocking(grpc.StreamStreamClientInterceptor):
+        def intercept_stream_stream(self, proceed, details, requests):
+            yield from proceed(details, requests)
+
+    class Asyncio(grpc.aio.StreamStreamClientInterceptor):
+        async def intercept_stream_stream(self, proceed, details, requests):
+            call = await proceed(details, requests)
+            return (response async for response in call)
+
+    return Asyncio() if kind is AioClient else Blocking()
 
 
 def start_fake(add_cleanup, **methods):

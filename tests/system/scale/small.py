@@ -6,6 +6,7 @@ import itertools
 import dask
 import dask.array as da
 import numpy as np
+import pyarrow
 import ray
 import topk_client
 import topk_client.dask
@@ -62,7 +63,15 @@ def dask_is_right(client, servers):
 
 
 def ray_is_right(client, servers):
-    """Like dask_is_right(), for Ray's lists, grids and datasets."""
+    """Like dask_is_right(), for Ray's lists, grids and datasets. Also checks
+    that a dataset with nulls is rejected."""
+    nulls = ray.data.from_arrow(pyarrow.table({"data": [1, None]}))
+    try:
+        topk_client.ray.topk(nulls, 1, 0, column="data", servers=servers)
+    except TypeError:
+        pass
+    else:
+        raise AssertionError("a dataset with nulls was accepted")
     count = 0
     for number, x, (axis, largest, order), wanted in questions(client):
         how = {"servers": servers, "shared_memory": number % 2 == 0,
