@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <ctime>
 #include <map>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "core/base/text.h"
 #include "tests/support/authority.h"
@@ -108,6 +111,39 @@ TEST_F(ClientCertificatesTest, RemembersTheChainForResumedSessions) {
   const std::string strange = stranger->Issue().certificate;
   EXPECT_NE(Check(strange, stranger->certificate()), "");
   EXPECT_NE(Check(strange), "");
+}
+
+// A valid certificate needs no other chain, so a client cannot fill the cache
+// with chains. A chain without the issuer rejects no other chain.
+TEST_F(ClientCertificatesTest, CachesEachChainOnlyOfRejectedCertificates) {
+  Start();
+  const auto between = authority_.Delegate();
+  const std::string certificate = between->Issue().certificate;
+  const std::string damaged = "-----BEGIN CERTIFICATE";
+  EXPECT_THAT(Check(certificate, damaged), HasSubstr("cannot be parsed"));
+  EXPECT_EQ(Check(certificate, between->certificate()), "");
+  EXPECT_EQ(Check(certificate, damaged), "");
+  EXPECT_THAT(Check(between->Issue().certificate, damaged),
+              HasSubstr("cannot be parsed"));
+}
+
+TEST_F(ClientCertificatesTest, ChecksWhileFilesChange) {
+  Start();
+  const std::string certificate = authority_.Issue().certificate;
+  std::vector<std::jthread> callers;
+  std::atomic<bool> done = false;
+  for (int i = 0; i < 2; ++i) {
+    callers.emplace_back([&] {
+      while (!done) (void)Check(certificate, authority_.certificate());
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    Write("ca", Authority().certificate());
+    EXPECT_NE(Check(certificate), "");
+    Write("ca", authority_.certificate());
+    EXPECT_EQ(Check(certificate), "");
+  }
+  done = true;
 }
 
 TEST_F(ClientCertificatesTest, RemembersTheChainUntilItsListArrives) {
