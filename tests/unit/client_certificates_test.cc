@@ -127,21 +127,32 @@ TEST_F(ClientCertificatesTest, CachesEachChainOnlyOfRejectedCertificates) {
               HasSubstr("cannot be parsed"));
 }
 
+// The result of a verification that a reload overtakes must not be cached.
 TEST_F(ClientCertificatesTest, ChecksWhileFilesChange) {
   Start();
   const std::string certificate = authority_.Issue().certificate;
-  std::vector<std::jthread> callers;
+  const std::string other = Authority().certificate();
+  std::string slow_chain;
+  for (int i = 0; i < 50; ++i) slow_chain += authority_.certificate();
+  std::atomic<int> begun = 0;
+  std::atomic<int> ended = 0;
   std::atomic<bool> done = false;
-  for (int i = 0; i < 2; ++i) {
-    callers.emplace_back([&] {
-      while (!done) (void)Check(certificate, authority_.certificate());
-    });
-  }
-  for (int i = 0; i < 100; ++i) {
-    Write("ca", Authority().certificate());
-    EXPECT_NE(Check(certificate), "");
+  const std::jthread caller([&] {
+    for (; !done; ++ended) {
+      ++begun;
+      (void)Check(certificate, slow_chain);
+    }
+  });
+  const auto await = [](const std::atomic<int>& count) {
+    const int before = count;
+    while (count == before) std::this_thread::yield();
+  };
+  for (int i = 0; i < 20; ++i) {
     Write("ca", authority_.certificate());
-    EXPECT_EQ(Check(certificate), "");
+    await(begun);
+    Write("ca", other);
+    await(ended);
+    EXPECT_NE(Check(certificate), "");
   }
   done = true;
 }
