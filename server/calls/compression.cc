@@ -61,24 +61,25 @@ Status Decompress(grpc::ByteBuffer& message, int64_t max_bytes,
   std::vector<Bytef> piece(kPiece);
   std::vector<grpc::Slice> content;
   int64_t bytes = 0;
-  for (int result = Z_OK; result != Z_STREAM_END;) {
+  for (int result = Z_OK; result == Z_OK;) {
     stream.next_out = piece.data();
     stream.avail_out = kPiece;
     while (result == Z_OK && stream.avail_out > 0) {
       reader.Feed(stream);
+      const int64_t room = stream.avail_out;
       result = inflate(&stream, Z_NO_FLUSH);
+      if (result != Z_OK && result != Z_STREAM_END) return Damaged();
+      const int64_t size = room - stream.avail_out;
+      bytes += size;
+      if (bytes > max_bytes) {
+        return ResourceExhausted("MESSAGE_TOO_LARGE", "",
+                                 StrCat("the decompressed message exceeds ",
+                                        max_bytes, " bytes (", limit, ")"));
+      }
+      if (Status s = charge(size); !s.ok()) return s;
     }
-    if (result != Z_OK && result != Z_STREAM_END) return Damaged();
-    const size_t size = kPiece - stream.avail_out;
-    bytes += static_cast<int64_t>(size);
-    if (bytes > max_bytes) {
-      return ResourceExhausted("MESSAGE_TOO_LARGE", "",
-                               StrCat("the decompressed message exceeds ",
-                                      max_bytes, " bytes (", limit, ")"));
-    }
-    if (size == 0) break;
-    if (Status s = charge(Size(static_cast<int64_t>(size))); !s.ok()) return s;
-    content.emplace_back(piece.data(), size);
+    if (stream.avail_out == kPiece) break;  // no content is left
+    content.emplace_back(piece.data(), kPiece - stream.avail_out);
   }
   reader.Feed(stream);
   if (stream.avail_in > 0) return Damaged();  // data after the end
