@@ -29,7 +29,7 @@ constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 // Answers the waiting requests as a group while the next group is received. Two
 // sequences run concurrently and share only `queue_`:
 //
-// Reading, on pollers, at most one read in flight: OnRead() -> OnRead() -> ...
+// Reading, at most one read in flight: OnMessage() -> OnMessage() -> ...
 // Answering, by one consumer at a time:
 //   idle -> AnswerGroup() -> AnswerMore()
 //        -> ComputeHere() on the poller, for a few small requests,
@@ -56,7 +56,7 @@ class GroupCall final : public ServiceCall {
   };
   using Queue = ReadAheadQueue<Item>;
 
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+  void OnMessage(bool ok, grpc::ByteBuffer& message) override {
     const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
     if (next.read) call_.Read();
     if (next.consume) AnswerGroup();

@@ -1,11 +1,14 @@
 #include "server/calls/service_call.h"
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include "core/wire/methods.h"
+#include "server/calls/compression.h"
+#include "server/calls/raw_message.h"
 
 namespace topk {
 
@@ -82,6 +85,44 @@ void ServiceCall::OnChange() {
 }
 
 void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
+  if (!ok || !IsCompressed(message)) return OnMessage(ok, message);
+  const auto bytes = static_cast<int64_t>(message.Length());
+  const Status status = decompressing_.Add(Size(bytes) + SliceMemory(message));
+  if (!status.ok()) return RefuseMessage(status, message);
+  // The queue corrects this estimate by the time that the work takes.
+  constexpr int64_t kNanosecondsPerByte = 10;
+  Enqueue(Size(bytes) * kNanosecondsPerByte,
+          [this, &message] { DecompressMessage(message); });
+}
+
+// `message` belongs to the call and stays valid until the next read.
+void ServiceCall::DecompressMessage(grpc::ByteBuffer& message) {
+  const Status status = CatchBadAlloc([&] {
+    return Decompress(message, service_.max_message_bytes,
+                      "--max-message-bytes", [this](Size bytes) {
+                        const Status gone = call_.CheckAlive();
+                        return gone.ok() ? decompressing_.Add(bytes) : gone;
+                      });
+  });
+  if (!status.ok()) return RefuseMessage(status, message);
+  // OnMessage() charges the content, like that of any other message.
+  decompressing_.Shrink(0);
+  OnMessage(true, message);
+}
+
+// Counts the bytes against the rate limit. Ends the call, or a stream after the
+// responses to its earlier messages.
+void ServiceCall::RefuseMessage(const Status& status,
+                                grpc::ByteBuffer& message) {
+  const auto received = static_cast<int64_t>(message.Length());
+  service_.admission.DebitUnchecked(admitted_,
+                                    std::max(received, decompressing_.bytes()));
+  message.Clear();
+  decompressing_.Shrink(0);
+  kind_ == Kind::kUnary ? Refuse(status) : Interrupt(status);
+}
+
+void ServiceCall::OnMessage(bool ok, grpc::ByteBuffer& message) {
   constexpr std::chrono::seconds kLate{1};
   if (!ok) return call_.FinishAndRecordLater(MissingMessage());
   if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {

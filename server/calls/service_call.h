@@ -7,6 +7,7 @@
 
 #include "core/base/status.h"
 #include "server/admission/admission_controller.h"
+#include "server/admission/in_flight_limiter.h"
 #include "server/calls/call.h"
 #include "server/calls/topk_service.h"
 #include "server/telemetry/access_log.h"
@@ -15,7 +16,8 @@
 namespace topk {
 
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
-/// Classes of kind kUnary override OnRequest(). All others override OnRead().
+/// Classes of kind kUnary override OnRequest(). All others override
+/// OnMessage().
 class ServiceCall : public CallHandler, private Listener {
  public:
   /// A kMany call is a stream of requests. Each request has its own span.
@@ -28,9 +30,11 @@ class ServiceCall : public CallHandler, private Listener {
  protected:
   /// Called with the message of a unary call.
   virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
-  /// Passes the message to OnRequest(). Ends the call instead if there is no
-  /// message. If the message is late, rechecks the credentials.
-  void OnRead(bool ok, grpc::ByteBuffer& message) override;
+  /// Like OnRead(), but `message` is not compressed. Runs on a worker if the
+  /// client compressed the message. By default, passes the message to
+  /// OnRequest(). Ends the call instead if there is no message. If the message
+  /// is late, rechecks the credentials.
+  virtual void OnMessage(bool ok, grpc::ByteBuffer& message);
   /// Ends a stream with `status`, the error that a new call from the same
   /// caller would get now. UNAVAILABLE means that the server is draining, and
   /// work that has begun may finish. May be called repeatedly, from any thread.
@@ -66,6 +70,9 @@ class ServiceCall : public CallHandler, private Listener {
  private:
   void EnqueueJob(Size nanoseconds, WorkQueue::Work work);
   void OnArrival() final;
+  void OnRead(bool ok, grpc::ByteBuffer& message) final;
+  void DecompressMessage(grpc::ByteBuffer& message);
+  void RefuseMessage(const Status& status, grpc::ByteBuffer& message);
   void RecordEnd(const Status& status) final;
   void OnChange() final;
   void ContinueTrace();
@@ -75,6 +82,8 @@ class ServiceCall : public CallHandler, private Listener {
   std::optional<Listeners::Entry> stream_;
   CallInfo info_;
   AdmittedCall admitted_;
+  // Charges a message while it is being decompressed.
+  InFlightLimiter::Charge decompressing_{admitted_.reservation};
   std::unique_ptr<CallSpan> span_;     // null unless the call is sampled
   std::atomic<bool> revoked_ = false;  // set by OnChange()
 };

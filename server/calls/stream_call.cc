@@ -24,13 +24,13 @@ namespace {
 // concurrently and share only `queue_`:
 //
 // Reading, at most one read in flight, begun by a poller or by the consumer:
-//   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
+//   OnMessage() -> ReadWithinRate() -> [OnAlarm() ->] OnMessage() -> ...
 //   ServiceCall starts the first read. Reading pauses while the queue is full,
 //   and ends with the client's last message, an error, or Interrupt().
 //
 // Computing, by one consumer at a time:
-//   idle -> Proceed() on the thread that called OnRead() or Interrupt(); after
-//           Interrupt(), it only ends the stream
+//   idle -> Proceed() on the thread that called OnMessage() or Interrupt();
+//           after Interrupt(), it only ends the stream
 //        -> Proceed() on a worker, if a step is too long for the poller
 //        -> idle, once no message is ready,
 //           or SendNext() -> OnWritten() -> SendNext() -> ... -> finished,
@@ -51,7 +51,7 @@ class StreamCall final : public ServiceCall {
   using Queue = ReadAheadQueue<Item>;
   using Clock = std::chrono::steady_clock;
 
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+  void OnMessage(bool ok, grpc::ByteBuffer& message) override {
     const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
     if (next.read) ReadWithinRate();
     if (next.consume) Proceed(Reader::kPoller);

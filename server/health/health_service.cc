@@ -9,6 +9,7 @@
 #include "core/base/mutex.h"
 #include "core/base/text.h"
 #include "grpc/health/v1/health.pb.h"
+#include "server/calls/compression.h"
 #include "server/calls/raw_message.h"
 #include "server/calls/write_message.h"
 #include "server/transport/addresses.h"
@@ -82,6 +83,13 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
                             StrCat("a message of ", bytes,
                                    " bytes exceeds the limit of this method, ",
                                    kMaxMessageBytes, " bytes")));
+    }
+    if (IsCompressed(message)) {
+      // The content is too small to count as in flight.
+      const auto no_charge = [](Size) { return Status(); };
+      const Status status = Decompress(message, kMaxMessageBytes,
+                                       "the limit of this method", no_charge);
+      if (!status.ok()) return call_.Finish(status);
     }
     HealthCheckRequest request;
     if (Status s = ReadMessage(message, request); !s.ok())

@@ -12,8 +12,10 @@
 namespace topk {
 namespace {
 
-// When the cache is full, all verdicts are dropped at once.
-constexpr size_t kMaxVerdicts = 4096;
+// When a cache is full, all its verdicts are dropped at once. Thousands of
+// certificates of trusted authorities fit into the cache of valid certificates.
+constexpr size_t kMaxAcceptedBytes = size_t{8} << 20;
+constexpr size_t kMaxRejected = 4096;
 constexpr size_t kMaxIntermediates = 64;
 // How long a rejection is cached. Other verdicts are cached at least this long.
 constexpr std::time_t kMinVerdictSeconds = 1;
@@ -58,11 +60,13 @@ Status ClientCertificates::Load(const std::string& authorities,
   const auto trusted =
       ReadCertificates({{"--tls-client-ca", files_.authorities}, authorities});
   if (!trusted.ok()) return trusted.status();
-  Store store(X509_STORE_new());
+  auto trust = std::make_shared<Trust>();
+  trust->store.reset(X509_STORE_new());
+  X509_STORE* const store = trust->store.get();
   // Accept intermediate authorities as trust anchors, as TLS handshakes do.
-  X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);
+  X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
   for (const Certificate& authority : *trusted) {
-    X509_STORE_add_cert(store.get(), authority.get());
+    X509_STORE_add_cert(store, authority.get());
   }
   std::time_t until = kNever;
   if (!files_.revoked.empty()) {
@@ -70,7 +74,7 @@ Status ClientCertificates::Load(const std::string& authorities,
         ReadRevocationLists({{"--tls-client-crl", files_.revoked}, revoked});
     if (!lists.ok()) return lists.status();
     for (const RevocationList& list : *lists) {
-      X509_STORE_add_crl(store.get(), list.get());
+      X509_STORE_add_crl(store, list.get());
       const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
       if (next != nullptr) until = std::min(until, ToTime(next));
     }
@@ -84,67 +88,101 @@ Status ClientCertificates::Load(const std::string& authorities,
           files_.revoked);
     }
   }
+  trust->lists_until = until;
   const MutexLock lock(mutex_);
-  store_ = std::move(store);
-  lists_until_ = until;
-  verdicts_.clear();
+  trust_ = std::move(trust);
+  accepted_.clear();
+  accepted_bytes_ = 0;
+  rejected_.clear();
   return {};
 }
 
 Status ClientCertificates::Check(std::string_view certificate,
                                  std::string_view chain) const {
-  const TokenHash key = HashToken(StrCat(certificate, chain));
   const std::time_t now = std::time(nullptr);
-  const MutexLock lock(mutex_);
-  const auto found = verdicts_.find(key);
-  if (found != verdicts_.end() && now < found->second.until) {
-    return found->second.status;
+  {
+    const MutexLock lock(mutex_);
+    const auto accepted = accepted_.find(certificate);
+    if (accepted != accepted_.end() && now < accepted->second) return {};
   }
-  if (verdicts_.size() >= kMaxVerdicts) verdicts_.clear();
-  return (verdicts_[key] = Verify(certificate, chain)).status;
+  const TokenHash key = HashToken(StrCat(certificate, chain));
+  std::shared_ptr<const Trust> trust;
+  Certificates intermediates;
+  {
+    const MutexLock lock(mutex_);
+    const auto rejected = rejected_.find(key);
+    if (rejected != rejected_.end() && now < rejected->second.until) {
+      return rejected->second.status;
+    }
+    trust = trust_;
+    intermediates = intermediates_;
+  }
+  Verdict verdict = Verify(*trust, intermediates, certificate, chain);
+  const MutexLock lock(mutex_);
+  if (trust != trust_) return verdict.status;  // a file has changed
+  AddIntermediates(std::exchange(verdict.intermediates, {}));
+  if (!verdict.status.ok()) {
+    if (rejected_.size() >= kMaxRejected) rejected_.clear();
+    return (rejected_[key] = std::move(verdict)).status;
+  }
+  if (accepted_bytes_ + certificate.size() > kMaxAcceptedBytes) {
+    accepted_.clear();
+    accepted_bytes_ = 0;
+  }
+  const auto [entry, is_new] =
+      accepted_.insert_or_assign(std::string(certificate), verdict.until);
+  if (is_new) accepted_bytes_ += entry->first.size();
+  return {};
 }
 
 ClientCertificates::Verdict ClientCertificates::Verify(
+    const Trust& trust, const Certificates& intermediates,
     std::string_view certificate, std::string_view chain) const {
-  const auto rejected = [](const std::string& why) {
-    return Verdict{NotValid(why), std::time(nullptr) + kMinVerdictSeconds};
+  Verdict verdict{{}, trust.lists_until, {}};
+  const auto reject = [&verdict](const std::string& why) {
+    verdict.status = NotValid(why);
+    verdict.until = std::time(nullptr) + kMinVerdictSeconds;
+    return std::move(verdict);
   };
   const auto own = ReadCertificates({{"", ""}, std::string(certificate)});
   Result<std::vector<Certificate>> others = std::vector<Certificate>();
   if (!chain.empty()) others = ReadCertificates({{"", ""}, std::string(chain)});
-  if (!own.ok() || !others.ok()) return rejected("its PEM cannot be parsed");
+  if (!own.ok() || !others.ok()) return reject("its PEM cannot be parsed");
   const std::unique_ptr<STACK_OF(X509), FreeStack> untrusted(
       sk_X509_new_null());
-  for (const auto* list : {&*others, &intermediates_}) {
-    for (const Certificate& other : *list) {
-      sk_X509_push(untrusted.get(), other.get());
-    }
+  for (const Certificate& other : *others) {
+    sk_X509_push(untrusted.get(), other.get());
   }
-  Verdict verdict{{}, lists_until_};
-  // The first pass ignores the revocation lists, so that AddIntermediates()
-  // stores the intermediate certificates even if a list is missing. Resumed
-  // sessions send no chain, so they need the stored certificates.
+  for (const auto& intermediate : intermediates) {
+    sk_X509_push(untrusted.get(), intermediate.get());
+  }
+  // The first pass ignores the revocation lists, so that the intermediate
+  // certificates are stored even if a list is missing. Resumed sessions send no
+  // chain, so they need the stored certificates.
   for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
     const StoreContext context(X509_STORE_CTX_new());
-    if (X509_STORE_CTX_init(context.get(), store_.get(), own->front().get(),
-                            untrusted.get()) != 1 ||
+    if (X509_STORE_CTX_init(context.get(), trust.store.get(),
+                            own->front().get(), untrusted.get()) != 1 ||
         X509_STORE_CTX_set_default(context.get(), "ssl_client") != 1) {
-      return rejected(LastOpenSslError());
+      return reject(LastOpenSslError());
     }
     X509_STORE_CTX_set_flags(context.get(), flags);
     X509_STORE_CTX_set_verify_cb(context.get(), IgnoreAnchorRevocationErrors);
     if (X509_verify_cert(context.get()) != 1) {
-      return rejected(X509_verify_cert_error_string(
+      return reject(X509_verify_cert_error_string(
           X509_STORE_CTX_get_error(context.get())));
     }
     STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
-    for (int i = 0; i < sk_X509_num(verified); ++i) {
-      const X509* link = sk_X509_value(verified, i);
+    const int last = sk_X509_num(verified) - 1;
+    for (int i = 0; i <= last; ++i) {
+      X509* link = sk_X509_value(verified, i);
       // notAfter is inclusive: a certificate expires one second later.
       verdict.until =
           std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
+      if (i == 0 || i == last) continue;
+      X509_up_ref(link);
+      verdict.intermediates.emplace_back(link, X509_free);
     }
-    AddIntermediates(verified);
     if (files_.revoked.empty()) break;
   }
   // If an unrelated revocation list has expired, `until` is in the past. Cache
@@ -154,19 +192,17 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   return verdict;
 }
 
-void ClientCertificates::AddIntermediates(STACK_OF(X509) * verified) const {
-  for (int i = 1; i + 1 < sk_X509_num(verified); ++i) {
-    X509* link = sk_X509_value(verified, i);
-    const bool known = std::ranges::any_of(
-        intermediates_, [link](const Certificate& intermediate) {
-          return X509_cmp(intermediate.get(), link) == 0;
+void ClientCertificates::AddIntermediates(Certificates verified) const {
+  for (auto& link : verified) {
+    const bool known =
+        std::ranges::any_of(intermediates_, [&link](const auto& intermediate) {
+          return X509_cmp(intermediate.get(), link.get()) == 0;
         });
     if (known) continue;
     if (intermediates_.size() >= kMaxIntermediates) {
       intermediates_.erase(intermediates_.begin());
     }
-    X509_up_ref(link);
-    intermediates_.emplace_back(link);
+    intermediates_.push_back(std::move(link));
   }
 }
 

@@ -3,7 +3,9 @@
 
 #include <spdlog/logger.h>
 
+#include <cstddef>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +23,8 @@ namespace topk {
 /// Decides whether a client's certificate is valid now. TLS checks it only in
 /// the first handshake of a session, but it may expire or be revoked later, or
 /// its authority may be removed. Caches verdicts until a file changes or a
-/// certificate or revocation list expires. Thread-safe.
+/// certificate or revocation list expires, and rejections for one second.
+/// Thread-safe. Verifies certificates without blocking other threads.
 class ClientCertificates {
  public:
   /// Paths of PEM files.
@@ -47,24 +50,36 @@ class ClientCertificates {
   Status Check(std::string_view certificate, std::string_view chain) const;
 
  private:
-  using Store = std::unique_ptr<X509_STORE, FreeWith<X509_STORE_free>>;
+  using Certificates = std::vector<std::shared_ptr<X509>>;
+  // The contents of the files.
+  struct Trust {
+    std::unique_ptr<X509_STORE, FreeWith<X509_STORE_free>> store;
+    std::time_t lists_until;
+  };
   struct Verdict {
     Status status;
     std::time_t until = 0;
+    Certificates intermediates;  // of the verified chain
   };
 
-  Verdict Verify(std::string_view certificate, std::string_view chain) const
-      TOPK_REQUIRES(mutex_);
-  void AddIntermediates(STACK_OF(X509) * verified) const TOPK_REQUIRES(mutex_);
+  Verdict Verify(const Trust& trust, const Certificates& intermediates,
+                 std::string_view certificate, std::string_view chain) const;
+  void AddIntermediates(Certificates verified) const TOPK_REQUIRES(mutex_);
 
   const Files files_;
   spdlog::logger& log_;
   mutable Mutex mutex_;
-  Store store_ TOPK_GUARDED_BY(mutex_);
-  std::time_t lists_until_ TOPK_GUARDED_BY(mutex_) = 0;
-  mutable std::map<TokenHash, Verdict> verdicts_ TOPK_GUARDED_BY(mutex_);
+  std::shared_ptr<const Trust> trust_ TOPK_GUARDED_BY(mutex_);
+  // Maps valid certificates to the times when they must be verified again. The
+  // chain is not part of the key: a certificate that is valid with one chain
+  // needs no other chain, and a client cannot fill the cache with chains.
+  mutable std::map<std::string, std::time_t, std::less<>> accepted_
+      TOPK_GUARDED_BY(mutex_);
+  mutable size_t accepted_bytes_ TOPK_GUARDED_BY(mutex_) = 0;
+  // By the hash of the certificate and its chain.
+  mutable std::map<TokenHash, Verdict> rejected_ TOPK_GUARDED_BY(mutex_);
   // Kept for resumed sessions, which do not send intermediate certificates.
-  mutable std::vector<Certificate> intermediates_ TOPK_GUARDED_BY(mutex_);
+  mutable Certificates intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -52,8 +52,6 @@ void ApplyConnectionOptions(const ConnectionOptions& options,
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
       Milliseconds(options.handshake_timeout));
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
 ConnectionOptions SideConnectionOptions() {
@@ -70,6 +68,8 @@ ConnectionOptions SideConnectionOptions() {
 
 void ApplySideConnectionOptions(grpc::ServerBuilder& builder) {
   ApplyConnectionOptions(SideConnectionOptions(), builder);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   grpc::ResourceQuota quota;
   quota.Resize(size_t{32} << 20);
   // Limit the threads, because each call of gRPC's built-in services occupies a

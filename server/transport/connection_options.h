@@ -31,15 +31,15 @@ struct ConnectionOptions {
   int socket_buffer_bytes = 0;
 };
 
-/// Applies `options` to `builder`. Also disables compression: gRPC 1.51 checks
-/// message sizes only after decompression, which can expand data a
-/// thousandfold.
+/// Applies `options` to `builder`. The server receives compressed messages as
+/// they were sent, because gRPC would decompress them without a limit on their
+/// size; see server/calls/compression.h.
 void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder);
 
 /// Applies strict limits for connections from health probes and admin tools, so
 /// that these connections cannot starve the main listeners of file descriptors,
-/// memory or threads.
+/// memory or threads. Rejects compressed messages.
 void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
 
 /// Returns the options that ApplySideConnectionOptions() applies.

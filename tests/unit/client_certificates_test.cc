@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <ctime>
 #include <map>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "core/base/text.h"
 #include "tests/support/authority.h"
@@ -108,6 +111,50 @@ TEST_F(ClientCertificatesTest, RemembersTheChainForResumedSessions) {
   const std::string strange = stranger->Issue().certificate;
   EXPECT_NE(Check(strange, stranger->certificate()), "");
   EXPECT_NE(Check(strange), "");
+}
+
+// A valid certificate needs no other chain, so a client cannot fill the cache
+// with chains. A chain without the issuer rejects no other chain.
+TEST_F(ClientCertificatesTest, CachesEachChainOnlyOfRejectedCertificates) {
+  Start();
+  const auto between = authority_.Delegate();
+  const std::string certificate = between->Issue().certificate;
+  const std::string damaged = "-----BEGIN CERTIFICATE";
+  EXPECT_THAT(Check(certificate, damaged), HasSubstr("cannot be parsed"));
+  EXPECT_EQ(Check(certificate, between->certificate()), "");
+  EXPECT_EQ(Check(certificate, damaged), "");
+  EXPECT_THAT(Check(between->Issue().certificate, damaged),
+              HasSubstr("cannot be parsed"));
+}
+
+// The result of a verification that a reload overtakes must not be cached.
+TEST_F(ClientCertificatesTest, ChecksWhileFilesChange) {
+  Start();
+  const std::string certificate = authority_.Issue().certificate;
+  const std::string other = Authority().certificate();
+  std::string slow_chain;
+  for (int i = 0; i < 50; ++i) slow_chain += authority_.certificate();
+  std::atomic<int> begun = 0;
+  std::atomic<int> ended = 0;
+  std::atomic<bool> done = false;
+  const std::jthread caller([&] {
+    for (; !done; ++ended) {
+      ++begun;
+      (void)Check(certificate, slow_chain);
+    }
+  });
+  const auto await = [](const std::atomic<int>& count) {
+    const int before = count;
+    while (count == before) std::this_thread::yield();
+  };
+  for (int i = 0; i < 20; ++i) {
+    Write("ca", authority_.certificate());
+    await(begun);
+    Write("ca", other);
+    await(ended);
+    EXPECT_NE(Check(certificate), "");
+  }
+  done = true;
 }
 
 TEST_F(ClientCertificatesTest, RemembersTheChainUntilItsListArrives) {

@@ -110,14 +110,16 @@ class TritonClient(unittest.TestCase):
         self.assertEqual(names["indices"].shape, (8, 5))
 
     def test_single_calls(self):
-        for question in self.questions["sync"]:
+        for number, question in enumerate(self.questions["sync"]):
             self.compare(question, self.client.infer(
-                inputs=question.inputs(), **question.arguments))
+                inputs=question.inputs(), **question.arguments,
+                compression_algorithm=(None, "gzip", "deflate")[number % 3]))
 
     def test_streams_keep_their_order_and_continue_after_errors(self):
         answers = queue.Queue()
         self.client.start_stream(
-            callback=lambda result, error: answers.put((result, error)))
+            callback=lambda result, error: answers.put((result, error)),
+            compression_algorithm="gzip")
         for number, question in enumerate(self.questions["stream"]):
             arguments = dict(question.arguments)
             if number % 100 == 50:

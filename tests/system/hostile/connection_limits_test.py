@@ -9,9 +9,11 @@ usage: connection_limits_test.py TOPKD [--sanitized]
 import argparse
 import contextlib
 import functools
+import gzip
 import sys
 import time
 import unittest
+import zlib
 
 import h2
 import harness
@@ -145,11 +147,65 @@ def test_header_fields_are_limited(path, _):
             assert answer is None or b"grpc-status\x018" in answer[0]
 
 
-def test_compressed_messages_are_refused(path, _):
+def send_compressed(client, stream, content, rpc="ComputeTopK",
+                    encoding="gzip", **changed):
+    """Makes a call with a message that the client has compressed. Returns an
+    error message, or None."""
+    fields = h2.fields(rpc, grpc_encoding=encoding, **changed)
+    client.send(h2.call(stream, fields))
+    client.upload(stream, h2.message(content, flag=1), end_stream=True)
+    return harness.fault(client.answer(stream), client)
+
+
+def test_compressed_messages_are_served(path, _):
+    plain = harness.REQUEST
     with connected(path) as (_, client):
-        assert "\x0212" in harness.call(client, 1,
-                                        h2.fields(grpc_encoding="gzip"))
-        assert is_served(client, 3, grpc_encoding="identity")
+        for stream, (content, *how) in enumerate((
+                (gzip.compress(plain),),
+                (zlib.compress(plain), "ComputeTopK", "deflate"),
+                (gzip.compress(plain), "ComputeTopKMany"),
+                (gzip.compress(b""), "GetCapabilities"))):
+            error = send_compressed(client, 1 + 2 * stream, content, *how)
+            assert error is None, (how, error)
+        check = "/grpc.health.v1.Health/Check"
+        assert send_compressed(client, 9, gzip.compress(b""),
+                               path=check) is None
+        error = send_compressed(client, 11, gzip.compress(bytes(2000)),
+                                path=check)
+        assert "exceeds 1024 bytes" in error, error
+        assert is_served(client, 13, grpc_encoding="gzip")
+
+
+def test_damaged_compressed_messages_are_refused(path, _):
+    whole = gzip.compress(harness.REQUEST)
+    with connected(path) as (_, client):
+        for number, damaged in enumerate((
+                b"", harness.REQUEST, whole[:-1], whole + b"x", whole * 2,
+                whole[:-8] + bytes(8))):
+            error = send_compressed(client, 1 + 4 * number, damaged)
+            assert "not valid gzip" in error, (damaged, error)
+            error = send_compressed(client, 3 + 4 * number, damaged,
+                                    "StreamTopK")
+            assert "not valid gzip" in error, (damaged, error)
+
+
+def test_gzip_bombs_are_refused(path, factor):
+    """Messages of 4 MiB whose content has 4 GiB."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    zeros = deflate.compress(bytes(MIB)) + deflate.flush(zlib.Z_FULL_FLUSH)
+    bomb = b"\x1f\x8b\x08" + bytes(7) + zeros * 4096
+    for flag, expected in (("--max-message-bytes", "--max-message-bytes"),
+                           ("--max-inflight-bytes", "more than the limit")):
+        with connected(path, flag, "32MiB") as (server, client):
+            before = server.memory()
+            for stream, rpc in enumerate(("ComputeTopK", "StreamTopK",
+                                          "ComputeTopKMany")):
+                error = send_compressed(client, 1 + 2 * stream, bomb, rpc)
+                assert "grpc-status\x018" in error, error
+                assert expected in error, error
+            grown = server.peak() - before
+            assert grown < 128 * factor, f"{grown:.0f} MiB"
+            assert is_served(client, 7)
 
 
 def test_memory_goes_back_after_calls_that_were_reset(path, factor):
