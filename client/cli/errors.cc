@@ -32,7 +32,9 @@ std::string_view Unreachable(std::string_view message,
     return "the host name cannot be resolved; --target or TOPK_TARGET is "
            "HOST:PORT";
   }
-  if (has("Failed parsing HTTP/2")) {
+  // gRPC reports the first text for HTTP/1, and the second for other protocols.
+  if (has("Trying to connect an http1.x server") ||
+      has("Failed parsing HTTP/2")) {
     return "the port does not serve gRPC: use the port of topkd's --listen, "
            "not that of its metrics";
   }
