@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <ctime>
 #include <mutex>
-#include <utility>
 
 #include "core/base/process_limits.h"
 #include "server/admission/memory_limit.h"
@@ -16,16 +17,12 @@
 namespace topk {
 namespace {
 
-// Minimum seconds between trims after the process has grown. A trim blocks
-// allocations, so trim less often during traffic, except with little memory.
-constexpr int kQuietPause = 3;  // without traffic
-constexpr int kBusyPause = 30;  // during traffic
+// The CPU time that a process must have used before another trim. An idle
+// server uses less in a minute.
+constexpr double kMinCpuSeconds = 0.1;
 
-// Returns the number of bytes that requests must have used, or by which the
-// process must have grown, before a trim. Earlier trims would only empty the
-// allocators' caches.
-int64_t WorthTrimming() {
-  return std::clamp(MemoryLimit() / 16, int64_t{4} << 20, int64_t{64} << 20);
+double CpuSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 // Returns the maximum number of free bytes that glibc keeps at the end of each
@@ -53,38 +50,39 @@ void KeepFreeMemory() {
   mallopt(M_ARENA_MAX, kArenasPerProcessor * AvailableProcessors());
 }
 
-MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
-    : thread_([activity = std::move(activity)](const std::stop_token& stop) {
+// After less growth, a trim would only empty the allocators' caches. A trim
+// blocks allocations, so trim rarely, except with little memory.
+TrimRule::TrimRule(double size, int64_t memory)
+    : worth_(static_cast<double>(
+          std::clamp(memory / 16, int64_t{4} << 20, int64_t{64} << 20))),
+      pause_(memory < kSmallMemory ? 3 : 30),
+      least_(size),
+      seconds_(pause_) {}
+
+bool TrimRule::IsDue(double size, double cpu_seconds) {
+  least_ = std::min(least_, size);
+  ++seconds_;
+  // Measure growth from the smallest size: the size after a trim during a burst
+  // is still high. Measure work as CPU time, because no count of calls includes
+  // those that gRPC never delivers.
+  if (size - least_ < worth_ || seconds_ < pause_ ||
+      cpu_seconds - trimmed_at_cpu_ < kMinCpuSeconds) {
+    return false;
+  }
+  seconds_ = 0;
+  trimmed_at_cpu_ = cpu_seconds;
+  return true;
+}
+
+MemoryTrimmer::MemoryTrimmer()
+    : thread_([](const std::stop_token& stop) {
         std::mutex mutex;
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
-        const int64_t worth = WorthTrimming();
-        const int busy_pause =
-            MemoryLimit() < kSmallMemory ? kQuietPause : kBusyPause;
-        int64_t trimmed = 0;       // `now.bytes` at the last trim
-        Activity before{};         // one second ago
-        int seconds = busy_pause;  // since the last trim
-        double least = AnonymousBytes();
+        TrimRule rule(AnonymousBytes(), MemoryLimit());
         while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
                                  [&] { return stop.stop_requested(); })) {
-          const Activity now = activity();
-          const bool quiet =
-              now.arrived == before.arrived && now.bytes == before.bytes;
-          before = now;
-          ++seconds;
-          const bool idle =
-              quiet && now.open_calls == 0 && now.bytes - trimmed >= worth;
-          // Check the size of the process too, because Activity does not count
-          // calls that gRPC never delivered. Measure growth from the smallest
-          // size seen: the size after a trim during a burst is still high.
-          const double size = AnonymousBytes();
-          least = std::min(least, size);
-          const bool grown = size - least >= static_cast<double>(worth) &&
-                             seconds >= (quiet ? kQuietPause : busy_pause);
-          if (!idle && !grown) continue;
-          Trim();
-          trimmed = now.bytes;
-          seconds = 0;
+          if (rule.IsDue(AnonymousBytes(), CpuSeconds())) Trim();
         }
       }) {}
 
