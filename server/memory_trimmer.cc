@@ -17,9 +17,15 @@
 namespace topk {
 namespace {
 
-// The CPU time that a process must have used before another trim. An idle
-// server uses less in a minute.
-constexpr double kMinCpuSeconds = 0.1;
+// The process works if it uses more CPU time than this in a second.
+constexpr double kMaxIdleCpuSeconds = 0.1;
+// How long memory may be freed after the last work, e.g. by connections that
+// time out.
+constexpr int kFreeingSeconds = 120;
+// The pause between trims after the last work, and with little memory. A trim
+// blocks allocations, so trim less often during work if there is more memory.
+constexpr int kShortPause = 3;
+constexpr int kLongPause = 30;
 
 double CpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
@@ -50,27 +56,25 @@ void KeepFreeMemory() {
   mallopt(M_ARENA_MAX, kArenasPerProcessor * AvailableProcessors());
 }
 
-// After less growth, a trim would only empty the allocators' caches. A trim
-// blocks allocations, so trim rarely, except with little memory.
+// After less growth, a trim would only empty the allocators' caches.
 TrimRule::TrimRule(double size, int64_t memory)
     : worth_(static_cast<double>(
           std::clamp(memory / 16, int64_t{4} << 20, int64_t{64} << 20))),
-      pause_(memory < kSmallMemory ? 3 : 30),
+      pause_(memory < kSmallMemory ? kShortPause : kLongPause),
       least_(size),
-      seconds_(pause_) {}
+      since_trim_(pause_) {}
 
-bool TrimRule::IsDue(double size, double cpu_seconds) {
-  least_ = std::min(least_, size);
-  ++seconds_;
+bool TrimRule::IsDue(double size, bool works) {
   // Measure growth from the smallest size: the size after a trim during a burst
-  // is still high. Measure work as CPU time, because no count of calls includes
-  // those that gRPC never delivers.
-  if (size - least_ < worth_ || seconds_ < pause_ ||
-      cpu_seconds - trimmed_at_cpu_ < kMinCpuSeconds) {
+  // is still high.
+  least_ = std::min(least_, size);
+  ++since_trim_;
+  since_work_ = works ? 0 : since_work_ + 1;
+  if (size - least_ < worth_ || since_work_ > kFreeingSeconds ||
+      since_trim_ < (works ? pause_ : kShortPause)) {
     return false;
   }
-  seconds_ = 0;
-  trimmed_at_cpu_ = cpu_seconds;
+  since_trim_ = 0;
   return true;
 }
 
@@ -80,9 +84,14 @@ MemoryTrimmer::MemoryTrimmer()
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
         TrimRule rule(AnonymousBytes(), MemoryLimit());
+        double before = CpuSeconds();
         while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
                                  [&] { return stop.stop_requested(); })) {
-          if (rule.IsDue(AnonymousBytes(), CpuSeconds())) Trim();
+          // Measure work as CPU time, because no count of calls includes those
+          // that gRPC never delivers.
+          const bool works = CpuSeconds() - before > kMaxIdleCpuSeconds;
+          if (rule.IsDue(AnonymousBytes(), works)) Trim();
+          before = CpuSeconds();
         }
       }) {}
 

@@ -13,25 +13,25 @@ namespace topk {
 /// started a thread.
 void KeepFreeMemory();
 
-/// Decides when to trim: at most every 30 s (3 s if there is less than 1 GiB of
-/// memory), and only if the process has grown, and has worked since the last
-/// trim.
+/// Decides when to trim: if the process has grown, every 30 s during work (3 s
+/// if there is less than 1 GiB of memory), and every 3 s until 2 minutes after
+/// the last work.
 class TrimRule {
  public:
   /// `size` is the size of the process, and `memory` is its memory limit, both
   /// in bytes.
   TrimRule(double size, int64_t memory);
 
-  /// Returns whether to trim now. Call every second. `cpu_seconds` is the CPU
-  /// time of the process so far.
-  bool IsDue(double size, double cpu_seconds);
+  /// Returns whether to trim now. Call every second. `works` is true if the
+  /// process used much CPU time in the last second.
+  bool IsDue(double size, bool works);
 
  private:
-  const double worth_;         // the growth in bytes that is worth a trim
-  const int pause_;            // between trims, in seconds
-  double least_;               // the smallest size so far
-  int seconds_;                // since the last trim
-  double trimmed_at_cpu_ = 0;  // the CPU time at the last trim
+  const double worth_;  // the growth in bytes that is worth a trim
+  const int pause_;     // between trims during work, in seconds
+  double least_;        // the smallest size so far
+  int since_trim_;      // in seconds
+  int since_work_ = 0;  // in seconds
 };
 
 /// Returns the allocators' free memory to the OS. Otherwise, the allocators
