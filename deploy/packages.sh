@@ -7,6 +7,7 @@ TOPK_BUILD_PACKAGES=(
   g++ cmake ninja-build
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev
+  libmicrohttpd-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libssl-dev libzip-dev
   zlib1g-dev libsystemd-dev pkg-config
   dpkg-dev libdebhelper-perl file help2man
@@ -16,11 +17,12 @@ TOPK_BUILD_PACKAGES=(
 # pinned, so that each build gets Debian's security updates.
 TOPK_IMAGE_PACKAGES_debian12=(
   libgrpc++1.51 libprotobuf32 libtbb12 libtbbmalloc2 libhwy1 libzip4
-  libspdlog1.10 libssl3 libprometheus-cpp-pull1.0 libsystemd0
+  libspdlog1.10 libssl3 libprometheus-cpp-core1.0 libmicrohttpd12 libsystemd0
 )
 TOPK_IMAGE_PACKAGES_current=(
   libgrpc++1.83 libprotobuf36 libtbb12 libtbbmalloc2 libhwy1t64 libzip5
-  libspdlog1.15 libssl3t64 libprometheus-cpp-pull1.0 libsystemd0
+  libspdlog1.15 libssl3t64 libprometheus-cpp-core1.0 libmicrohttpd12t64
+  libsystemd0
 )
 
 # Also required to build and run the tests: GoogleTest, the Python clients'

@@ -34,6 +34,9 @@ constexpr int kMinDescriptors = 32;
 // If a thread is stuck, the process exits this long after the drain timeout.
 // Container runtimes kill the process 5 s after the drain timeout.
 constexpr std::chrono::seconds kLastResort{4};
+// Signals that arrive this soon after the first one are the same request. GNU
+// timeout, for example, signals the process and then its process group.
+constexpr std::chrono::seconds kRepeatedSignals{1};
 // How long to wait for the last log lines, in case stderr is not being read.
 constexpr std::chrono::seconds kLastLines{1};
 
@@ -123,7 +126,9 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   sigset_t ends = signals;
   sigdelset(&ends, SIGHUP);
   std::thread([ends, log, most = delay + timeout + kLastResort] {
-    if (WaitFor(ends, most) != 0) {
+    std::this_thread::sleep_for(kRepeatedSignals);
+    while (WaitFor(ends, {}) != 0) continue;  // drop the repeated signals
+    if (WaitFor(ends, most - kRepeatedSignals) != 0) {
       log->warn("second signal: exiting now");
     } else {
       log->critical("not drained {} s after the drain timeout; exiting now",

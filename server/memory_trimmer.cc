@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <ctime>
 #include <mutex>
-#include <utility>
 
 #include "core/base/process_limits.h"
 #include "server/admission/memory_limit.h"
@@ -16,16 +17,18 @@
 namespace topk {
 namespace {
 
-// Minimum seconds between trims after the process has grown. A trim blocks
-// allocations, so trim less often during traffic, except with little memory.
-constexpr int kQuietPause = 3;  // without traffic
-constexpr int kBusyPause = 30;  // during traffic
+// The process works if it uses more CPU time than this in a second.
+constexpr double kMaxIdleCpuSeconds = 0.1;
+// How long memory may be freed after the last work, e.g. by connections that
+// time out.
+constexpr int kFreeingSeconds = 120;
+// The pause between trims after the last work, and with little memory. A trim
+// blocks allocations, so trim less often during work if there is more memory.
+constexpr int kShortPause = 3;
+constexpr int kLongPause = 30;
 
-// Returns the number of bytes that requests must have used, or by which the
-// process must have grown, before a trim. Earlier trims would only empty the
-// allocators' caches.
-int64_t WorthTrimming() {
-  return std::clamp(MemoryLimit() / 16, int64_t{4} << 20, int64_t{64} << 20);
+double CpuSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 // Returns the maximum number of free bytes that glibc keeps at the end of each
@@ -53,38 +56,42 @@ void KeepFreeMemory() {
   mallopt(M_ARENA_MAX, kArenasPerProcessor * AvailableProcessors());
 }
 
-MemoryTrimmer::MemoryTrimmer(std::function<Activity()> activity)
-    : thread_([activity = std::move(activity)](const std::stop_token& stop) {
+// After less growth, a trim would only empty the allocators' caches.
+TrimRule::TrimRule(double size, int64_t memory)
+    : worth_(static_cast<double>(
+          std::clamp(memory / 16, int64_t{4} << 20, int64_t{64} << 20))),
+      pause_(memory < kSmallMemory ? kShortPause : kLongPause),
+      least_(size),
+      since_trim_(pause_) {}
+
+bool TrimRule::IsDue(double size, bool works) {
+  // Measure growth from the smallest size: the size after a trim during a burst
+  // is still high.
+  least_ = std::min(least_, size);
+  ++since_trim_;
+  since_work_ = works ? 0 : since_work_ + 1;
+  if (size - least_ < worth_ || since_work_ > kFreeingSeconds ||
+      since_trim_ < (works ? pause_ : kShortPause)) {
+    return false;
+  }
+  since_trim_ = 0;
+  return true;
+}
+
+MemoryTrimmer::MemoryTrimmer()
+    : thread_([](const std::stop_token& stop) {
         std::mutex mutex;
         std::condition_variable_any stopped;
         std::unique_lock lock(mutex);
-        const int64_t worth = WorthTrimming();
-        const int busy_pause =
-            MemoryLimit() < kSmallMemory ? kQuietPause : kBusyPause;
-        int64_t trimmed = 0;       // `now.bytes` at the last trim
-        Activity before{};         // one second ago
-        int seconds = busy_pause;  // since the last trim
-        double least = AnonymousBytes();
+        TrimRule rule(AnonymousBytes(), MemoryLimit());
+        double before = CpuSeconds();
         while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
                                  [&] { return stop.stop_requested(); })) {
-          const Activity now = activity();
-          const bool quiet =
-              now.arrived == before.arrived && now.bytes == before.bytes;
-          before = now;
-          ++seconds;
-          const bool idle =
-              quiet && now.open_calls == 0 && now.bytes - trimmed >= worth;
-          // Check the size of the process too, because Activity does not count
-          // calls that gRPC never delivered. Measure growth from the smallest
-          // size seen: the size after a trim during a burst is still high.
-          const double size = AnonymousBytes();
-          least = std::min(least, size);
-          const bool grown = size - least >= static_cast<double>(worth) &&
-                             seconds >= (quiet ? kQuietPause : busy_pause);
-          if (!idle && !grown) continue;
-          Trim();
-          trimmed = now.bytes;
-          seconds = 0;
+          // Measure work as CPU time, because no count of calls includes those
+          // that gRPC never delivers.
+          const bool works = CpuSeconds() - before > kMaxIdleCpuSeconds;
+          if (rule.IsDue(AnonymousBytes(), works)) Trim();
+          before = CpuSeconds();
         }
       }) {}
 

@@ -2,19 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <thread>
 
 namespace topk {
-
-/// A snapshot of the server's activity.
-struct Activity {
-  int64_t open_calls;
-  /// Calls received since the start.
-  int64_t arrived;
-  /// The total size of all inputs and outputs so far, in bytes.
-  int64_t bytes;
-};
 
 /// Makes glibc use fewer arenas and keep freed memory for the next messages
 /// until MemoryTrimmer returns it to the OS. By default, glibc returns large
@@ -23,15 +13,33 @@ struct Activity {
 /// started a thread.
 void KeepFreeMemory();
 
-/// Returns the allocators' free memory to the OS when the server becomes idle
-/// after traffic. Also trims if the process has grown, but at most every 3 s,
-/// or every 30 s during traffic if there is 1 GiB of memory or more. Otherwise,
-/// the allocators would keep the memory of a burst, e.g. 700 MiB after 50 000
-/// calls of unknown methods.
+/// Decides when to trim: if the process has grown, every 30 s during work (3 s
+/// if there is less than 1 GiB of memory), and every 3 s until 2 minutes after
+/// the last work.
+class TrimRule {
+ public:
+  /// `size` is the size of the process, and `memory` is its memory limit, both
+  /// in bytes.
+  TrimRule(double size, int64_t memory);
+
+  /// Returns whether to trim now. Call every second. `works` is true if the
+  /// process used much CPU time in the last second.
+  bool IsDue(double size, bool works);
+
+ private:
+  const double worth_;  // the growth in bytes that is worth a trim
+  const int pause_;     // between trims during work, in seconds
+  double least_;        // the smallest size so far
+  int since_trim_;      // in seconds
+  int since_work_ = 0;  // in seconds
+};
+
+/// Returns the allocators' free memory to the OS. Otherwise, the allocators
+/// would keep the memory of a burst, e.g. 700 MiB after 50 000 calls of unknown
+/// methods.
 class MemoryTrimmer {
  public:
-  /// Calls `activity` every second until this object is destroyed.
-  explicit MemoryTrimmer(std::function<Activity()> activity);
+  MemoryTrimmer();
 
  private:
   std::jthread thread_;

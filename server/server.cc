@@ -14,6 +14,7 @@
 #include "server/admission/memory_limit.h"
 #include "server/calls/grpc_server.h"
 #include "server/grpc_workarounds/acceptor.h"
+#include "server/grpc_workarounds/graceful_goaway.h"
 #include "server/grpc_workarounds/no_plugins.h"
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
@@ -32,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After the GOAWAY, wait until no call has arrived for kRoundTrip. Wait at most
+// After a GOAWAY, wait until no call has arrived for kRoundTrip. Wait at most
 // kMaxLate, because a client may ignore the GOAWAY.
 constexpr std::chrono::milliseconds kRoundTrip{500};
 constexpr std::chrono::seconds kMaxLate{2};
@@ -56,10 +57,10 @@ Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
   return {};
 }
 
-// Starts a plaintext server with one poller and a connection limit. Serves the
+// Builds a plaintext server with one poller and a connection limit, for the
 // services of `builder` and the methods of `router`, which may be null. Sets
 // `bound` to the address with the real port.
-Result<std::unique_ptr<GrpcServer>> StartSmallServer(
+Result<std::unique_ptr<GrpcServer>> BuildSmallServer(
     const std::string& address, std::string_view doing,
     grpc::ServerBuilder& builder, CallRouter* router, std::string& bound,
     spdlog::logger& log) {
@@ -72,7 +73,7 @@ Result<std::unique_ptr<GrpcServer>> StartSmallServer(
     return CannotBind(doing, address, acceptor->error());
   }
   bound = acceptor->addresses().front();
-  return GrpcServer::Start(builder, std::move(acceptor), router);
+  return GrpcServer::Build(builder, std::move(acceptor), router);
 }
 
 void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
@@ -96,8 +97,9 @@ int PollersFor(int set, int threads) {
 // In order of dependency: each member may use the members before it.
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
-  Status StartMain(const ServerConfig& config, spdlog::logger& log);
-  Status StartSideListeners(const ServerConfig& config, spdlog::logger& log);
+  Status BuildMain(const ServerConfig& config, spdlog::logger& log);
+  Status BuildSideListeners(const ServerConfig& config, spdlog::logger& log);
+  Status StartMetrics(const ServerConfig& config, spdlog::logger& log);
 
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
@@ -149,7 +151,7 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
               authenticator);
 }
 
-Status Server::Parts::StartMain(const ServerConfig& config,
+Status Server::Parts::BuildMain(const ServerConfig& config,
                                 spdlog::logger& log) {
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<WithoutPlugins>());
@@ -184,7 +186,7 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       "descriptors was reached",
       [&bound = *acceptor] { return bound.rejected(); });
   return Keep(
-      GrpcServer::Start(builder, std::move(acceptor), &services->router(),
+      GrpcServer::Build(builder, std::move(acceptor), &services->router(),
                         PollersFor(config.pollers, services->threads()),
                         [&all_metrics = services->metrics(),
                          &log](std::chrono::nanoseconds busy) {
@@ -193,15 +195,8 @@ Status Server::Parts::StartMain(const ServerConfig& config,
       main);
 }
 
-Status Server::Parts::StartSideListeners(const ServerConfig& config,
+Status Server::Parts::BuildSideListeners(const ServerConfig& config,
                                          spdlog::logger& log) {
-  if (!config.metrics_listen.empty()) {
-    Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
-                                           services->metrics().registry(), log),
-                    metrics);
-    if (!s.ok()) return s;
-    side_addresses["metrics"] = metrics->address();
-  }
   if (!config.health_listen.empty()) {
     health_service = std::make_unique<HealthService>(
         services->health_state(), DefaultMaxCalls(MemoryLimit()));
@@ -211,7 +206,7 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config,
     grpc::ServerBuilder builder;
     builder.SetOption(std::make_unique<WithoutPlugins>());
     Status s = Keep(
-        StartSmallServer(config.health_listen, "serve health on", builder,
+        BuildSmallServer(config.health_listen, "serve health on", builder,
                          health_router.get(), side_addresses["health"], log),
         health);
     if (!s.ok()) return s;
@@ -225,9 +220,19 @@ Status Server::Parts::StartSideListeners(const ServerConfig& config,
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  return Keep(StartSmallServer(config.admin_listen, "serve channelz on",
+  return Keep(BuildSmallServer(config.admin_listen, "serve channelz on",
                                builder, nullptr, side_addresses["admin"], log),
               admin);
+}
+
+Status Server::Parts::StartMetrics(const ServerConfig& config,
+                                   spdlog::logger& log) {
+  if (config.metrics_listen.empty()) return {};
+  Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
+                                         services->metrics().registry(), log),
+                  metrics);
+  if (s.ok()) side_addresses["metrics"] = metrics->address();
+  return s;
 }
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
@@ -253,8 +258,11 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   if (const WatchedFiles* tokens = parts->authenticator->tokens_file()) {
     AddReloadMetrics(*tokens, *metrics.registry());
   }
-  if (Status s = parts->StartMain(config, log); !s.ok()) return s;
-  if (Status s = parts->StartSideListeners(config, log); !s.ok()) return s;
+  // Bind all addresses and write the ready file before accepting calls, which
+  // an error here would end.
+  if (Status s = parts->BuildMain(config, log); !s.ok()) return s;
+  if (Status s = parts->BuildSideListeners(config, log); !s.ok()) return s;
+  if (Status s = parts->StartMetrics(config, log); !s.ok()) return s;
   metrics.SetReady(true);
   if (!config.ready_file.empty()) {
     Result<OwnedFile> file = WriteReadyFile(config.ready_file, parts->addresses,
@@ -262,8 +270,15 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     if (!file.ok()) return file.status();
     parts->ready_file.emplace(*std::move(file));
   }
-  parts->trimmer.emplace(
-      [&services = *parts->services] { return services.activity(); });
+  for (const auto* built : {&parts->main, &parts->health, &parts->admin}) {
+    if (*built != nullptr) (*built)->Serve();
+  }
+  if (GoawayFunction() == nullptr) {
+    log.warn(
+        "gRPC exports no function that sends GOAWAY, e.g. because it is linked "
+        "statically: when this server drains, calls can fail with UNAVAILABLE");
+  }
+  parts->trimmer.emplace();
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
@@ -299,16 +314,17 @@ void Server::Drain(std::chrono::milliseconds delay,
   // Step 2.
   const Clock::time_point deadline = Clock::now() + timeout;
   grpc.StopAccepting();
-  if (grpc.SendGoaways()) {
-    calls.WaitUntilNoneArrives(kRoundTrip,
-                               std::min(deadline, Clock::now() + kMaxLate));
-  }
+  const Clock::time_point latest = std::min(deadline, Clock::now() + kMaxLate);
+  // Repeat the GOAWAY for connections whose TLS handshake was not complete.
+  while (grpc.SendGoaways() && calls.ArrivesWithin(kRoundTrip, latest))
+    continue;
 
   // Step 3. Wait for all calls to end before gRPC begins to shut down: a call
   // that arrives during the shutdown may stay open until the deadline.
   const Clock::time_point last_messages =
       deadline - std::min<Clock::duration>(kTimeToReply, timeout / 2);
   do {
+    grpc.SendGoaways();
     services.admission().Close(
         Clock::now() < last_messages ? kMaxPause : std::chrono::seconds(0));
     calls.streams().Notify();

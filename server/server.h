@@ -17,7 +17,7 @@ namespace topk {
 /// Serves from Start() until it is destroyed.
 class Server {
  public:
-  /// Binds all addresses, starts serving and writes the ready file. If an
+  /// Binds all addresses, writes the ready file and starts serving. If an
   /// address cannot be bound, the error names it. `log` must outlive the
   /// result.
   static Result<std::unique_ptr<Server>> Start(const ServerConfig& config,
@@ -44,7 +44,8 @@ class Server {
   ///    look for other servers while this server still accepts connections.
   /// 2. Sends a GOAWAY on all connections and accepts no more connections.
   ///    Calls sent before the client receives it are served. Ends when no call
-  ///    has arrived for half a second, or after 2 s.
+  ///    has arrived for half a second, or after 2 s. From now on, also sends a
+  ///    GOAWAY on connections that complete their TLS handshake.
   /// 3. Rejects new calls as UNAVAILABLE, and ends open streams with
   ///    UNAVAILABLE and a retry delay: ComputeTopKMany and ModelStreamInfer
   ///    once the requests that they have received are answered, StreamTopK if

@@ -13,7 +13,6 @@
 #include "server/calls/topk_service.h"
 #include "server/config/config.h"
 #include "server/health/health_service.h"
-#include "server/memory_trimmer.h"
 #include "server/oip/oip_service.h"
 #include "server/security/authenticator.h"
 #include "server/shared_memory/shared_objects.h"
@@ -47,10 +46,6 @@ class Services {
   AdmissionController& admission() { return admission_; }
   HealthState& health_state() { return health_state_; }
   OpenCalls& open_calls() { return topk_.open_calls; }
-
-  Activity activity() {
-    return {topk_.open_calls.count(), topk_.open_calls.arrived(), topk_.bytes};
-  }
 
  private:
   // Add the metrics whose values are computed at each scrape.

@@ -10,7 +10,7 @@
 
 namespace topk {
 
-Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+Result<std::unique_ptr<GrpcServer>> GrpcServer::Build(
     grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
     CallRouter* router, int pollers, EventLoop::OnBusy on_busy) {
   if (router != nullptr) router->Register(builder);
@@ -36,12 +36,14 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                          "raise it")};
   }
   if (router != nullptr) router->AcceptMore(*server->loop_);
+  return server;
+}
+
+void GrpcServer::Serve() {
   // A new connection may bring hundreds of calls. Serve all clients before
   // accepting more connections, but wait at most kLongestPace.
   static constexpr std::chrono::milliseconds kLongestPace{100};
-  server->acceptor_->Start(
-      [&loop = *server->loop_] { loop.WaitForTurn(kLongestPace); });
-  return server;
+  acceptor_->Start([&loop = *loop_] { loop.WaitForTurn(kLongestPace); });
 }
 
 GrpcServer::~GrpcServer() {

@@ -15,27 +15,28 @@
 
 namespace topk {
 
-/// A running server. Stops when destroyed.
+/// A server that stops when destroyed.
 class GrpcServer {
  public:
-  /// Builds the server and starts serving the methods of `router`, which must
-  /// outlive the server. `router` may be null if `builder` already has all
-  /// services. Returns INTERNAL if gRPC cannot start, and RESOURCE_EXHAUSTED if
-  /// the limit on open files leaves no descriptors for connections. REQUIRES:
-  /// acceptor->Listen() was called for `builder`.
-  static Result<std::unique_ptr<GrpcServer>> Start(
+  /// Builds a server for the methods of `router`, which must outlive the
+  /// server. `router` may be null if `builder` already has all services.
+  /// Connections wait until Serve(). Returns INTERNAL if gRPC cannot start, and
+  /// RESOURCE_EXHAUSTED if the limit on open files leaves no descriptors for
+  /// connections. REQUIRES: acceptor->Listen() was called for `builder`.
+  static Result<std::unique_ptr<GrpcServer>> Build(
       grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
       CallRouter* router, int pollers = 1, EventLoop::OnBusy on_busy = {});
 
   /// Cancels the calls in flight.
   ~GrpcServer();
 
+  /// Starts to accept connections. Call once.
+  void Serve();
+
   /// Closes the listening sockets. Connections stay open.
   void StopAccepting() { acceptor_->Stop(); }
 
-  /// Sends GOAWAY to all clients. Calls sent before a client receives the
-  /// GOAWAY are still served. Returns false if this gRPC version cannot send a
-  /// GOAWAY without shutting down.
+  /// See graceful_goaway.h.
   bool SendGoaways();
 
   /// Rejects new calls, and cancels calls that are still in flight at the

@@ -46,14 +46,12 @@ class OpenCalls {
     none_.wait_until(mutex_, deadline, [this] { return count_ == 0; });
   }
 
-  /// Waits until no call has arrived for `period`, or the deadline has passed.
-  void WaitUntilNoneArrives(Clock::duration period,
-                            Clock::time_point deadline) {
-    int64_t before = 0;
-    do {
-      before = arrived_;
-      std::this_thread::sleep_until(std::min(Clock::now() + period, deadline));
-    } while (arrived_ != before && Clock::now() < deadline);
+  /// Waits for `period`, but at most until the deadline. Returns whether a call
+  /// has arrived and the deadline has not passed.
+  bool ArrivesWithin(Clock::duration period, Clock::time_point deadline) {
+    const int64_t before = arrived_;
+    std::this_thread::sleep_until(std::min(Clock::now() + period, deadline));
+    return arrived_ != before && Clock::now() < deadline;
   }
 
  private:

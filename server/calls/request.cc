@@ -126,11 +126,12 @@ void TensorRequest::Record(const CallInfo& call, const Status& status) {
   service_.Record(call, read_.message, stats_, status);
 }
 
-void TensorRequest::KeepIdOnly() {
-  // `reject` makes Read() fail if parsing needs more than kUnchargedBytes.
-  const ChargeParsed reject = [](Size) { return Cancelled(); };
+void TensorRequest::KeepIdOnly(int64_t max_bytes) {
+  const ChargeParsed charge = [=](Size bytes) {
+    return bytes <= max_bytes ? Status() : Cancelled();
+  };
   (void)CatchBadAlloc(
-      [&] { return codec_->Read(message_, Reader::kPoller, reject, read_); });
+      [&] { return codec_->Read(message_, Reader::kPoller, charge, read_); });
   read_.data.clear();
   message_.Clear();
 }

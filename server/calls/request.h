@@ -74,8 +74,9 @@ class TensorRequest {
   void Record(const CallInfo& call, const Status& status);
 
   /// Frees the message of a rejected request. First parses the fields that
-  /// WriteError() and Record() report, if parsing them is cheap.
-  void KeepIdOnly();
+  /// WriteError() and Record() report, if a poller may parse them and the
+  /// uncharged memory for parsing is at most `max_bytes`.
+  void KeepIdOnly(int64_t max_bytes = kUnchargedBytes);
 
   /// Frees everything except the response. Only response() may be called
   /// afterwards. Call as soon as the response is computed, because the client

@@ -82,7 +82,6 @@ v1::Capabilities TopKService::GetCapabilities() const {
 
 void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
                          const RequestStats& stats, const Status& status) {
-  bytes += stats.tensor_bytes + stats.answer_bytes;
   metrics.Record(call.method, request, stats, status);
   log.Record(call, request, stats, status);
 }

@@ -4,7 +4,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <cstdint>
 #include <new>
 
@@ -56,8 +55,6 @@ struct TopKService {
   const int threads;
 
   OpenCalls open_calls = {};
-  /// The total size of tensors and responses so far, in bytes.
-  std::atomic<int64_t> bytes = 0;
   /// The queue for work that is too long for a poller.
   WorkQueue work{threads};
 };

@@ -22,8 +22,8 @@ class UnaryCall final : public ServiceCall {
         message, info().arrived, RequestStats::Clock::now(),
         /*waits=*/service_.work.IsBusy() || call_.loop().IsBehind());
     if (!status.ok()) {
-      Refuse(status);
-      request_.ReleaseMessage();
+      request_.KeepIdOnly(Size::kMax);  // End() frees the memory at once
+      End(status);
     } else if (call_.loop().IsBehind()) {
       PrepareOnWorker();
     } else {

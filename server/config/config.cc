@@ -466,10 +466,9 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       "Flags take precedence over environment variables (TOPKD_THREADS for "
       "--threads), which take precedence over the config file. Sizes may have "
       "a unit: KiB, MiB or GiB; KB, MB and GB are powers of 1024 too. "
-      "SIGTERM drains the server: calls in flight finish. A second SIGTERM "
-      "ends the process at once. Exit status: 0 after a drain, 1 on failure, 2 "
-      "for "
-      "invalid settings.");
+      "SIGTERM drains the server: calls in flight finish. A second SIGTERM at "
+      "least 1 s later ends the process at once. Exit status: 0 after a drain, "
+      "1 on failure, 2 for invalid settings.");
   ConfigTable table(app);
   std::string unix_socket_mode = "0600";
   AddListening(table, result.server, unix_socket_mode);

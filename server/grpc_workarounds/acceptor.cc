@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,6 +19,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
@@ -147,6 +149,28 @@ int Bind(const SocketAddress& address, int send_timeout_ms, int buffer_bytes) {
   return -1;
 }
 
+// Locks the folder of a socket while a server replaces the socket. Otherwise,
+// another server could remove the new socket before it listens.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& socket)
+      : fd_(open((std::filesystem::path(socket).parent_path() / ".").c_str(),
+                 O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    // Continue without the lock after 5 s, because every user who can read the
+    // folder can lock it.
+    for (int i = 0; i < 500 && flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
+      if (errno != EWOULDBLOCK) return;  // e.g. the folder is not readable
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  ~FolderLock() { close(fd_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  const int fd_;
+};
+
 // Removes the socket file of a server that was killed.
 void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
@@ -235,10 +259,15 @@ class Acceptor::ConnectionQueue {
     return oldest;
   }
 
+  // Returns whether each client has only one connection.
+  bool EachHasOne() const {
+    return clients_.size() == static_cast<size_t>(size_);
+  }
+
   // Closes the newest connection of the client with the most connections.
-  // Returns the client's name, or "" if no client has more than one connection.
+  // Returns the client's name, or "" if EachHasOne().
   std::string CloseOne() {
-    if (clients_.size() == static_cast<size_t>(size_)) return "";
+    if (EachHasOne()) return "";
     const auto most = std::ranges::max_element(
         clients_, {}, [](const auto& client) { return client.second.size(); });
     close(most->second.back().fd);
@@ -278,6 +307,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     const SocketAddress bound = UnixAddress(path);
     error_ = "the path of a Unix socket has 1 to 107 bytes";
     if (bound.size == 0) return false;
+    const FolderLock lock(path);
     RemoveStaleSocket(path, bound);
     const int fd = Bind(bound, send_timeout_ms_, buffer_bytes_);
     error_ = std::strerror(errno);
@@ -393,13 +423,7 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
   const int max_waiting =
       std::min(kMaxWaiting, first_reserved_ / kMaxWaitingPart);
   for (int i = 0; i < kMaxWaiting; ++i) {
-    if (queue.size() >= max_waiting) {
-      const std::string client = queue.CloseOne();
-      if (client.empty()) return true;
-      Reject(client, StrCat("the queue of ", max_waiting,
-                            " new connections is full, and this client has "
-                            "the most of them"));
-    }
+    if (queue.size() >= max_waiting && queue.EachHasOne()) return true;
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
     int fd = accept4(socket.fd(), peer.get(), &peer.size,
@@ -422,6 +446,10 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
     }
     if (fd >= 0) {
       queue.Push(client, {&socket, fd, peer.storage});
+      if (queue.size() <= max_waiting) continue;
+      Reject(queue.CloseOne(), StrCat("the queue of ", max_waiting,
+                                      " new connections is full, and this "
+                                      "client has the most of them"));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                errno == ENOMEM) {
       return false;

@@ -14,16 +14,23 @@
 
 namespace topk {
 
-/// Sends a graceful GOAWAY on all open connections. The server still serves
-/// calls that a client sends before it receives the GOAWAY. The client sends
-/// later calls to other servers. Returns false if gRPC exports no function for
-/// this purpose.
-inline bool SendGoaways(grpc::Server& server) {
+/// Returns grpc_core::Server::SendGoaways(), or null if the process does not
+/// export this function, e.g. because gRPC is linked statically.
+inline auto GoawayFunction() {
   // The argument is `this`. A grpc_server* is a pointer to a grpc_core::Server.
   using Function = void (*)(grpc_server*);
   static const auto function = reinterpret_cast<Function>(
       dlsym(RTLD_DEFAULT, "_ZN9grpc_core6Server11SendGoawaysEv"));
-  if (function == nullptr) return false;
+  return function;
+}
+
+/// Sends a graceful GOAWAY on all open connections. The server still serves
+/// calls that a client sends before it receives the GOAWAY. The client sends
+/// later calls to other servers. Connections whose TLS handshake is not
+/// complete get no GOAWAY. A repeated GOAWAY has no effect on other
+/// connections. Returns false if GoawayFunction() is null.
+inline bool SendGoaways(grpc::Server& server) {
+  if (GoawayFunction() == nullptr) return false;
   // gRPC's internal functions crash unless the thread has an ExecCtx. No public
   // header declares ExecCtx, but a byte buffer creates one while it releases
   // slices. Therefore, call `function` from the release callback of a slice.
@@ -32,7 +39,9 @@ inline bool SendGoaways(grpc::Server& server) {
   {
     const grpc::Slice slice(
         &nothing, sizeof(nothing),
-        [](void* c_server) { function(static_cast<grpc_server*>(c_server)); },
+        [](void* c_server) {
+          GoawayFunction()(static_cast<grpc_server*>(c_server));
+        },
         server.c_server());
     buffer = grpc::ByteBuffer(&slice, 1);
   }

@@ -11,6 +11,7 @@
 #include <future>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -139,8 +140,9 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
   // Never destroyed; see Writer().
   static auto& target = *new std::shared_ptr<spdlog::logger>();
   target = std::move(log);
-  // Limit the number of lines, because any client can make gRPC log errors.
-  static LineLimiter limiter(100);
+  // Limit the number of lines, because any client can make gRPC log errors,
+  // e.g. with an HTTP request to a TLS port.
+  static LineLimiter limiter(1);
   SetLibraryLogHandler([](LibrarySeverity severity, std::string_view library,
                           std::string_view text) {
     if (severity == LibrarySeverity::kFatal) {
@@ -154,14 +156,12 @@ void CaptureLibraryLogs(std::shared_ptr<spdlog::logger> log) {
         severity == LibrarySeverity::kError && library != "protobuf";
     const auto level = is_error ? spdlog::level::err : spdlog::level::debug;
     if (!target->should_log(level)) return;
-    if (is_error) {
-      const auto missing = limiter.Pass();
-      if (!missing.has_value()) return;
-      if (*missing > 0) {
-        target->log(level, "gRPC: {} earlier errors were not logged", *missing);
-      }
-    }
-    target->log(level, "{}: {}", library, text);
+    const std::optional<int64_t> unlogged = is_error ? limiter.Pass() : 0;
+    if (!unlogged.has_value()) return;
+    target->log(level, "{}: {}{}", library, text,
+                *unlogged == 0
+                    ? ""
+                    : StrCat("; ", *unlogged, " earlier errors not logged"));
   });
 }
 

@@ -1,8 +1,11 @@
 // Clients of a draining server.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "tests/integration/ask.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/rpc_status.h"
+#include "tests/integration/secured.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/test_server.h"
 
@@ -31,7 +35,9 @@ bool Connects(const std::string& target) {
 // A StreamTopK call whose header the server has received.
 class OpenTensor {
  public:
-  explicit OpenTensor(TestServer& server) : call_(server) {
+  explicit OpenTensor(TestServer& server)
+      : OpenTensor(server, server.target()) {}
+  OpenTensor(TestServer& server, const std::string& target) : call_(target) {
     EXPECT_TRUE(call_->Write(HeaderOf(SmallRequest())));
     EXPECT_TRUE(
         Eventually([&] { return Value(server, "topk_inflight_bytes{}") > 0; }));
@@ -79,12 +85,13 @@ TEST(Drain, FinishesCallsAndRejectsNewOnes) {
   drain.join();
 }
 
-// Sends a tensor in `chunks` chunks of one element, with a pause before each.
-// Returns the status of the call.
+// Sends a header and a tensor in `chunks` chunks of one element, with a pause
+// before each message. Returns the status of the call.
 grpc::Status SendSlowly(StreamCall& call, int chunks,
                         std::chrono::milliseconds pause) {
   v1::TopKRequest request = SmallRequest();
   request.mutable_tensor()->set_shape(0, chunks);
+  std::this_thread::sleep_for(pause);
   bool open = call->Write(HeaderOf(request));
   for (int i = 0; open && i < chunks; ++i) {
     std::this_thread::sleep_for(pause);
@@ -99,7 +106,7 @@ grpc::Status SendSlowly(StreamCall& call, int chunks,
   return call->Finish();
 }
 
-// Like SendSlowly(), on a server that starts to drain after the header.
+// Like SendSlowly(), on a server that starts to drain before the header.
 grpc::Status SendDuringDrain(int chunks, std::chrono::milliseconds pause,
                              std::chrono::milliseconds timeout) {
   TestServer server(WithMetrics());
@@ -120,7 +127,7 @@ grpc::Status SendDuringDrain(int chunks, std::chrono::milliseconds pause,
 
 TEST(Drain, WaitsForAStreamThatPauses) {
   const grpc::Status status = SendDuringDrain(
-      /*chunks=*/3, std::chrono::milliseconds(1700), std::chrono::minutes(5));
+      /*chunks=*/2, std::chrono::milliseconds(1700), std::chrono::minutes(5));
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
@@ -232,6 +239,71 @@ TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
   }));
   const grpc::Status status = Ask(*stub, SmallRequest()).status;
   EXPECT_TRUE(status.ok()) << status.error_message();
+  drain.join();
+}
+
+// Connects to a server, and forwards one client's bytes after Open().
+class HeldConnection {
+ public:
+  explicit HeldConnection(const std::string& server)
+      : server_(OpenSocketTo(server)) {
+    listen(listener_.fd(), 1);
+    forwarder_ = std::thread([this] { Forward(); });
+  }
+  ~HeldConnection() {
+    forwarder_.join();
+    close(server_);
+  }
+  const std::string& address() const { return listener_.address(); }
+  void Open() { opened_.set_value(); }
+
+ private:
+  void Forward() {
+    const int client = accept(listener_.fd(), nullptr, nullptr);
+    opened_.get_future().wait();
+    const int ends[2] = {client, server_};
+    for (bool open = true; open;) {
+      pollfd polled[2] = {{client, POLLIN, 0}, {server_, POLLIN, 0}};
+      poll(polled, 2, -1);
+      for (const int from : {0, 1}) {
+        if (polled[from].revents == 0) continue;
+        char bytes[4096];
+        const ssize_t size = recv(ends[from], bytes, sizeof(bytes), 0);
+        open =
+            size > 0 && send(ends[1 - from], bytes, static_cast<size_t>(size),
+                             MSG_NOSIGNAL) == size;
+        if (!open) break;
+      }
+    }
+    close(client);
+  }
+
+  const TakenPort listener_{/*listens=*/false};
+  const int server_;
+  std::promise<void> opened_;
+  std::thread forwarder_;
+};
+
+using TlsDrain = Secured;
+
+TEST_F(TlsDrain, SendsGoawayOnConnectionsThatCompleteTheirHandshake) {
+  ServerConfig config = TlsConfig();
+  config.listen = {"127.0.0.1:0", "unix:" + File("socket")};
+  config.metrics_listen = "127.0.0.1:0";
+  TestServer server(config);
+  OpenTensor open(server, server.server().addresses()[1]);
+  HeldConnection held(server.target());
+  const auto channel = grpc::CreateChannel(
+      held.address(), grpc::SslCredentials({authority_.certificate(), "", ""}));
+  channel->GetState(/*try_to_connect=*/true);
+  std::thread drain(
+      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
+  EXPECT_TRUE(Eventually([&] { return !Connects(server.target()); }));
+  held.Open();
+  EXPECT_TRUE(Eventually([&] {
+    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_IDLE;
+  }));
+  EXPECT_TRUE(open.Finish().ok()) << "the server is not shutting down yet";
   drain.join();
 }
 

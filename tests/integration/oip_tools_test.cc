@@ -31,6 +31,26 @@ TEST_F(Oip, StatisticsCountEachRequestOnce) {
   EXPECT_EQ(Statistics("directml_topk", "").version(), "0");
 }
 
+TEST_F(Oip, StatisticsCountRefusedRequests) {
+  const TestServer server({.max_inflight_bytes = 1 << 20});
+  const auto stub = GRPCInferenceService::NewStub(server.Connect());
+  ModelInferResponse answer;
+  grpc::ClientContext infer;
+  EXPECT_EQ(
+      stub->ModelInfer(&infer,
+                       Translate(OnnxRequest(std::vector<float>(1 << 19), 1)),
+                       &answer)
+          .error_code(),
+      grpc::StatusCode::RESOURCE_EXHAUSTED);
+  inference::ModelStatisticsRequest request;
+  request.set_name("onnx_topk");
+  request.set_version("11");
+  inference::ModelStatisticsResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub->ModelStatistics(&context, request, &response).ok());
+  EXPECT_EQ(response.model_stats(0).inference_stats().fail().count(), 1u);
+}
+
 // tests/clients/oip reads the other descriptions with Triton's client.
 TEST_F(Oip, DescribesTheDatatypesOfModels) {
   inference::ModelConfigRequest request;

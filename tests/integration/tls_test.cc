@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <sstream>
+#include <string>
+
 #include "tests/integration/secured.h"
+#include "tests/integration/topkd.h"
 #include "tests/support/requests.h"
 
 namespace topk::testing {
@@ -29,6 +34,22 @@ TEST_F(Tls, ServesClientsThatTrustItsAuthority) {
   }
   EXPECT_TRUE(client.GetCapabilities().ok());
   EXPECT_TRUE(client.IsServing("").ok());
+}
+
+TEST_F(Tls, LogsFewLinesAboutRequestsWithoutTls) {
+  constexpr int kRequests = 40;
+  Topkd topkd(
+      {"--tls-cert", File("server.pem"), "--tls-key", File("server.key")});
+  for (int i = 0; i < kRequests; ++i) HttpGet(topkd.target(), "/");
+  EXPECT_TRUE(topkd.HasLogged("Handshak"));
+  topkd.process().Signal(SIGTERM);
+  EXPECT_EQ(topkd.process().Wait(), 0);
+  std::istringstream lines(topkd.process().Output());
+  int errors = 0;
+  for (std::string line; std::getline(lines, line);) {
+    errors += line.find(" error ") != std::string::npos;
+  }
+  EXPECT_LT(errors, kRequests / 2) << topkd.process().Output();
 }
 
 TEST_F(Tls, ClientsCheckTheServersName) {

@@ -72,6 +72,8 @@ class TakenPort {
   }
   ~TakenPort() { close(fd_); }
 
+  int fd() const { return fd_; }
+
   const std::string& address() const { return address_; }
 
  private:

@@ -1,16 +1,20 @@
 #include "server/grpc_workarounds/acceptor.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -21,6 +25,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "tests/integration/subprocess.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -221,6 +226,30 @@ TEST(Acceptor, FailsForAddressesThatItCannotBind) {
   }
 }
 
+// A server that starts holds a lock on the folder while its socket does not
+// listen yet.
+TEST(Acceptor, KeepsASocketThatIsAboutToListen) {
+  const TemporaryFolder folder;
+  const Socket lock(open(folder.File("").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(lock.fd(), LOCK_EX), 0);
+  const Socket starting(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{AF_UNIX, {}};
+  folder.File("socket").copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(starting.fd(), reinterpret_cast<const sockaddr*>(&address),
+                 sizeof(address)),
+            0);
+  Acceptor other(ConnectionOptions{}, 0);
+  std::future<bool> listens = std::async(std::launch::async, [&] {
+    return other.Listen("unix:" + folder.File("socket"), [](int, int) {});
+  });
+  EXPECT_EQ(listens.wait_for(std::chrono::milliseconds(100)),
+            std::future_status::timeout);
+  ASSERT_EQ(listen(starting.fd(), 1), 0);
+  ASSERT_EQ(flock(lock.fd(), LOCK_UN), 0);
+  EXPECT_FALSE(listens.get());
+  EXPECT_EQ(other.error(), "Address already in use");
+}
+
 TEST(Acceptor, AcceptsPendingConnectionsWhenItStops) {
   Accepting accepting;
   const std::string port = accepting.port();
@@ -259,6 +288,17 @@ TEST(Acceptor, AcceptsFromItsAddressesInTurn) {
   const std::vector<std::string> clients = handling.Run();
   ASSERT_EQ(clients.size(), 101);
   EXPECT_LT(std::ranges::find(clients, "127.0.0.1") - clients.begin(), 80);
+}
+
+// A client with several waiting connections loses one only if that makes room
+// for a new connection.
+TEST(Acceptor, HandlesAllConnectionsOfAFullQueue) {
+  const int room = FreeDescriptor() + 20;
+  Handling handling(20);
+  const std::string& address = handling.Listen();
+  for (int i = 0; i < room; ++i) ConnectFrom("127.0.0.1", address);
+  EXPECT_EQ(handling.Run().size(), static_cast<size_t>(room));
+  EXPECT_EQ(handling.rejected(), 0);
 }
 
 // If file descriptors run out, the client with the most connections loses one.

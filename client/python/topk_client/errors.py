@@ -26,7 +26,8 @@ _HINTS: List[Tuple[str, Optional[bool], str]] = [
     # gRPC 1.83 and later use the second text.
     ("DNS resolution failed|address lookup failed", None,
      "the host name of the target cannot be resolved; the target is HOST:PORT"),
-    ("Failed parsing HTTP/2", None,
+    # gRPC reports the first text for HTTP/1, and the second for other protocols.
+    ("Trying to connect an http1.x server|Failed parsing HTTP/2", None,
      "the port does not serve gRPC: use the port of topkd's --listen, not that "
      "of its metrics"),
     ("wrong version number|WRONG_VERSION_NUMBER", True,
