@@ -70,6 +70,8 @@ TEST(Chooser, ChoosesByShape) {
     chosen.insert(one.algorithm);
   }
   PlanRequest request = Ask(DType::kF32, {4, 100}, 1, 3);
+  request.strides = {100, 1};  // contiguous
+  EXPECT_EQ(NameOf(Choose(ValidPlan(request), 2)), "short-rows");
   request.strides = {1, 4};
   const Schedule strided = Choose(ValidPlan(request), 2);
   EXPECT_EQ(NameOf(strided), "short-rows-copied");

@@ -32,20 +32,20 @@ class ShortRowSelector {
                    const ShortRows<Key>& rows)
       : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
-  /// Selects from up to kRows rows. Stops at a row that needs the algorithm for
-  /// long rows. Returns the number of rows done. Finishes each step for all
-  /// rows before the next step, so that the CPU works on several rows at once.
-  int64_t Select(int64_t first, int64_t count) {
+  /// Selects from up to kRows rows. Returns a mask of the rows that are not
+  /// done. Finishes each step for all rows before the next step, so that the
+  /// CPU works on several rows at once.
+  uint64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;
     if (rows_.n > kMax) FindBounds(elements, count);
-    int64_t done = 0;
-    for (; done < count; ++done) {
-      Slots& slots = slots_[done];
-      slots.found = Find(elements + done * row_bytes, slots);
-      if (slots.found < rows_.k) break;
+    uint64_t left = 0;
+    for (int64_t r = 0; r < count; ++r) {
+      Slots& slots = slots_[r];
+      slots.found = Find(elements + r * row_bytes, slots);
+      left |= uint64_t{slots.found < rows_.k} << r;
     }
-    for (int64_t r = 0; r < done; ++r) {
+    for (int64_t r = 0; r < count; ++r) {
       Slots& slots = slots_[r];
       for (int64_t i = 0; i < slots.found; ++i) {
         std::memcpy(&slots.bits[i],
@@ -53,8 +53,10 @@ class ShortRowSelector {
                     sizeof(Key));
       }
     }
-    for (int64_t r = 0; r < done; ++r) Sort(first + r, slots_[r]);
-    return done;
+    for (int64_t r = 0; r < count; ++r) {
+      if (slots_[r].found >= rows_.k) Sort(first + r, slots_[r]);
+    }
+    return left;
   }
 
   static constexpr int64_t kRows = 8;
@@ -267,17 +269,16 @@ class ShortRowSelector {
 
 /// Implements Kernels::select_short_rows.
 template <class Key, bool kFloat>
-int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
-                        const ShortRows<Key>& rows, int64_t begin) {
+uint64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
+                         const ShortRows<Key>& rows, int64_t begin) {
   ShortRowSelector<Key, kFloat> selector(encoder, rows);
   constexpr int64_t kRows = ShortRowSelector<Key, kFloat>::kRows;
-  for (int64_t row = begin; row < rows.count;) {
-    const int64_t count = std::min(kRows, rows.count - row);
-    const int64_t done = selector.Select(row, count);
-    row += done;
-    if (done < count) return row;
+  const int64_t end = std::min(rows.count, begin + kShortRowsAtOnce);
+  uint64_t left = 0;
+  for (int64_t row = begin; row < end; row += kRows) {
+    left |= selector.Select(row, std::min(kRows, end - row)) << (row - begin);
   }
-  return rows.count;
+  return left;
 }
 
 }  // namespace topk::cpu::HWY_NAMESPACE
