@@ -6,8 +6,9 @@
 
 namespace topk {
 
-/// The cost of one request. Every field is an upper bound, never decreases if a
-/// dimension or k increases, and saturates instead of overflowing.
+/// The cost of one request. Every field is an upper bound, and saturates instead
+/// of overflowing. On the CPU, no field except `working_bytes` decreases if a
+/// dimension or k increases.
 struct Cost {
   /// The tensor's data, excluding padding.
   Size input_bytes;

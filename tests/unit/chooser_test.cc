@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/backends/cpu/cost.h"
+#include "core/backends/cpu/unpacked.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::cpu {
@@ -78,6 +79,16 @@ TEST(Chooser, ChoosesByShape) {
   chosen.insert(strided.algorithm);
   // If an algorithm is never chosen, delete it.
   EXPECT_EQ(chosen.size(), 5u);
+}
+
+// A stream unpacks sub-byte elements, which still have few distinct values.
+TEST(Chooser, FoldsSubByteElementsWithoutTheShortRowsKernel) {
+  const auto name = [](DType type) {
+    const Plan plan = UnpackedPlan(ValidPlan(Ask(type, {1000, 1024}, 1, 8)));
+    return NameOf(FoldSchedule(plan, 1, kTaskNanoseconds));
+  };
+  EXPECT_EQ(name(DType::kU4), "scan");
+  EXPECT_EQ(name(DType::kU6), "short-rows");
 }
 
 TEST(Chooser, MakesNoTaskTooSmall) {

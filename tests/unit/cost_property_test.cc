@@ -9,10 +9,12 @@
 #include <random>
 #include <string>
 
+#include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/registry.h"
 #include "core/base/dtype.h"
 #include "core/engine.h"
 #include "core/plan/cost.h"
+#include "tests/support/backends.h"
 #include "tests/unit/counted_memory.h"
 #include "tests/unit/run_plan.h"
 
@@ -209,12 +211,14 @@ TEST(CostOfAnyPlan, CoversARun) {
   constexpr int64_t kSlower = 2;
   Random random(2);
   const Engine engine({2, {}});
-  const auto backends = MakeBackends(2);
-  const Backend& backend = *backends.back();
+  const auto sets = cpu::SupportedInstructionSets();
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const auto& set : sets) backends.push_back(MakeCpuBackend(2, set));
   double least = 1e9;
   double greatest = 0;
   for (int i = 0; i < kRounds; ++i) {
     const PlanRequest request = Ordinary(random);
+    const Backend& backend = *backends[static_cast<size_t>(i) % sets.size()];
     const auto prepare = [&] {
       PreparedRequest prepared;
       prepared.plan = std::make_unique<const Plan>(ValidPlan(request));
@@ -247,7 +251,7 @@ TEST(CostOfAnyPlan, CoversARun) {
       best->bytes = std::min(best->bytes, taken.bytes);
     }
     const std::string what =
-        std::string(folds ? "fold " : "run ") + Text(request);
+        Describe(backend) + (folds ? " fold " : " run ") + Text(request);
     ASSERT_LE(best->bytes,
               (cost.output_bytes + cost.working_bytes + kSmallBytes).value())
         << what;
