@@ -113,8 +113,8 @@ TEST(CudaEngine, ACostCoversBothBackends) {
   EXPECT_EQ(
       engine.Prepare(SomeRequest(1, 1000000, 5), 4000000, 1)->cost.nanoseconds,
       nanoseconds(*MakeCudaBackend(Some({{}}), 64)) +
-          nanoseconds(*MakeCpuBackend(
-              1, cpu::SupportedInstructionSets().front())));
+          nanoseconds(
+              *MakeCpuBackend(1, cpu::SupportedInstructionSets().front())));
   const auto working_bytes = [&](int64_t n) {
     return engine.Prepare(SomeRequest(1, n, n), 4 * n, 1)->cost.working_bytes;
   };

@@ -38,8 +38,8 @@ bool OverlapsByLooking(const Sizes& shape, const Sizes& strides) {
   return false;
 }
 
-// A tensor is contiguous if and only if each element is stored where it would be
-// stored without strides.
+// A tensor is contiguous if and only if each element is stored where it would
+// be stored without strides.
 TEST(MakeLayout, DetectsContiguousStrides) {
   const DTypeInfo& type = InfoOf(DType::kF32);
   int contiguous = 0;

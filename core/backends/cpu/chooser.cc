@@ -85,8 +85,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t n = DistinctElements(plan);
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const int64_t row_bytes = n * bytes;
-  const int64_t most =
-      rows || plan.input.shares_bytes ? kMaxTile : kMaxCopied;
+  const int64_t most = rows || plan.input.shares_bytes ? kMaxTile : kMaxCopied;
   // Copy sub-byte columns block by block if the scan may end early.
   const bool may_end_early = InfoOf(plan.dtype).packed() && !rows &&
                              plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&

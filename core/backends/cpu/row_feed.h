@@ -1,6 +1,6 @@
-// Selects from rows of any length, including rows that arrive in parts. Used for
-// every row that is not sorted as a whole, except the rows that the short-rows
-// kernel completes.
+// Selects from rows of any length, including rows that arrive in parts. Used
+// for every row that is not sorted as a whole, except the rows that the
+// short-rows kernel completes.
 //
 // Algorithm: estimate a bound from the row (bound.h), scan for the elements
 // that exceed the bound (simd/scan-inl.h), and select from these elements
@@ -78,8 +78,9 @@ class RowFeed {
   using Selections = std::span<Selection<Key>>;
 
   /// `kernels` and `encoder` must outlive this object. No element's key exceeds
-  /// `best_key`. Once a selection's buffer has filled up `patience` times, or fewer in a short part of a row,
-  /// the rest is sampled to find a better bound. REQUIRES: patience >= 1.
+  /// `best_key`. Once a selection's buffer has filled up `patience` times, or
+  /// fewer in a short part of a row, the rest is sampled to find a better
+  /// bound. REQUIRES: patience >= 1.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
           Key best_key = static_cast<Key>(~Key{0}), int64_t patience = 8)

@@ -182,8 +182,7 @@ class SliceRunner {
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
     for (int64_t begin = 0; begin < count; begin += kShortRowsAtOnce) {
-      uint64_t left =
-          run_.kernels.select_short_rows(run_.encoder, rows, begin);
+      uint64_t left = run_.kernels.select_short_rows(run_.encoder, rows, begin);
       for (; left != 0; left &= left - 1) {
         const int64_t row = begin + std::countr_zero(left);
         SelectRow(At<Key>(elements, row * n_), slice + row);

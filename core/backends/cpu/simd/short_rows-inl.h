@@ -12,9 +12,9 @@
 // for each other.
 //
 // When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads of
-// the row, and about 100 ns, or 60 ns with the network. If the second pass finds
-// more than kMax elements, or fewer than k because NaNs are ignored, the row is
-// left to row_feed.h.
+// the row, and about 100 ns, or 60 ns with the network. If the second pass
+// finds more than kMax elements, or fewer than k because NaNs are ignored, the
+// row is left to row_feed.h.
 //
 // Tests: unit/kernels_test.cc, conformance/.
 
@@ -189,8 +189,8 @@ class ShortRowSelector {
       const V x = LoadElements(d, elements + last * sizeof(Key));
       const auto out = hn::FirstN(d, static_cast<size_t>(i - last));
       V& maximum = maxima[kVectors - 1];
-      maximum = hn::Max(
-          maximum, hn::IfThenZeroElse(out, vector_encoder_.Keys(x)));
+      maximum =
+          hn::Max(maximum, hn::IfThenZeroElse(out, vector_encoder_.Keys(x)));
     }
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
     V ranks[kVectors];
