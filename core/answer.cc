@@ -14,9 +14,8 @@ std::span<std::byte> PrepareTensor(const Plan& plan, DType type,
   tensor.set_data_type(static_cast<v1::DataType>(type));
   const std::vector<int64_t> shape = plan.output_shape();
   tensor.mutable_shape()->Add(shape.begin(), shape.end());
-  if (!layout.packed) {
-    tensor.mutable_strides()->Add(layout.strides.begin(), layout.strides.end());
-  }
+  tensor.mutable_strides()->Add(layout.given_strides.begin(),
+                                layout.given_strides.end());
   std::string& data = *tensor.mutable_data();
   // Check for cancellation after each block. Zeroing a new block takes 0.25 ms.
   constexpr size_t kBlock = size_t{1} << 20;
@@ -40,7 +39,8 @@ Status CheckPayload(const Plan& plan, int64_t bytes) {
       plan.data_bytes > plan.input.bytes
           ? "input_total_tensor_size_bytes is "
           : StrCat("its type (", InfoOf(plan.dtype).name, ")",
-                   plan.input.packed ? " and shape" : ", shape and strides",
+                   plan.input.given_strides.empty() ? " and shape"
+                                                    : ", shape and strides",
                    " imply ");
   return InvalidArgument("DATA_LENGTH", "tensor.data",
                          StrCat("the tensor has ", bytes, " bytes of data; ",

@@ -25,12 +25,13 @@ void AddTypes(std::span<const DType> types,
   for (const DType type : types) field->Add(static_cast<int>(type));
 }
 
-// Returns the cost of a request that may run on either of two backends.
-Cost MaxCost(const Cost& a, const Cost& b) {
+// Returns the cost of a request that runs on one backend and, if that fails
+// late, on another backend. The first frees its memory before the second runs.
+Cost CostOfBoth(const Cost& a, const Cost& b) {
   return {std::max(a.input_bytes, b.input_bytes),
           std::max(a.output_bytes, b.output_bytes),
           std::max(a.working_bytes, b.working_bytes),
-          std::max(a.nanoseconds, b.nanoseconds)};
+          a.nanoseconds + b.nanoseconds};
 }
 
 // A stream allocates memory for all columns when the first data arrives. Limit
@@ -118,9 +119,8 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
                        request.prepared->EstimateNanoseconds()) {
       continue;
     }
-    // Use the greater of the two backends' costs, because the request may fall
-    // back to the last backend.
-    request.cost = MaxCost(request.cost, prepared->CostOf(arrival));
+    // The request may fall back to the last backend.
+    request.cost = CostOfBoth(request.cost, prepared->CostOf(arrival));
     request.prepared = std::move(prepared);
     if (chosen) break;
   }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,8 +18,9 @@ namespace {
 // A background thread that frees memory.
 class FreeingThread {
  public:
+  // Never destroyed, because static objects may free memory at process exit.
   static FreeingThread& Get() {
-    static FreeingThread thread;
+    static FreeingThread& thread = *new FreeingThread;
     return thread;
   }
 
@@ -70,20 +70,22 @@ class FreeingThread {
     return block.bytes;
   }
 
-  // Returns when a stop is requested and nothing is left to free.
-  void Run(const std::stop_token& stop) {
+  FreeingThread() {
+    std::thread([this] { Run(); }).detach();
+  }
+
+  [[noreturn]] void Run() {
     std::unique_lock lock(mutex_);
-    while (wake_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
+    for (;;) {
+      wake_.wait(lock, [this] { return !waiting_.empty(); });
       FreeOne(lock);
     }
   }
 
   std::mutex mutex_;
-  std::condition_variable_any wake_;
+  std::condition_variable wake_;
   std::vector<Block> waiting_;
   size_t bytes_ = 0;  // of waiting_
-  // Declared last, because the thread uses the members above.
-  std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ void DropPages(void* memory, size_t bytes) noexcept;
 
 /// Lets the background thread call `free`, which frees `bytes` bytes. If this
 /// fails, calls `free` on this thread. At process exit, `free` may be called
-/// after static objects have been destroyed.
+/// after static objects have been destroyed, or never.
 void DeferFree(size_t bytes, std::function<void()> free) noexcept;
 
 /// Deletes an object of `bytes` bytes on the background thread.

@@ -174,29 +174,31 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
                           std::span<const int64_t> strides,
                           const DTypeInfo& type, std::string_view shape_field,
                           std::string_view strides_field) {
-  Layout layout;
-  layout.packed = strides.empty();
-  if (layout.packed) {
-    layout.strides.resize(shape.size());
-    // Treat sizes of 0 as 1: an empty tensor's strides do not matter. The
-    // strides cannot overflow, because CountElements() limits the product.
-    int64_t stride = 1;
-    int64_t count = 1;
-    for (size_t i = shape.size(); i-- > 0;) {
-      layout.strides[i] = stride;
-      stride *= std::max<int64_t>(shape[i], 1);
-      count *= shape[i] == 0 ? 0 : 1;
-    }
-    if (CheckedBytes(type, stride * count, &layout.bytes)) return layout;
-    return Overflow(shape_field);
-  }
-  if (strides.size() != shape.size()) {
+  if (!strides.empty() && strides.size() != shape.size()) {
     return InvalidArgument(
         "STRIDES_RANK", strides_field,
         StrCat("there are ", strides.size(), " strides for ", shape.size(),
                " dimensions; pass one for each"));
   }
-  layout.strides.assign(strides.begin(), strides.end());
+  Layout layout;
+  layout.shares_bytes = type.packed();
+  layout.given_strides.assign(strides.begin(), strides.end());
+  layout.strides.resize(shape.size());
+  // Treat sizes of 0 as 1: an empty tensor's strides do not matter. The strides
+  // cannot overflow, because CountElements() limits the product.
+  int64_t stride = 1;
+  int64_t count = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    layout.strides[i] = stride;
+    layout.packed &= strides.empty() || shape[i] == 1 || strides[i] == stride;
+    stride *= std::max<int64_t>(shape[i], 1);
+    count *= shape[i] == 0 ? 0 : 1;
+  }
+  if (strides.empty()) {
+    if (CheckedBytes(type, stride * count, &layout.bytes)) return layout;
+    return Overflow(shape_field);
+  }
+  if (!layout.packed) layout.strides = layout.given_strides;
   int64_t last = 0;  // the position of the last element
   for (size_t i = 0; i < shape.size(); ++i) {
     if (strides[i] < 0 || strides[i] > kMaxStride) {

@@ -145,8 +145,11 @@ Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
       layout->bytes / type.bytes, *layout, type.bytes, request.total_bytes,
       field("strides"), field("total_tensor_size_bytes"));
   if (!bytes.ok()) return bytes.status();
-  // Contiguous outputs have no padding, unless the request sets the total size.
-  if (!layout->packed || request.total_bytes != 0) layout->bytes = *bytes;
+  // Without strides, outputs have no padding unless the request sets the total
+  // size.
+  if (!request.strides.empty() || request.total_bytes != 0) {
+    layout->bytes = *bytes;
+  }
   return layout;
 }
 

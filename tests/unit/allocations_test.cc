@@ -1,6 +1,13 @@
 // Counts allocations. A separate program, because it counts every operator new.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "core/base/deferred_free.h"
 #include "core/base/text.h"
 #include "server/admission/in_flight_limiter.h"
 #include "tests/support/backends.h"
@@ -50,6 +57,27 @@ TEST(Allocations, DoNotGrowWithTheRows) {
       }
     }
   }
+}
+
+std::atomic<bool> freed = false;
+
+void FreeAtExit() {
+  DeferFree(1, [] { freed = true; });
+  for (int i = 0; i < 1000 && !freed; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  _exit(freed ? 0 : 1);
+}
+
+TEST(DeferFreeDeathTest, FreesAfterStaticObjectsAreDestroyed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    // Called after the destructors of static objects that are created later.
+    std::atexit(FreeAtExit);
+    DeferFree(1, [] {});
+    std::exit(2);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(InFlightLimiter, ForgetsRejectedClients) {

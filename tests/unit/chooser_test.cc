@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/backends/cpu/cost.h"
+#include "core/backends/cpu/unpacked.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::cpu {
@@ -70,12 +71,24 @@ TEST(Chooser, ChoosesByShape) {
     chosen.insert(one.algorithm);
   }
   PlanRequest request = Ask(DType::kF32, {4, 100}, 1, 3);
+  request.strides = {100, 1};  // contiguous
+  EXPECT_EQ(NameOf(Choose(ValidPlan(request), 2)), "short-rows");
   request.strides = {1, 4};
   const Schedule strided = Choose(ValidPlan(request), 2);
   EXPECT_EQ(NameOf(strided), "short-rows-copied");
   chosen.insert(strided.algorithm);
   // If an algorithm is never chosen, delete it.
   EXPECT_EQ(chosen.size(), 5u);
+}
+
+// A stream unpacks sub-byte elements, which still have few distinct values.
+TEST(Chooser, FoldsSubByteElementsWithoutTheShortRowsKernel) {
+  const auto name = [](DType type) {
+    const Plan plan = UnpackedPlan(ValidPlan(Ask(type, {1000, 1024}, 1, 8)));
+    return NameOf(FoldSchedule(plan, 1, kTaskNanoseconds));
+  };
+  EXPECT_EQ(name(DType::kU4), "scan");
+  EXPECT_EQ(name(DType::kU6), "short-rows");
 }
 
 TEST(Chooser, MakesNoTaskTooSmall) {

@@ -103,9 +103,18 @@ TEST(CudaEngine, ChoosesTheFasterBackend) {
   EXPECT_EQ(scanned->execution().backend(), "cpu");
 }
 
-// The CPU may have to replace the device.
+// The CPU may have to replace the device after the device has done its work.
 TEST(CudaEngine, ACostCoversBothBackends) {
   const Engine engine = MakeEngine(Some({{}}));
+  const Plan plan = ValidPlan(Ask(DType::kF32, {1, 1000000}, 1, 5));
+  const auto nanoseconds = [&](const Backend& backend) {
+    return backend.Prepare(plan)->CostOf(Arrival::kWhole).nanoseconds;
+  };
+  EXPECT_EQ(
+      engine.Prepare(SomeRequest(1, 1000000, 5), 4000000, 1)->cost.nanoseconds,
+      nanoseconds(*MakeCudaBackend(Some({{}}), 64)) +
+          nanoseconds(
+              *MakeCpuBackend(1, cpu::SupportedInstructionSets().front())));
   const auto working_bytes = [&](int64_t n) {
     return engine.Prepare(SomeRequest(1, n, n), 4 * n, 1)->cost.working_bytes;
   };

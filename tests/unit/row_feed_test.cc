@@ -132,6 +132,22 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   EXPECT_EQ(selection.size(), 0);
 }
 
+// A row that begins with k elements of the best key is not scanned further.
+TEST_P(RowFeedTest, StopsAtKElementsWithTheBestKey) {
+  Kernels<uint32_t, false> kernels = kernels_;
+  kernels.scan = [](const auto&, auto, int64_t count, auto, int64_t) {
+    ADD_FAILURE() << "the rest of the row must not be scanned";
+    return Scanned{count, 0};
+  };
+  const std::vector<uint32_t> row(kCount, 7);
+  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+  Feeder feed(kernels, encoder_, kK, 7);
+  EXPECT_FALSE(feed.IsComplete(selection));
+  feed.Scan({Bytes(row), kCount, 0}, 8, selection);
+  EXPECT_TRUE(feed.IsComplete(selection));
+  EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kK));
+}
+
 // In an ascending row, every element enters the selection unless RowFeed
 // samples the rest of the row. Counts reselections rather than measuring time.
 TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
@@ -174,7 +190,7 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
     Selection<uint32_t> selection(kernels_.kth, k, std::max<int64_t>(k, 128),
                                   count);
     Feeder feed(kernels_, encoder_, k);
-    Feeder impatient(kernels_, encoder_, k, 1);
+    Feeder impatient(kernels_, encoder_, k, ~0u, 1);
     for (int64_t i = 0; i < count;) {
       const int64_t run =
           std::min(count - i, 1 + static_cast<int64_t>(random() % 12000));

@@ -27,10 +27,8 @@ class BlockFeed {
   explicit BlockFeed(const Run<Key, kFloat>& run)
       : run_(run),
         source_(run),
-        feed_(run.kernels, run.encoder, run.plan.k),
-        best_key_(InfoOf(run.plan.dtype).packed()
-                      ? FirstKey(InfoOf(run.plan.dtype), run.encoder)
-                      : static_cast<Key>(~Key{0})) {}
+        feed_(run.kernels, run.encoder, run.plan.k,
+              FirstKey(InfoOf(run.plan.dtype), run.encoder)) {}
 
   /// Returns an upper bound on the memory for slices of `n` elements, in bytes.
   static Size Bytes(const Plan& plan, const Schedule& schedule, int64_t n) {
@@ -71,7 +69,7 @@ class BlockFeed {
         Selection<Key>& selection = selections[c * step];
         const std::byte* row = At<Key>(rows, c * (next - begin));
         feed_.Feed({row, next - begin, begin}, std::span(&selection, 1));
-        done &= selection.bounded() && selection.bound() >= best_key_;
+        done &= feed_.IsComplete(selection);
       }
       if (done) return true;
       begin = next;
@@ -127,7 +125,6 @@ class BlockFeed {
   const Run<Key, kFloat>& run_;
   BlockSource<Key, kFloat> source_;
   RowFeed<Key, kFloat> feed_;
-  const Key best_key_;
   std::vector<Key> bounds_;
   std::vector<uint32_t> columns_;
 };

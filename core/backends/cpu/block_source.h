@@ -33,7 +33,7 @@ class BlockSource {
   /// Returns an upper bound, in bytes, on the memory for blocks of `count`
   /// elements.
   static Size Bytes(const Plan& plan, Size count) {
-    const bool unpacks_columns = InfoOf(plan.dtype).packed() && plan.inner > 1;
+    const bool unpacks_columns = plan.input.shares_bytes && plan.inner > 1;
     return count * sizeof(Key) * (unpacks_columns ? 2 : 1);
   }
 
@@ -48,7 +48,7 @@ class BlockSource {
     }
     const int64_t length = end - begin;
     rows_ = memory_.Get(static_cast<size_t>(width * length) * sizeof(Key));
-    if (type_.packed()) {
+    if (plan_.input.shares_bytes) {
       Unpack(first, width, begin, end);
     } else {
       Copy(first, width, begin, length);

@@ -107,10 +107,10 @@ class Bounds {
   static constexpr int64_t kWhole = std::max<int64_t>(
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   /// A sample has count / kFraction elements, but at least min(kMin, count / 2)
-  /// and at most kMax.
+  /// and at most kMax, which is small for 8-bit keys: few of them are distinct.
   static constexpr int64_t kFraction = 64;
   static constexpr int64_t kMin = 8192;
-  static constexpr int64_t kMax = 65536;
+  static constexpr int64_t kMax = sizeof(Key) == 1 ? 16384 : 65536;
   static constexpr double kDeviations = 1.5;
 
   const Kernels<Key, kFloat>& kernels_;

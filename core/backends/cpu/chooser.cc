@@ -85,10 +85,9 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t n = DistinctElements(plan);
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const int64_t row_bytes = n * bytes;
-  const bool packed = InfoOf(plan.dtype).packed();
-  const int64_t most = rows || packed ? kMaxTile : kMaxCopied;
-  // Unpack sub-byte columns block by block if the scan may end early.
-  const bool may_end_early = packed && !rows &&
+  const int64_t most = rows || plan.input.shares_bytes ? kMaxTile : kMaxCopied;
+  // Copy sub-byte columns block by block if the scan may end early.
+  const bool may_end_early = InfoOf(plan.dtype).packed() && !rows &&
                              plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
                              schedule.algorithm == Algorithm::kScan;
   const bool fits = !may_end_early && row_bytes <= kTileBytes / kMinCopied;
@@ -200,7 +199,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     divide(kMinTile);
     schedule.row_factor = RowFactor(plan);
   } else {
-    const bool contiguous = AxisStride(plan) == 1 && !type.packed();
+    const bool contiguous = AxisStride(plan) == 1 && !plan.input.shares_bytes;
     const bool short_rows = algorithm == Algorithm::kShortRows;
     schedule.copies = !contiguous || (short_rows && !plan.input.packed);
     if (schedule.copies) {

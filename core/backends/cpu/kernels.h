@@ -67,6 +67,7 @@ inline constexpr int64_t kScanSlack = 128;
 /// The maximum k and n for SelectShortRows.
 inline constexpr int64_t kShortK = 16;
 inline constexpr int64_t kShortN = 4096;
+inline constexpr int64_t kShortRowsAtOnce = 64;
 /// The maximum number of keys for Rank.
 inline constexpr int64_t kMaxRankCount = 64;
 /// The maximum k for FeedColumns.
@@ -106,10 +107,11 @@ struct Kernels {
   /// aligned and have room for whole vectors.
   void (*rank)(const Key* keys, int64_t count, Key* ranks);
 
-  /// Selects from the rows, beginning with row `begin`, until a row needs the
-  /// algorithm for long rows. Returns the first row that is not done.
-  int64_t (*select_short_rows)(const Encoder& encoder,
-                               const ShortRows<Key>& rows, int64_t begin);
+  /// Selects from the rows begin .. begin + kShortRowsAtOnce - 1, or up to the
+  /// last row. Returns a mask of the rows that are not done, because too many
+  /// elements are equal. Bit i is for row begin + i.
+  uint64_t (*select_short_rows)(const Encoder& encoder,
+                                const ShortRows<Key>& rows, int64_t begin);
 
   /// Adds the axis positions first .. first + count - 1 to the state. Each
   /// position has state.columns elements. Adjacent positions are `pitch`

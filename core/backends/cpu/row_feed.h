@@ -1,5 +1,6 @@
-// Selects from long rows, including rows that arrive in parts. Used for every
-// row that is neither short nor sorted as a whole.
+// Selects from rows of any length, including rows that arrive in parts. Used
+// for every row that is not sorted as a whole, except the rows that the
+// short-rows kernel completes.
 //
 // Algorithm: estimate a bound from the row (bound.h), scan for the elements
 // that exceed the bound (simd/scan-inl.h), and select from these elements
@@ -76,15 +77,17 @@ class RowFeed {
  public:
   using Selections = std::span<Selection<Key>>;
 
-  /// `kernels` and `encoder` must outlive this object. Once a selection's
-  /// buffer has filled up `patience` times, or fewer in a short part of a row,
-  /// the rest is sampled to find a better bound. REQUIRES: patience >= 1.
+  /// `kernels` and `encoder` must outlive this object. No element's key exceeds
+  /// `best_key`. Once a selection's buffer has filled up `patience` times, or
+  /// fewer in a short part of a row, the rest is sampled to find a better
+  /// bound. REQUIRES: patience >= 1.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
-          int64_t patience = 8)
+          Key best_key = static_cast<Key>(~Key{0}), int64_t patience = 8)
       : kernels_(kernels),
         encoder_(encoder),
         k_(k),
+        best_key_(best_key),
         patience_(patience),
         bounds_(kernels, encoder) {}
 
@@ -119,10 +122,15 @@ class RowFeed {
     if (hint != nullptr) hint->bound = NextHint(held, selections);
   }
 
+  /// Returns whether a selection has k elements with the best key, so that no
+  /// later element can enter.
+  bool IsComplete(const Selection<Key>& selection) const {
+    return selection.bounded() && selection.bound() >= best_key_;
+  }
+
   /// Offers elements to a selection until its buffer has filled up `patience`
   /// times. Returns the number of elements read, or run.count if cancelled.
   int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
-    constexpr Key kOnes = static_cast<Key>(~Key{0});
     constexpr int64_t kPositions = 1024;
     constexpr int64_t kMost = kScanBytes / static_cast<int64_t>(sizeof(Key));
     std::array<uint32_t, kPositions> positions;
@@ -142,7 +150,7 @@ class RowFeed {
         for (; i < end; ++i) offer(i);
         continue;
       }
-      if (selection.bound() == kOnes) return run.count;  // no key exceeds it
+      if (IsComplete(selection)) return run.count;
       const Scanned scanned = kernels_.scan(
           ProbeAbove(encoder, selection.bound()), At<Key>(run.elements, i),
           std::min(run.count - i, kMost), positions.data(),
@@ -254,6 +262,7 @@ class RowFeed {
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat>& encoder_;
   const int64_t k_;
+  const Key best_key_;
   const int64_t patience_;
   Bounds<Key, kFloat> bounds_;
 };

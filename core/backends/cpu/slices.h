@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <new>
 #include <optional>
@@ -180,11 +181,12 @@ class SliceRunner {
                             : nullptr,
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
-    for (int64_t row = 0;; ++row) {
-      row = run_.kernels.select_short_rows(run_.encoder, rows, row);
-      if (row == count) return;
-      SelectRow(At<Key>(elements, row * n_),
-                slice + row);  // too many equal elements for the kernel
+    for (int64_t begin = 0; begin < count; begin += kShortRowsAtOnce) {
+      uint64_t left = run_.kernels.select_short_rows(run_.encoder, rows, begin);
+      for (; left != 0; left &= left - 1) {
+        const int64_t row = begin + std::countr_zero(left);
+        SelectRow(At<Key>(elements, row * n_), slice + row);
+      }
     }
   }
 

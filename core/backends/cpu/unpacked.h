@@ -39,19 +39,19 @@ void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
 }
 
 /// Returns the plan for a tensor whose elements have been unpacked to bytes.
-/// The result has type kU8, but sort keys must be encoded for plan.dtype.
 inline Plan UnpackedPlan(const Plan& plan) {
   Plan unpacked = plan;
-  unpacked.dtype = DType::kU8;
+  unpacked.input.shares_bytes = false;
   unpacked.input.bytes = plan.slices() * plan.n;
   return unpacked;
 }
 
-/// Returns the greatest key of a sub-byte type. A selection is complete once it
-/// has k elements with this key.
+/// Returns an upper bound on the keys of a type. For a sub-byte type, this is
+/// the greatest key.
 template <class Key, bool kFloat>
 Key FirstKey(const DTypeInfo& type,
              const SortKeyEncoder<Key, kFloat>& encoder) {
+  if (!type.packed()) return static_cast<Key>(~Key{0});
   Key first = 0;
   const int step = 1 << (8 - type.bits);
   for (int bits = 0; bits < 256; bits += step) {

@@ -26,7 +26,7 @@ bool CanRun(const Plan& plan) {
   constexpr int64_t kNarrowIndices = int64_t{1} << 32;
   const DTypeInfo& type = InfoOf(plan.dtype);
   return plan.input.packed && plan.values.packed && plan.indices.packed &&
-         !type.packed() && plan.input.bytes > 0 &&
+         !type.packed() && plan.slices() > 0 &&
          (type.bytes > 4 || plan.n <= kNarrowIndices);
 }
 

@@ -97,6 +97,7 @@ HWY_INLINE void FeedStrip(const VectorEncoder<Key, kFloat>& vector_encoder,
         hn::Store(hn::Set(d, index), d, indices + last);
       }
       Insert(key, index, keys, indices, levels);
+      if (levels < state.k) return;  // the last level is not initialized yet
       const auto last = hn::Load(d, keys + (state.k - 1) * kBlock);
       hn::Store(vector_encoder.Numbers(vector_encoder.Bits(d, last)), numbers,
                 last_numbers + column);

@@ -2,17 +2,19 @@
 //
 // Algorithm: the row is divided into at least 2k groups, and the greatest key
 // of each group is computed in registers. The k-th greatest of these maxima is
-// a lower bound for the k best elements. A second pass over the row, now in L1,
-// finds the elements that are not below the bound: k and a few more. These are
-// sorted by counting or, for keys of 32 bits in vectors of 16 lanes, by a
-// network (sort_few-inl.h).
+// a lower bound for the k best elements. A second pass over the row finds the
+// elements that are not below the bound: k and a few more. These are sorted by
+// counting or, for keys of 32 bits in vectors of 16 lanes, by a network
+// (sort_few-inl.h).
 //
-// Why: no branch depends on the data except for rows with many equal elements,
-// no element moves twice, and rows do not wait for each other.
+// Why: few branches depend on the data, and only the candidates are moved. Each
+// step is finished for several rows before the next step, so rows do not wait
+// for each other.
 //
-// When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads from
-// L1 and about 100 ns per row, or 60 ns with the network. If the second pass
-// finds more than kMax elements, the row takes the path for long rows.
+// When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads of
+// the row, and about 100 ns, or 60 ns with the network. If the second pass
+// finds more than kMax elements, or fewer than k because NaNs are ignored, the
+// row is left to row_feed.h.
 //
 // Tests: unit/kernels_test.cc, conformance/.
 
@@ -32,20 +34,20 @@ class ShortRowSelector {
                    const ShortRows<Key>& rows)
       : encoder_(encoder), vector_encoder_(encoder), rows_(rows) {}
 
-  /// Selects from up to kRows rows. Stops at a row that needs the algorithm for
-  /// long rows. Returns the number of rows done. Finishes each step for all
-  /// rows before the next step, so that the CPU works on several rows at once.
-  int64_t Select(int64_t first, int64_t count) {
+  /// Selects from up to kRows rows. Returns a mask of the rows that are not
+  /// done. Finishes each step for all rows before the next step, so that the
+  /// CPU works on several rows at once.
+  uint64_t Select(int64_t first, int64_t count) {
     const int64_t row_bytes = rows_.n * static_cast<int64_t>(sizeof(Key));
     const std::byte* elements = rows_.rows + first * row_bytes;
     if (rows_.n > kMax) FindBounds(elements, count);
-    int64_t done = 0;
-    for (; done < count; ++done) {
-      Slots& slots = slots_[done];
-      slots.found = Find(elements + done * row_bytes, slots);
-      if (slots.found < rows_.k) break;
+    uint64_t left = 0;
+    for (int64_t r = 0; r < count; ++r) {
+      Slots& slots = slots_[r];
+      slots.found = Find(elements + r * row_bytes, slots);
+      left |= uint64_t{slots.found < rows_.k} << r;
     }
-    for (int64_t r = 0; r < done; ++r) {
+    for (int64_t r = 0; r < count; ++r) {
       Slots& slots = slots_[r];
       for (int64_t i = 0; i < slots.found; ++i) {
         std::memcpy(&slots.bits[i],
@@ -53,16 +55,18 @@ class ShortRowSelector {
                     sizeof(Key));
       }
     }
-    for (int64_t r = 0; r < done; ++r) Sort(first + r, slots_[r]);
-    return done;
+    for (int64_t r = 0; r < count; ++r) {
+      if (slots_[r].found >= rows_.k) Sort(first + r, slots_[r]);
+    }
+    return left;
   }
 
   static constexpr int64_t kRows = 8;
 
  private:
   static constexpr int64_t kLanes = hn::MaxLanes(D());
-  /// The maximum number of candidates of a row.
-  static constexpr int64_t kMax = 32;
+  /// The maximum number of candidates of a row. A longer row fills a vector.
+  static constexpr int64_t kMax = std::max<int64_t>(32, kLanes);
   /// The maximum number of groups per row. Each row has at least 2 * k groups.
   static constexpr int64_t kGroups = std::max(2 * kShortK, kLanes);
   /// Whether to use the sorting network (sort_few-inl.h).
@@ -175,10 +179,18 @@ class ShortRowSelector {
     for (; i + kVectors * kLanes <= rows_.n; i += kVectors * kLanes) {
       for (int v = 0; v < kVectors; ++v) raise(maxima[v], i + v * kLanes);
     }
-    // Skip elements that do not fill a vector. The bound is valid without them.
     for (int v = 0; v + 1 < kVectors && i + kLanes <= rows_.n; ++v) {
       raise(maxima[v], i);
       i += kLanes;
+    }
+    if (i < rows_.n) {
+      // Load the row's last vector, and ignore the elements before `i`.
+      const int64_t last = rows_.n - kLanes;
+      const V x = LoadElements(d, elements + last * sizeof(Key));
+      const auto out = hn::FirstN(d, static_cast<size_t>(i - last));
+      V& maximum = maxima[kVectors - 1];
+      maximum =
+          hn::Max(maximum, hn::IfThenZeroElse(out, vector_encoder_.Keys(x)));
     }
     alignas(kVectorBytes) Key groups[kVectors * kLanes];
     V ranks[kVectors];
@@ -267,17 +279,16 @@ class ShortRowSelector {
 
 /// Implements Kernels::select_short_rows.
 template <class Key, bool kFloat>
-int64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
-                        const ShortRows<Key>& rows, int64_t begin) {
+uint64_t SelectShortRows(const SortKeyEncoder<Key, kFloat>& encoder,
+                         const ShortRows<Key>& rows, int64_t begin) {
   ShortRowSelector<Key, kFloat> selector(encoder, rows);
   constexpr int64_t kRows = ShortRowSelector<Key, kFloat>::kRows;
-  for (int64_t row = begin; row < rows.count;) {
-    const int64_t count = std::min(kRows, rows.count - row);
-    const int64_t done = selector.Select(row, count);
-    row += done;
-    if (done < count) return row;
+  const int64_t end = std::min(rows.count, begin + kShortRowsAtOnce);
+  uint64_t left = 0;
+  for (int64_t row = begin; row < end; row += kRows) {
+    left |= selector.Select(row, std::min(kRows, end - row)) << (row - begin);
   }
-  return rows.count;
+  return left;
 }
 
 }  // namespace topk::cpu::HWY_NAMESPACE

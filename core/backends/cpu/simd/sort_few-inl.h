@@ -116,7 +116,18 @@ class RowNetwork {
         even = hn::Max(encoder_.Numbers(x), even);
         odd = hn::Max(encoder_.Numbers(y), odd);
       }
-      // Skip the remaining elements. The bound is valid without them.
+      if (i + kLanes <= rows_.n) {
+        const V x = LoadElements(d, elements + i * sizeof(Key));
+        even = hn::Max(encoder_.Numbers(x), even);
+        i += kLanes;
+      }
+      if (i < rows_.n) {
+        // Load the row's last vector, and ignore the elements before `i`.
+        const int64_t last = rows_.n - kLanes;
+        const V x = LoadElements(d, elements + last * sizeof(Key));
+        const auto out = hn::FirstN(numbers, static_cast<size_t>(i - last));
+        odd = hn::Max(hn::IfThenElse(out, least, encoder_.Numbers(x)), odd);
+      }
       maxima[2 * r] = even;
       maxima[2 * r + 1] = odd;
       best[r] = hn::Max(even, odd);
