@@ -11,8 +11,8 @@ namespace topk {
 namespace {
 
 // Returns whether the data of a tensor has the size that its type and shape
-// imply. A strided output (DirectML) may be larger.
-bool HasItsSize(const v1::Tensor& tensor) {
+// imply. DirectML's outputs may be larger, because of strides or padding.
+bool HasItsSize(const v1::Tensor& tensor, bool may_be_larger) {
   int64_t elements = 1;
   for (const int64_t size : tensor.shape()) {
     if (size < 0 || !CheckedMultiply(elements, size, &elements)) return false;
@@ -22,11 +22,13 @@ bool HasItsSize(const v1::Tensor& tensor) {
     return false;
   }
   const auto size = static_cast<int64_t>(tensor.data().size());
-  return tensor.strides().empty() ? size == bytes : size >= bytes;
+  return size == bytes || (may_be_larger && size > bytes);
 }
 
-Status CheckOutput(std::string_view name, bool is_selected, bool is_sent,
-                   bool has_type, int rank, const v1::Tensor& tensor) {
+Status CheckOutput(std::string_view name, const v1::TopKRequest& request,
+                   bool is_selected, bool is_sent, bool has_type,
+                   const v1::Tensor& tensor) {
+  const int rank = request.tensor().shape_size();
   if (is_selected != is_sent) {
     return BadAnswer(name, is_sent ? "the request does not select this output"
                                    : "the output is missing");
@@ -42,7 +44,8 @@ Status CheckOutput(std::string_view name, bool is_selected, bool is_sent,
         StrCat(name, ".shape"),
         StrCat(tensor.shape_size(), " dimensions, expected ", rank));
   }
-  if (!tensor.has_shared_memory() && !HasItsSize(tensor)) {
+  if (!tensor.has_shared_memory() &&
+      !HasItsSize(tensor, request.has_directml())) {
     return BadAnswer(StrCat(name, ".data"),
                      StrCat(tensor.data().size(),
                             " bytes do not fit the type and the shape"));
@@ -60,16 +63,15 @@ Status BadAnswer(std::string_view field, std::string_view message) {
 Status CheckResponse(const v1::TopKRequest& request,
                      const v1::TopKResponse& response) {
   const v1::OutputSelection selection = request.output().selection();
-  const int rank = request.tensor().shape_size();
   const v1::Tensor& values = response.values();
   const v1::Tensor& indices = response.indices();
   const DTypeInfo* const index_type = FindDType(indices.data_type());
   if (Status s = CheckOutput(
-          "response.values", selection != v1::OUTPUT_SELECTION_INDICES_ONLY,
-          response.has_values(),
+          "response.values", request,
+          selection != v1::OUTPUT_SELECTION_INDICES_ONLY, response.has_values(),
           FindDType(values.data_type()) != nullptr &&
               values.data_type() == request.tensor().data_type(),
-          rank, values);
+          values);
       !s.ok()) {
     return s;
   }
@@ -78,7 +80,7 @@ Status CheckResponse(const v1::TopKRequest& request,
                              response.has_indices(),
                              index_type != nullptr && !index_type->is_float &&
                                  index_type->bits >= 32,
-                             rank, indices);
+                             indices);
       !s.ok()) {
     return s;
   }

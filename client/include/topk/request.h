@@ -1,6 +1,7 @@
 // Requests that borrow the caller's tensors, and typed views of responses.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -139,8 +140,12 @@ class Response {
   static Result<std::span<const T>> View(std::string_view output,
                                          const v1::Tensor& tensor) {
     if (Status s = CheckView(output, tensor, kDataTypeOf<T>); !s.ok()) return s;
+    // The data may be longer: DirectML's outputs can have padding at the end.
+    size_t count = 1;
+    for (const int64_t size : tensor.shape())
+      count *= static_cast<size_t>(size);
     return std::span(reinterpret_cast<const T*>(tensor.data().data()),
-                     tensor.data().size() / sizeof(T));
+                     std::min(count, tensor.data().size() / sizeof(T)));
   }
   static Status CheckView(std::string_view output, const v1::Tensor& tensor,
                           v1::DataType type);

@@ -34,10 +34,9 @@ std::vector<Result<Response>> Call(const std::string& method,
   }
   std::vector<Result<Response>> results;
   if (method == "ComputeTopKMany") {
-    const Status end =
-        client.ComputeTopKMany(requests, [&](size_t, auto result) {
-          results.push_back(std::move(result));
-        });
+    const Status end = client.ComputeTopKMany(
+        requests,
+        [&](size_t, auto result) { results.push_back(std::move(result)); });
     if (!end.ok()) results.push_back(end);
     return results;
   }

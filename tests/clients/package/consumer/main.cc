@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   const topk::Response response(merged->response);
-  std::cout << (*response.indices())[0] << " " << (*response.indices())[1] << "\n";
+  std::cout << (*response.indices())[0] << " " << (*response.indices())[1]
+            << "\n";
   return topk::SharedMemory::Create("", sizeof(scores)).ok() ? 0 : 1;
 }
