@@ -54,6 +54,11 @@ MAX_LIMIT = 2**31 - 1
 # One year. Replaces None and longer timeouts, which gRPC may not support.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
+# A client keeps its last large message, up to this size, until the next one is
+# encoded. Otherwise, malloc would return the memory to the system after each
+# message, and page faults would halve the rate of messages of 1 MiB.
+_KEPT_BYTES = 8 << 20
+
 # The prefixes of targets that have no port.
 _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
 # A host name, an IPv4 address or an IPv6 address in brackets; then a port.
@@ -396,6 +401,7 @@ class Connection:
         # The server's message size limit in bytes, or None if not yet known.
         # The client queries the limit before it sends the first large message.
         self._limit: Optional[int] = None
+        self._last_message = b""
         self._max_attempts = max_attempts
         self._interceptors = interceptors
         self._token = token if token is None else _check_token(token)
@@ -464,6 +470,7 @@ class Connection:
         """Marks the client as closed. Returns its channel, or None."""
         with self._lock:
             self._closed = True
+            self._last_message = b""
             return self._opened and self._opened.channel
 
     def _check_not_closed(self) -> None:
@@ -561,6 +568,8 @@ class Connection:
                     answer = StreamedAnswer(call)
                     await self._stream(message, answer, attempts)
                     return answer.answer()
+                if call.nbytes > LARGE_BYTES and len(message) <= _KEPT_BYTES:
+                    self._last_message = message
                 return call.read(await self._unary(
                     self._route().compute_topk, message, attempts))
             except TopKError as error:
