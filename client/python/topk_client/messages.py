@@ -314,8 +314,8 @@ class Call:
                                                 or array.flags.c_contiguous):
             array, strides = _in_place(array)
         self._array = array
-        how = (type(request.spec), request.output, request.index_offset,
-               self._data_type, shape, strides)
+        how: Any = (type(request.spec), request.output, request.index_offset,
+                    self._data_type, shape, strides)
         try:
             fields, tensor = _recently_encoded(*how, **vars(request.spec))
         except TypeError:  # an invalid or unhashable argument (K tensor, list)

@@ -139,9 +139,9 @@ class Operator(_Attributes):
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
         """Sets the operator and its attributes. Raises TypeError or ValueError
         if an attribute has a wrong type."""
-        request.spec.dialect = topk_pb2.Dialect.Value(
-            "DIALECT_" + self._dialect.upper())
-        request.spec.version = integer("version", self.version)
+        request.spec.CopyFrom(topk_pb2.Spec(
+            dialect="DIALECT_" + self._dialect.upper(),
+            version=integer("version", self.version)))
         self._fill(getattr(request, self._dialect))
 
 

@@ -506,7 +506,8 @@ class Calls(both_clients.ServerTest):
             subprocess.run(
                 [sys.executable, "-c",
                  "import topk.v1.topk_pb2, topk_client\n"
-                 "import google.rpc.error_details_pb2\n"],
+                 "import google.rpc.error_details_pb2, sys\n"
+                 "assert not {'dask', 'ray'} & set(sys.modules)\n"],
                 env=dict(os.environ, PYTHONPATH=os.pathsep.join(
                     [folder, *sys.path])), check=True)
 
