@@ -86,7 +86,7 @@ def _finite(timeout: Optional[float]) -> float:
         raise ValueError(
             f"timeout is {timeout}; it must be at least 0 seconds")
     # NumPy's float32 is too imprecise to compute a deadline.
-    return float(min(timeout, _MAX_TIMEOUT_SECONDS))
+    return min(float(timeout), _MAX_TIMEOUT_SECONDS)
 
 
 def _checked_metadata(metadata: Metadata) -> Metadata:
@@ -205,41 +205,35 @@ def _system_authorities() -> Optional[bytes]:
         binary_form=True))).encode() or None
 
 
-def _read_pem(argument: str, path: Path, rule: str,
-              check: Callable[[str], None]) -> bytes:
-    """Returns the content of a file. Raises ValueError unless the file can be
-    read and `check` accepts its name."""
-    name = _checked_path(argument, path)
-    try:
-        with open(name, "rb") as file:
-            content = file.read()
-        check(name)
-        return content
-    except (ssl.SSLError, ValueError) as error:
-        raise ValueError(f"{argument}: {name!r}: it must have {rule}"
-                         ) from error
-    except OSError as error:
-        raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
-
-
 def _read_tls_files(ca: Optional[Path], key: Optional[Path],
-                    certificate: Optional[Path]) -> Tuple[Optional[bytes], ...]:
-    """Returns the arguments of grpc.ssl_channel_credentials(), which itself
-    would not report invalid files."""
-    def new() -> ssl.SSLContext:
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    certificate: Optional[Path]) -> List[Optional[bytes]]:
+    """Returns the arguments of grpc.ssl_channel_credentials(). Raises
+    ValueError for invalid files, which gRPC would not report."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    rule = "certificates in PEM form"
-    authorities = _system_authorities() if ca is None else _read_pem(
-        "tls_ca", ca, rule, lambda name: new().load_verify_locations(name))
-    if key is None or certificate is None:
-        return authorities, None, None
-    chain = _read_pem("tls_cert", certificate, rule,
-                      lambda name: new().load_verify_locations(name))
-    # The empty password avoids a prompt.
-    return authorities, _read_pem(
-        "tls_key", key, "the key of tls_cert, in PEM form without a passphrase",
-        lambda name: new().load_cert_chain(certificate, name, "")), chain
+    def load_key(name: str) -> None:
+        if certificate is not None:  # the empty password avoids a prompt
+            context.load_cert_chain(certificate, name, password="")
+
+    contents: Dict[str, bytes] = {}
+    for argument, path, load in (
+            ("tls_ca", ca, context.load_verify_locations),
+            ("tls_cert", certificate, context.load_verify_locations),
+            ("tls_key", key, load_key)):
+        if path is None:
+            continue
+        name = _checked_path(argument, path)
+        try:
+            load(name)
+            with open(name, "rb") as file:
+                contents[argument] = file.read()
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise ValueError(
+                f"{argument}: {name!r}: {error}; the files must be in PEM form,"
+                " and tls_key must have the key of tls_cert without a "
+                "passphrase") from error
+    return [_system_authorities() if ca is None else contents["tls_ca"],
+            contents.get("tls_key"), contents.get("tls_cert")]
 
 
 def _check_token(token: str) -> str:

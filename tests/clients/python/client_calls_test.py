@@ -280,7 +280,7 @@ class OfBoth(both_clients.ServerTest):
                 self.assertIn("before the request was sent", error.message)
 
     def test_long_timeouts(self):
-        for timeout in (None, float("inf"), 1e300, 10**400, np.float16("inf")):
+        for timeout in (None, float("inf"), 1e300, np.float16("inf")):
             with self.kind(self.server.target, timeout=timeout) as client:
                 self.assertEqual(
                     client.compute_topk(RAMP, Onnx(1)).indices[0], 8)
