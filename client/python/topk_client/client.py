@@ -112,13 +112,13 @@ class Client(Connection):
     def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
                   largest: bool = True, sorted: bool = True, *,
                   timeout: float | None = None, metadata: Metadata = ()
-                  ) -> Iterator[tuple[Array, Array]]:
+                  ) -> Generator[tuple[Array, Array], None, None]:
         """Yields the result of topk() for each tensor, in order, over one
         stream. The tensors may differ in shape and type, but each needs at
         least k elements along the axis. Raises the error of the first tensor
-        that fails, after the results of the tensors before it. For a different
-        k for each tensor, or to continue after an error, see
-        compute_topk_many()."""
+        that fails, after the results of the tensors before it. Closing the
+        generator cancels the tensors in flight. For a different k for each
+        tensor, or to continue after an error, see compute_topk_many()."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
              for tensor in tensors), timeout=timeout, metadata=metadata)

@@ -1,9 +1,9 @@
 """Converts between NumPy arrays and the messages of requests and answers.
 
 Tensor bytes are not put into a protobuf message, which would copy them three
-times. This module encodes the surrounding fields itself, and copies the bytes
-once, into the message that is passed to gRPC. Call rate, relative to a stub
-that sends prepared messages:
+times. This module encodes the other fields of requests itself, and copies the
+bytes once, into the message that is passed to gRPC. Call rate, relative to a
+stub that sends prepared messages:
 
     tensor        protobuf   this module
     1, 64 KiB       0.95       0.98

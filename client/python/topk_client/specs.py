@@ -114,7 +114,7 @@ class Operator(_Attributes):
     Attributes:
       _dialect: the name of the dialect's field in TopKRequest.
       _selection: `largest` and `order` of merge.Partial.
-      _takes_strides: whether the tensor may have strides.
+      _takes_strides: whether tensors may have strides and padding.
 
     The remaining attributes belong to the operators. Operators that lack an
     attribute use the default in this class.
