@@ -5,18 +5,14 @@ overrides. The methods of topk_client.Client block and never suspend, so this
 client can run a coroutine with a single send().
 """
 
-import bisect
 import glob
 import ipaddress
 import json
-import numbers
 import os
 import re
 import ssl
-import stat
 import threading
 import time
-import weakref
 from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
                     Sequence, Tuple, Type, TypeVar, Union)
 
@@ -24,7 +20,7 @@ import grpc
 
 from topk_client._dtypes import Array
 from topk_client._stubs import health_pb2, topk_pb2
-from topk_client.errors import TopKError, add_hint, from_rpc
+from topk_client.errors import TopKError, from_rpc
 from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, Answer, ArrayLike,
                                   Call, Request, StreamedAnswer, parse)
 from topk_client.specs import OpenVINO
@@ -53,22 +49,14 @@ _RECONNECT_MILLISECONDS = 10_000
 # The minimum time between two DNS queries. A rolling update can replace all
 # servers within gRPC's default of 30 s.
 _RESOLVE_MILLISECONDS = 1000
-# The range of a server's message size limit, in bytes. Protobuf does not
-# support larger messages.
-_MIN_LIMIT, MAX_LIMIT = 1024, 2**31 - 1
-# gRPC limits received messages per channel, not per call, and allocates a
-# message before the client sees any of it. So each call uses the channel with
-# the smallest of these limits, in bytes, that allows its largest possible
-# response. gRPC rejects a larger response as soon as it has read the length.
-# The numbers are not round, so that gRPC's error for such a response differs
-# from a server's error for a request above its limit.
-_RECEIVED_LIMITS = [((1 << 20) + 4097) * 4**i for i in range(6)] + [MAX_LIMIT]
+# The maximum size of a message in bytes. Protobuf does not support larger ones.
+MAX_LIMIT = 2**31 - 1
 # One year. Replaces None and longer timeouts, which gRPC may not support.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
 # A client keeps its last large message, up to this size, until the next one is
 # encoded. Otherwise, malloc would return the memory to the system after each
-# message, and page faults would slow down the next message.
+# message, and page faults would halve the rate of messages of 1 MiB.
 _KEPT_BYTES = 8 << 20
 
 # The prefixes of targets that have no port.
@@ -76,8 +64,6 @@ _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
 # A host name, an IPv4 address or an IPv6 address in brackets; then a port.
 _ADDRESS = re.compile(r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})")
 
-# The minimum time between two reads of the certificate files.
-_RELOAD_SECONDS = 1.0
 # The text options that environment variables such as TOPK_TLS_CA can set.
 _VARIABLES = ("target", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
               "token_file")
@@ -88,24 +74,19 @@ _FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
 # Pickles are sent between machines, logged and stored.
 NO_TOKEN = ("a client with a token cannot be pickled, or the token would be in "
             "the pickle: pass token_file")
-# The server's limits: the minimum length of a token in characters, and the
-# maximum size of its file in bytes.
-_MIN_TOKEN, _MAX_TOKEN_FILE = 16, 1 << 20
+# The minimum length of a token in characters, as in the server.
+_MIN_TOKEN = 16
 
 
 def _finite(timeout: Optional[float]) -> float:
     """Returns a timeout that gRPC accepts; None means no deadline."""
     if timeout is None:
         return _MAX_TIMEOUT_SECONDS
-    if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real):
-        raise TypeError(f"timeout is {timeout!r}, not a number of seconds")
     if not timeout >= 0:
         raise ValueError(
             f"timeout is {timeout}; it must be at least 0 seconds")
-    try:  # NumPy's float32 is too imprecise to compute a deadline
-        return min(float(timeout), _MAX_TIMEOUT_SECONDS)
-    except OverflowError:
-        return _MAX_TIMEOUT_SECONDS
+    # NumPy's float32 is too imprecise to compute a deadline.
+    return min(float(timeout), _MAX_TIMEOUT_SECONDS)
 
 
 def _checked_metadata(metadata: Metadata) -> Metadata:
@@ -203,19 +184,6 @@ def _checked_path(argument: str, path: Path) -> str:
     return os.fspath(path)
 
 
-def _read(argument: str, path: Optional[Path],
-          opener: Optional[Callable[[str, int], int]]) -> Optional[bytes]:
-    """Returns the content of a file. Errors mention the argument's name."""
-    if path is None:
-        return None
-    name = _checked_path(argument, path)
-    try:
-        with open(name, "rb", opener=opener) as file:
-            return file.read()
-    except OSError as error:
-        raise ValueError(f"{argument}: {name!r}: {error.strerror}") from error
-
-
 def _system_authorities() -> Optional[bytes]:
     """Returns the CA certificates that this machine trusts, in PEM form. grpcio
     itself would trust only its own list. Returns None for that list, and for
@@ -237,68 +205,35 @@ def _system_authorities() -> Optional[bytes]:
         binary_form=True))).encode() or None
 
 
-def _check_certificates(argument: str, path: Path, content: bytes) -> None:
-    """Raises ValueError unless the file has only valid certificates."""
-    try:
-        # Ignore non-ASCII text, which may appear between the certificates.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
-            cadata=content.decode("ascii", "ignore") or "-")
-    except ssl.SSLError as error:
-        raise ValueError(f"{argument}: {path!s}: it has no certificate in PEM "
-                         "form, or a certificate is damaged") from error
+def _read_tls_files(ca: Optional[Path], key: Optional[Path],
+                    certificate: Optional[Path]) -> List[Optional[bytes]]:
+    """Returns the arguments of grpc.ssl_channel_credentials(). Raises
+    ValueError for invalid files, which gRPC would not report."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
+    def load_key(name: str) -> None:
+        if certificate is not None:  # the empty password avoids a prompt
+            context.load_cert_chain(certificate, name, password="")
 
-def _check_key(certificate: Path, key: Path) -> None:
-    """Raises ValueError unless the key is that of the certificate."""
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
-            certificate, key, password="")  # avoids a password prompt
-    except (OSError, ValueError) as error:
-        raise ValueError(f"tls_key: {key!s}: it must have the key of tls_cert, "
-                         "in PEM form without a passphrase") from error
-
-
-class _PemFiles:
-    """The files of a client's TLS arguments, and their last valid contents. The
-    constructor raises ValueError if a file is invalid."""
-
-    def __init__(self, ca: Optional[Path], key: Optional[Path],
-                 certificate: Optional[Path]) -> None:
-        self._ca, self._key, self._certificate = ca, key, certificate
-        self._system = _system_authorities() if ca is None else None
-        # The contents of the CA, key and certificate files.
-        self.contents: Tuple[Optional[bytes], ...] = ()
-        self.reload()
-
-    def reload(self) -> bool:
-        """Reads the files again. Returns whether they have changed. Raises
-        ValueError if they are invalid."""
-        self._next = time.monotonic() + _RELOAD_SECONDS
-        # Reload only regular files, because a pipe can be read only once.
-        opener = _open_regular if self.contents else None
-        contents = (self._system if self._ca is None else
-                    _read("tls_ca", self._ca, opener),
-                    _read("tls_key", self._key, opener),
-                    _read("tls_cert", self._certificate, opener))
-        if contents == self.contents:
-            return False
-        ca, _, certificate = contents
-        if self._ca is not None and ca is not None:
-            _check_certificates("tls_ca", self._ca, ca)
-        if self._certificate is not None and certificate is not None:
-            _check_certificates("tls_cert", self._certificate, certificate)
-            if self._key is not None:
-                _check_key(self._certificate, self._key)
-        self.contents = contents
-        return True
-
-    def has_changed(self) -> bool:
-        """Like reload(), but reads at most once a second, and ignores invalid
-        files, which may be half written."""
+    contents: Dict[str, bytes] = {}
+    for argument, path, load in (
+            ("tls_ca", ca, context.load_verify_locations),
+            ("tls_cert", certificate, context.load_verify_locations),
+            ("tls_key", key, load_key)):
+        if path is None:
+            continue
+        name = _checked_path(argument, path)
         try:
-            return time.monotonic() >= self._next and self.reload()
-        except ValueError:
-            return False
+            load(name)
+            with open(name, "rb") as file:
+                contents[argument] = file.read()
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise ValueError(
+                f"{argument}: {name!r}: {error}; the files must be in PEM form,"
+                " and tls_key must have the key of tls_cert without a "
+                "passphrase") from error
+    return [_system_authorities() if ca is None else contents["tls_ca"],
+            contents.get("tls_key"), contents.get("tls_cert")]
 
 
 def _check_token(token: str) -> str:
@@ -313,21 +248,12 @@ def _check_token(token: str) -> str:
     return token
 
 
-def _open_regular(path: str, flags: int) -> int:
-    """Opens a regular file. Rejects pipes without blocking."""
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError("not a regular file")
-    return descriptor
-
-
 def _read_token(path: Path) -> str:
     """Reads a token file. Raises ValueError if it has no valid token."""
     name = _checked_path("token_file", path)
     try:
-        with open(name, "rb", opener=_open_regular) as file:
-            content = file.read(_MAX_TOKEN_FILE)
+        with open(name, "rb") as file:
+            content = file.read()
         return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
     except (OSError, ValueError) as error:
         raise ValueError(f"token_file: {name}: {error}") from error
@@ -355,8 +281,6 @@ class Attempts:
         self._left = most
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
-        # Whether the message size limit was queried, even if the query failed.
-        self.asked = False
 
     def seconds(self) -> float:
         """Returns the time until the deadline."""
@@ -385,12 +309,8 @@ class Route:
     """A channel and its methods. The methods take and return bytes, so that
     this package, not gRPC, reports malformed responses."""
 
-    def __init__(self, channel: Any, max_message_bytes: int,
-                 **hints: bool) -> None:
-        """`hints` are the arguments of add_hint()."""
+    def __init__(self, channel: Any) -> None:
         self.channel = channel
-        self._hints = hints
-        self.max_message_bytes = max_message_bytes
         self.compute_topk = channel.unary_unary(f"/{_SERVICE}/ComputeTopK")
         self.stream_topk = channel.stream_stream(f"/{_SERVICE}/StreamTopK")
         self.compute_topk_many = channel.stream_stream(
@@ -398,9 +318,6 @@ class Route:
         self.get_capabilities = channel.unary_unary(
             f"/{_SERVICE}/GetCapabilities")
         self.check_health = channel.unary_unary("/grpc.health.v1.Health/Check")
-
-    def error(self, rpc: Any) -> TopKError:
-        return add_hint(from_rpc(rpc, self.max_message_bytes), **self._hints)
 
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
@@ -439,8 +356,8 @@ class Connection:
     _sleep: Callable[[float], Awaitable[None]]
     _prepare: Callable[[Any, Any], Awaitable[Any]]
     _open: Callable[..., Any]
-    _unary: Callable[[Route, Any, bytes, Attempts], Awaitable[bytes]]
-    _stream: Callable[[Route, Iterator[bytes], StreamedAnswer, Attempts],
+    _unary: Callable[[Any, bytes, Attempts], Awaitable[bytes]]
+    _stream: Callable[[Iterator[bytes], StreamedAnswer, Attempts],
                       Awaitable[None]]
 
     def __init__(
@@ -488,9 +405,7 @@ class Connection:
         options: List[Tuple[str, Any]] = [
             ("grpc.service_config", _SERVICE_CONFIG),
             ("grpc.max_send_message_length", -1),
-            # Accept only uncompressed messages, and never decompress.
-            ("grpc.compression_enabled_algorithms_bitset", 1),
-            ("grpc.per_message_decompression", 0),
+            ("grpc.max_receive_message_length", -1),
             ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
             ("grpc.keepalive_timeout_ms", _STUCK_MILLISECONDS),
             ("grpc.initial_reconnect_backoff_ms",
@@ -509,31 +424,11 @@ class Connection:
         if has_token and not tls:
             # A proxy must not see a token that is sent without TLS.
             options.append(("grpc.enable_http_proxy", 0))
-        self._pem = _PemFiles(tls_ca, tls_key, tls_cert) if tls else None
-
-        def connect(limit: int) -> Route:
-            arguments = (grpc_target, [
-                *options, ("grpc.max_receive_message_length", limit)])
-            channel = (
-                self._open(self._grpc.insecure_channel, *arguments)
-                if self._pem is None else
-                self._open(self._grpc.secure_channel, arguments[0],
-                           grpc.ssl_channel_credentials(*self._pem.contents),
-                           arguments[1]))
-            route = Route(channel, limit, tls=tls, has_token=has_token)
-            self._open_routes.add(route)
-            # grpc.aio closes its channels itself.
-            if isinstance(channel, grpc.Channel):
-                weakref.finalize(route, channel.close).atexit = False
-            return route
-
-        self._connect = connect
+        self._grpc_target, self._options = grpc_target, options
+        self._tls = _read_tls_files(tls_ca, tls_key, tls_cert) if tls else None
         self._lock = threading.Lock()
         self._closed = False
-        # The channels, keyed by their limit in _RECEIVED_LIMITS.
-        self._routes: Dict[int, Route] = {}
-        # All channels, including old ones that calls in flight still use.
-        self._open_routes: "weakref.WeakSet[Route]" = weakref.WeakSet()
+        self._opened: Optional[Route] = None
 
     @classmethod
     def from_env(cls: Type[C], **options: Any) -> C:
@@ -565,11 +460,12 @@ class Connection:
     def __setstate__(self, arguments: Dict[str, Any]) -> None:
         Connection.__init__(self, **arguments)
 
-    def _channels_to_close(self) -> List[Any]:
+    def _channel_to_close(self) -> Any:
+        """Marks the client as closed. Returns its channel, or None."""
         with self._lock:
             self._closed = True
             self._last_message = b""
-            return [route.channel for route in self._open_routes]
+            return self._opened and self._opened.channel
 
     def _check_not_closed(self) -> None:
         """Raises TopKError if the client was closed after the call had
@@ -577,23 +473,25 @@ class Connection:
         if self._closed:
             raise TopKError(grpc.StatusCode.CANCELLED, "the client was closed")
 
-    def _route(self, nbytes: int = 0) -> Route:
-        """Returns the channel for responses of up to `nbytes` bytes. If the
-        certificates have changed, opens new channels. Calls in flight continue
-        on their old channels."""
-        limit = _RECEIVED_LIMITS[bisect.bisect_left(
-            _RECEIVED_LIMITS, nbytes, 0, len(_RECEIVED_LIMITS) - 1)]
-        if self._pem is not None and self._pem.has_changed():
+    def _route(self) -> Route:
+        """Returns the channel. Opens it for the first call, so that a process
+        can be forked before."""
+        if self._opened is None:
             with self._lock:
-                self._routes = {}
-        route = self._routes.get(limit)
-        if route is None:
-            with self._lock:
-                route = self._routes.get(limit)
-                if route is None:
+                if self._opened is None:
                     self._check_not_closed()
-                    route = self._routes[limit] = self._connect(limit)
-        return route
+                    self._opened = Route(
+                        self._open(self._grpc.insecure_channel,
+                                   self._grpc_target, self._options)
+                        if self._tls is None else
+                        self._open(self._grpc.secure_channel, self._grpc_target,
+                                   grpc.ssl_channel_credentials(*self._tls),
+                                   self._options))
+        return self._opened
+
+    def _error(self, rpc: Any) -> TopKError:
+        """Converts an error of gRPC."""
+        return from_rpc(rpc, self._arguments["target"], self._tls is not None)
 
     def _broken(self, error: TopKError, begun: bool) -> TopKError:
         """Marks an error that arrived after part of the response, because a
@@ -636,18 +534,16 @@ class Connection:
                             ) -> topk_pb2.Capabilities:
         while True:
             try:
-                route = self._route()
                 return parse(topk_pb2.Capabilities, await self._unary(
-                    route, route.get_capabilities, b"", attempts))
+                    self._route().get_capabilities, b"", attempts))
             except TopKError as error:
                 pause = attempts.pause_after(error)
             await self._sleep(pause)
 
     async def _serving(self, service: str, attempts: Attempts) -> bool:
         request = health_pb2.HealthCheckRequest(service=service)
-        route = self._route()
         response = parse(health_pb2.HealthCheckResponse, await self._unary(
-            route, route.check_health, request.SerializeToString(), attempts))
+            self._route().check_health, request.SerializeToString(), attempts))
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
@@ -660,17 +556,16 @@ class Connection:
         make: Any = call.chunks if streamed else call.message
         while True:
             try:
-                route = self._route(call.max_message_bytes)
                 message = (await self._prepare(make, limit)
                            if call.nbytes > HEAVY_BYTES else make(limit))
                 if streamed:
                     answer = StreamedAnswer(call)
-                    await self._stream(route, message, answer, attempts)
+                    await self._stream(message, answer, attempts)
                     return answer.answer()
                 if call.nbytes > LARGE_BYTES and len(message) <= _KEPT_BYTES:
                     self._last_message = message
                 return call.read(await self._unary(
-                    route, route.compute_topk, message, attempts))
+                    self._route().compute_topk, message, attempts))
             except TopKError as error:
                 pause = attempts.pause_after(error)
             await self._sleep(pause)
@@ -678,17 +573,12 @@ class Connection:
     async def _limit_for(self, attempts: Attempts, call: Call) -> int:
         """Returns the server's message size limit in bytes. Queries the limit
         before the first large message, and caches the limit for all calls."""
-        if (self._limit is None and call.nbytes > LARGE_BYTES
-                and not attempts.asked):
-            attempts.asked = True
+        if self._limit is None and call.nbytes > LARGE_BYTES:
             try:
-                capabilities = await self._capabilities(
-                    Attempts(self._max_attempts, attempts.seconds(),
-                             attempts.metadata))
-                told = capabilities.limits.max_message_bytes or MAX_LIMIT
-                self._limit = min(max(told, _MIN_LIMIT), MAX_LIMIT)
+                limits = (await self._capabilities(attempts)).limits
+                self._limit = limits.max_message_bytes or MAX_LIMIT
             except TopKError as error:
-                # Ignore the error: the call itself will report any problem.
-                if error.code == grpc.StatusCode.UNIMPLEMENTED:
-                    self._limit = MAX_LIMIT
+                if error.code is not grpc.StatusCode.UNIMPLEMENTED:
+                    raise
+                self._limit = MAX_LIMIT
         return self._limit or MAX_LIMIT

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from topk_client._connection import (Attempts, Connection, Metadata, Route,
-                                     pair_of, topk_request)
+from topk_client._connection import (Attempts, Connection, Metadata, pair_of,
+                                     topk_request)
 from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
 from topk_client.messages import (Answer, ArrayLike, Request,
-                                  StreamedAnswer, parse)
+                                  StreamedAnswer)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -45,9 +45,8 @@ class _End:
     """The status with which the server ended a stream. Since 1.62, grpcio
     replaces this status with INTERNAL if a later write fails."""
 
-    def __init__(self, call: Any, route: Route) -> None:
-        self._route = route
-        self._status: grpc.aio.AioRpcError | None = None
+    def __init__(self, call: Any) -> None:
+        self.status: grpc.aio.AioRpcError | None = None
         call.add_done_callback(self._note)
 
     def _note(self, call: Any) -> None:
@@ -62,17 +61,12 @@ class _End:
         try:
             reading.send(None)
         except StopIteration as done:
-            self._status = self._status or done.value
-        except KeyError:  # an undefined status code
-            pass
+            self.status = self.status or done.value
         reading.close()
 
-    def error(self, rpc: Exception) -> TopKError | None:
-        """Converts an error of gRPC. Returns None if the server had already
-        ended the stream with OK."""
-        if self._status and self._status.code() == grpc.StatusCode.OK:
-            return None
-        return self._route.error(self._status or rpc)
+    def is_ok(self) -> bool:
+        return (self.status is not None
+                and self.status.code() is grpc.StatusCode.OK)
 
 
 class Client(Connection):
@@ -91,7 +85,8 @@ class Client(Connection):
 
     async def close(self) -> None:
         """Closes the connections. Calls in flight fail with CANCELLED."""
-        for channel in self._channels_to_close():
+        channel = self._channel_to_close()
+        if channel is not None:
             await channel.close()
 
     async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
@@ -142,12 +137,10 @@ class Client(Connection):
         pending = AsyncPendingCalls(_each(requests))
         limit_for = functools.partial(self._limit_for, attempts)
         try:
-            while unsent := await pending.begin():
-                route = self._route(unsent[0].max_message_bytes)
-                results = route.compute_topk_many(
-                    pending.messages(unsent, route, limit_for),
-                    **self._how(attempts))
-                end = _End(results, route)
+            while True:
+                results = self._route().compute_topk_many(
+                    pending.messages(limit_for), **self._how(attempts))
+                end = _End(results)
                 begun = False
                 error: TopKError | None = None
                 responses = results.__aiter__()
@@ -158,16 +151,17 @@ class Client(Connection):
                         yield pending.answer(result)
                 except StopAsyncIteration:
                     pass
-                except (grpc.RpcError, KeyError) as rpc:
+                except grpc.RpcError as rpc:
                     pending.check_requests()
-                    error = end.error(rpc)
+                    if not end.is_ok():
+                        error = self._error(end.status or rpc)
                 finally:
                     results.cancel()
                 if error is None:
                     pending.check_end()
-                else:
-                    await asyncio.sleep(attempts.pause_after(
-                        self._broken(error, begun)))
+                    return
+                await asyncio.sleep(attempts.pause_after(
+                    self._broken(error, begun)))
         finally:
             pending.close()
 
@@ -192,29 +186,29 @@ class Client(Connection):
     async def _prepare(self, function: Any, argument: Any) -> Any:
         return await self._checked(asyncio.to_thread(function, argument))
 
-    async def _unary(self, route: Route, method: Any, message: bytes,
+    async def _unary(self, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:
         how = self._how(attempts)
         try:
             return await self._checked(method(message, **how))
-        except (grpc.RpcError, KeyError) as error:
-            raise route.error(error) from error
+        except grpc.RpcError as error:
+            raise self._error(error) from error
 
-    async def _stream(self, route: Route, chunks: Iterator[bytes],
-                      answer: StreamedAnswer, attempts: Attempts) -> None:
-        responses = route.stream_topk(chunks, **self._how(attempts))
-        end = _End(responses, route)
+    async def _stream(self, chunks: Iterator[bytes], answer: StreamedAnswer,
+                      attempts: Attempts) -> None:
+        responses = self._route().stream_topk(chunks, **self._how(attempts))
+        end = _End(responses)
 
         async def read() -> None:
             async for response in responses:
-                answer.add(parse(topk_pb2.TopKResponseChunk, response))
+                answer.add(response)
 
         try:
             await self._checked(read())
-        except (grpc.RpcError, KeyError) as rpc:
-            error = end.error(rpc)
-            if error:
-                raise self._broken(error, answer.begun) from rpc
+        except grpc.RpcError as rpc:
+            if not end.is_ok():
+                raise self._broken(self._error(end.status or rpc),
+                                   answer.begun) from rpc
         finally:
             responses.cancel()
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
 
 from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     Route, pair_of, topk_request)
+                                     pair_of, topk_request)
 from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
 from topk_client.messages import (LARGE_BYTES, Answer, ArrayLike, Call,
-                                  Request, StreamedAnswer, parse)
+                                  Request, StreamedAnswer)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -58,8 +58,8 @@ class Client(Connection):
         machine's CAs, as for OpenSSL, and GRPC_DEFAULT_SSL_ROOTS_FILE_PATH
         overrides both.
       tls_ca, tls_cert, tls_key: PEM files with the CA certificates, the
-        client's certificate and its key. New calls use changed files within
-        about a second. Invalid files are ignored until they are valid again.
+        client's certificate and its key. They are read once: after a change,
+        create a new client.
       tls_server_name: the name expected in the server's certificate, instead of
         the target's name.
       token: the bearer token to send with each call.
@@ -86,7 +86,8 @@ class Client(Connection):
 
     def close(self) -> None:
         """Closes the connections. Calls in flight fail with CANCELLED."""
-        for channel in self._channels_to_close():
+        channel = self._channel_to_close()
+        if channel is not None:
             channel.close()
 
     def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
@@ -111,16 +112,20 @@ class Client(Connection):
     def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
                   largest: bool = True, sorted: bool = True, *,
                   timeout: float | None = None, metadata: Metadata = ()
-                  ) -> Iterator[tuple[Array, Array]]:
+                  ) -> Generator[tuple[Array, Array], None, None]:
         """Yields the result of topk() for each tensor, in order, over one
         stream. The tensors may differ in shape and type, but each needs at
         least k elements along the axis. Raises the error of the first tensor
-        that fails, after the results of the tensors before it. For a different
-        k for each tensor, or to continue after an error, see
-        compute_topk_many()."""
-        return map(pair_of, self.compute_topk_many(
+        that fails, after the results of the tensors before it. Closing the
+        generator cancels the tensors in flight. For a different k for each
+        tensor, or to continue after an error, see compute_topk_many()."""
+        results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
-             for tensor in tensors), timeout=timeout, metadata=metadata))
+             for tensor in tensors), timeout=timeout, metadata=metadata)
+        try:
+            yield from map(pair_of, results)
+        finally:
+            results.close()
 
     def compute_topk(
             self, tensor: ArrayLike | Region, spec: Spec, *,
@@ -144,7 +149,7 @@ class Client(Connection):
     def compute_topk_many(
             self, requests: Iterable[Request], *,
             timeout: float | None = None, metadata: Metadata = ()
-            ) -> Iterator[Answer | TopKError]:
+            ) -> Generator[Answer | TopKError, None, None]:
         """Computes many requests over one stream. The timeout bounds the whole
         call.
 
@@ -164,11 +169,9 @@ class Client(Connection):
                 return self._run(self._limit_for(attempts, call))
             return self._limit or MAX_LIMIT  # faster than a coroutine
 
-        while unsent := pending.begin():
-            route = self._route(unsent[0].max_message_bytes)
-            results = route.compute_topk_many(
-                pending.messages(unsent, route, limit_for),
-                **self._how(attempts))
+        while True:
+            results = self._route().compute_topk_many(
+                pending.messages(limit_for), **self._how(attempts))
             begun = False
             try:
                 for result in results:
@@ -177,9 +180,10 @@ class Client(Connection):
             except grpc.RpcError as rpc:
                 pending.check_requests()
                 self._pause(attempts.pause_after(
-                    self._broken(route.error(rpc), begun)))
+                    self._broken(self._error(rpc), begun)))
             else:
                 pending.check_end()
+                return
             finally:
                 _end(results)
 
@@ -212,34 +216,33 @@ class Client(Connection):
         self._pause(seconds)
 
     def _pause(self, seconds: float) -> None:
-        """Sleeps. Waits for the channels meanwhile, because gRPC does not
+        """Sleeps. Waits for the channel meanwhile, because gRPC does not
         establish new connections while no thread waits for any event."""
         with self._lock:
-            ready: list[Any] = [
-                self._grpc.channel_ready_future(route.channel)
-                for route in self._open_routes if not self._closed]
+            ready: Any = (None if self._closed or self._opened is None else
+                          self._grpc.channel_ready_future(self._opened.channel))
         time.sleep(seconds)
-        for future in ready:
-            future.cancel()
+        if ready is not None:
+            ready.cancel()
 
     async def _prepare(self, function: Any, argument: Any) -> Any:
         return function(argument)
 
-    async def _unary(self, route: Route, method: Any, message: bytes,
+    async def _unary(self, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:
         try:
             response: bytes = method(message, **self._how(attempts))
             return response
         except grpc.RpcError as error:
-            raise route.error(error) from error
+            raise self._error(error) from error
 
-    async def _stream(self, route: Route, chunks: Iterator[bytes],
-                      answer: StreamedAnswer, attempts: Attempts) -> None:
-        responses = route.stream_topk(chunks, **self._how(attempts))
+    async def _stream(self, chunks: Iterator[bytes], answer: StreamedAnswer,
+                      attempts: Attempts) -> None:
+        responses = self._route().stream_topk(chunks, **self._how(attempts))
         try:
             for response in responses:
-                answer.add(parse(topk_pb2.TopKResponseChunk, response))
+                answer.add(response)
         except grpc.RpcError as error:
-            raise self._broken(route.error(error), answer.begun) from error
+            raise self._broken(self._error(error), answer.begun) from error
         finally:
             _end(responses)

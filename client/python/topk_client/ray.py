@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import ray
-from ray.data.block import BlockAccessor
+import ray.data
 
 from topk_client import _shards
 from topk_client._dtypes import Array
@@ -31,7 +31,8 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
     axis.
 
     The results are byte-identical to those of one server over the whole array.
-    Returns references without waiting for the results.
+    Returns references without waiting for the results, but a dataset is
+    materialized first.
 
     Args:
       shards: one of
@@ -45,7 +46,7 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
       servers, shared_memory, data_type, client_options: see
         topk_client.dask.topk.
       split_every: how many partial results are merged at once, at least 2.
-      column: the column of the dataset that contains the arrays.
+      column: the column that contains the arrays, required for a dataset.
 
     Returns:
       Two object arrays of references, arranged like the shards, with one
@@ -55,15 +56,21 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
     The tasks are named topk_shard and topk_merge. If a worker is lost, Ray runs
     its task again. Getting a reference raises TopKError if no server answered,
     ValueError if there are fewer than k elements, and TypeError for masked
-    arrays and nulls.
+    arrays. Raises TypeError if the column has nulls.
     """
     if split_every < 2:
         raise ValueError(f"split_every = {split_every} is less than 2")
-    is_dataset = hasattr(shards, "iter_internal_ref_bundles")
-    grid = np.array([
-        _array.remote(block, column)
-        for bundle in shards.iter_internal_ref_bundles()
-        for block in bundle.block_refs] if is_dataset else shards, object)
+    is_dataset = isinstance(shards, ray.data.Dataset)
+    if is_dataset:
+        if column is None:
+            raise ValueError("column is required for a dataset")
+        shards = shards.materialize()
+        if shards.map_batches(_count_nulls, batch_size=None, batch_format=None,
+                              fn_args=(column,)).sum("nulls"):
+            raise TypeError(f"column {column} has nulls, which are not "
+                            "supported")
+        shards = shards.to_numpy_refs(column=column)
+    grid = np.array(shards, object)
     if not grid.size:
         raise ValueError("there are no shards")
     if is_dataset:
@@ -92,11 +99,13 @@ def topk(shards: Any, k: int, axis: int = -1, largest: bool = True, *,
     return values, indices
 
 
-@ray.remote(name="topk_array")
-def _array(block: Any, column: Optional[str]) -> Any:
-    """Like Dataset.to_numpy_refs(), but rejects nulls."""
-    check_no_nulls(block if column is None else block[column])
-    return BlockAccessor.for_block(block).to_numpy(column)
+def _count_nulls(block: Any, column: str) -> Any:
+    """Returns a batch that contains 1 if the column has nulls, otherwise 0."""
+    try:
+        check_no_nulls(block[column])
+    except TypeError:
+        return {"nulls": np.array([1])}
+    return {"nulls": np.array([0])}
 
 
 @ray.remote(name="topk_rank")

@@ -36,15 +36,15 @@ def _converted(name: str, kind: Any, value: Any) -> Any:
     TypeError or ValueError, with the attribute's name, if the type is wrong.
     """
     same = value  # mypy: isinstance narrows the type of `value`, not `same`
+    if kind is K and isinstance(value, np.ndarray):
+        _dtypes.check_unmasked(name, value)
+        return same
+    if kind is int or kind is K:
+        return integer(name, value)
     if get_args(kind)[1:] == (type(None),):  # `kind` is Optional
         if value is None:
             return None
         kind = get_args(kind)[0]
-    if kind is K and isinstance(value, np.ndarray):
-        _dtypes.check_unmasked(name, value)
-        return same
-    if kind in (int, K):
-        return integer(name, value)
     if kind is bool:
         if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
             return bool(same)
@@ -52,7 +52,7 @@ def _converted(name: str, kind: Any, value: Any) -> Any:
         if np.iterable(value) and not isinstance(value, (str, bytes)):
             return tuple(integer(name, item) for item in same)
     elif isinstance(value, kind):
-        return value._converted() if kind is TensorDesc else value
+        return value
     expected = "integers" if kind == Sequence[int] else f"a {kind.__name__}"
     raise TypeError(f"{name} is {value!r}, not {expected}")
 
@@ -84,32 +84,28 @@ def _enum_number(field: Any, name: str) -> int:
 class _Attributes:
     """Attributes that have the names of a message's fields."""
 
-    def _converted(self) -> Any:
-        """Returns a copy with attributes of Python's built-in types. Raises
-        TypeError or ValueError if an attribute has another type."""
-        return dataclasses.replace(self, **{
-            field.name: _converted(field.name, field.type,
-                                   getattr(self, field.name))
-            for field in dataclasses.fields(self)})
-
     def _fill(self, message: Any) -> None:
         """Sets only the fields whose attributes differ from their defaults,
-        because an operator version rejects fields that it does not have.
-        REQUIRES: this object was returned by _converted()."""
-        defaults = {field.name: field.default
-                    for field in dataclasses.fields(self)}
+        because an operator version rejects fields that it does not have. Raises
+        TypeError or ValueError if an attribute has a wrong type."""
         message.SetInParent()
-        for field in message.DESCRIPTOR.fields:
-            name, value = field.name, getattr(self, field.name)
-            if field.message_type is tensor_pb2.KInput.DESCRIPTOR:
+        for attribute in dataclasses.fields(self):
+            name = attribute.name
+            value = _converted(name, attribute.type, getattr(self, name))
+            if attribute.type is K:
                 _set_k(getattr(message, name), value)
+            elif value == attribute.default or name == "version":
+                pass
             elif isinstance(value, _Attributes):
                 value._fill(getattr(message, name))
-            elif isinstance(defaults[name], tuple):
+            elif isinstance(value, tuple):
                 getattr(message, name).extend(value)
-            elif value != defaults[name]:
+            elif isinstance(value, str):
+                field = message.DESCRIPTOR.fields_by_name[name]
                 setattr(message, name, _enum_number(field, value)
                         if field.enum_type else value)
+            else:
+                setattr(message, name, value)
 
 
 class Operator(_Attributes):
@@ -117,9 +113,8 @@ class Operator(_Attributes):
 
     Attributes:
       _dialect: the name of the dialect's field in TopKRequest.
-      _index_type: the type of the indices, named as in Request.data_type.
       _selection: `largest` and `order` of merge.Partial.
-      _takes_strides: whether the tensor may have strides.
+      _takes_strides: whether tensors may have strides and padding.
 
     The remaining attributes belong to the operators. Operators that lack an
     attribute use the default in this class.
@@ -129,13 +124,7 @@ class Operator(_Attributes):
     _takes_strides = False
     k: Any
     version: int
-    output_value: "Optional[TensorDesc]" = None
-    output_index: "Optional[TensorDesc]" = None
     input_total_tensor_size_bytes: int = 0
-
-    @property
-    def _index_type(self) -> str:
-        return "i64"
 
     @property
     def _selection(self) -> Tuple[bool, str]:
@@ -148,8 +137,11 @@ class Operator(_Attributes):
         return int(np.asarray(self.k).item())
 
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
+        """Sets the operator and its attributes. Raises TypeError or ValueError
+        if an attribute has a wrong type."""
         request.spec.CopyFrom(topk_pb2.Spec(
-            dialect="DIALECT_" + self._dialect.upper(), version=self.version))
+            dialect="DIALECT_" + self._dialect.upper(),
+            version=integer("version", self.version)))
         self._fill(getattr(request, self._dialect))
 
 
@@ -200,10 +192,6 @@ class OpenVINO(Operator):
     version: int = 11
 
     _dialect = "openvino"
-
-    @property
-    def _index_type(self) -> str:
-        return self.index_element_type
 
     @property
     def _selection(self) -> Tuple[bool, str]:
@@ -258,11 +246,6 @@ class DirectML(Operator):
 
     _dialect = "directml"
     _takes_strides = True
-
-    @property
-    def _index_type(self) -> str:
-        desc = self.output_index
-        return (desc.data_type if desc else None) or "u32"
 
     @property
     def _selection(self) -> Tuple[bool, str]:

@@ -87,12 +87,10 @@ class FaultyServers(unittest.TestCase):
         attempts = self.attempts()
         for call in calls:
             self.check(call, attempts, "shards" in command)
-        return calls
 
     def probe_python(self, how, **more):
-        for call in self.probe(sys.executable, HERE / "faulty_servers_probe.py",
-                               TOPKD, how, **more):
-            self.assertNotRegex(call["message"], CONTROLS)
+        self.probe(sys.executable, HERE / "faulty_servers_probe.py", TOPKD, how,
+                   **more)
 
     def test_the_cpp_library(self):
         self.probe(PROBE)

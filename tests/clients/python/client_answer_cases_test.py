@@ -72,10 +72,7 @@ class Cases(unittest.TestCase):
     def test_matching_responses_are_accepted(self):
         for name, pair in CASES["requests"].items():
             with self.subTest(name):
-                call, response = call_of(pair), response_of(pair)
-                call.answer(response)
-                self.assertLessEqual(response.ByteSize(),
-                                     call.max_message_bytes)
+                call_of(pair).answer(response_of(pair))
 
     def test_other_responses_are_rejected(self):
         self.assertGreater(len(CASES["wrong"]), 15)
@@ -88,11 +85,6 @@ class Cases(unittest.TestCase):
                 self.assertEqual(error.code, grpc.StatusCode.INTERNAL)
                 self.assertEqual(error.reason, "BAD_ANSWER")
                 self.assertEqual(error.field, wrong["field"], str(error))
-
-    def test_no_response_to_an_unknown_index_type_is_accepted(self):
-        call = Call(Request(np.zeros(3), OpenVINO(1, 0, "max", "value", "u1")))
-        with self.assertRaisesRegex(topk_client.TopKError, r"\(BAD_ANSWER\b"):
-            call.answer(topk_pb2.TopKResponse())
 
     def test_retries(self):
         for case in CASES["retries"]:

@@ -7,7 +7,6 @@ usage: client_security_test.py TOPKD
 import os
 import pathlib
 import pickle
-import socket
 import subprocess
 import tempfile
 import threading
@@ -76,10 +75,9 @@ class Security(unittest.TestCase):
                   **options) as client:
             return client.compute_topk(X, Onnx(1)).indices[0]
 
-    def fails(self, code, hint, **options):
+    def fails(self, text, **options):
         for kind in CLIENTS:
-            with self.assertRaisesRegex(topk_client.TopKError,
-                                        f"^{code.name}: .*\nhint: {hint}"):
+            with self.assertRaisesRegex(topk_client.TopKError, text):
                 self.ask(kind, max_attempts=1, **options)
 
     def test_mutual_tls_and_a_token(self):
@@ -110,34 +108,24 @@ class Security(unittest.TestCase):
         # open() would take an int as a file descriptor and close it.
         # The error must not contain a key that was passed instead of a path.
         for wrong in ({"tls_ca": 2}, {"token_file": True},
-                      {"tls_key": b"secret", "tls_cert": "client.pem"}):
+                      {**self.mine, "tls_key": b"secret"}):
             with self.assertRaisesRegex(TypeError, "^[a-z_]+ is a [a-z]+, not "
                                         "a path: pass the name of the file$"):
                 topk_client.Client(self.server.target, **wrong)
 
-    def test_rejected_callers_receive_a_hint(self):
-        code = grpc.StatusCode
-        self.fails(code.UNAUTHENTICATED, "the server requires a token",
-                   **self.tls, **self.mine)
-        self.fails(code.UNAUTHENTICATED, "the server does not accept the token",
-                   **self.tls, **self.mine, token="another-token-of-none")
-        self.fails(code.UNAVAILABLE, "the server may require a client",
-                   **self.tls, token=self.token)
-        self.fails(code.UNAVAILABLE, "the server's certificate has another",
-                   **self.mine, tls_ca=self.tls["tls_ca"],
-                   tls_server_name="other.test", token=self.token)
-        self.fails(code.UNAVAILABLE, "pass the authority",
-                   **self.mine, tls=True, token=self.token)
-        self.fails(code.UNAVAILABLE, "the server may require TLS",
+    def test_rejected_callers(self):
+        self.fails("^UNAUTHENTICATED: ", **self.tls, **self.mine)
+        self.fails("^UNAUTHENTICATED: ", **self.tls, **self.mine,
+                   token="another-token-of-none")
+        host = self.server.target
+        for options in ({**self.tls},
+                        {**self.mine, "tls_ca": self.tls["tls_ca"],
+                         "tls_server_name": "other.test"},
+                        {**self.mine, "tls": True}):
+            self.fails(f"^UNAVAILABLE: calling {host} with TLS: .",
+                       token=self.token, **options)
+        self.fails(f"^UNAVAILABLE: calling {host} without TLS: .",
                    token=self.token)
-
-    def test_a_wrong_target_has_a_hint(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            unused = "127.0.0.1:%d" % listener.getsockname()[1]
-        self.fails(grpc.StatusCode.UNAVAILABLE, "no server listens",
-                   target=unused)
-        self.fails(grpc.StatusCode.UNAVAILABLE, "the socket does not exist",
-                   target=f"unix:{self.folder}/absent")
 
     def test_the_machine_s_authorities_are_trusted(self):
         ca, certificates = self.tls["tls_ca"], self.folder / "certificates"
@@ -156,7 +144,7 @@ class Security(unittest.TestCase):
                         kind, tls=True, tls_server_name="topk.test",
                         **self.mine, token=self.token), 1)
                 with self.assertRaisesRegex(topk_client.TopKError,
-                                            "^UNAVAILABLE: .*\nhint: pass the"):
+                                            "^UNAVAILABLE: .* with TLS: "):
                     os.environ["SSL_CERT_DIR"] = nowhere
                     self.ask(kind, tls_server_name="topk.test", **self.mine,
                              token=self.token, max_attempts=1)
@@ -176,27 +164,6 @@ class Security(unittest.TestCase):
         with pickle.loads(pickled) as copy:
             self.assertEqual(copy.compute_topk(X, Onnx(1)).indices[0], 1)
 
-    @mock.patch.object(_connection, "_RELOAD_SECONDS", 0)
-    def test_certificates_are_reloaded(self):
-        ca, right = (self.folder / name for name in ("changing.pem", "ca.pem"))
-        for kind in CLIENTS:
-            ca.write_bytes((self.folder / "client.pem").read_bytes())
-            with kind(self.server.target, **self.mine, token=self.token,
-                      max_attempts=1, tls_ca=ca,
-                      tls_server_name="topk.test") as client:
-                with self.assertRaisesRegex(topk_client.TopKError,
-                                            "^UNAVAILABLE:"):
-                    client.compute_topk(X, Onnx(1))
-                ca.write_bytes(right.read_bytes())
-                held = client.compute_topk_many([Request(X, Onnx(1))] * 2)
-                next(held)
-                for content in (b"", right.read_bytes() + b"\n"):
-                    ca.write_bytes(content)
-                    self.assertEqual(
-                        client.compute_topk(X, Onnx(1)).indices[0], 1)
-                    self.assertTrue(client.is_serving())
-                next(held)  # this channel has the old certificates
-
     def test_invalid_options_are_rejected(self):
         for options in (
                 {"target": "example.com:1", "token": TOKEN},
@@ -212,7 +179,6 @@ class Security(unittest.TestCase):
                 topk_client.Client(token=token)
             self.assertNotIn("0123456789", str(caught.exception))
 
-    @mock.patch.object(_connection, "_RELOAD_SECONDS", 0)
     def test_token_files_are_reloaded_and_keep_the_last_valid_token(self):
         bad = (b"", b"\n", self.token[:9].encode(), b"\xff\xfe" * 20,
                f"{self.token}\n{self.token}\n".encode(),
@@ -241,10 +207,8 @@ class Security(unittest.TestCase):
                         topk_client.Client(self.socket, token_file=path)
                     self.assertIn(str(path), str(caught.exception))
                     self.assertNotIn(self.token[:9], str(caught.exception))
-            for make in (os.mkdir, os.mkfifo):
-                make(path)
-                self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
-                path.rename(self.folder / make.__name__)
+            path.mkdir()
+            self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
 
     def test_tokens_may_be_sent_in_plaintext(self):
         topk_client.Client("localhost:1", token=TOKEN).close()

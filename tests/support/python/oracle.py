@@ -209,6 +209,16 @@ def _random_spec(rng, operator, shape, plain):
     return kind(version=version, **spec), axis, k
 
 
+def _index_type(spec):
+    """Returns the NumPy type of the operator's indices."""
+    if isinstance(spec, Onnx):
+        return np.int64
+    if isinstance(spec, OpenVINO):
+        return {"i32": np.int32, "i64": np.int64}[spec.index_element_type]
+    desc = spec.output_index
+    return np.uint64 if desc and desc.data_type == "u64" else np.uint32
+
+
 def random_case(rng, name: Optional[str] = None, plain=False) -> Any:
     """Returns a random Case, of any data type by default. If `plain`, the
     tensor is packed, K is a number, and both outputs have no offset."""
@@ -243,5 +253,4 @@ def random_case(rng, name: Optional[str] = None, plain=False) -> Any:
                                              "indices"]))}
     indices = indices + options.get("index_offset", 0)
     return Case(name, Request(tensor, spec, data_type=data_type, **options),
-                values, indices.astype(spec._index_type.replace("i", "int")
-                                       .replace("u", "uint")))
+                values, indices.astype(_index_type(spec)))

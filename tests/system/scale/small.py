@@ -65,7 +65,8 @@ def dask_is_right(client, servers):
 def ray_is_right(client, servers):
     """Like dask_is_right(), for Ray's lists, grids and datasets. Also checks
     that a dataset with nulls is rejected."""
-    nulls = ray.data.from_arrow(pyarrow.table({"data": [1, None]}))
+    nulls = ray.data.from_arrow([pyarrow.table({"data": [1, 2]}),
+                                 pyarrow.table({"data": [1, None]})])
     try:
         topk_client.ray.topk(nulls, 1, 0, column="data", servers=servers)
     except TypeError:
