@@ -75,7 +75,7 @@ Status CheckResponse(const v1::TopKRequest& request,
       !s.ok()) {
     return s;
   }
-  if (Status s = CheckOutput("response.indices",
+  if (Status s = CheckOutput("response.indices", request,
                              selection != v1::OUTPUT_SELECTION_VALUES_ONLY,
                              response.has_indices(),
                              index_type != nullptr && !index_type->is_float &&
