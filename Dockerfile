@@ -34,7 +34,7 @@ RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
  && cmake --install build/release --prefix /stage/usr --strip
 # The SBOM must list these header-only libraries, which the image's packages do
 # not include.
-RUN deploy/sbom.sh packages libcli11-dev libtomlplusplus-dev nlohmann-json3-dev \
+RUN deploy/sbom.sh packages libcli11-dev nlohmann-json3-dev \
     > /stage/headers
 
 FROM debian:bookworm-slim AS slim-debian12

@@ -8,7 +8,7 @@ TOPK_BUILD_PACKAGES=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtbb-dev libhwy-dev libspdlog-dev prometheus-cpp-dev
   libmicrohttpd-dev
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libssl-dev libzip-dev
+  libcli11-dev nlohmann-json3-dev libssl-dev libzip-dev
   zlib1g-dev libsystemd-dev pkg-config
   dpkg-dev libdebhelper-perl file help2man
 )

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <ctime>
-#include <mutex>
 
 #include "core/base/process_limits.h"
 #include "server/admission/memory_limit.h"
@@ -79,20 +77,16 @@ bool TrimRule::IsDue(double size, bool works) {
 }
 
 MemoryTrimmer::MemoryTrimmer()
-    : thread_([](const std::stop_token& stop) {
-        std::mutex mutex;
-        std::condition_variable_any stopped;
-        std::unique_lock lock(mutex);
-        TrimRule rule(AnonymousBytes(), MemoryLimit());
-        double before = CpuSeconds();
-        while (!stopped.wait_for(lock, stop, std::chrono::seconds(1),
-                                 [&] { return stop.stop_requested(); })) {
-          // Measure work as CPU time, because no count of calls includes those
-          // that gRPC never delivers.
-          const bool works = CpuSeconds() - before > kMaxIdleCpuSeconds;
-          if (rule.IsDue(AnonymousBytes(), works)) Trim();
-          before = CpuSeconds();
-        }
-      }) {}
+    : rule_(AnonymousBytes(), MemoryLimit()),
+      cpu_seconds_(CpuSeconds()),
+      check_(std::chrono::seconds(1), [this] { TrimIfDue(); }) {}
+
+void MemoryTrimmer::TrimIfDue() {
+  // Measure work as CPU time, because no count of calls includes those that
+  // gRPC never delivers.
+  const bool works = CpuSeconds() - cpu_seconds_ > kMaxIdleCpuSeconds;
+  if (rule_.IsDue(AnonymousBytes(), works)) Trim();
+  cpu_seconds_ = CpuSeconds();
+}
 
 }  // namespace topk

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <thread>
+
+#include "server/threads/periodic.h"
 
 namespace topk {
 
@@ -42,7 +43,11 @@ class MemoryTrimmer {
   MemoryTrimmer();
 
  private:
-  std::jthread thread_;
+  void TrimIfDue();
+
+  TrimRule rule_;
+  double cpu_seconds_;  // of the process, at the last call of TrimIfDue()
+  Periodic check_;
 };
 
 }  // namespace topk

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -91,15 +90,8 @@ Services::Services(const ServerConfig& config,
   oip_.AddMethods(router_);
   health_.AddMethods(router_);
   if (authenticator.needs_credentials()) {
-    rechecker_ = std::jthread([this](const std::stop_token& stop) {
-      std::mutex mutex;
-      std::condition_variable_any stopped;
-      std::unique_lock lock(mutex);
-      while (!stopped.wait_for(lock, stop, kRecheckInterval,
-                               [&] { return stop.stop_requested(); })) {
-        open_calls().streams().Notify();
-      }
-    });
+    rechecker_.emplace(kRecheckInterval,
+                       [this] { open_calls().streams().Notify(); });
   }
   AddMetrics();
   if (spans != nullptr) spans->AddMetrics(*metrics_.registry());

@@ -4,7 +4,7 @@
 #include <spdlog/logger.h>
 
 #include <memory>
-#include <thread>
+#include <optional>
 
 #include "core/base/status.h"
 #include "core/engine.h"
@@ -20,6 +20,7 @@
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/rpc_metrics.h"
 #include "server/telemetry/span_exporter.h"
+#include "server/threads/periodic.h"
 
 namespace topk {
 
@@ -64,7 +65,8 @@ class Services {
   OipService oip_;
   HealthService health_;
   CallRouter router_;
-  std::jthread rechecker_;  // of streams, if callers need credentials
+  std::optional<Periodic>
+      rechecker_;  // of streams, if callers need credentials
 };
 
 }  // namespace topk

@@ -8,8 +8,8 @@
 
 namespace topk {
 
-/// Returns the source of a flag's value: the flag, such as "--threads", an
-/// environment variable, or a line of a config file.
+/// Returns the source of a flag's value: the flag, such as "--threads", or an
+/// environment variable.
 using FindSource = std::function<std::string(const std::string& flag)>;
 
 /// Rewrites the message of a CLI11 error to name the value, the source of the

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "core/backends/registry.h"
 #include "core/base/text.h"
 #include "core/command_line/usage_text.h"
-#include "server/config/config_file.h"
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
 #include "server/security/client_names.h"
@@ -27,16 +25,22 @@ namespace topk {
 namespace {
 
 constexpr int kUsageError = 2;
-// The --help heading of the settings that CheckEmptyValues() checks.
-constexpr char kSecurity[] = "Security";
+
+constexpr char kNoConfigFile[] =
+    "; there is no config file: set TOPKD_... variables, e.g. in a file for "
+    "systemd's EnvironmentFile= or docker's --env-file";
 
 std::string Environment(const std::string& name) {
-  const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
+  const char* value = std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }
 
-// Defines settings. Each row becomes a flag --like-this, an environment
-// variable TOPKD_LIKE_THIS and a config file key.
+[[noreturn]] void FailEmpty(const std::string& source) {
+  throw CLI::ValidationError(source, "the value is empty");
+}
+
+// Defines settings. Each row becomes a flag --like-this and an environment
+// variable TOPKD_LIKE_THIS.
 class ConfigTable {
  public:
   explicit ConfigTable(CLI::App& app) : app_(app) {}
@@ -92,14 +96,14 @@ void AddListening(ConfigTable& table, ServerConfig& config,
             "lets the group connect, 0666 everyone");
   table.Row("metrics-listen", config.metrics_listen, PlainAddress(),
             "Address that serves Prometheus metrics under the path /metrics. "
-            "An empty value disables metrics");
+            "Disabled by default");
   table.Row("health-listen", config.health_listen, PlainAddress(),
             "Address of a plaintext port that serves only health checks, for "
-            "probes without a certificate. An empty value disables it");
+            "probes without a certificate. Disabled by default");
   table.Row("admin-listen", config.admin_listen, PlainAddress(),
             "Address of a plaintext port for administrators, with channelz and "
             "reflection. Keep it private: channelz shows all connections and "
-            "calls. An empty value disables it");
+            "calls. Disabled by default");
   table.Row("ready-file", config.ready_file,
             "File to which the server writes its addresses as JSON once it "
             "accepts calls. Removed at exit, unless a second SIGTERM or SIGINT "
@@ -107,7 +111,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
 }
 
 void AddSecurity(ConfigTable& table, SecurityConfig& config) {
-  table.Heading(kSecurity);
+  table.Heading("Security");
   table.Row("tls-cert", config.tls_cert,
             "PEM file with the server's certificate and its intermediate "
             "certificates. Enables TLS 1.2 and 1.3 on all --listen addresses "
@@ -321,88 +325,70 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Sets options that no flag has set. Environment variables override the config
-// file. CLI11 2.4 cannot read the variables, because it ignores invalid values.
-void ApplyVariablesAndFile(CLI::App& app, const FileValues& file) {
+// Throws for "--flag=". Otherwise, CLI11 would turn on a switch, or take the
+// next argument as the value.
+void CheckArguments(const CLI::App& app, int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (!argument.starts_with("--") || !argument.ends_with('=')) continue;
+    argument.pop_back();
+    if (app.get_option_no_throw(argument) != nullptr) FailEmpty(argument);
+  }
+}
+
+// Sets the options that no flag has set from environment variables. Throws if a
+// value is empty: an unset shell variable must not disable TLS, for example.
+// CLI11 2.4 cannot read the variables, because it ignores invalid values.
+void ApplyVariables(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
-    if (option->count() > 0) continue;
-    const std::string variable = Environment(option->get_envname());
-    const auto value = file.find(option);
-    if (!variable.empty()) {
-      option->add_result(variable);
-    } else if (value != file.end()) {
-      for (const std::string& text : value->second.texts) {
-        option->add_result(text);
+    if (option->count() > 0) {
+      if (option->results() == CLI::results_t{""}) {
+        FailEmpty(option->get_name());
       }
-    } else {
       continue;
     }
-    if (option->count() == 0) {  // "," or "[]" given for a list
-      throw CLI::ValidationError(option->get_name(), "the value is empty");
-    }
+    const std::string& variable = option->get_envname();
+    const char* value =
+        variable.empty() ? nullptr : std::getenv(variable.c_str());
+    if (value == nullptr) continue;
+    if (*value != '\0') option->add_result(value);
+    if (option->count() == 0) FailEmpty(variable);  // "", or "," for a list
     option->run_callback();
   }
 }
 
-// Returns the arguments in reverse order, which CLI11 expects. Splits
-// "--flag=" into the flag and an empty value. Otherwise, CLI11 would take the
-// next argument as the value.
-std::vector<std::string> ArgumentsOf(const CLI::App& app, int argc,
-                                     const char* const* argv) {
-  std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) {
-    std::string argument = argv[i];
-    if (argument.ends_with('=')) {
-      const std::string name = argument.substr(0, argument.size() - 1);
-      const CLI::Option* option = app.get_option_no_throw(name);
-      if (option != nullptr && option->get_expected_min() > 0) {
-        arguments.emplace_back();
-        argument = name;
-      }
-    }
-    arguments.push_back(std::move(argument));
-  }
-  return arguments;
-}
-
-// Throws if an empty flag or variable, e.g. from an unset shell variable, would
-// enable a switch or disable TLS, tokens, rate limits or --config. The config
-// file may have empty values, because the output of --check-config has them.
-void CheckEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
-  const auto fail = [](const std::string& source) {
-    throw CLI::ValidationError(source, "the value is empty");
-  };
+// Returns the effective settings as NAME=VALUE lines. Omits empty values.
+std::string SettingsText(const CLI::App& app) {
+  std::string lines;
   for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name();
-    if (option->get_expected_min() == 0 &&
-        std::count(argv, argv + argc, name + "=") > 0) {
-      fail(name);
+    if (option->get_envname().empty()) continue;
+    std::string value = option->get_default_str();
+    if (option->get_expected_min() == 0) {
+      value = option->count() > 0 && option->as<bool>() ? "true" : "false";
+    } else if (option->count() > 0) {
+      value = CLI::detail::join(option->reduced_results(), ",");
     }
-    if (option->get_group() != kSecurity && name != "--config") continue;
-    const char* variable = std::getenv(option->get_envname().c_str());
-    if (IsArgument(argc, argv, name)) {
-      if (option->results() == CLI::results_t{""}) fail(name);
-    } else if (variable != nullptr && *variable == '\0') {
-      fail(option->get_envname());
+    if (EscapeControls(value) != value) {
+      throw CLI::ValidationError(
+          option->get_name(),
+          Quote(value) + " has control characters or is not UTF-8");
     }
+    if (!value.empty())
+      lines += StrCat(option->get_envname(), "=", value, "\n");
   }
+  return lines;
 }
 
 // Returns whether --log-format is json. Works even if settings are invalid.
-bool LogsJson(const CLI::App& app, int argc, const char* const* argv,
-              const FileValues& file) {
+bool LogsJson(int argc, const char* const* argv) {
   constexpr char kFlag[] = "--log-format";
-  const CLI::Option* option = app.get_option(kFlag);
-  std::string format = Environment(option->get_envname());
-  const auto value = file.find(option);
-  if (format.empty() && value != file.end() && !value->second.texts.empty()) {
-    format = value->second.texts.front();
-  }
+  std::string format = Environment("TOPKD_LOG_FORMAT");
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == kFlag && i + 1 < argc) format = argv[i + 1];
-    if (word.starts_with(StrCat(kFlag, "=")))
+    if (word.starts_with(StrCat(kFlag, "="))) {
       format = word.substr(sizeof kFlag);
+    }
   }
   return format == "json";
 }
@@ -422,7 +408,9 @@ void CheckEnvironment(const CLI::App& app) {
     if (name.starts_with("TOPKD_") && !of_kubernetes &&
         std::ranges::find(options, name, &CLI::Option::get_envname) ==
             options.end()) {
-      throw CLI::ValidationError(Quote(name), "no setting has this variable");
+      throw CLI::ValidationError(
+          Quote(name), StrCat("no setting has this variable",
+                              name == "TOPKD_CONFIG" ? kNoConfigFile : ""));
     }
   }
 }
@@ -435,40 +423,32 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                "topkd");
   app.set_version_flag(
       "--version", "topkd " TOPK_VERSION " (gRPC " GRPC_CPP_VERSION_STRING ")");
-  std::string path;
-  app.add_option("--config", path,
-                 "Config file in TOML. The keys are the names of the flags")
-      ->envname("TOPKD_CONFIG")
-      ->configurable(false);
-  FileValues file;
   const auto find = [&, argc, argv](const std::string& flag) {
     const CLI::Option* option = app.get_option_no_throw(flag);
     if (option == nullptr || IsArgument(argc, argv, flag)) return flag;
-    if (!Environment(option->get_envname()).empty()) {
-      return option->get_envname();
-    }
-    const auto value = file.find(option);
-    return value == file.end() ? flag : value->second.source;
+    const std::string& variable = option->get_envname();
+    return Environment(variable).empty() ? flag : variable;
   };
-  app.failure_message([&, argc, argv, find](const CLI::App* used,
-                                            const CLI::Error& error) {
+  app.failure_message([argc, argv, find](const CLI::App* used,
+                                         const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
     const std::string text =
-        !unknown.empty() ? StrCat("unknown argument ", Quote(unknown.front()))
-        : error.get_name() == "ConfigError" ? error.what()
-                                            : UsageText(error.what(), find);
-    return LogsJson(app, argc, argv, file)
+        unknown.empty()
+            ? UsageText(error.what(), find)
+            : StrCat(
+                  "unknown argument ", Quote(unknown.front()),
+                  unknown.front().starts_with("--config") ? kNoConfigFile : "");
+    return LogsJson(argc, argv)
                ? JsonLine(spdlog::level::critical, text)
                : StrCat("topkd: ", text,
                         "\nRun with --help for the settings.\n");
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "
-      "--threads), which take precedence over the config file. Sizes may have "
-      "a unit: KiB, MiB or GiB; KB, MB and GB are powers of 1024 too. "
-      "SIGTERM drains the server: calls in flight finish. A second SIGTERM at "
-      "least 1 s later ends the process at once. Exit status: 0 after a drain, "
-      "1 on failure, 2 for invalid settings.");
+      "--threads). Sizes may have a unit: KiB, MiB or GiB; KB, MB and GB are "
+      "powers of 1024 too. SIGTERM drains the server: calls in flight finish. "
+      "A second SIGTERM at least 1 s later ends the process at once. Exit "
+      "status: 0 after a drain, 1 on failure, 2 for invalid settings.");
   ConfigTable table(app);
   std::string unix_socket_mode = "0600";
   AddListening(table, result.server, unix_socket_mode);
@@ -486,18 +466,24 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       ->add_option("name", result.token_name,
                    "Name of the token's owner, for limits and logs")
       ->required();
+  // hash-token needs no settings, so ignore the variables.
+  hash_token->preparse_callback([&app](size_t) {
+    for (CLI::Option* option : app.get_options()) option->envname("");
+  });
   bool check = false;
   app.add_flag("--check-config", check,
-               "Validate the settings, print them and exit without starting "
-               "the server")
-      ->configurable(false);
+               "Validate the settings, print them as environment variables and "
+               "exit without starting the server");
   try {
-    app.parse(ArgumentsOf(app, argc, argv));
+    CheckArguments(app, argc, argv);
+    app.parse(argc, argv);
+    if (hash_token->parsed()) {
+      result.action = CommandLine::Action::kHashToken;
+      return result;
+    }
     CheckEnvironment(app);
-    CheckEmptyValues(app, argc, argv);
-    if (!path.empty()) ReadConfigFile(app, path, file);
-    ApplyVariablesAndFile(app, file);
-    result.settings = WriteConfigFile(app);
+    ApplyVariables(app);
+    result.settings = SettingsText(app);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;
@@ -508,11 +494,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       static_cast<unsigned>(std::stoul(unix_socket_mode, nullptr, 8));
   result.server.traces =
       ReadTraceConfig(result.server.traces.endpoint, Environment);
-  if (hash_token->parsed()) {
-    result.action = CommandLine::Action::kHashToken;
-  } else if (check) {
-    result.action = CommandLine::Action::kCheckConfig;
-  }
+  if (check) result.action = CommandLine::Action::kCheckConfig;
   return result;
 }
 

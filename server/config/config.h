@@ -1,5 +1,5 @@
-// The server's configuration, from flags, environment variables and the config
-// file, in this order of precedence.
+// The server's configuration, from flags and environment variables. Flags take
+// precedence.
 #pragma once
 
 #include <cstdint>
@@ -61,15 +61,15 @@ struct CommandLine {
   /// For kExit: the exit status after --help, --version or an error.
   int exit_code = 0;
   ServerConfig server;
-  /// The effective settings in the format of the config file. Contains no
-  /// secrets, only the names of files that hold secrets.
+  /// The effective settings as environment variables, one NAME=VALUE per line.
+  /// Contains no secrets, only the names of files that hold secrets.
   std::string settings;
   /// For kHashToken: the name of the token's owner.
   std::string token_name;
 };
 
-/// Reads the command line, the environment and the config file. Prints help to
-/// stdout. On an error, names the flag and the value on stderr, formatted as
+/// Reads the command line and the environment. Prints help to stdout. On an
+/// error, names the flag or variable and the value on stderr, formatted as
 /// --log-format says, and returns kExit with status 2.
 CommandLine ReadCommandLine(int argc, const char* const* argv);
 

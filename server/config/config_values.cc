@@ -110,18 +110,9 @@ std::string CheckCollector(std::string& url) {
 
 CLI::Validator GrpcAddress() { return {CheckListen, "ADDRESS"}; }
 
-CLI::Validator PlainAddress() {
-  return {[](const std::string& address) {
-            return address.empty() ? "" : CheckHostPort(address);
-          },
-          "ADDRESS"};
-}
+CLI::Validator PlainAddress() { return {CheckHostPort, "ADDRESS"}; }
 
-CLI::Validator Collector() {
-  return {
-      [](std::string& url) { return url.empty() ? "" : CheckCollector(url); },
-      "URL"};
-}
+CLI::Validator Collector() { return {CheckCollector, "URL"}; }
 
 CLI::Validator OctalMode() {
   const auto check = [](const std::string& text) -> std::string {

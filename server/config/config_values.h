@@ -11,11 +11,11 @@ namespace topk {
 /// unix:path. Rewrites unix:///path as unix:/path.
 CLI::Validator GrpcAddress();
 
-/// Accepts host:port or an empty value.
+/// Accepts host:port.
 CLI::Validator PlainAddress();
 
-/// Accepts the URL of a collector, http://host:port or https://host:port, or an
-/// empty value. Adds the default port if there is none.
+/// Accepts the URL of a collector, http://host:port or https://host:port. Adds
+/// the default port if there is none.
 CLI::Validator Collector();
 
 /// Checks the URL of a collector and adds the default port if there is none.

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "core/base/number.h"
 #include "core/base/text.h"
@@ -26,15 +25,6 @@ void Warn(TraceConfig& config, const std::string& name, std::string_view value,
           std::string_view fault) {
   config.warnings.push_back(
       StrCat(name, "=", Quote(value), " is ignored: ", fault));
-}
-
-// Returns the name and the value of `of_traces` if set, otherwise of `of_all`.
-std::pair<std::string, std::string> FirstOf(const Variable& variable,
-                                            const char* of_traces,
-                                            const char* of_all) {
-  const std::string value = variable(of_traces);
-  if (!value.empty()) return {of_traces, value};
-  return {of_all, variable(of_all)};
 }
 
 // Decodes e.g. %41 as A. Returns nullopt unless two hex digits follow each %.
@@ -125,13 +115,7 @@ void ReadSampler(const Variable& variable, TraceConfig& config) {
   }
 }
 
-// Sets the endpoint from the variables, unless they disable the export or
-// require a protocol other than gRPC.
 void ReadEndpoint(const Variable& variable, TraceConfig& config) {
-  const std::string disabled = InLowerCase(variable("OTEL_SDK_DISABLED"));
-  if (disabled == "true") return;
-  const std::string exporter = variable("OTEL_TRACES_EXPORTER");
-  if (exporter == "none") return;
   for (const char* name :
        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}) {
     std::string url = variable(name);
@@ -142,34 +126,20 @@ void ReadEndpoint(const Variable& variable, TraceConfig& config) {
       config.endpoint = url;
     }
   }
-  if (config.endpoint.empty()) return;
-  if (!disabled.empty() && disabled != "false") {
-    Warn(config, "OTEL_SDK_DISABLED", disabled, "it is not true or false");
-  }
-  if (!exporter.empty() && exporter != "otlp") {
-    Warn(config, "OTEL_TRACES_EXPORTER", exporter,
-         "this server supports only otlp and none");
-  }
-  const auto [name, protocol] =
-      FirstOf(variable, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-              "OTEL_EXPORTER_OTLP_PROTOCOL");
-  if (protocol.empty() || protocol == "grpc") return;
-  config.endpoint.clear();
-  config.warnings.push_back(StrCat("no spans are sent: ", name, "=",
-                                   Quote(protocol),
-                                   ", but this server supports only grpc"));
 }
 
 void ReadAuthorities(const Variable& variable, TraceConfig& config) {
-  const auto [name, path] =
-      FirstOf(variable, "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
-              "OTEL_EXPORTER_OTLP_CERTIFICATE");
-  if (path.empty()) return;
-  Result<std::string> file = ReadSmallFile({name, path});
-  if (file.ok()) {
-    config.authorities = *std::move(file);
-  } else {
-    config.warnings.push_back(file.status().message);
+  for (const char* name : {"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+                           "OTEL_EXPORTER_OTLP_CERTIFICATE"}) {
+    const std::string path = variable(name);
+    if (path.empty()) continue;
+    Result<std::string> file = ReadSmallFile({name, path});
+    if (file.ok()) {
+      config.authorities = *std::move(file);
+    } else {
+      config.warnings.push_back(file.status().message);
+    }
+    return;
   }
 }
 

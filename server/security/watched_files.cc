@@ -3,9 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <ctime>
-#include <mutex>
 #include <utility>
 
 namespace topk {
@@ -17,16 +15,8 @@ Result<std::unique_ptr<WatchedFiles>> WatchedFiles::Start(
       new WatchedFiles(std::move(files), std::move(load), log));
   if (Status s = watch->Read(watch->snapshot_); !s.ok()) return s;
   if (Status s = watch->load_(watch->snapshot_.contents); !s.ok()) return s;
-  watch->thread_ =
-      std::jthread([self = watch.get(), interval](const std::stop_token& stop) {
-        std::mutex mutex;
-        std::condition_variable_any stopped;
-        std::unique_lock lock(mutex);
-        while (!stopped.wait_for(lock, stop, interval,
-                                 [&] { return stop.stop_requested(); })) {
-          self->CheckForChanges();
-        }
-      });
+  watch->check_.emplace(interval,
+                        [self = watch.get()] { self->CheckForChanges(); });
   return watch;
 }
 

@@ -9,12 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/security/small_file.h"
+#include "server/threads/periodic.h"
 
 namespace topk {
 
@@ -64,7 +65,7 @@ class WatchedFiles {
   bool handled_ = true;  // `snapshot_` was loaded, or its error logged
   // The index of the invalid file, or files_.size() if all are valid.
   std::atomic<size_t> rejected_ = files_.size();
-  std::jthread thread_;
+  std::optional<Periodic> check_;
 };
 
 }  // namespace topk

@@ -85,9 +85,7 @@ Status SharedRegion::Changed(const std::string& field) const {
 SharedObjects::SharedObjects(std::string prefix,
                              std::chrono::milliseconds period)
     : prefix_(std::move(prefix)),
-      period_(period),
-      release_thread_(
-          [this](const std::stop_token& stop) { ReleaseUnusable(stop); }) {}
+      release_(period, [this] { ReleaseUnusable(); }) {}
 
 Result<SharedRegion> SharedObjects::Open(const v1::SharedMemoryRegion& region,
                                          Access access,
@@ -132,7 +130,6 @@ std::shared_ptr<MappedObject> SharedObjects::Cached(
     removed.splice(removed.end(), entries_, unused);
   }
   entries_.push_back({name, access, opened});
-  added_.notify_one();
   return opened;
 }
 
@@ -141,21 +138,14 @@ size_t SharedObjects::size() const {
   return entries_.size();
 }
 
-void SharedObjects::ReleaseUnusable(const std::stop_token& stop) {
+void SharedObjects::ReleaseUnusable() {
+  std::list<Entry> unusable;  // unmapped after the mutex is unlocked
   const MutexLock lock(mutex_);
-  const auto any = [this]() TOPK_REQUIRES(mutex_) { return !entries_.empty(); };
-  while (added_.wait(mutex_, stop, any) && !stop.stop_requested()) {
-    std::list<Entry> unusable;
-    for (auto next = entries_.begin(); next != entries_.end();) {
-      const auto entry = next++;
-      const MappedObject& object = *entry->object;
-      if (object.IsLinked() && object.StillHas(object.size())) continue;
-      unusable.splice(unusable.end(), entries_, entry);
-    }
-    mutex_.unlock();
-    unusable.clear();  // unmapping may take long
-    mutex_.lock();
-    added_.wait_for(mutex_, stop, period_, [] { return false; });
+  for (auto next = entries_.begin(); next != entries_.end();) {
+    const auto entry = next++;
+    const MappedObject& object = *entry->object;
+    if (object.IsLinked() && object.StillHas(object.size())) continue;
+    unusable.splice(unusable.end(), entries_, entry);
   }
 }
 

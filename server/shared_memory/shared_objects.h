@@ -9,15 +9,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <span>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +23,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/shared_memory/mapped_object.h"
+#include "server/threads/periodic.h"
 #include "topk/v1/tensor.pb.h"
 
 namespace topk {
@@ -109,15 +107,13 @@ class SharedObjects {
   std::shared_ptr<MappedObject> Cached(const std::string& name, Access access,
                                        std::shared_ptr<MappedObject> opened);
   // Unmaps unlinked and truncated objects, which no new request can use.
-  void ReleaseUnusable(const std::stop_token& stop);
+  void ReleaseUnusable();
 
   const std::string prefix_;
-  const std::chrono::milliseconds period_;
   mutable Mutex mutex_;
   std::list<Entry> entries_
       TOPK_GUARDED_BY(mutex_);  // least recently used first
-  std::condition_variable_any added_;
-  std::jthread release_thread_;
+  Periodic release_;
 };
 
 }  // namespace topk

@@ -1,27 +1,25 @@
-// Flags, environment variables and the config file.
+// Flags and environment variables.
 #include "server/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
 #include "core/base/text.h"
-#include "tests/integration/subprocess.h"
 
 namespace topk {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
-using testing::TemporaryFolder;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStderr;
@@ -59,18 +57,6 @@ class Variable {
   const std::string name_;
 };
 
-class ConfigFile : public ::testing::Test {
- protected:
-  // Replaces the file and reads it.
-  Read ReadText(const std::string& text) const {
-    std::ofstream(file_) << text;
-    return ReadWords({"--config", file_.c_str()});
-  }
-
-  const TemporaryFolder folder_;
-  const std::string file_ = folder_.File("topkd.toml");
-};
-
 TEST(Config, TheFlagOfTheCollectorPrecedesOpenTelemetrysVariable) {
   const Variable of_all("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a");
   EXPECT_EQ(ReadWords({}).line.server.traces.endpoint, "http://a:4317");
@@ -87,69 +73,75 @@ TEST(Config, TheFlagOfTheCollectorPrecedesOpenTelemetrysVariable) {
 }
 
 struct Setting {
-  std::string flag;
+  std::string name;
   std::string value;
-  /// The expected line in the printed configuration.
-  const char* line;
+  /// The expected value in the printed settings.
+  std::string printed;
 };
 
+std::string FlagOf(const std::string& variable) {
+  std::string flag = "--" + variable;
+  for (char& c : flag) c = c == '_' ? '-' : static_cast<char>(tolower(c));
+  return flag;
+}
+
 // A setting is printed with the same value whether it comes from a flag, an
-// environment variable or the printed file.
-TEST_F(ConfigFile, ReadsAndPrintsSettings) {
+// environment variable or the printed settings.
+TEST(Config, ReadsAndPrintsSettings) {
   const Setting settings[] = {
-      {"--drain-timeout", "2", "drain-timeout = 2"},
-      {"--drain-timeout", "1.5s", "drain-timeout = 1.5"},
-      {"--slow-request", "500ms", "slow-request = 0.5"},
-      {"--max-connection-idle", "2m", "max-connection-idle = 120"},
-      {"--max-connection-age", "1234567.875",
-       "max-connection-age = 1234567.875"},
-      {"--handshake-timeout", "500ms", "handshake-timeout = 0.5"},
-      {"--max-inflight-bytes", "65536", "max-inflight-bytes = 65536"},
-      {"--max-inflight-bytes", "0", "max-inflight-bytes = 0"},
-      {"--max-inflight-bytes", "010", "max-inflight-bytes = 10"},
-      {"--max-inflight-bytes", "64KiB", "max-inflight-bytes = 65536"},
-      {"--max-inflight-bytes", "1.5 gib", "max-inflight-bytes = 1610612736"},
-      {"--max-inflight-bytes", "2M", "max-inflight-bytes = 2097152"},
-      {"--max-inflight-bytes", "3kb", "max-inflight-bytes = 3072"},
-      {"--max-inflight-bytes", "7B", "max-inflight-bytes = 7"},
-      {"--max-inflight-bytes", "0.1KiB", "max-inflight-bytes = 103"},
-      {"--max-inflight-bytes", "7EiB",
-       "max-inflight-bytes = 8070450532247928832"},
-      {"--max-inflight-bytes", "9223372036854775807",
-       "max-inflight-bytes = 9223372036854775807"},
-      {"--client-ipv6-prefix", "056", "client-ipv6-prefix = 56"},
-      {"--client-bytes-per-second", "1e6", "client-bytes-per-second = 1e+06"},
-      {"--access-log-sample", "0.25", "access-log-sample = 0.25"},
-      {"--listen", "unix:///run/s,[::1]:0",
-       "listen = [ 'unix:/run/s', '[::1]:0' ]"},
-      {"--unix-socket-mode", "0660", "unix-socket-mode = '0660'"},
-      {"--allow-shared-memory", "true", "allow-shared-memory = true"},
-      {"--shared-memory-prefix", "/mine", "shared-memory-prefix = '/mine'"},
-      {"--tls-allowed-san", "a.example,spiffe://b",
-       "tls-allowed-san = [ 'a.example', 'spiffe://b' ]"},
-      {"--admin-listen", "127.0.0.1:0", "admin-listen = '127.0.0.1:0'"},
-      {"--metrics-listen", "", "metrics-listen = ''"},
+      {"DRAIN_TIMEOUT", "2", "2"},
+      {"DRAIN_TIMEOUT", "1.5s", "1.5"},
+      {"SLOW_REQUEST", "500ms", "0.5"},
+      {"MAX_CONNECTION_IDLE", "2m", "120"},
+      {"MAX_CONNECTION_AGE", "1234567.875", "1234567.875"},
+      {"HANDSHAKE_TIMEOUT", "500ms", "0.5"},
+      {"MAX_INFLIGHT_BYTES", "65536", "65536"},
+      {"MAX_INFLIGHT_BYTES", "0", "0"},
+      {"MAX_INFLIGHT_BYTES", "010", "10"},
+      {"MAX_INFLIGHT_BYTES", "64KiB", "65536"},
+      {"MAX_INFLIGHT_BYTES", "1.5 gib", "1610612736"},
+      {"MAX_INFLIGHT_BYTES", "2M", "2097152"},
+      {"MAX_INFLIGHT_BYTES", "3kb", "3072"},
+      {"MAX_INFLIGHT_BYTES", "7B", "7"},
+      {"MAX_INFLIGHT_BYTES", "0.1KiB", "103"},
+      {"MAX_INFLIGHT_BYTES", "7EiB", "8070450532247928832"},
+      {"MAX_INFLIGHT_BYTES", "9223372036854775807", "9223372036854775807"},
+      {"CLIENT_IPV6_PREFIX", "056", "56"},
+      {"CLIENT_BYTES_PER_SECOND", "1e6", "1e+06"},
+      {"ACCESS_LOG_SAMPLE", "0.25", "0.25"},
+      {"LISTEN", "unix:///run/s,[::1]:0", "unix:/run/s,[::1]:0"},
+      {"UNIX_SOCKET_MODE", "0660", "0660"},
+      {"ALLOW_SHARED_MEMORY", "true", "true"},
+      {"ALLOW_SHARED_MEMORY", "off", "false"},
+      {"SHARED_MEMORY_PREFIX", "/mine", "/mine"},
+      {"TLS_ALLOWED_SAN", "a.example,spiffe://b", "a.example,spiffe://b"},
+      {"ADMIN_LISTEN", "127.0.0.1:0", "127.0.0.1:0"},
+      {"READY_FILE", " a=b #\"'", " a=b #\"'"},
   };
   for (const Setting& setting : settings) {
-    SCOPED_TRACE(setting.line);
-    const std::string line = StrCat(setting.line, "\n");
+    const std::string line =
+        StrCat("\nTOPKD_", setting.name, "=", setting.printed, "\n");
+    SCOPED_TRACE(line);
     const auto expect_line = [&](const Read& read) {
       EXPECT_EQ(read.error, "");
-      EXPECT_THAT(read.line.settings, HasSubstr(line));
+      EXPECT_THAT("\n" + read.line.settings, HasSubstr(line));
     };
-    std::vector<const char*> words = {setting.flag.c_str()};
-    if (setting.value != "true") words.push_back(setting.value.c_str());
-    const Read read = ReadWords(words);
-    expect_line(read);
-    expect_line(ReadText(read.line.settings));
-    std::string name = StrCat("TOPKD_", setting.flag.substr(2));
-    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(toupper(c));
-    const Variable variable(name, setting.value);
-    expect_line(ReadWords({}));
+    const std::string argument = FlagOf(setting.name) + "=" + setting.value;
+    expect_line(ReadWords({argument.c_str()}));
+    for (const std::string& value : {setting.value, setting.printed}) {
+      const Variable variable("TOPKD_" + setting.name, value);
+      expect_line(ReadWords({}));
+    }
   }
+  EXPECT_THAT(ReadWords({}).line.settings,
+              AllOf(HasSubstr("TOPKD_LISTEN=127.0.0.1:50051\n"),
+                    HasSubstr("TOPKD_ALLOW_SHARED_MEMORY=false\n"),
+                    Not(HasSubstr("=\n"))));
   EXPECT_THAT(
       ReadWords({"--listen", "a:1", "--listen", "b:2"}).line.server.listen,
       ElementsAre("a:1", "b:2"));
+  EXPECT_TRUE(
+      ReadWords({"--allow-shared-memory"}).line.server.allow_shared_memory);
   for (const char* value : {"a\nb", "a\nthreads=1", "\x1b", "\xff", "\u202e"}) {
     EXPECT_THAT(ReadWords({"--ready-file", value}).error,
                 HasSubstr("has control characters or is not UTF-8\n"));
@@ -179,112 +171,45 @@ TEST(Config, FillsTheServersSettings) {
   EXPECT_EQ(ReadWords({"hash-token", "alice"}).line.token_name, "alice");
 }
 
-TEST_F(ConfigFile, FlagsPrecedeVariablesAndVariablesTheFile) {
-  std::ofstream(file_) << "threads = 1\nmax-elements = 1\nlog-level = 'debug'\n"
-                          "listen = ['127.0.0.1:1', 'unix:/a']\n";
+TEST(Config, FlagsPrecedeVariables) {
   const Variable threads("TOPKD_THREADS", "2");
   const Variable elements("TOPKD_MAX_ELEMENTS", "2");
-  const Read read =
-      ReadWords({"--config", file_.c_str(), "--max-elements", "3"});
+  const Read read = ReadWords({"--max-elements", "3"});
   EXPECT_EQ(read.error, "");
   EXPECT_EQ(read.line.server.max_elements, 3);
   EXPECT_EQ(read.line.server.threads, 2);
-  EXPECT_EQ(read.line.server.log_level, "debug");
-  EXPECT_THAT(read.line.server.listen, ElementsAre("127.0.0.1:1", "unix:/a"));
 }
 
-TEST_F(ConfigFile, ReadsTheFileThatAVariableNames) {
-  std::ofstream(file_) << "threads = 5\n";
-  {
-    const Variable config("TOPKD_CONFIG", file_);
-    EXPECT_EQ(ReadWords({}).line.server.threads, 5);
-  }
-  const Variable config("TOPKD_CONFIG", folder_.File("absent"));
-  const Read read = ReadWords({});
-  EXPECT_EQ(read.line.exit_code, 2);
-  EXPECT_THAT(read.error, HasSubstr("absent"));
-}
-
-TEST_F(ConfigFile, ReadsTomlOfAllForms) {
-  for (const char* text : {
-           "listen = ['a:1', 'b:2']\nthreads = 1\n",
-           "\xEF\xBB\xBFlisten = [\n  'a:1',\n  'b:2'\n]\nthreads = 1\n",
-           "listen =[  # all\n'a:1',  # one\n# none\n\n'b:2']\nthreads=0x1",
-           "listen=[\r\n'a:1',\r\n'b:2',\r\n]\r\nthreads=1\r\n",
-           "\"listen\" = 'a:1,b:2'\nthreads = \"1\"",
-       }) {
-    const Read read = ReadText(text);
-    EXPECT_EQ(read.error, "") << text;
-    EXPECT_THAT(read.line.server.listen, ElementsAre("a:1", "b:2")) << text;
-    EXPECT_EQ(read.line.server.threads, 1) << text;
-  }
-  const ServerConfig config =
-      ReadText(
-          "client-bytes-per-second = 1e6\ndrain-delay = 0.5\n"
-          "drain-timeout = '500ms'\nmax-inflight-bytes='1KiB'\n"
-          "unix-socket-mode = '0660'\n")
-          .line.server;
-  EXPECT_EQ(config.security.client_bytes_per_second, 1e6);
-  EXPECT_EQ(config.drain_delay_seconds, 0.5);
-  EXPECT_EQ(config.drain_timeout_seconds, 0.5);
-  EXPECT_EQ(config.max_inflight_bytes, 1024);
-  EXPECT_EQ(config.unix_socket_mode, 0660u);
-}
-
-TEST_F(ConfigFile, NamesThePlaceInTheFileThatIsWrong) {
-  for (const auto& [text, error] :
-       std::initializer_list<std::pair<std::string, const char*>>{
-           // Invalid TOML.
-           {"threads = 1\n x # y\n", ":2:4: "},
-           {"threads = x\n", ":1:11: "},
-           {"unix-socket-mode = 0660\n", ":1:24: "},
-           {"ready-file = '\xff'\n", ":1:14: "},
-           {"ready-file = '\x01'\n", ":1:15: "},
-           {"threads = 1\nlisten = 'a:1'\nthreads = 2\n", ":3:11: "},
-           // Unknown settings.
-           {"bogus = 1\n", ":1:1: unknown key \"bogus\"\n"},
-           {"[server]\nthreads = 1\n", ":1:2: unknown key \"server\"\n"},
-           {"a.threads = 1\n", ":1:1: unknown key \"a\"\n"},
-           {"threads = 1\ncheck-config = true\n",
-            ":2:1: unknown key \"check-config\"\n"},
-           // Wrong type.
-           {"allow-shared-memory = ''\n",
-            ":1:23: allow-shared-memory: \"''\" is not true or false"},
-           {"ready-file = 5\n", ":1:14: ready-file: \"5\" is not a string\n"},
-           {"threads = [1, 2]\n", ":1:11: threads: an array is not a number"},
-           {"drain-delay = 1979-05-27\n",
-            ":1:15: drain-delay: \"1979-05-27\" is not a number"},
-           {"[threads]\n", ": threads: a table is not a number"},
-           {"listen = ['a:1',\n ['b:1']]\n",
-            ":2:2: listen: an array is not a string\n"},
-           {"listen = []\n", ":1:10: listen: the array is empty\n"},
-           // Right type, but invalid value.
-           {"\nthreads = 'x'\n", ":2:11: threads: \"x\" is not a whole number"},
-           {"ready-file = 'a'\nthreads = -1\n",
-            ":2:11: threads: \"-1\" is not a whole number"},
-           {"log-level = \"loud\"\n",
-            ":1:13: log-level: \"loud\" is not one of trace, debug,"},
-           {"listen = [\"127.0.0.1:0\", \"a\"]\n",
-            ":1:10: listen: \"a\" is not host:port"},
-           {"listen = ','\n", ":1:10: listen: the value is empty\n"},
-           {"ready-file = \"a\\u0000\"\n",
-            ":1:14: ready-file: \"a?\" has control characters"},
-       }) {
-    const Read read = ReadText(text);
-    EXPECT_EQ(read.line.action, CommandLine::Action::kExit) << text;
-    EXPECT_EQ(read.line.exit_code, 2) << text;
-    EXPECT_THAT(read.error, StartsWith(StrCat("topkd: ", file_, ":"))) << text;
-    EXPECT_THAT(read.error, HasSubstr(error)) << text;
-    EXPECT_EQ(std::ranges::count(read.error, '\n'), 2) << text;
-  }
+TEST(Config, ErrorsNameTheFlagOrTheVariable) {
   const Variable level("TOPKD_LOG_LEVEL", "loud");
   EXPECT_THAT(ReadWords({}).error,
               HasSubstr("topkd: TOPKD_LOG_LEVEL: \"loud\" is not one of "));
-  EXPECT_THAT(ReadText("log-level = \"quiet\"\n").error,
-              HasSubstr("topkd: TOPKD_LOG_LEVEL: \"loud\""));
-  EXPECT_THAT(
-      ReadWords({"--config", file_.c_str(), "--log-level", "low"}).error,
-      HasSubstr("topkd: --log-level: \"low\""));
+  EXPECT_THAT(ReadWords({"--log-level", "low"}).error,
+              HasSubstr("topkd: --log-level: \"low\""));
+}
+
+TEST(Config, HashTokenIgnoresVariables) {
+  const Variable wrong("TOPKD_THREADS", "many");
+  const Variable unknown("TOPKD_BOGUS", "1");
+  const Variable empty("TOPKD_TLS_CERT", "");
+  const Read read = ReadWords({"hash-token", "alice"});
+  EXPECT_EQ(read.error, "");
+  EXPECT_EQ(read.line.action, CommandLine::Action::kHashToken);
+  EXPECT_EQ(read.line.token_name, "alice");
+}
+
+TEST(Config, NamesTheReplacementOfTheConfigFile) {
+  for (const auto& words : {std::vector<const char*>{"--config", "topkd.toml"},
+                            std::vector<const char*>{"--config=topkd.toml"}}) {
+    EXPECT_EQ(ReadWords(words).line.exit_code, 2);
+    EXPECT_THAT(
+        ReadWords(words).error,
+        HasSubstr("; there is no config file: set TOPKD_... variables"));
+  }
+  const Variable variable("TOPKD_CONFIG", "topkd.toml");
+  EXPECT_EQ(ReadWords({}).line.exit_code, 2);
+  EXPECT_THAT(ReadWords({}).error,
+              HasSubstr("; there is no config file: set TOPKD_... variables"));
 }
 
 TEST(Config, NamesMissingAndRepeatedValues) {
@@ -292,85 +217,45 @@ TEST(Config, NamesMissingAndRepeatedValues) {
               HasSubstr("topkd: --threads: the value is missing\n"));
   EXPECT_THAT(ReadWords({"--threads", "1", "--threads=2"}).error,
               HasSubstr("topkd: --threads: more than one value\n"));
-  EXPECT_THAT(
-      ReadWords({"--config", "/does/not/exist"}).error,
-      HasSubstr("topkd: --config: cannot read /does/not/exist: No such"));
 }
 
-TEST(Config, ReadsRegularFilesOfAMebibyteOnly) {
-  const TemporaryFolder folder;
-  const std::string pipe = folder.File("pipe");
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const std::string large = folder.File("large");
-  std::ofstream(large) << std::string((1 << 20) + 1, '\0');
-  const std::string memory = "/proc/self/mem";
-  const std::string zero = "/dev/zero";
-  const std::string folder_path = folder.File("");
-  for (const auto& [path, rule] : {
-           std::pair(pipe, "not a regular file"),
-           std::pair(zero, "not a regular file"),
-           std::pair(folder_path, "not a regular file"),
-           std::pair(large, "larger than 1 MiB"),
-           std::pair(memory, "Input/output error"),
-       }) {
-    const std::string error = StrCat("cannot read ", path, ": ", rule, "\n");
-    const Read read = ReadWords({"--config", path.c_str()});
-    EXPECT_EQ(read.line.exit_code, 2);
-    EXPECT_THAT(read.error, HasSubstr("topkd: --config: " + error));
-    const Variable variable("TOPKD_CONFIG", path);
+// An unset shell variable must not disable TLS or enable shared memory.
+TEST(Config, RejectsEmptyValues) {
+  for (const char* name :
+       {"TLS_CERT", "TLS_KEY", "TLS_CLIENT_CA", "TLS_CLIENT_CRL",
+        "TLS_ALLOWED_SAN", "AUTH_TOKENS_FILE", "CLIENT_IPV6_PREFIX",
+        "CLIENT_REQUESTS_PER_SECOND", "CLIENT_BYTES_PER_SECOND", "LISTEN",
+        "METRICS_LISTEN", "READY_FILE", "ALLOW_SHARED_MEMORY", "THREADS"}) {
+    SCOPED_TRACE(name);
+    const std::string flag = FlagOf(name);
+    for (const auto& words :
+         {std::vector<std::string>{flag + "="},
+          std::vector<std::string>{flag + "=", "--auth-tokens-file=tokens"},
+          std::vector<std::string>{"--threads", "1", flag + "="}}) {
+      std::vector<const char*> arguments;
+      for (const std::string& word : words) arguments.push_back(word.c_str());
+      const Read read = ReadWords(arguments);
+      EXPECT_EQ(read.line.exit_code, 2);
+      EXPECT_THAT(read.error,
+                  HasSubstr(StrCat("topkd: ", flag, ": the value is empty\n")));
+    }
+    EXPECT_EQ(ReadWords({flag.c_str(), ""}).line.exit_code, 2);
+    const std::string variable = StrCat("TOPKD_", name);
+    const Variable empty(variable, "");
     EXPECT_EQ(ReadWords({}).line.exit_code, 2);
-    EXPECT_THAT(ReadWords({}).error,
-                HasSubstr("topkd: TOPKD_CONFIG: " + error));
+    EXPECT_THAT(
+        ReadWords({}).error,
+        HasSubstr(StrCat("topkd: ", variable, ": the value is empty\n")));
   }
-}
-
-TEST_F(ConfigFile, RejectsDeepAndLargeTables) {
-  const auto repeated = [](std::string_view text, int times) {
-    std::string all;
-    for (int i = 0; i < times; ++i) all += text;
-    return all;
-  };
-  for (const auto& [text, error] : {
-           std::pair("threads = " + repeated("[", 1'000'000), ":1:"),
-           std::pair("listen = " + repeated("{a=", 300'000), ":1:"),
-           std::pair("a" + repeated(".a", 500'000) + " = 1", " dots\n"),
-           std::pair("[a" + repeated(".a", 500'000) + "]", " dots\n"),
-           std::pair("a" + repeated(".a", 3'000) + " = 1", ":1:"),
-           std::pair("threads = 0\n" + repeated("[[a]]\n", 150'000), ":2:"),
-           std::pair("threads = " + repeated("1", 1'000'000), ":1:"),
-           std::pair(repeated("\"", 1'000'000), ":1:"),
-       }) {
-    const Read read = ReadText(text);
-    EXPECT_EQ(read.line.exit_code, 2);
-    EXPECT_THAT(read.error, HasSubstr(error));
-    EXPECT_LT(read.error.size(), 1000u);
+  for (const char* list : {"LISTEN", "TLS_ALLOWED_SAN"}) {
+    const std::string variable = StrCat("TOPKD_", list);
+    const Variable comma(variable, ",");
+    EXPECT_THAT(
+        ReadWords({}).error,
+        HasSubstr(StrCat("topkd: ", variable, ": the value is empty\n")));
   }
-}
-
-TEST(Config, RejectsAnEmptyValueOfASwitch) {
-  const Read read = ReadWords({"--allow-shared-memory="});
-  EXPECT_EQ(read.line.exit_code, 2);
-  EXPECT_THAT(read.error, HasSubstr(": the value is empty\n"));
-  EXPECT_TRUE(
-      ReadWords({"--allow-shared-memory=on"}).line.server.allow_shared_memory);
-}
-
-TEST(Config, AnEmptyValueDoesNotUseUpTheNextFlag) {
-  const CommandLine line =
-      ReadWords({"--ready-file=", "--auth-tokens-file=tokens"}).line;
-  EXPECT_EQ(line.server.ready_file, "");
-  EXPECT_EQ(line.server.security.auth_tokens_file, "tokens");
-}
-
-TEST_F(ConfigFile, RejectsAnEmptyNameOfTheFile) {
-  EXPECT_EQ(ReadWords({"--config", ""}).line.exit_code, 2);
-  EXPECT_THAT(ReadWords({"--config", ""}).error,
-              HasSubstr("topkd: --config: the value is empty\n"));
-  EXPECT_EQ(ReadWords({"--config="}).line.exit_code, 2);
-  const Variable variable("TOPKD_CONFIG", "");
-  EXPECT_THAT(ReadWords({}).error,
-              HasSubstr("topkd: TOPKD_CONFIG: the value is empty\n"));
-  EXPECT_EQ(ReadText("threads = 3\n").line.server.threads, 3);
+  const Variable overridden("TOPKD_TLS_CLIENT_CA", "");
+  EXPECT_EQ(ReadWords({"--tls-client-ca", "ca.pem"}).error, "");
 }
 
 TEST(Config, ErrorsAreShortAndPlain) {
@@ -380,7 +265,7 @@ TEST(Config, ErrorsAreShortAndPlain) {
        {"--listen", "--metrics-listen", "--health-listen", "--admin-listen",
         "--unix-socket-mode", "--access-log-sample", "--drain-timeout",
         "--threads", "--backend", "--shared-memory-prefix",
-        "--client-bytes-per-second", "--tls-allowed-san", "--config"}) {
+        "--client-bytes-per-second", "--tls-allowed-san"}) {
     const Read read = ReadWords({flag, hostile.c_str()});
     EXPECT_EQ(read.line.exit_code, 2) << flag;
     EXPECT_THAT(read.error, HasSubstr(flag));
@@ -392,22 +277,6 @@ TEST(Config, ErrorsAreShortAndPlain) {
   const Variable variable("TOPKD_\x1b" + std::string(1000, 'x'), "");
   EXPECT_THAT(ReadWords({}).error, HasSubstr("topkd: \"TOPKD_?xxx"));
   EXPECT_LT(ReadWords({}).error.size(), 200u);
-}
-
-TEST(Config, RejectsEmptySecurityVariables) {
-  for (const char* name :
-       {"TOPKD_TLS_CERT", "TOPKD_TLS_KEY", "TOPKD_TLS_CLIENT_CA",
-        "TOPKD_TLS_CLIENT_CRL", "TOPKD_TLS_ALLOWED_SAN",
-        "TOPKD_AUTH_TOKENS_FILE", "TOPKD_CLIENT_IPV6_PREFIX",
-        "TOPKD_CLIENT_REQUESTS_PER_SECOND", "TOPKD_CLIENT_BYTES_PER_SECOND"}) {
-    const Variable variable(name, "");
-    const Read read = ReadWords({});
-    EXPECT_EQ(read.line.exit_code, 2) << name;
-    EXPECT_THAT(read.error,
-                HasSubstr(StrCat("topkd: ", name, ": the value is empty\n")));
-  }
-  const Variable overridden("TOPKD_TLS_CLIENT_CA", "");
-  EXPECT_EQ(ReadWords({"--tls-client-ca", "ca.pem"}).error, "");
 }
 
 TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
@@ -459,7 +328,7 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
   }
 }
 
-TEST_F(ConfigFile, ReportsErrorsInTheFormatOfTheLog) {
+TEST(Config, ReportsErrorsInTheFormatOfTheLog) {
   const auto message = [](const std::vector<const char*>& words) {
     const std::string text = ReadWords(words).error;
     const auto line = nlohmann::json::parse(text, nullptr, false);
@@ -477,12 +346,6 @@ TEST_F(ConfigFile, ReportsErrorsInTheFormatOfTheLog) {
               HasSubstr("--threads: the value is missing"));
   EXPECT_THAT(message({"--log-format", "json", "--no-such-flag"}),
               HasSubstr("unknown argument"));
-  std::ofstream(file_) << "any = 1\nlog-format = 'json'\n";
-  EXPECT_THAT(message({"--config", file_.c_str()}),
-              HasSubstr("unknown key \"any\""));
-  EXPECT_THAT(
-      ReadWords({"--config", file_.c_str(), "--log-format", "text"}).error,
-      StartsWith("topkd: "));
   const Variable variable("TOPKD_LOG_FORMAT", "json");
   EXPECT_EQ(message({"--threads", "x"}), threads);
   EXPECT_THAT(ReadWords({"--log-format", "xml"}).error, StartsWith("topkd: "));

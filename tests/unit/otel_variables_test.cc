@@ -79,36 +79,6 @@ TEST(OtelVariables, TheFlagPrecedesTheVariableOfTracesAndThatOfAll) {
                                     "is ignored")));
 }
 
-TEST(OtelVariables, OtherProtocolsAndSwitchesTurnTheExportOff) {
-  for (const auto& [name, value, warns] :
-       {std::tuple("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", true),
-        std::tuple("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json", true),
-        std::tuple("OTEL_SDK_DISABLED", "true", false),
-        std::tuple("OTEL_TRACES_EXPORTER", "none", false)}) {
-    const std::map<std::string, std::string> variables = {
-        {kEndpoint, "http://a"}, {name, value}};
-    const TraceConfig config = Read(variables);
-    EXPECT_EQ(config.endpoint, "") << name;
-    EXPECT_EQ(!config.warnings.empty(), warns) << name;
-    EXPECT_EQ(Read(variables, "http://b:1").endpoint, "http://b:1") << name;
-  }
-  EXPECT_NE(Read({{kEndpoint, "http://a"},
-                  {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
-                  {"OTEL_SDK_DISABLED", "false"}})
-                .endpoint,
-            "");
-}
-
-TEST(OtelVariables, UnknownSwitchesAreIgnoredWithAWarning) {
-  for (const auto& [name, value] :
-       {std::pair("OTEL_SDK_DISABLED", "yes"),
-        std::pair("OTEL_TRACES_EXPORTER", "console")}) {
-    const TraceConfig config = Read({{kEndpoint, "http://a"}, {name, value}});
-    EXPECT_NE(config.endpoint, "") << name;
-    EXPECT_THAT(config.warnings, ElementsAre(HasSubstr(name))) << name;
-  }
-}
-
 TEST(OtelVariables, SamplersHaveTheNamesOfTheSpecification) {
   const auto read = [](const std::string& name, const std::string& ratio = "") {
     const TraceConfig config =

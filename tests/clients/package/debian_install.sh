@@ -27,7 +27,7 @@ fi
 
 cd /tmp
 unit=/usr/lib/systemd/system/topkd.service
-settings=/etc/topkd/topkd.toml
+settings=/etc/topkd/topkd.env
 step() { echo "== $*"; }
 fail() {
   echo "FAILED: $*"
@@ -44,7 +44,8 @@ list_files() {
 # is ready, as systemd would. Fails if the server ends first.
 start() {
   local command listener
-  command="env $(value Environment) $(value ExecStart)"
+  command="env $(value Environment) $(grep -v '^#' "$(value EnvironmentFile)") \
+    $(value ExecStart)"
   install -d -o topkd -g topkd /run/topkd
   export NOTIFY_SOCKET=/run/topkd/notify
   python3 - <<'END' &
@@ -111,7 +112,7 @@ pkg-config --print-errors --exists "topk = $(topk --version | sed 's/.* //')"
 [ -e "$(pkg-config --variable=libdir topk)/libtopk_client.a" ]
 
 step "reinstall with changed settings"
-sed -i 's/^listen = .*/listen = "127.0.0.1:50061"/' "$settings"
+sed -i 's/^TOPKD_LISTEN=.*/TOPKD_LISTEN=127.0.0.1:50061/' "$settings"
 chown :daemon /etc/topkd
 chmod 0755 /etc/topkd
 dpkg --install ./*.deb
@@ -122,7 +123,7 @@ topk health --target 127.0.0.1:50061
 stop
 
 step "wrong settings"
-echo 'threads = many' >>"$settings"
+echo 'TOPKD_THREADS=many' >>"$settings"
 if start; then fail "a server that ended is taken for ready"; fi
 status=0
 wait "$MAINPID" || status=$?
@@ -149,15 +150,19 @@ grep 'the old process keeps serving' warning ||
 if grep -E '(restart|stop) topkd' invoked; then
   fail "an upgrade restarts with wrong settings"
 fi
-sed -i '/^threads = many/d' "$settings"
+sed -i '/^TOPKD_THREADS=many/d' "$settings"
 # A key that root can read, but not the server.
 install -m 600 /dev/null /etc/topkd/server.key
-printf 'tls-cert = "%s"\ntls-key = "%s"\n' /etc/topkd/server.{key,key} \
-  >>"$settings"
+printf 'TOPKD_TLS_%s=/etc/topkd/server.key\n' CERT KEY >>"$settings"
 if dpkg --configure topkd 2>warning || ! grep -i 'permission' warning; then
   fail "the settings are not checked as the server's user: $(cat warning)"
 fi
-sed -i '/^tls-/d' "$settings"
+sed -i '/^TOPKD_TLS_/d' "$settings"
+touch /etc/topkd/topkd.toml
+if dpkg --configure topkd 2>warning || ! grep 'no longer read' warning; then
+  fail "settings in an old topkd.toml are silently lost: $(cat warning)"
+fi
+rm /etc/topkd/topkd.toml
 dpkg --configure topkd
 grep -x 'restart topkd.service' invoked || fail "an upgrade does not restart"
 

@@ -63,7 +63,7 @@ class Debian(unittest.TestCase):
         for name, path in self.packages.items():
             self.assertRegex(path.name, rf"^{name}_[0-9.]+_\w+\.deb$")
         found = self.contents("topkd")
-        for path in ("/usr/bin/topkd", "/usr/bin/topk", "/etc/topkd/topkd.toml",
+        for path in ("/usr/bin/topkd", "/usr/bin/topk", "/etc/topkd/topkd.env",
                      "/usr/lib/systemd/system/topkd.service",
                      "/usr/share/topkd/topk.protoset",
                      "/usr/share/man/man1/topk.1.gz",
@@ -77,7 +77,7 @@ class Debian(unittest.TestCase):
         # These survive an upgrade.
         conffiles = run("dpkg-deb", "--info", self.packages["topkd"],
                         "conffiles")
-        self.assertEqual(conffiles.split(), ["/etc/topkd/topkd.toml"])
+        self.assertEqual(conffiles.split(), ["/etc/topkd/topkd.env"])
 
     def test_dependencies(self):
         depends = run("dpkg-deb", "--field", self.packages["topkd"], "Depends")
