@@ -53,7 +53,7 @@ MHD_Result Respond(void* registry, MHD_Connection* connection, const char* path,
 MetricsEndpoint::MetricsEndpoint(std::shared_ptr<MetricRegistry> metrics,
                                  spdlog::logger& log)
     : metrics_(std::move(metrics)),
-      acceptor_(SideConnectionOptions(), ConnectionReplacement::Default(),
+      acceptor_(SideConnectionOptions(), ConnectionLimits::DefaultReplaced(),
                 /*ipv6_prefix=*/64, &log) {}
 
 Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(

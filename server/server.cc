@@ -66,9 +66,9 @@ Result<std::unique_ptr<GrpcServer>> BuildSmallServer(
     spdlog::logger& log) {
   builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
   ApplySideConnectionOptions(builder);
-  auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
-                                             ConnectionReplacement::Default(),
-                                             /*ipv6_prefix=*/64, &log);
+  auto acceptor = std::make_unique<Acceptor>(
+      SideConnectionOptions(), ConnectionLimits::DefaultReplaced(),
+      /*ipv6_prefix=*/64, &log);
   if (!acceptor->Listen(address, builder, grpc::InsecureServerCredentials())) {
     return CannotBind(doing, address, acceptor->error());
   }

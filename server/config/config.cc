@@ -276,8 +276,9 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
   table.Row("max-connections-per-client", options.max_connections_per_client,
             Whole(0, 1 << 20),
             "Max number of open connections per client address; 0 for no "
-            "limit. IPv6 addresses whose first --client-ipv6-prefix bits are "
-            "equal count as one, and so do all clients behind a proxy");
+            "limit, e.g. behind a proxy, whose clients share its address. IPv6 "
+            "addresses whose first --client-ipv6-prefix bits are equal count "
+            "as one");
   table.Row("max-concurrent-streams", options.max_concurrent_streams,
             Whole(1, 1 << 20), "Max number of calls in flight per connection");
   table.Row("max-metadata-bytes", options.max_metadata_bytes,

@@ -18,10 +18,8 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <iterator>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,10 +36,6 @@ constexpr int kMaxOpenedLater = 8;
 // How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
-// The maximum number of accepted connections that wait to be handled. They may
-// use at most 1 / kMaxWaitingPart of the descriptors.
-constexpr int kMaxWaiting = 2048;
-constexpr int kMaxWaitingPart = 2;
 // How long Stop() may continue to accept connections that are already waiting.
 constexpr std::chrono::milliseconds kMaxStopTime{500};
 constexpr std::string_view kUnix = "unix:";
@@ -215,73 +209,6 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
-// Accepted connections that wait to be handled. Clients take turns, so a client
-// waits for at most one connection of each other client in the queue.
-class Acceptor::ConnectionQueue {
- public:
-  struct Connection {
-    const Socket* socket;
-    int fd;
-    sockaddr_storage peer;
-  };
-
-  ConnectionQueue() = default;
-  ~ConnectionQueue() {
-    while (!empty()) close(Pop().fd);
-  }
-  ConnectionQueue(const ConnectionQueue&) = delete;
-  ConnectionQueue& operator=(const ConnectionQueue&) = delete;
-
-  bool empty() const { return clients_.empty(); }
-  int size() const { return size_; }
-
-  // Takes ownership of the connection's descriptor.
-  void Push(const std::string& client, const Connection& connection) {
-    std::deque<Connection>& connections = clients_[client];
-    if (connections.empty()) turns_.push_back(client);
-    connections.push_back(connection);
-    ++size_;
-  }
-
-  // Removes and returns the oldest connection of the client whose turn it is.
-  // REQUIRES: !empty().
-  Connection Pop() {
-    const auto next = clients_.find(turns_.front());
-    turns_.pop_front();
-    const Connection oldest = next->second.front();
-    next->second.pop_front();
-    if (next->second.empty()) {
-      clients_.erase(next);
-    } else {
-      turns_.push_back(next->first);
-    }
-    --size_;
-    return oldest;
-  }
-
-  // Returns whether each client has only one connection.
-  bool EachHasOne() const {
-    return clients_.size() == static_cast<size_t>(size_);
-  }
-
-  // Closes the newest connection of the client with the most connections.
-  // Returns the client's name, or "" if EachHasOne().
-  std::string CloseOne() {
-    if (EachHasOne()) return "";
-    const auto most = std::ranges::max_element(
-        clients_, {}, [](const auto& client) { return client.second.size(); });
-    close(most->second.back().fd);
-    most->second.pop_back();
-    --size_;
-    return most->first;
-  }
-
- private:
-  std::unordered_map<std::string, std::deque<Connection>> clients_;
-  std::deque<std::string> turns_;  // the keys of clients_, next turn first
-  int size_ = 0;
-};
-
 Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
                    int ipv6_prefix, spdlog::logger* log)
     : send_timeout_ms_(
@@ -290,9 +217,10 @@ Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
       first_reserved_(FirstReserved()),
       ipv6_prefix_(ipv6_prefix),
       log_(log),
-      replacement_(max_replaced),
-      counts_(options.max_connections, options.max_connections_per_client,
-              ipv6_prefix),
+      limits_({.max_replaced = max_replaced,
+               .max = static_cast<size_t>(options.max_connections),
+               .max_per_client =
+                   static_cast<size_t>(options.max_connections_per_client)}),
       stop_(eventfd(0, EFD_CLOEXEC)) {}
 
 Acceptor::~Acceptor() {
@@ -401,55 +329,40 @@ void Acceptor::Stop() {
   files_.clear();
 }
 
-bool Acceptor::Admit(int fd, const sockaddr& peer) {
-  const std::string refusal = counts_.Admit(fd, peer);
-  if (refusal.empty() && replacement_.Admit(fd)) return true;
-  Reject(NetworkOf(AddressOf(peer), ipv6_prefix_), refusal);
-  return false;
-}
-
-void Acceptor::Reject(const std::string& client, const std::string& reason) {
+bool Acceptor::Admit(int fd, const std::string& client, bool is_ip) {
+  const std::string refusal =
+      fd >= first_reserved_
+          ? StrCat("too few free file descriptors (limit on open files = ",
+                   DescriptorLimit(), ")")
+          : limits_.Admit(fd, is_ip ? client : "");
+  if (refusal.empty()) return true;
   ++rejected_;
-  if (log_ == nullptr || reason.empty()) return;
+  if (log_ == nullptr) return false;
   if (const auto unlogged = lines_.Pass()) {
-    log_->warn("connection from {} rejected: {}{}", client, reason,
+    log_->warn("connection from {} rejected: {}{}", client, refusal,
                *unlogged == 0
                    ? ""
                    : StrCat("; ", *unlogged, " earlier rejections not logged"));
   }
+  return false;
 }
 
-bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
-  const int max_waiting =
-      std::min(kMaxWaiting, first_reserved_ / kMaxWaitingPart);
-  for (int i = 0; i < kMaxWaiting; ++i) {
-    if (queue.size() >= max_waiting && queue.EachHasOne()) return true;
+bool Acceptor::Accept(const Socket& socket) {
+  constexpr int kMaxAccepted = 2048;
+  for (int i = 0; i < kMaxAccepted; ++i) {
     SocketAddress peer;
     peer.size = sizeof(peer.storage);
-    int fd = accept4(socket.fd(), peer.get(), &peer.size,
-                     SOCK_NONBLOCK | SOCK_CLOEXEC);
-    const std::string client =
-        fd < 0 ? "" : NetworkOf(AddressOf(*peer.get()), ipv6_prefix_);
-    if (fd >= first_reserved_) {
-      // Reuse the descriptor of a client that has several waiting connections.
-      const std::string most = queue.CloseOne();
-      close(std::exchange(fd, fcntl(fd, F_DUPFD_CLOEXEC, 0)));
-      const std::string reason =
-          StrCat("too few free file descriptors (limit on open files = ",
-                 DescriptorLimit(), ")");
-      if (!most.empty()) Reject(most, reason);
-      if (fd < 0 || fd >= first_reserved_) {
-        close(fd);
-        Reject(client, reason);
-        continue;
-      }
-    }
+    const int fd = accept4(socket.fd(), peer.get(), &peer.size,
+                           SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      queue.Push(client, {&socket, fd, peer.storage});
-      if (queue.size() <= max_waiting) continue;
-      Reject(queue.CloseOne(), StrCat("the queue of ", max_waiting,
-                                      " new connections is full, and this "
-                                      "client has the most of them"));
+      const std::string client =
+          NetworkOf(AddressOf(*peer.get()), ipv6_prefix_);
+      if (Admit(fd, client, peer.storage.ss_family != AF_UNIX)) {
+        waiting_.emplace(turn_ + waiting_of_[client]++,
+                         Connection{&socket, fd, client});
+      } else {
+        close(fd);
+      }
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                errno == ENOMEM) {
       return false;
@@ -460,54 +373,45 @@ bool Acceptor::Accept(const Socket& socket, ConnectionQueue& queue) {
   return true;
 }
 
-int Acceptor::Handle(ConnectionQueue& queue) {
-  // Handle only a few at a time, because a connection may bring hundreds of
-  // calls.
-  constexpr int kMaxHandled = 2;
-  constexpr int kMaxRejected = 64;
-  int handled = 0;
-  for (int rejected = 0;
-       !queue.empty() && handled < kMaxHandled && rejected < kMaxRejected;) {
-    const ConnectionQueue::Connection next = queue.Pop();
-    if (Admit(next.fd, reinterpret_cast<const sockaddr&>(next.peer))) {
-      ++handled;
-      next.socket->Handle(next.fd);
-    } else {
-      ++rejected;
-      close(next.fd);
-    }
-  }
-  return handled;
+void Acceptor::HandleNext() {
+  const auto next = waiting_.begin();
+  const Connection& connection = next->second;
+  turn_ = next->first;
+  const auto count = waiting_of_.find(connection.client);
+  if (--count->second == 0) waiting_of_.erase(count);
+  connection.socket->Handle(connection.fd);
+  waiting_.erase(next);
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
+  // Handle only a few at a time, because a connection may bring hundreds of
+  // calls.
+  constexpr int kMaxHandled = 2;
   std::vector<pollfd> polled = {{stop_, POLLIN, 0}};
   for (const Socket& socket : sockets_) {
     polled.push_back({socket.fd(), POLLIN, 0});
   }
-  ConnectionQueue queue;
-  size_t first = 0;  // each socket in turn is the first to fill the queue
   bool pause = false;
   auto end = std::chrono::steady_clock::time_point::max();  // until Stop()
   while (std::chrono::steady_clock::now() < end) {
-    const int timeout = !queue.empty() ? 0 : pause ? kPauseMs : -1;
+    const int timeout = !waiting_.empty() ? 0 : pause ? kPauseMs : -1;
     poll(polled.data(), pause ? 1 : polled.size(), timeout);
-    const bool stops = polled[0].revents != 0;
-    if (stops) {
+    if (polled[0].revents != 0) {
       end = std::min(end, std::chrono::steady_clock::now() + kMaxStopTime);
       const bool pending =
           std::any_of(polled.begin() + 1, polled.end(),
                       [](const pollfd& socket) { return socket.revents != 0; });
-      if (queue.empty() && (pause || !pending)) return;
+      if (waiting_.empty() && (pause || !pending)) return;
     }
     pause = false;
-    for (size_t i = 0; i < sockets_.size(); ++i) {
-      const Socket& socket = sockets_[(first + i) % sockets_.size()];
-      if (!Accept(socket, queue)) pause = true;
+    for (const Socket& socket : sockets_) {
+      if (!Accept(socket)) pause = true;
     }
-    ++first;
-    if (Handle(queue) > 0 && pace) pace();
+    int handled = 0;
+    for (; handled < kMaxHandled && !waiting_.empty(); ++handled) HandleNext();
+    if (handled > 0 && pace) pace();
   }
+  for (const auto& [turn, connection] : waiting_) close(connection.fd);
 }
 
 }  // namespace topk

@@ -4,8 +4,8 @@
 //   accepts connections. All versions.
 // - 1.51 stops listening for good after one accept4() fails for lack of file
 //   descriptors (CVE-2023-4785; fixed in 1.53).
-// - The number of connections per listener is not limited (see
-//   connection_limits.h).
+// - The number of connections per client is not limited, nor in 1.51 the total
+//   (see connection_limits.h).
 // - When 1.51 closes a Unix socket, it unlinks whatever file is at the socket's
 //   path, even the socket of a successor. Nobody can then reach the successor.
 // Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
@@ -16,16 +16,18 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <spdlog/logger.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "server/grpc_workarounds/connection_limits.h"
@@ -48,10 +50,10 @@ class Acceptor {
   /// Takes ownership of the connected socket `fd`, accepted on `listener`.
   using Handler = std::function<void(int listener, int fd)>;
 
-  /// `max_replaced` is the limit of ConnectionReplacement, and `options`
-  /// contains the limits of ConnectionCounts. Peers that acknowledge no data
-  /// are disconnected after the keepalive timeout in `options`. If `log` is not
-  /// null, it must outlive this object.
+  /// `max_replaced` and `options` contain the limits of ConnectionLimits. IPv6
+  /// addresses that share the first `ipv6_prefix` bits are one client. Peers
+  /// that acknowledge no data are disconnected after the keepalive timeout in
+  /// `options`. If `log` is not null, it must outlive this object.
   Acceptor(const ConnectionOptions& options, size_t max_replaced,
            int ipv6_prefix = 64, spdlog::logger* log = nullptr);
   /// Calls Stop().
@@ -95,21 +97,22 @@ class Acceptor {
 
   /// Disconnects all connections. Necessary because gRPC keeps a connection
   /// open until the client has read all pending data. Call after Stop().
-  void DisconnectAll() const { replacement_.DisconnectAll(); }
+  void DisconnectAll() const { limits_.DisconnectAll(); }
 
  private:
   class Socket;
-  class ConnectionQueue;
+  struct Connection {
+    const Socket* socket;
+    int fd;
+    std::string client;
+  };
 
   // Accepts pending connections. Returns false if out of resources.
-  bool Accept(const Socket& socket, ConnectionQueue& queue);
-  // Returns false if the connection must be closed.
-  bool Admit(int fd, const sockaddr& peer);
-  // Counts a rejected connection, and logs it unless `reason` is empty.
-  void Reject(const std::string& client, const std::string& reason);
-  // Admits or rejects a few waiting connections. Passes admitted connections to
-  // their handlers. Returns the number of admitted connections.
-  int Handle(ConnectionQueue& queue);
+  bool Accept(const Socket& socket);
+  // Returns whether a limit allows the connection. If not, logs the limit.
+  bool Admit(int fd, const std::string& client, bool is_ip);
+  // Passes a waiting connection to the handler.
+  void HandleNext();
   void Run(const std::function<void()>& pace);
 
   const int send_timeout_ms_;
@@ -118,8 +121,12 @@ class Acceptor {
   const int ipv6_prefix_;
   spdlog::logger* const log_;
   LineLimiter lines_{1};  // per second
-  ConnectionReplacement replacement_;
-  ConnectionCounts counts_;
+  ConnectionLimits limits_;
+  // Accepted connections that wait for the handler, by turn. Each client has at
+  // most about one connection per turn.
+  std::multimap<int64_t, Connection> waiting_;
+  std::unordered_map<std::string, int64_t> waiting_of_;  // by client
+  int64_t turn_ = 0;  // of the connection that was last handled
   std::atomic<int64_t> rejected_ = 0;
   const int stop_;  // eventfd, readable once Stop() is called
   std::vector<Socket> sockets_;

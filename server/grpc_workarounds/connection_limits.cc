@@ -1,13 +1,13 @@
 #include "server/grpc_workarounds/connection_limits.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "server/transport/addresses.h"
 
 namespace topk {
 namespace {
@@ -28,22 +28,6 @@ void Disconnect(int fd, ino_t inode) {
   close(copy);
 }
 
-// Returns the client's network, or "" for a Unix socket.
-std::string ClientOf(const sockaddr& peer, int ipv6_prefix) {
-  const bool is_ip = peer.sa_family == AF_INET || peer.sa_family == AF_INET6;
-  return is_ip ? NetworkOf(AddressOf(peer), ipv6_prefix) : "";
-}
-
-// Returns whether kInterval has passed since `last`, the time of the last sweep
-// for closed connections. If so, sets `last` to the current time.
-bool MaySweep(std::chrono::steady_clock::time_point& last) {
-  constexpr std::chrono::milliseconds kInterval{100};
-  const auto now = std::chrono::steady_clock::now();
-  if (now - last < kInterval) return false;
-  last = now;
-  return true;
-}
-
 }  // namespace
 
 rlim_t DescriptorLimit() {
@@ -51,94 +35,72 @@ rlim_t DescriptorLimit() {
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-size_t ConnectionReplacement::Default() {
+size_t ConnectionLimits::DefaultReplaced() {
   constexpr rlim_t kMax = 64;
   constexpr rlim_t kPart = 16;
   return std::clamp<rlim_t>(DescriptorLimit() / kPart, 1, kMax);
 }
 
-bool ConnectionReplacement::Admit(int fd) {
-  if (max_ > 0 || open_.size() >= sweep_at_) {
-    std::erase_if(open_, [](const Connection& connection) {
-      return InodeOf(connection.fd) != connection.inode;
-    });
-    sweep_at_ = 2 * open_.size() + 64;
+void ConnectionLimits::Sweep() {
+  std::erase_if(open_, [](const Connection& connection) {
+    return InodeOf(connection.fd) != connection.inode;
+  });
+  counts_.clear();
+  for (const Connection& open : open_) ++counts_[open.client];
+  sweep_at_ = 2 * open_.size() + 64;
+  swept_ = std::chrono::steady_clock::now();
+}
+
+std::string ConnectionLimits::Refusal(const std::string& client) const {
+  const auto own = counts_.find(client);
+  if (limits_.max_per_client > 0 && !client.empty() && own != counts_.end() &&
+      own->second >= limits_.max_per_client) {
+    return StrCat(
+        "the client has too many open connections "
+        "(--max-connections-per-client = ",
+        limits_.max_per_client, ")");
   }
-  if (max_ > 0) {
-    // Allow max_ connected sockets, and max_ disconnected but unclosed sockets.
-    if (open_.size() >= 2 * max_) return false;
+  if (limits_.max > 0 && open_.size() >= limits_.max) {
+    return StrCat(
+        "the server has too many open connections (--max-connections = ",
+        limits_.max, ")");
+  }
+  // Allow max_replaced connected sockets, and as many disconnected but unclosed
+  // sockets.
+  if (limits_.max_replaced > 0 && open_.size() >= 2 * limits_.max_replaced) {
+    return "too many replaced connections are not closed yet";
+  }
+  return "";
+}
+
+std::string ConnectionLimits::Admit(int fd, const std::string& client) {
+  // A sweep makes a system call for each connection, which takes about 1 us.
+  constexpr std::chrono::milliseconds kSweepInterval{100};
+  std::string refusal = Refusal(client);
+  const bool may_be_outdated =
+      !refusal.empty() &&
+      std::chrono::steady_clock::now() - swept_ >= kSweepInterval;
+  if (limits_.max_replaced > 0 || open_.size() >= sweep_at_ ||
+      may_be_outdated) {
+    Sweep();
+    refusal = Refusal(client);
+  }
+  if (!refusal.empty()) return refusal;
+  if (limits_.max_replaced > 0) {
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);
-    if (open_.end() - oldest >= static_cast<ptrdiff_t>(max_)) {
+    if (open_.end() - oldest >= static_cast<ptrdiff_t>(limits_.max_replaced)) {
       Disconnect(oldest->fd, oldest->inode);
       oldest->disconnected = true;
     }
   }
-  open_.push_back({fd, InodeOf(fd), false});
-  return true;
-}
-
-void ConnectionReplacement::DisconnectAll() const {
-  for (const Connection& open : open_) Disconnect(open.fd, open.inode);
-}
-
-void ConnectionCounts::Forget(int fd) {
-  const auto found = open_.find(fd);
-  if (found == open_.end()) return;
-  const auto client = clients_.find(found->second.client);
-  if (client != clients_.end()) {
-    std::erase(client->second.fds, fd);
-    if (client->second.fds.empty()) clients_.erase(client);
-  }
-  open_.erase(found);
-}
-
-void ConnectionCounts::ForgetClosed(const std::vector<int>& fds) {
-  for (const int fd : fds) {
-    if (InodeOf(fd) != open_.at(fd).inode) Forget(fd);
-  }
-}
-
-size_t ConnectionCounts::CountOf(const std::string& client) const {
-  const auto found = clients_.find(client);
-  return found == clients_.end() ? 0 : found->second.fds.size();
-}
-
-std::string ConnectionCounts::Admit(int fd, const sockaddr& peer) {
-  // Checking this many connections takes 50 us: one system call for each.
-  constexpr size_t kCheapSweep = 64;
-  if (max_ == 0 && max_per_client_ == 0) return "";
-  Forget(fd);  // a closed connection, if its descriptor was reused
-  const std::string client =
-      max_per_client_ > 0 ? ClientOf(peer, ipv6_prefix_) : "";
-  if (!client.empty() && CountOf(client) >= max_per_client_) {
-    Client& own = clients_.at(client);
-    if (own.fds.size() <= kCheapSweep || MaySweep(own.last_sweep)) {
-      ForgetClosed(std::vector<int>(own.fds));
-    }
-    if (CountOf(client) >= max_per_client_) {
-      return StrCat(
-          "the client has too many open connections "
-          "(--max-connections-per-client = ",
-          max_per_client_, ")");
-    }
-  }
-  if (max_ > 0 && open_.size() >= max_) {
-    if (MaySweep(last_sweep_)) {
-      std::vector<int> all;
-      for (const auto& entry : open_) all.push_back(entry.first);
-      ForgetClosed(all);
-    }
-    if (open_.size() >= max_) {
-      return StrCat(
-          "the server has too many open connections "
-          "(--max-connections = ",
-          max_, ")");
-    }
-  }
-  open_.emplace(fd, Connection{InodeOf(fd), client});
-  if (!client.empty()) clients_[client].fds.push_back(fd);
+  open_.push_back({fd, InodeOf(fd), client});
+  ++counts_[client];
   return "";
+}
+
+void ConnectionLimits::DisconnectAll() const {
+  for (const Connection& open : open_) Disconnect(open.fd, open.inode);
 }
 
 }  // namespace topk

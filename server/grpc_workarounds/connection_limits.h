@@ -1,9 +1,8 @@
-// Limits on open connections. gRPC 1.51 has no such limits, and the limits of
-// gRPC 1.83 are internal and apply to the whole process. See acceptor.h.
+// Limits on open connections. gRPC 1.51 has none, and 1.83 can only reject new
+// connections beyond a total (GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS).
 #pragma once
 
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -17,73 +16,53 @@ namespace topk {
 /// Returns this process's soft limit on file descriptors.
 rlim_t DescriptorLimit();
 
-/// Limits the number of open connections of an acceptor by disconnecting the
-/// oldest connection when a new one exceeds the limit. Clients that keep
-/// connections open therefore cannot lock out others. Not thread-safe.
-class ConnectionReplacement {
+/// Limits the number of open connections of an acceptor. Not thread-safe.
+class ConnectionLimits {
  public:
-  /// Returns the limit for the health and admin listeners: 64, or a sixteenth
-  /// of the file descriptor limit if that is lower.
-  static size_t Default();
-
   /// 0 = no limit.
-  explicit ConnectionReplacement(size_t max) : max_(max) {}
+  struct Limits {
+    /// A connection beyond this limit replaces the oldest one. Clients that
+    /// keep connections open therefore cannot lock out others.
+    size_t max_replaced = 0;
+    /// Connections beyond these limits are rejected rather than replacing open
+    /// ones, which may have calls in flight.
+    size_t max = 0;
+    size_t max_per_client = 0;
+  };
 
-  /// Registers a newly accepted connection, and disconnects the oldest one if
-  /// necessary. Returns false if gRPC still has to close too many disconnected
-  /// sockets. In this case, the caller must close `fd`.
-  bool Admit(int fd);
+  /// Returns `max_replaced` for the health and admin listeners: 64, or a
+  /// sixteenth of the file descriptor limit if that is lower.
+  static size_t DefaultReplaced();
+
+  explicit ConnectionLimits(const Limits& limits) : limits_(limits) {}
+
+  /// Registers a newly accepted connection, disconnects the oldest one if
+  /// necessary, and returns "". If the connection must be rejected, returns the
+  /// reason instead, and the caller must close `fd`. `max_per_client` does not
+  /// apply if `client` is "".
+  /// Closed connections may count for another 100 ms.
+  std::string Admit(int fd, const std::string& client);
+
   void DisconnectAll() const;
 
  private:
   struct Connection {
     int fd;
     ino_t inode;
-    bool disconnected;
-  };
-
-  const size_t max_;
-  size_t sweep_at_ = 0;           // size of `open_` that triggers a sweep
-  std::vector<Connection> open_;  // oldest first
-};
-
-/// Limits the open connections of an acceptor, in total and per client address.
-/// Connections beyond a limit are rejected rather than replacing open ones,
-/// which may have calls in flight. Not thread-safe.
-class ConnectionCounts {
- public:
-  /// 0 = no limit. IPv6 addresses that share the first `ipv6_prefix` bits are
-  /// one client. `max_per_client` does not apply to Unix sockets.
-  ConnectionCounts(size_t max, size_t max_per_client, int ipv6_prefix)
-      : max_(max), max_per_client_(max_per_client), ipv6_prefix_(ipv6_prefix) {}
-
-  /// Registers a newly accepted connection and returns "". If a limit would be
-  /// exceeded, returns its description instead, and the caller must close `fd`.
-  std::string Admit(int fd, const sockaddr& peer);
-
- private:
-  using Clock = std::chrono::steady_clock;
-  struct Connection {
-    ino_t inode;
     std::string client;
-  };
-  struct Client {
-    std::vector<int> fds;
-    Clock::time_point last_sweep;
+    bool disconnected = false;
   };
 
-  void Forget(int fd);
-  void ForgetClosed(const std::vector<int>& fds);
-  size_t CountOf(const std::string& client) const;
+  // Returns the reason to reject a connection of this client, or "".
+  std::string Refusal(const std::string& client) const;
+  // Removes closed connections. gRPC does not report that it has closed one.
+  void Sweep();
 
-  const size_t max_;
-  const size_t max_per_client_;
-  const int ipv6_prefix_;
-  // Keyed by descriptor. May contain closed connections, because gRPC does not
-  // report that it has closed a connection.
-  std::unordered_map<int, Connection> open_;
-  std::unordered_map<std::string, Client> clients_;
-  Clock::time_point last_sweep_;
+  const Limits limits_;
+  std::vector<Connection> open_;                    // oldest first
+  std::unordered_map<std::string, size_t> counts_;  // of open_, by client
+  size_t sweep_at_ = 0;  // size of open_ that triggers a sweep
+  std::chrono::steady_clock::time_point swept_;  // the last sweep
 };
 
 }  // namespace topk

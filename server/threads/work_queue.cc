@@ -48,7 +48,6 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
       if (!is_new && of.running == 0) idle_clients_.erase(of.turn);
       of.served = std::max(of.served, turn_);
       of.turn = turns_.emplace(of.served, &*entry);
-      of.waits_since = now;
     }
     of.queued.push_back(std::move(job));
     ++jobs_;
@@ -69,20 +68,14 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::Take(Turns::iterator turn,
   Client& client = turn->second->second;
   std::unique_ptr<Job> job = std::move(client.queued.front());
   client.queued.pop_front();
-  // Do not advance turn_ for a job that a spare thread takes out of turn. If
-  // the client's turn is later than turn_, move it back to turn_, where new
-  // clients start. Otherwise, the client would fall behind new clients.
-  if (turn == turns_.begin()) turn_ = std::max(turn_, turn->first);
-  client.served = std::min(client.served, turn_);
-  client.waits_since = now;
+  // A spare thread may have taken a job of a later turn before.
+  turn_ = std::max(turn_, turn->first);
   ForgetIdleClients();
   if (client.queued.empty()) turns_.erase(turn);
   Charge(client, static_cast<double>(job->cost));
-  Advance(now);
   ++client.running;
   ++running_;
-  job->begun = share_;
-  job->begun_thread_time = thread_time_;
+  job->begun = now;
   return job;
 }
 
@@ -98,17 +91,6 @@ void WorkQueue::ForgetIdleClients() {
   }
 }
 
-void WorkQueue::Advance(Clock::time_point now) {
-  const auto elapsed = static_cast<double>(
-      std::chrono::nanoseconds(now - shared_until_).count());
-  if (running_ > 0) {
-    const auto running = static_cast<double>(running_);
-    share_ += elapsed / running;
-    thread_time_ += elapsed * std::min(1.0, threads_ / running);
-  }
-  shared_until_ = now;
-}
-
 // Charges the client for `nanoseconds` of work, which delays its next turn.
 void WorkQueue::Charge(Client& client, double nanoseconds) {
   client.served += nanoseconds;
@@ -121,13 +103,13 @@ void WorkQueue::Charge(Client& client, double nanoseconds) {
 void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   const bool done = job->work();
   const MutexLock lock(mutex_);
-  Advance(Clock::now());
   const auto cost = static_cast<double>(job->cost);
-  const double taken = std::max(share_ - job->begun, 1.0);
+  const auto elapsed = static_cast<double>(
+      std::chrono::nanoseconds(Clock::now() - job->begun).count());
   if (done && job->cost >= kTimedNanoseconds) {
     constexpr double kWindow = 1e9;
     worked_ += cost;
-    elapsed_ += taken;
+    elapsed_ += std::max(elapsed / static_cast<double>(running_), 1.0);
     speed_ = worked_ / elapsed_;
     if (elapsed_ > kWindow) {
       worked_ /= 2;
@@ -136,13 +118,10 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   }
   --running_;
   --jobs_;
+  if (job->is_long_spare) --long_spares_;
   Client& client = job->client->second;
   client.pending -= job->cost;
-  // Correct the charge for the job. The charge is the estimated cost, but at
-  // least `used`, and for finished work at most `used * threads_`.
-  const double used = thread_time_ - job->begun_thread_time;
-  const double most = done ? std::min(cost, used * threads_) : cost;
-  Charge(client, std::max(used, most) - cost);
+  Charge(client, std::max(elapsed - cost, 0.0));
   if (--client.running > 0 || !client.queued.empty()) return;
   client.turn = idle_clients_.emplace(client.served, job->client);
   if (idle_clients_.size() < clients_.size()) return;
@@ -163,43 +142,28 @@ void WorkQueue::RunNext() noexcept {
   if (job != nullptr) Run(std::move(job));
 }
 
-// Returns the free slot with the lowest limit that accepts work of this cost,
-// or kMaxSpares if no such slot is free.
-size_t WorkQueue::FreeSlot(int64_t cost) const {
-  size_t slot = 0;
-  while (slot + 1 < kMaxSpares &&
-         cost <= (kLongestSlices * slice_.count()) >> (slot + 1)) {
-    ++slot;
-  }
-  while (used_slots_[slot]) {
-    if (slot-- == 0) return kMaxSpares;
-  }
-  return slot;
-}
-
-// Takes the next job of the client that has waited longest. Ignores clients
-// that use their share of the threads or whose next job has no free slot.
+// Takes the next job that a spare thread may run, in order of turns. Skips
+// clients that use their share of the threads.
 std::unique_ptr<WorkQueue::Job> WorkQueue::TakeOverdue(Clock::time_point now) {
   // The number of clients with work. 0 if other threads have run all jobs.
   const auto clients =
       static_cast<int64_t>(clients_.size() - idle_clients_.size());
   const int64_t share =
       clients < 2 ? 1 : std::max<int64_t>(threads_ / clients, 1);
-  auto next = turns_.end();
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
     const Client& client = turn->second->second;
-    if (client.running < share &&
-        (next == turns_.end() ||
-         client.waits_since < next->second->second.waits_since) &&
-        FreeSlot(client.queued.front()->cost) < kMaxSpares) {
-      next = turn;
+    const bool is_long =
+        client.queued.front()->cost > kLongSlices * slice_.count();
+    if (client.running >= share ||
+        (is_long && long_spares_ == kMaxLongSpares)) {
+      continue;
     }
+    std::unique_ptr<Job> job = Take(turn, now);
+    job->is_long_spare = is_long;
+    if (is_long) ++long_spares_;
+    return job;
   }
-  if (next == turns_.end()) return nullptr;
-  std::unique_ptr<Job> job = Take(next, now);
-  job->slot = FreeSlot(job->cost);
-  used_slots_.set(job->slot);
-  return job;
+  return nullptr;
 }
 
 // Waits for overdue work and takes it. Returns null once the queue is closing.
@@ -232,12 +196,10 @@ void WorkQueue::RunOverdue() noexcept {
     std::unique_ptr<Job> job = AwaitOverdue();
     watched_ = false;
     if (job == nullptr) return;
-    const size_t slot = job->slot;
     WakeSpare();
     mutex_.unlock();
     Run(std::move(job));
     mutex_.lock();
-    used_slots_.reset(slot);
   }
 }
 

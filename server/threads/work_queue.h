@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bitset>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -47,11 +46,12 @@ class WorkQueue {
   /// A spare thread starts a job if no worker has started a job for this long.
   static constexpr std::chrono::nanoseconds kSlice =
       std::chrono::milliseconds(20);
-  /// The maximum number of spare threads, and of slots for their jobs. Slot 0
-  /// accepts any job, and slot i accepts jobs of at most kLongestSlices / 2^i
-  /// time slices. Jobs therefore wait only for jobs of similar length.
+  /// The maximum number of spare threads, and of those that may run jobs of
+  /// more than kLongSlices time slices at once. Short jobs therefore do not
+  /// wait for long jobs.
   static constexpr size_t kMaxSpares = 16;
-  static constexpr int64_t kLongestSlices = 4096;
+  static constexpr size_t kMaxLongSpares = 8;
+  static constexpr int64_t kLongSlices = 10;
 
   explicit WorkQueue(int threads, std::chrono::nanoseconds slice = kSlice);
 
@@ -62,8 +62,8 @@ class WorkQueue {
   /// estimate, e.g. because the work was cancelled.
   using Work = std::function<bool()>;
 
-  /// Enqueues `work` for a client. `nanoseconds` is the estimated CPU time. If
-  /// `work` takes longer, the excess delays the client's next turn. An
+  /// Enqueues `work` for a client. `nanoseconds` is the estimated CPU time. The
+  /// client is charged for this time or, if longer, for the elapsed time. An
   /// exception from `work` terminates the process.
   void Enqueue(std::string_view client, Size nanoseconds, Work work);
 
@@ -91,9 +91,8 @@ class WorkQueue {
     int64_t cost;
     WaitGroup::Member member;
     Clients::value_type* client = nullptr;
-    double begun = 0;              // share_ when the job began
-    double begun_thread_time = 0;  // thread_time_ when the job began
-    size_t slot = 0;               // if a spare thread runs the job
+    Clock::time_point begun{};
+    bool is_long_spare = false;  // a spare thread runs this long job
   };
 
   // A client that has work, or had work recently.
@@ -102,9 +101,6 @@ class WorkQueue {
     int64_t running = 0;
     int64_t pending = 0;  // nanoseconds, of queued and running work
     double served = 0;    // nanoseconds, on the scale of turn_
-    // When the client's last job started, or when it enqueued work while its
-    // queue was empty, whichever is later.
-    Clock::time_point waits_since{};
     // The client's entry in turns_ while jobs are queued, or in idle_clients_
     // while no job is queued or running. Otherwise invalid.
     Turns::iterator turn;
@@ -123,10 +119,8 @@ class WorkQueue {
   void Run(std::unique_ptr<Job> job) noexcept;
   void RunNext() noexcept;
   void RunOverdue() noexcept;
-  void Advance(Clock::time_point now) TOPK_REQUIRES(mutex_);
   void Charge(Client& client, double nanoseconds) TOPK_REQUIRES(mutex_);
   void ForgetIdleClients() TOPK_REQUIRES(mutex_);
-  size_t FreeSlot(int64_t cost) const TOPK_REQUIRES(mutex_);
   std::unique_ptr<Job> Take(Turns::iterator turn, Clock::time_point now)
       TOPK_REQUIRES(mutex_);
   std::unique_ptr<Job> TakeOverdue(Clock::time_point now) TOPK_REQUIRES(mutex_);
@@ -146,20 +140,15 @@ class WorkQueue {
   // When a RunNext() call last started, or when the number of pending calls
   // last rose from 0, whichever is later.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
-  // Virtual clocks that advance only while jobs run. share_ advances by
-  // elapsed time / running jobs, and thread_time_ advances by
-  // elapsed time * min(1, threads / running jobs).
-  double share_ TOPK_GUARDED_BY(mutex_) = 0;
-  double thread_time_ TOPK_GUARDED_BY(mutex_) = 0;
-  Clock::time_point shared_until_ TOPK_GUARDED_BY(mutex_){};
-  // The ratio of estimated CPU time to elapsed time for recent work.
+  // The ratio of estimated CPU time to elapsed time for recent work. While n
+  // jobs run, each job counts with 1/n of its elapsed time.
   double speed_ TOPK_GUARDED_BY(mutex_);
   double worked_ TOPK_GUARDED_BY(mutex_) = 0;
   double elapsed_ TOPK_GUARDED_BY(mutex_) = 0;
   // Spare threads. One watches for overdue work. The others run overdue work or
   // sleep.
   std::vector<std::thread> spares_ TOPK_GUARDED_BY(mutex_);
-  std::bitset<kMaxSpares> used_slots_ TOPK_GUARDED_BY(mutex_);
+  size_t long_spares_ TOPK_GUARDED_BY(mutex_) = 0;  // run long jobs
   std::condition_variable_any watch_;
   std::condition_variable_any sleep_;
   size_t sleeping_ TOPK_GUARDED_BY(mutex_) = 0;

@@ -22,7 +22,9 @@ struct ConnectionOptions {
   /// ends a call whose body arrives one byte at a time.
   double max_connection_age_grace = 600;
   int max_connections = 0;
-  int max_connections_per_client = 0;
+  /// More than a large machine has processes, and few enough that one client
+  /// cannot use up the memory or the file descriptors.
+  int max_connections_per_client = 1024;
   int max_concurrent_streams = 256;
   int max_metadata_bytes = 8192;
   double handshake_timeout = 10;

@@ -31,7 +31,6 @@
 namespace topk::testing {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 
 // Owns a socket.
@@ -106,62 +105,6 @@ int FreeDescriptor() {
   close(next);
   return next;
 }
-
-// Connects to `address` from the IPv4 address `client`, and disconnects.
-void ConnectFrom(const std::string& client, const std::string& address) {
-  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto call = [&](auto* function, const std::string& host, int port) {
-    sockaddr_in to{AF_INET, htons(static_cast<uint16_t>(port)), {}, {}};
-    inet_pton(AF_INET, host.c_str(), &to.sin_addr);
-    EXPECT_EQ(function(socket.fd(), reinterpret_cast<const sockaddr*>(&to),
-                       sizeof(to)),
-              0);
-  };
-  call(bind, client, 0);
-  call(connect, "127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)));
-}
-
-// An acceptor that records the client of each connection, and closes it.
-class Handling {
- public:
-  // If `waiting` is positive, lowers the limit on open files while creating the
-  // acceptor. The queue then has room for FreeDescriptor() + `waiting`.
-  explicit Handling(int waiting = 0) {
-    std::optional<DescriptorLimit> limit;
-    if (waiting > 0) {
-      // Connections may use half of the descriptors or all but 96. Half of the
-      // connections may wait.
-      const auto most = 2 * static_cast<rlim_t>(FreeDescriptor() + waiting);
-      limit.emplace(most + std::min<rlim_t>(most, 96));
-    }
-    acceptor_.emplace(ConnectionOptions{}, 0);
-  }
-
-  int64_t rejected() const { return acceptor_->rejected(); }
-
-  // Returns the address of a new listening socket.
-  std::string Listen() {
-    EXPECT_TRUE(acceptor_->Listen("127.0.0.1:0", [this](int, int fd) {
-      sockaddr_in peer{};
-      socklen_t size = sizeof(peer);
-      getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size);
-      clients_.emplace_back(inet_ntoa(peer.sin_addr));
-      close(fd);
-    }));
-    return acceptor_->addresses().back();
-  }
-
-  // Handles all pending connections. Returns the clients' addresses in order.
-  std::vector<std::string> Run() {
-    acceptor_->Start();
-    acceptor_->Stop();
-    return clients_;
-  }
-
- private:
-  std::optional<Acceptor> acceptor_;
-  std::vector<std::string> clients_;
-};
 
 // Returns whether a byte sent on `fd` arrives at the peer.
 bool Reaches(int fd, const Socket& peer) {
@@ -266,51 +209,38 @@ TEST(Acceptor, AcceptsPendingConnectionsWhenItStops) {
   EXPECT_EQ(Connect(port), -1);
 }
 
+// Connects to `address` from the IPv4 address `client`, and disconnects.
+void ConnectFrom(const std::string& client, const std::string& address) {
+  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto call = [&](auto* function, const std::string& host, int port) {
+    sockaddr_in to{AF_INET, htons(static_cast<uint16_t>(port)), {}, {}};
+    inet_pton(AF_INET, host.c_str(), &to.sin_addr);
+    EXPECT_EQ(function(socket.fd(), reinterpret_cast<const sockaddr*>(&to),
+                       sizeof(to)),
+              0);
+  };
+  call(bind, client, 0);
+  call(connect, "127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
 TEST(Acceptor, HandlesTheConnectionsOfClientsInTurn) {
-  Handling handling;
-  const std::string& address = handling.Listen();
+  std::vector<std::string> clients;
+  Acceptor acceptor(ConnectionOptions{}, 0);
+  ASSERT_TRUE(acceptor.Listen("127.0.0.1:0", [&clients](int, int fd) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof(peer);
+    getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size);
+    clients.emplace_back(inet_ntoa(peer.sin_addr));
+    close(fd);
+  }));
   for (const char* client : {"127.0.0.1", "127.0.0.1", "127.0.0.3", "127.0.0.1",
                              "127.0.0.2", "127.0.0.3"}) {
-    ConnectFrom(client, address);
+    ConnectFrom(client, acceptor.addresses().back());
   }
-  EXPECT_THAT(handling.Run(),
-              ElementsAre("127.0.0.1", "127.0.0.3", "127.0.0.2", "127.0.0.1",
-                          "127.0.0.3", "127.0.0.1"));
-}
-
-// The clients of one address must not fill the queue before others have a turn.
-TEST(Acceptor, AcceptsFromItsAddressesInTurn) {
-  Handling handling(20);
-  const std::string& flooded = handling.Listen();
-  const std::string& other = handling.Listen();
-  for (int i = 1; i <= 100; ++i) ConnectFrom(StrCat("127.0.1.", i), flooded);
-  ConnectFrom("127.0.0.1", other);
-  const std::vector<std::string> clients = handling.Run();
-  ASSERT_EQ(clients.size(), 101);
-  EXPECT_LT(std::ranges::find(clients, "127.0.0.1") - clients.begin(), 80);
-}
-
-// A client with several waiting connections loses one only if that makes room
-// for a new connection.
-TEST(Acceptor, HandlesAllConnectionsOfAFullQueue) {
-  const int room = FreeDescriptor() + 20;
-  Handling handling(20);
-  const std::string& address = handling.Listen();
-  for (int i = 0; i < room; ++i) ConnectFrom("127.0.0.1", address);
-  EXPECT_EQ(handling.Run().size(), static_cast<size_t>(room));
-  EXPECT_EQ(handling.rejected(), 0);
-}
-
-// If file descriptors run out, the client with the most connections loses one.
-TEST(Acceptor, KeepsTheOnlyConnectionOfAClientWhenFileDescriptorsRunOut) {
-  Handling handling(20);
-  const std::string& address = handling.Listen();
-  std::vector<std::unique_ptr<Socket>> open;
-  for (int i = 0; i < 30; ++i) open.push_back(std::make_unique<Socket>(dup(0)));
-  for (int i = 0; i < 60; ++i) ConnectFrom("127.0.0.1", address);
-  ConnectFrom("127.0.0.2", address);
-  EXPECT_THAT(handling.Run(), Contains("127.0.0.2"));
-  EXPECT_GT(handling.rejected(), 0);
+  acceptor.Start();
+  acceptor.Stop();
+  EXPECT_THAT(clients, ElementsAre("127.0.0.1", "127.0.0.3", "127.0.0.2",
+                                   "127.0.0.1", "127.0.0.3", "127.0.0.1"));
 }
 
 TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
@@ -355,17 +285,17 @@ TEST(Acceptor, ResumesWhenFileDescriptorsAreFreeAgain) {
   EXPECT_TRUE(Reaches(accepted.fd(), *client));
 }
 
-TEST(ConnectionReplacement, CountsOpenConnectionsAndNoOtherSockets) {
-  ConnectionReplacement limit(1);
+TEST(ConnectionLimits, CountOpenConnectionsAndNoOtherSockets) {
+  ConnectionLimits limit({.max_replaced = 1});
   int pairs[3][2];
   for (auto& pair : pairs) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
   }
-  EXPECT_TRUE(limit.Admit(pairs[0][0]));
+  EXPECT_EQ(limit.Admit(pairs[0][0], ""), "");
   // Reuse the descriptor of the closed connection for another socket.
   close(pairs[0][0]);
   ASSERT_EQ(dup2(pairs[1][0], pairs[0][0]), pairs[0][0]);
-  EXPECT_TRUE(limit.Admit(pairs[2][0]));
+  EXPECT_EQ(limit.Admit(pairs[2][0], ""), "");
   EXPECT_TRUE(Reaches(pairs[0][0], Socket(dup(pairs[1][1]))));
   for (const auto& pair : pairs) {
     close(pair[0]);
@@ -373,80 +303,16 @@ TEST(ConnectionReplacement, CountsOpenConnectionsAndNoOtherSockets) {
   }
 }
 
-// A connected socket and the address of its peer.
-class Accepted {
- public:
-  explicit Accepted(const std::string& address) {
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds_), 0);
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage_);
-    auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage_);
-    if (inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
-      v4->sin_family = AF_INET;
-    } else if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) == 1) {
-      v6->sin6_family = AF_INET6;
-    } else {
-      storage_.ss_family = AF_UNIX;
-    }
-  }
-  ~Accepted() {
-    Close();
-    close(fds_[1]);
-  }
-  Accepted(const Accepted&) = delete;
-  Accepted& operator=(const Accepted&) = delete;
-
-  void Close() {
-    if (fds_[0] >= 0) close(std::exchange(fds_[0], -1));
-  }
-  int fd() const { return fds_[0]; }
-  const sockaddr& peer() const {
-    return reinterpret_cast<const sockaddr&>(storage_);
-  }
-
- private:
-  int fds_[2] = {-1, -1};
-  sockaddr_storage storage_{};
-};
-
-bool Admits(ConnectionCounts& counts, const Accepted& connection) {
-  return counts.Admit(connection.fd(), connection.peer()).empty();
-}
-
-TEST(ConnectionCounts, CheckForClosedConnectionsOfALargeClientPeriodically) {
-  constexpr size_t kMax = 100;
-  ConnectionCounts counts(0, kMax, 64);
-  std::vector<std::unique_ptr<Accepted>> open;
-  for (size_t i = 0; i < kMax; ++i) {
-    open.push_back(std::make_unique<Accepted>("10.0.0.1"));
-    EXPECT_TRUE(Admits(counts, *open[i]));
-  }
-  // Opened before others close, so that it gets a new descriptor.
-  const Accepted next("10.0.0.1");
-  const auto begun = std::chrono::steady_clock::now();
-  EXPECT_FALSE(Admits(counts, next));
-  open[0]->Close();
-  // Not checked every time, because a check makes a system call per connection.
-  const bool at_once = Admits(counts, next);
-  if (std::chrono::steady_clock::now() - begun <
-      std::chrono::milliseconds(90)) {
-    EXPECT_FALSE(at_once);
-  }
-  bool admitted = at_once;
-  for (int i = 0; i < 1000 && !admitted; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    admitted = Admits(counts, next);
-  }
-  EXPECT_TRUE(admitted);
-}
-
-TEST(ConnectionCounts, CountAnIPv6NetworkAsOneClient) {
-  ConnectionCounts counts(0, 1, 64);
-  const Accepted first("2001:db8:0:1::1");
-  const Accepted neighbour("2001:db8:0:1:ffff::2");
-  const Accepted other("2001:db8:0:2::1");
-  EXPECT_TRUE(Admits(counts, first));
-  EXPECT_FALSE(Admits(counts, neighbour));
-  EXPECT_TRUE(Admits(counts, other));
+TEST(ConnectionLimits, ForgetClosedConnections) {
+  ConnectionLimits limits({.max_per_client = 2});
+  const auto admits = [&limits](const char* client) {
+    const Socket connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return limits.Admit(connection.fd(), client).empty();
+  };
+  EXPECT_TRUE(admits("10.0.0.1"));
+  EXPECT_TRUE(admits("10.0.0.1"));
+  EXPECT_TRUE(admits("10.0.0.2"));
+  EXPECT_TRUE(Eventually([&] { return admits("10.0.0.1"); }));
 }
 
 // Opens more connections than `options` allows and returns the log.

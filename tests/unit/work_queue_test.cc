@@ -90,11 +90,13 @@ TEST(WorkQueueTest, ExpectsNoMoreWorkOfOthersThanTheyHave) {
 }
 
 TEST(WorkQueueTest, LongWorkOfManyClientsDoesNotDelayMuchShorterWork) {
-  constexpr int64_t kLong = 1000 * kCost;
-  for (const int64_t cost : {int64_t{1000}, kLong / 16}) {
+  constexpr std::chrono::nanoseconds kSlice = milliseconds(20);
+  constexpr int64_t kShort = WorkQueue::kLongSlices * kSlice.count();
+  constexpr int64_t kLong = kShort + 1;
+  for (const int64_t cost : {int64_t{1000}, kShort}) {
     std::promise<void> end;
     std::promise<void> done;
-    WorkQueue queue(1, milliseconds(20));
+    WorkQueue queue(1, kSlice);
     const auto ended = end.get_future().share();
     for (size_t i = 0; i < WorkQueue::kMaxSpares + 10; ++i) {
       queue.Enqueue("long" + std::to_string(i), kLong, [ended] {
@@ -115,10 +117,7 @@ TEST(WorkQueueTest, LongWorkOfManyClientsDoesNotDelayMuchShorterWork) {
 TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
   constexpr int kClients = 20;
   constexpr std::chrono::nanoseconds kSlice = milliseconds(1);
-  constexpr int64_t kLongest = WorkQueue::kLongestSlices * kSlice.count();
-  // Two slots allow work of this cost. The long work keeps one of them, so that
-  // this work runs one by one, in the order in which spare threads take it.
-  constexpr int64_t kHalf = kLongest / 2;
+  constexpr int64_t kLong = 1000 * WorkQueue::kLongSlices * kSlice.count();
   std::promise<void> end;
   const auto ended = end.get_future().share();
   std::promise<void> enqueued;
@@ -127,30 +126,34 @@ TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
   std::promise<int> jobs_before;
   std::function<void(int)> keep_working;
   WorkQueue queue(1, kSlice);
-  // A worker and a spare thread run long work, and more long work is next.
-  for (int i = 0; i < 3; ++i) {
-    queue.Enqueue("long" + std::to_string(i), 2 * kLongest, [ended] {
+  // A worker and all but one of the spare threads for long work are busy. The
+  // last one runs the work below, in the order in which it is taken.
+  std::atomic<size_t> begun = 0;
+  for (size_t i = 0; i < WorkQueue::kMaxLongSpares; ++i) {
+    queue.Enqueue("long" + std::to_string(i), kLong, [ended, &begun] {
+      ++begun;
       ended.wait();
       return false;
     });
   }
+  while (begun < WorkQueue::kMaxLongSpares) std::this_thread::yield();
   for (int i = 0; i < 50; ++i) {
     std::promise<void> ran;
-    queue.Enqueue(kClient, kHalf, [&ran] {
+    queue.Enqueue(kClient, kLong, [&ran] {
       ran.set_value();
-      return false;  // counts with its full cost
+      return false;
     });
     ran.get_future().wait();
   }
   keep_working = [&](int i) {
-    queue.Enqueue("new" + std::to_string(i), kHalf, [&, i] {
+    queue.Enqueue("new" + std::to_string(i), kLong, [&, i] {
       all_enqueued.wait();
       if (++jobs_of_others < 5 * kClients) keep_working(i);
       return true;
     });
   };
   for (int i = 0; i < kClients; ++i) keep_working(i);
-  queue.Enqueue(kClient, kHalf, [&] {
+  queue.Enqueue(kClient, kLong, [&] {
     jobs_before.set_value(jobs_of_others);
     return true;
   });
@@ -220,7 +223,7 @@ class Order {
     queue_.Enqueue(std::string(1, client), cost, [=, this] {
       const std::lock_guard lock(mutex_);
       order_ += client;
-      return false;  // counts with its full cost
+      return true;
     });
   }
   std::string order() {
@@ -261,21 +264,6 @@ TEST(WorkQueueTest, WorkBeyondItsCostCountsForTheNextTurn) {
   blocker.End();
   order.AwaitEnd();
   EXPECT_EQ(order.order(), "bba");
-}
-
-TEST(WorkQueueTest, FinishedWorkCountsWithItsTime) {
-  Order order(kNever);
-  Blocker blocker(order.queue(), "blocker");
-  order.queue().Enqueue("a", 0, [] {
-    std::this_thread::sleep_for(std::chrono::nanoseconds(kCost));
-    return true;
-  });
-  order.Enqueue('a', kCost);
-  order.queue().Enqueue("b", 8 * kCost, [] { return true; });
-  order.Enqueue('b', kCost);
-  blocker.End();
-  order.AwaitEnd();
-  EXPECT_EQ(order.order(), "ba");
 }
 
 TEST(WorkQueueTest, ClientsThatReturnOrAreNewGainNoTurns) {

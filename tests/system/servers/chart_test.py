@@ -270,6 +270,8 @@ def keeps_limits(tools):
     assert flags[flags.index(limit) + 1] == "7", flags
     flags = Chart(tools, *PLAIN, "tokensSecretName=tokens").flags()
     assert limit not in flags, flags
+    # Tokens do not distinguish connections.
+    assert flags[flags.index("--max-connections-per-client") + 1] == "0", flags
     print("ok    the chart keeps limits of the values and per token")
 
 

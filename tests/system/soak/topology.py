@@ -12,7 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLAGS = ["--threads", "2", "--allow-shared-memory", "--drain-delay", "3s",
          "--drain-timeout", "10s",
          # To the servers, HAProxy is the only client.
-         "--max-client-inflight-bytes", "1TiB", "--access-log-sample", "0.05"]
+         "--max-client-inflight-bytes", "1TiB",
+         "--max-connections-per-client", "0", "--access-log-sample", "0.05"]
 GROUP_MIB = 512
 FAKETIME = sorted(
     ROOT.glob("build/tools/usr/lib/*/faketime/libfaketimeMT.so.1"))
