@@ -49,8 +49,8 @@ struct ParsedInfer {
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
 /// The largest message that a poller parses, in bytes. Parsing takes at most
-/// 4 ms, for kMaxParsedBytes of small fields or for typed contents.
-inline constexpr int64_t kMaxPollerBytes = int64_t{1} << 20;
+/// 3 ms, if all of the message consists of small fields.
+inline constexpr int64_t kMaxPollerBytes = int64_t{64} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
