@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -29,6 +30,10 @@ class Codec {
   /// parsed.
   virtual Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
                       ParsedMessage<v1::TopKRequest>& to) = 0;
+
+  /// The largest message that a poller may parse, in bytes. Read() takes at
+  /// most 3 ms for a message of this size.
+  virtual int64_t MaxPollerBytes() const { return int64_t{1} << 20; }
 
   /// Returns the serialized response.
   virtual grpc::ByteBuffer Write(

@@ -48,9 +48,6 @@ struct ParsedInfer {
 /// low because two bytes on the wire can need a hundred bytes of memory once
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
-/// The largest message that a poller parses, in bytes. Parsing takes at most
-/// 3 ms, if all of the message consists of small fields.
-inline constexpr int64_t kMaxPollerBytes = int64_t{64} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;

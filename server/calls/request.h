@@ -50,6 +50,12 @@ class TensorRequest {
   /// InFlightLimiter::Charge::Add().
   Status Prepare();
 
+  /// Returns whether a poller may call Prepare(), i.e. whether the message is
+  /// short.
+  bool MayPrepareOnPoller() const {
+    return static_cast<int64_t>(message_.Length()) <= codec_->MaxPollerBytes();
+  }
+
   /// Estimates the CPU time of the next step in nanoseconds. The next step is
   /// Run() if the request is prepared, otherwise Prepare().
   Size nanoseconds();

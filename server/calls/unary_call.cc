@@ -19,7 +19,6 @@ class UnaryCall final : public ServiceCall {
  private:
   void OnRequest(grpc::ByteBuffer& message) override {
     const bool is_behind = call_.loop().IsBehind();
-    const bool is_small = message.Length() <= kMaxPollerBytes;
     Status status =
         request_.Admit(message, info().arrived, RequestStats::Clock::now(),
                        /*waits=*/is_behind || state_.work.IsBusy());
@@ -27,7 +26,7 @@ class UnaryCall final : public ServiceCall {
       request_.KeepIdOnly(kMaxParsedBytes);  // End() frees the memory at once
       return End(status);
     }
-    if (is_small && !is_behind) return Prepare();
+    if (!is_behind && request_.MayPrepareOnPoller()) return Prepare();
     if (status = CheckWait(); !status.ok()) return End(status);
     Enqueue(request_.nanoseconds(), [this] { Prepare(); });
   }
