@@ -10,7 +10,9 @@
 #include "core/base/process_limits.h"
 #include "core/base/text.h"
 #include "server/admission/memory_limit.h"
+#include "server/calls/topk_service.h"
 #include "server/telemetry/logging.h"
+#include "topk/v1/topk.grpc.pb.h"
 
 namespace topk {
 namespace {
@@ -44,7 +46,7 @@ EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
 }
 
 std::vector<std::string> ServiceNames() {
-  return {TopKService::service_full_name(), OipService::service_full_name(),
+  return {v1::TopKService::service_full_name(), OipService::service_full_name(),
           HealthService::kName};
 }
 
@@ -74,19 +76,19 @@ Services::Services(const ServerConfig& config,
                  {config.security.client_requests_per_second,
                   config.security.client_bytes_per_second}),
       health_state_(ServiceNames()),
-      topk_{engine_,
-            metrics_,
-            access_log_,
-            spans,
-            shared_objects_.get(),
-            admission_,
-            std::min(config.max_message_bytes,
-                     admission_.in_flight().limits().client_bytes),
-            threads_},
-      oip_(topk_, health_state_),
+      state_{engine_,
+             metrics_,
+             access_log_,
+             spans,
+             shared_objects_.get(),
+             admission_,
+             std::min(config.max_message_bytes,
+                      admission_.in_flight().limits().client_bytes),
+             threads_},
+      oip_(state_, health_state_),
       health_(health_state_, DefaultMaxCalls(MemoryLimit())),
       router_(rpc_metrics_, &authenticator) {
-  topk_.AddMethods(router_);
+  AddTopKMethods(state_, router_);
   oip_.AddMethods(router_);
   health_.AddMethods(router_);
   if (authenticator.needs_credentials()) {
@@ -114,7 +116,7 @@ void Services::AddMetrics() {
                     [this] { return admission_.in_flight().limits().bytes; });
   registry.AddGauge("topk_queue_depth",
                     "Number of jobs queued or running on workers",
-                    [this] { return topk_.work.jobs(); });
+                    [this] { return state_.work.jobs(); });
   registry.AddCounter(
       "topk_log_dropped_total",
       "Log lines dropped because they were not written fast enough",

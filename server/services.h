@@ -10,7 +10,7 @@
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
 #include "server/calls/call_router.h"
-#include "server/calls/topk_service.h"
+#include "server/calls/shared_state.h"
 #include "server/config/config.h"
 #include "server/health/health_service.h"
 #include "server/oip/oip_service.h"
@@ -46,7 +46,7 @@ class Services {
   const RpcMetrics& rpc_metrics() const { return rpc_metrics_; }
   AdmissionController& admission() { return admission_; }
   HealthState& health_state() { return health_state_; }
-  OpenCalls& open_calls() { return topk_.open_calls; }
+  OpenCalls& open_calls() { return state_.open_calls; }
 
  private:
   // Add the metrics whose values are computed at each scrape.
@@ -61,7 +61,7 @@ class Services {
   const std::unique_ptr<SharedObjects> shared_objects_;
   AdmissionController admission_;
   HealthState health_state_;
-  TopKService topk_;
+  SharedState state_;
   OipService oip_;
   HealthService health_;
   CallRouter router_;

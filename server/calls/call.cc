@@ -75,8 +75,13 @@ void Call::Read() {
 }
 
 void Call::OnRead(bool ok) {
-  if (ok) count_->Received();
+  ok ? count_->Received() : may_be_gone_.store(true);
   handler_->OnRead(ok, incoming_);
+}
+
+void Call::OnWritten(bool ok) {
+  if (!ok) may_be_gone_ = true;
+  handler_->OnWritten(ok);
 }
 
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
@@ -91,21 +96,11 @@ void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
 
 void Call::Finish(const grpc::ByteBuffer& last) {
   SendTraceParent();
-  RecordEnd({});
+  Record({});
   count_->Sent();
   stream_.WriteAndFinish(last, {}, grpc::Status::OK,
                          finished_tag_.For(shared_from_this()));
   WidenRace();
-}
-
-void Call::Finish(const Status& status) {
-  RecordEnd(status);
-  SendStatus(status);
-}
-
-void Call::FinishAndRecordLater(const Status& status) {
-  late_status_ = status;
-  SendStatus(status);
 }
 
 void Call::SendTraceParent() {
@@ -114,7 +109,9 @@ void Call::SendTraceParent() {
   trace_parent_.clear();
 }
 
-void Call::SendStatus(const Status& status) {
+void Call::Finish(const Status& status) {
+  status_ = status;
+  if (!may_be_gone_) Record(status);
   const auto wait = status.retry_after.count();
   if (status.code == Code::kResourceExhausted || wait > 0) {
     // Tell gRPC clients how long to wait before a retry. -1 forbids retries.
@@ -135,18 +132,16 @@ void Call::SendStatus(const Status& status) {
   WidenRace();
 }
 
-void Call::RecordEnd(const Status& status) {
+void Call::Record(const Status& status) {
   is_recorded_ = true;
+  handler_->Record(status);
   count_->Handled(static_cast<int>(status.code));
-  handler_->RecordEnd(status);
 }
 
 Call::~Call() {
   if (is_refused_) loop_.CountDestroyed();
   if (handler_ == nullptr || is_recorded_) return;
-  const Status& status = gone_.ok() ? late_status_ : gone_;
-  handler_->RecordRequest(status);
-  RecordEnd(status);
+  Record(gone_.ok() ? status_ : gone_);
 }
 
 }  // namespace topk

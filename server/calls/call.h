@@ -5,6 +5,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -32,10 +33,7 @@ class CallHandler {
   /// disconnected.
   virtual void OnWritten(bool ok) { (void)ok; }
   /// Records the final status of the call. Called once.
-  virtual void RecordEnd(const Status& status) { (void)status; }
-  /// Records the request's outcome if the call ended without Finish(). Called
-  /// before RecordEnd().
-  virtual void RecordRequest(const Status& status) { (void)status; }
+  virtual void Record(const Status& status) { (void)status; }
 };
 
 /// A gRPC call, which receives and sends raw messages. A unary call has one
@@ -49,9 +47,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// `loop` and `router` must outlive the call.
   Call(EventLoop& loop, CallRouter& router)
       : loop_(loop), loop_user_(loop.AddUser()), router_(router) {}
-  /// Records the final status unless Finish() has recorded it. The status is
-  /// CANCELLED if the call was cancelled, DEADLINE_EXCEEDED if its deadline
-  /// passed, and otherwise the status given to FinishAndRecordLater().
+  /// Records the final status unless Finish() has recorded it.
   ~Call();
 
   /// Requests the next incoming call from gRPC. When a call arrives, lets the
@@ -60,18 +56,18 @@ class Call final : public std::enable_shared_from_this<Call> {
   void Wait();
 
   /// Starts a read or a write. At most one read and one write may be in flight.
-  /// After Finish() or FinishAndRecordLater(), writes are not allowed, and
-  /// reads finish with `ok` = false.
+  /// After Finish(), writes are not allowed, and reads finish with `ok` =
+  /// false.
   void Read();
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records
   /// the status before sending it, so that the metrics include every call whose
-  /// response the client has received.
+  /// response the client has received. However, if a read or a write has
+  /// failed, the client may have disconnected, which is known only when the
+  /// call ends. In this case, the destructor records CANCELLED or
+  /// DEADLINE_EXCEEDED if the call was cancelled, and otherwise `status`.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
-  /// Ends the call with `status`, unless the call is cancelled or its deadline
-  /// has passed. The destructor records the final status.
-  void FinishAndRecordLater(const Status& status);
 
   grpc::GenericServerContext& context() { return context_; }
   EventLoop& loop() { return loop_; }
@@ -92,12 +88,11 @@ class Call final : public std::enable_shared_from_this<Call> {
  private:
   void OnArrived(bool ok);
   void OnRead(bool ok);
-  void OnWritten(bool ok) { handler_->OnWritten(ok); }
+  void OnWritten(bool ok);
   void OnFinished(bool) {}
   void OnEnded(bool);
   void SendTraceParent();
-  void SendStatus(const Status& status);
-  void RecordEnd(const Status& status);
+  void Record(const Status& status);
 
   EventLoop& loop_;
   const WaitGroup::Member loop_user_;
@@ -109,11 +104,12 @@ class Call final : public std::enable_shared_from_this<Call> {
   // Both members are set when the call arrives, before other threads use them.
   std::optional<RpcCount> count_;
   std::unique_ptr<CallHandler> handler_;
+  std::atomic<bool> may_be_gone_ = false;  // a read or a write has failed
   // Used only by the sending thread, and by the destructor.
   bool has_written_ = false;
   bool is_refused_ = false;   // a status without a message was sent
   bool is_recorded_ = false;  // the final status was recorded
-  Status late_status_;        // set by FinishAndRecordLater()
+  Status status_;             // set by Finish()
   Status gone_;               // CheckAlive() when the call had ended
   std::string trace_parent_;  // empty once sent
   OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;

@@ -3,18 +3,19 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "core/base/status.h"
 #include "server/calls/call.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "server/telemetry/request_stats.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
 
-struct TopKService;
+struct SharedState;
 
 /// Converts between TopK messages and the wire format of a protocol: parses one
 /// request and serializes its response. All other code is shared by the
@@ -24,11 +25,15 @@ class Codec {
   virtual ~Codec() = default;
 
   /// Parses `message` into `to`. `message` must outlive `to`. Returns the
-  /// result of ReadRaw(), or a protocol error. After an error, `to` still holds
-  /// the fields that Record() and WriteError() report, if they could be parsed.
-  virtual StepStatus Read(grpc::ByteBuffer& message, Reader reader,
-                          const ChargeParsed& charge,
-                          RawMessage<v1::TopKRequest>& to) = 0;
+  /// result of ParseMessage(), or a protocol error. After an error, `to` still
+  /// holds the fields that Record() and WriteError() report, if they could be
+  /// parsed.
+  virtual Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
+                      ParsedMessage<v1::TopKRequest>& to) = 0;
+
+  /// The largest message that a poller may parse, in bytes. Read() takes at
+  /// most 3 ms for a message of this size.
+  virtual int64_t MaxPollerBytes() const { return int64_t{1} << 20; }
 
   /// Returns the serialized response.
   virtual grpc::ByteBuffer Write(
@@ -56,17 +61,17 @@ class Codec {
 using MakeCodec = std::function<std::unique_ptr<Codec>()>;
 
 /// Returns a handler for ComputeTopK or ModelInfer, which send one response to
-/// one request. In all functions of this file, `service` must outlive the call.
-std::unique_ptr<CallHandler> MakeUnaryCall(TopKService& service, Call& call,
+/// one request. In all functions of this file, `state` must outlive the call.
+std::unique_ptr<CallHandler> MakeUnaryCall(SharedState& state, Call& call,
                                            std::unique_ptr<Codec> codec);
 
 /// Returns a handler for StreamTopK, which receives the tensor and sends the
 /// response in chunks.
-std::unique_ptr<CallHandler> MakeStreamCall(TopKService& service, Call& call);
+std::unique_ptr<CallHandler> MakeStreamCall(SharedState& state, Call& call);
 
 /// Returns a handler for ComputeTopKMany or ModelStreamInfer, which send one
 /// response to each request, in order.
-std::unique_ptr<CallHandler> MakeGroupCall(TopKService& service, Call& call,
-                                           MakeCodec make_codec);
+std::unique_ptr<CallHandler> MakeManyCall(SharedState& state, Call& call,
+                                          MakeCodec make_codec);
 
 }  // namespace topk

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/base/mutex.h"
-#include "server/calls/listeners.h"
+#include "server/calls/observers.h"
 
 namespace topk {
 
@@ -33,7 +33,7 @@ class OpenCalls {
 
   /// The open streams. OnChange() ends a stream that would no longer be
   /// admitted.
-  Listeners& streams() { return streams_; }
+  Observers& streams() { return streams_; }
 
   int64_t count() const { return count_; }
 
@@ -59,7 +59,7 @@ class OpenCalls {
   std::atomic<int64_t> arrived_ = 0;
   std::condition_variable_any none_;
   Mutex mutex_;
-  Listeners streams_;
+  Observers streams_;
 };
 
 }  // namespace topk

@@ -15,18 +15,17 @@ Status TensorRequest::Admit(grpc::ByteBuffer& message,
   if (waits) Compact(message);
   message_.Swap(&message);
   own_bytes_ = own_bytes;
-  return service_.admission.AdmitRequest(
+  return state_.admission.AdmitRequest(
       admitted_, static_cast<int64_t>(message_.Length()),
       own_bytes + SliceMemory(message_), charge_);
 }
 
-StepStatus TensorRequest::Prepare(Reader reader) {
+Status TensorRequest::Prepare() {
   stats_.RecordStage(Stage::kQueue);
   const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
-  StepStatus status = CatchBadAlloc([&]() -> StepStatus {
-    StepStatus read = codec_->Read(message_, reader, charge, read_);
-    if (NeedsWorker(read) || !read->ok()) return read;
-    return codec_->Translate(PrepareRead());
+  Status status = CatchBadAlloc([&] {
+    Status read = codec_->Read(message_, charge, read_);
+    return read.ok() ? codec_->Translate(PrepareRead()) : read;
   });
   stats_.RecordStage(Stage::kDecode);
   return status;
@@ -53,7 +52,7 @@ Status TensorRequest::PrepareRead() {
   }
   stats_.computing = true;
   Result<PreparedRequest> prepared =
-      service_.engine.Prepare(request, stats_.tensor_bytes, read_.data.size());
+      state_.engine.Prepare(request, stats_.tensor_bytes, read_.data.size());
   if (!prepared.ok()) {
     Status status = prepared.status();
     if (shared && status.field == "tensor.data") {
@@ -98,7 +97,7 @@ Status TensorRequest::Compute(const Cancellation* cancellation) {
     read_.data = {*shared};
   }
   Result<v1::TopKResponse> computed =
-      service_.engine.Run(*prepared_, read_.data, cancellation);
+      state_.engine.Run(*prepared_, read_.data, cancellation);
   if (!computed.ok()) {
     stats_.RecordStage(Stage::kDecode);
     return computed.status();
@@ -123,15 +122,16 @@ void TensorRequest::Record(const CallInfo& call, const Status& status) {
   if (call.span != nullptr) {
     call.span->AddRequest(read_.message, stats_, status);
   }
-  service_.Record(call, read_.message, stats_, status);
+  state_.Record(call, read_.message, stats_, status);
 }
 
 void TensorRequest::KeepIdOnly(int64_t max_bytes) {
   const ChargeParsed charge = [=](Size bytes) {
     return bytes <= max_bytes ? Status() : Cancelled();
   };
-  (void)CatchBadAlloc(
-      [&] { return codec_->Read(message_, Reader::kPoller, charge, read_); });
+  if (nanoseconds() <= WorkQueue::kSmallNanoseconds) {
+    (void)CatchBadAlloc([&] { return codec_->Read(message_, charge, read_); });
+  }
   read_.data.clear();
   message_.Clear();
 }

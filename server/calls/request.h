@@ -12,8 +12,8 @@
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
 #include "server/calls/handlers.h"
-#include "server/calls/raw_message.h"
-#include "server/calls/topk_service.h"
+#include "server/calls/parsed_message.h"
+#include "server/calls/shared_state.h"
 #include "server/shared_memory/request_memory.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/request_stats.h"
@@ -23,18 +23,17 @@ namespace topk {
 
 /// Handles one request: admits, parses, computes and records it. The memory of
 /// the request counts as in flight until ReleaseMessage(), and the memory of
-/// the response until this object is destroyed. On a poller, every step before
-/// Run() takes constant time. Not thread-safe.
+/// the response until this object is destroyed. Not thread-safe.
 class TensorRequest {
  public:
-  /// `service` and `admitted` must outlive the request.
-  TensorRequest(TopKService& service, AdmittedCall& admitted,
+  /// `state` and `admitted` must outlive the request.
+  TensorRequest(SharedState& state, AdmittedCall& admitted,
                 std::unique_ptr<Codec> codec)
-      : service_(service),
+      : state_(state),
         admitted_(admitted),
         codec_(std::move(codec)),
         charge_(admitted.reservation),
-        memory_(service.shared_objects) {}
+        memory_(state.shared_objects) {}
 
   /// Takes the contents of `message`, which arrived at `when`. The request
   /// began at `begun`. If the request must wait (`waits`), compacts the
@@ -46,11 +45,16 @@ class TensorRequest {
                int64_t own_bytes = 0);
 
   /// Parses and validates the request, and adds the memory for parsing and for
-  /// Run() to the bytes in flight. Returns kNeedsWorker if parsing takes too
-  /// long for a poller. In this case, a worker must call Prepare() again.
-  /// Returns protocol errors, and errors from Engine::Prepare(), from opening
-  /// shared memory and from InFlightLimiter::Charge::Add().
-  StepStatus Prepare(Reader reader);
+  /// Run() to the bytes in flight. Returns protocol errors, and errors from
+  /// Engine::Prepare(), from opening shared memory and from
+  /// InFlightLimiter::Charge::Add().
+  Status Prepare();
+
+  /// Returns whether a poller may call Prepare(), i.e. whether the message is
+  /// short.
+  bool MayPrepareOnPoller() const {
+    return static_cast<int64_t>(message_.Length()) <= codec_->MaxPollerBytes();
+  }
 
   /// Estimates the CPU time of the next step in nanoseconds. The next step is
   /// Run() if the request is prepared, otherwise Prepare().
@@ -74,8 +78,8 @@ class TensorRequest {
   void Record(const CallInfo& call, const Status& status);
 
   /// Frees the message of a rejected request. First parses the fields that
-  /// WriteError() and Record() report, if a poller may parse them and the
-  /// uncharged memory for parsing is at most `max_bytes`.
+  /// WriteError() and Record() report, if this takes little time and at most
+  /// `max_bytes` of uncharged memory.
   void KeepIdOnly(int64_t max_bytes = kUnchargedBytes);
 
   /// Frees everything except the response. Only response() may be called
@@ -87,13 +91,13 @@ class TensorRequest {
   Status PrepareRead();
   Status Compute(const Cancellation* cancellation);
 
-  TopKService& service_;
+  SharedState& state_;
   AdmittedCall& admitted_;
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t own_bytes_ = 0;
   grpc::ByteBuffer message_;  // `read_` points into it
-  RawMessage<v1::TopKRequest> read_;
+  ParsedMessage<v1::TopKRequest> read_;
   RequestMemory memory_;
   std::optional<PreparedRequest> prepared_;
   grpc::ByteBuffer response_;

@@ -8,12 +8,12 @@
 
 #include "core/wire/methods.h"
 #include "server/calls/compression.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 
 namespace topk {
 
-ServiceCall::ServiceCall(TopKService& service, Call& call, Kind kind)
-    : service_(service),
+ServiceCall::ServiceCall(SharedState& state, Call& call, Kind kind)
+    : state_(state),
       call_(call),
       kind_(kind),
       info_{&call.context(),
@@ -22,27 +22,24 @@ ServiceCall::ServiceCall(TopKService& service, Call& call, Kind kind)
             {},
             "",
             nullptr} {
-  service_.open_calls.Enter();
+  state_.open_calls.Enter();
 }
 
 ServiceCall::~ServiceCall() {
-  if (stream_.has_value()) service_.open_calls.streams().Remove(*stream_);
-  service_.open_calls.Leave();
+  if (stream_.has_value()) state_.open_calls.streams().Remove(*stream_);
+  state_.open_calls.Leave();
 }
 
 void ServiceCall::OnArrival() {
   ContinueTrace();
-  const Status status =
-      service_.admission.AdmitCall(call_.context(), admitted_);
+  const Status status = state_.admission.AdmitCall(call_.context(), admitted_);
   if (admitted_.caller.authenticated) info_.principal = admitted_.caller.name;
-  if (!status.ok()) return Refuse(status);
+  if (!status.ok()) return call_.Finish(status);
+  has_begun_ = kind_ != Kind::kUnary;
   call_.Read();
   if (kind_ == Kind::kUnary) return;
-  // gRPC creates the auth context on first use. Use it now, before several
-  // threads share the call's context.
-  (void)call_.context().auth_context();
-  stream_ = service_.open_calls.streams().Add(
-      std::shared_ptr<Listener>(call_.shared_from_this(), this));
+  stream_ = state_.open_calls.streams().Add(
+      std::shared_ptr<Observer>(call_.shared_from_this(), this));
   OnChange();  // the result of AdmitCall() may be outdated
 }
 
@@ -57,7 +54,7 @@ void ServiceCall::ContinueTrace() {
   const std::string parent = header("traceparent");
   info_.trace =
       topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
-  SpanExporter* const spans = service_.spans;
+  SpanExporter* const spans = state_.spans;
   if (spans != nullptr && spans->Samples(info_.trace)) {
     span_ = std::make_unique<CallSpan>(*spans, call_.context().method(), info_,
                                        kind_ == Kind::kMany);
@@ -68,13 +65,13 @@ void ServiceCall::ContinueTrace() {
 }
 
 void ServiceCall::EnqueueJob(Size nanoseconds, WorkQueue::Work work) {
-  service_.work.Enqueue(admitted_.caller.key, nanoseconds,
-                        [self = call_.shared_from_this(),
-                         work = std::move(work)] { return work(); });
+  state_.work.Enqueue(admitted_.caller.key, nanoseconds,
+                      [self = call_.shared_from_this(),
+                       work = std::move(work)] { return work(); });
 }
 
 void ServiceCall::OnChange() {
-  const Status status = service_.admission.CheckAdmitted(call_.context());
+  const Status status = state_.admission.CheckAdmitted(call_.context());
   if (status.ok()) return;
   Interrupt(status);
   // If CheckAdmitted() fails again later, cancel the call, because Interrupt()
@@ -98,8 +95,8 @@ void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
 // `message` belongs to the call and stays valid until the next read.
 void ServiceCall::DecompressMessage(grpc::ByteBuffer& message) {
   const Status status = CatchBadAlloc([&] {
-    return Decompress(message, service_.max_message_bytes,
-                      "--max-message-bytes", [this](Size bytes) {
+    return Decompress(message, state_.max_message_bytes, "--max-message-bytes",
+                      [this](Size bytes) {
                         const Status gone = call_.CheckAlive();
                         return gone.ok() ? decompressing_.Add(bytes) : gone;
                       });
@@ -115,40 +112,37 @@ void ServiceCall::DecompressMessage(grpc::ByteBuffer& message) {
 void ServiceCall::RefuseMessage(const Status& status,
                                 grpc::ByteBuffer& message) {
   const auto received = static_cast<int64_t>(message.Length());
-  service_.admission.DebitUnchecked(admitted_,
-                                    std::max(received, decompressing_.bytes()));
+  state_.admission.DebitUnchecked(admitted_,
+                                  std::max(received, decompressing_.bytes()));
   message.Clear();
   decompressing_.Shrink(0);
-  kind_ == Kind::kUnary ? Refuse(status) : Interrupt(status);
+  kind_ == Kind::kUnary ? call_.Finish(status) : Interrupt(status);
 }
 
 void ServiceCall::OnMessage(bool ok, grpc::ByteBuffer& message) {
   constexpr std::chrono::seconds kLate{1};
-  if (!ok) return call_.FinishAndRecordLater(MissingMessage());
+  if (!ok) return call_.Finish(MissingMessage());
   if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
-    const Status status = service_.admission.CheckAdmitted(call_.context());
+    const Status status = state_.admission.CheckAdmitted(call_.context());
     // UNAVAILABLE means that a drain has begun, but admitted calls may finish.
     if (!status.ok() && status.code != Code::kUnavailable) {
       message.Clear();
-      return Refuse(status);
+      return call_.Finish(status);
     }
   }
+  has_begun_ = true;
   OnRequest(message);
 }
 
-void ServiceCall::Refuse(const Status& status) {
-  ServiceCall::RecordRequest(status);
-  call_.Finish(status);
+void ServiceCall::Record(const Status& status) {
+  has_begun_ ? RecordRequest(status) : ServiceCall::RecordRequest(status);
+  if (span_ != nullptr) span_->End(status);
 }
 
 void ServiceCall::RecordRequest(const Status& status) {
   RequestStats stats;
   stats.begun = info_.arrived;
-  service_.Record(info_, {}, stats, status);
-}
-
-void ServiceCall::RecordEnd(const Status& status) {
-  if (span_ != nullptr) span_->End(status);
+  state_.Record(info_, {}, stats, status);
 }
 
 }  // namespace topk

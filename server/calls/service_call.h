@@ -9,7 +9,7 @@
 #include "server/admission/admission_controller.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call.h"
-#include "server/calls/topk_service.h"
+#include "server/calls/shared_state.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/call_span.h"
 
@@ -18,13 +18,13 @@ namespace topk {
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
 /// Classes of kind kUnary override OnRequest(). All others override
 /// OnMessage().
-class ServiceCall : public CallHandler, private Listener {
+class ServiceCall : public CallHandler, private Observer {
  public:
   /// A kMany call is a stream of requests. Each request has its own span.
   enum class Kind { kUnary, kStream, kMany };
 
-  /// The service must outlive the call.
-  ServiceCall(TopKService& service, Call& call, Kind kind);
+  /// `state` must outlive the call.
+  ServiceCall(SharedState& state, Call& call, Kind kind);
   ~ServiceCall() override;
 
  protected:
@@ -39,11 +39,10 @@ class ServiceCall : public CallHandler, private Listener {
   /// caller would get now. UNAVAILABLE means that the server is draining, and
   /// work that has begun may finish. May be called repeatedly, from any thread.
   virtual void Interrupt(const Status& status) { (void)status; }
-  void RecordRequest(const Status& status) override;
+  /// Counts and logs the call's request with its final status. By default, the
+  /// request has no properties. Called when an admitted call ends.
+  virtual void RecordRequest(const Status& status);
 
-  /// Ends the call with an error and records the error. Call before any work
-  /// has started.
-  void Refuse(const Status& status);
   /// Runs work() on a worker. Keeps the call alive until work() returns.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work) {
@@ -63,7 +62,7 @@ class ServiceCall : public CallHandler, private Listener {
   const CallInfo& info() const { return info_; }
   AdmittedCall& admitted() { return admitted_; }
 
-  TopKService& service_;
+  SharedState& state_;
   /// The call, which owns this handler.
   Call& call_;
 
@@ -73,13 +72,14 @@ class ServiceCall : public CallHandler, private Listener {
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void DecompressMessage(grpc::ByteBuffer& message);
   void RefuseMessage(const Status& status, grpc::ByteBuffer& message);
-  void RecordEnd(const Status& status) final;
+  void Record(const Status& status) final;
   void OnChange() final;
   void ContinueTrace();
 
   const Kind kind_;
   // These members are set when the call arrives, before other threads use them.
-  std::optional<Listeners::Entry> stream_;
+  std::optional<Observers::Entry> stream_;
+  bool has_begun_ = false;  // the subclass may have work to record
   CallInfo info_;
   AdmittedCall admitted_;
   // Charges a message while it is being decompressed.

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "server/calls/call_router.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "server/calls/service_call.h"
-#include "server/calls/topk_service.h"
+#include "server/calls/shared_state.h"
 #include "server/calls/write_message.h"
 
 namespace topk {
@@ -22,9 +22,9 @@ template <class Request, class Response, class Answer>
 class SimpleCall final : public ServiceCall {
  public:
   /// See AddSimpleMethod(). `answer` must outlive the call.
-  SimpleCall(TopKService& service, Call& call, const Answer& answer,
+  SimpleCall(SharedState& state, Call& call, const Answer& answer,
              int64_t nanoseconds)
-      : ServiceCall(service, call, Kind::kUnary),
+      : ServiceCall(state, call, Kind::kUnary),
         answer_(answer),
         nanoseconds_(nanoseconds) {}
 
@@ -32,18 +32,15 @@ class SimpleCall final : public ServiceCall {
   void OnRequest(grpc::ByteBuffer& message) override {
     message_.Swap(&message);
     const auto bytes = static_cast<int64_t>(message_.Length());
-    if (Status s = service_.admission.AdmitRequest(
+    if (Status s = state_.admission.AdmitRequest(
             admitted(), bytes, SliceMemory(message_), charge_);
         !s.ok()) {
-      return Refuse(s);
+      return call_.Finish(s);
     }
-    int64_t nanoseconds = nanoseconds_;
-    if (bytes > kMaxPollerBytes && bytes <= kMaxParsedBytes) {
-      nanoseconds += 1'000'000;  // to parse kMaxParsedBytes
-    }
-    if (nanoseconds == 0 && !call_.loop().IsBehind()) return AnswerAndFinish();
+    const bool is_behind = call_.loop().IsBehind();
+    if (nanoseconds_ == 0 && !is_behind) return AnswerAndFinish();
     Compact(message_);
-    Enqueue(nanoseconds, [this] {
+    Enqueue(nanoseconds_, [this] {
       if (const Status gone = call_.CheckAlive(); !gone.ok())
         return call_.Finish(gone);
       AnswerAndFinish();
@@ -52,7 +49,7 @@ class SimpleCall final : public ServiceCall {
 
   void AnswerAndFinish() {
     grpc::ByteBuffer response;
-    const Status status = CatchBadAlloc([&]() -> Status {
+    Status status = CatchBadAlloc([&]() -> Status {
       Request request;
       if (Status s = ReadMessage(message_, request); !s.ok()) return s;
       Response to;
@@ -66,15 +63,22 @@ class SimpleCall final : public ServiceCall {
     // check, whose response is small, therefore never exceeds a memory limit.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
+    is_answered_ = true;
     if (status.ok() && bytes > kAlwaysSent) {
-      const Status charged = charge_.Add(bytes);
-      if (!charged.ok()) return Refuse(charged);
+      status = charge_.Add(bytes);
+      is_answered_ = status.ok();
     }
     status.ok() ? call_.Finish(response) : call_.Finish(status);
   }
 
+  // Only a call without an answer counts as a request.
+  void RecordRequest(const Status& status) override {
+    if (!is_answered_) ServiceCall::RecordRequest(status);
+  }
+
   const Answer& answer_;
   const int64_t nanoseconds_;
+  bool is_answered_ = false;
   InFlightLimiter::Charge charge_{admitted().reservation};
   grpc::ByteBuffer message_;
 };
@@ -82,16 +86,16 @@ class SimpleCall final : public ServiceCall {
 /// Adds a method whose messages hold no tensors. `answer` takes the request,
 /// the response to fill and the caller, and returns a status. `nanoseconds` is
 /// the estimated CPU time of `answer`, or 0 if negligible. If `nanoseconds` is
-/// 0 and the message is small, a poller calls `answer`, otherwise a worker
-/// does. The service must outlive the router.
+/// 0, a poller calls `answer`, otherwise a worker does. The service must
+/// outlive the router.
 template <class Request, class Response, class Answer>
-void AddSimpleMethod(CallRouter& router, TopKService& service,
+void AddSimpleMethod(CallRouter& router, SharedState& state,
                      const std::string& path, Answer answer,
                      int64_t nanoseconds = 0) {
   router.Add(path,
-             [&service, answer = std::move(answer), nanoseconds](Call& call) {
+             [&state, answer = std::move(answer), nanoseconds](Call& call) {
                return std::make_unique<SimpleCall<Request, Response, Answer>>(
-                   service, call, answer, nanoseconds);
+                   state, call, answer, nanoseconds);
              });
 }
 

@@ -12,7 +12,7 @@
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
 #include "server/calls/handlers.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/service_call.h"
 #include "server/calls/stream_request.h"
@@ -31,16 +31,16 @@ namespace {
 // Computing, by one consumer at a time:
 //   idle -> Proceed() on the thread that called OnMessage() or Interrupt();
 //           after Interrupt(), it only ends the stream
-//        -> Proceed() on a worker, if a step is too long for the poller
+//        -> ProceedFor() on a worker, if a step is too long for the poller
 //        -> idle, once no message is ready,
 //           or SendNext() -> OnWritten() -> SendNext() -> ... -> finished,
 //           or Fail() -> finished.
 class StreamCall final : public ServiceCall {
  public:
-  StreamCall(TopKService& service, Call& call)
-      : ServiceCall(service, call, Kind::kStream),
+  StreamCall(SharedState& state, Call& call)
+      : ServiceCall(state, call, Kind::kStream),
         queue_(admitted().reservation),
-        request_(service, admitted(), call.cancellation()) {}
+        request_(state, admitted(), call.cancellation()) {}
 
  private:
   struct Item {
@@ -54,7 +54,7 @@ class StreamCall final : public ServiceCall {
   void OnMessage(bool ok, grpc::ByteBuffer& message) override {
     const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
     if (next.read) ReadWithinRate();
-    if (next.consume) Proceed(Reader::kPoller);
+    if (next.consume) Proceed();
   }
 
   // Admits the request when its header arrives. Counts later messages as in
@@ -70,7 +70,7 @@ class StreamCall final : public ServiceCall {
       Status s = request_.Admit(item.bytes, slices);
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
-    service_.admission.DebitUnchecked(admitted(), item.bytes);
+    state_.admission.DebitUnchecked(admitted(), item.bytes);
     // Count the memory of the item too, because many small items may be queued.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
@@ -82,7 +82,7 @@ class StreamCall final : public ServiceCall {
   // short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
-    const auto delay = service_.admission.ReadDelay(admitted());
+    const auto delay = state_.admission.ReadDelay(admitted());
     const bool waits = delay && call_.CheckAlive().ok();
     active_at_ = waits ? Clock::time_point::max() : Clock::now();
     if (!waits) return call_.Read();
@@ -95,33 +95,31 @@ class StreamCall final : public ServiceCall {
     if (!queue_.ended()) ReadWithinRate();
   }
 
-  // Consumes messages: runs the steps that fit this thread's budget, and leaves
-  // the rest to a worker.
-  void Proceed(Reader reader) {
-    // A worker lets other work run after this time.
-    constexpr int64_t kTurnNanoseconds = 2'000'000;
-    // A poller processes small messages while they are in its CPU cache.
-    // Workers alone would take 1.5 times as long for a large stream.
-    const Size budget = reader == Reader::kWorker ? kTurnNanoseconds
-                        : call_.loop().IsBehind()
-                            ? 0
-                            : WorkQueue::kSmallNanoseconds;
-    Size spent;
-    while (NextItem()) {
-      const Size cost = NextNanoseconds();
-      // A worker runs at least one step, so that the stream makes progress.
-      const bool may_stop = spent > 0 || reader == Reader::kPoller;
-      if (may_stop && spent + cost > budget) return ProceedOnWorker();
-      spent += cost;
-      const StepStatus step = CatchBadAlloc([&] { return Step(reader); });
-      if (NeedsWorker(step)) return ProceedOnWorker();
-      if (!step->ok()) return Fail(WithCancelCause(*step));
-      if (!outgoing_.empty()) return SendNext();
-    }
+  // Starts to consume messages on a poller, which processes small messages
+  // while they are in its CPU cache. Workers alone would take 1.5 times as long
+  // for a large stream.
+  void Proceed() {
+    ProceedFor(call_.loop().IsBehind() ? 0 : WorkQueue::kSmallNanoseconds);
   }
 
-  void ProceedOnWorker() {
-    Enqueue(NextNanoseconds(), [this] { Proceed(Reader::kWorker); });
+  // Consumes messages: runs the steps that take at most `nanoseconds` in total,
+  // and leaves the rest to a worker.
+  void ProceedFor(Size nanoseconds) {
+    // A worker lets other work run after this time, but runs at least one step.
+    constexpr int64_t kTurnNanoseconds = 2'000'000;
+    while (NextItem()) {
+      const Size cost =
+          request_.Nanoseconds(item_ ? item_->message.get() : nullptr);
+      if (cost > nanoseconds) {
+        return Enqueue(cost, [this, cost] {
+          ProceedFor(std::max(cost, Size(kTurnNanoseconds)));
+        });
+      }
+      nanoseconds = nanoseconds - cost;
+      const Status step = CatchBadAlloc([&] { return Step(); });
+      if (!step.ok()) return Fail(WithCancelCause(step));
+      if (!outgoing_.empty()) return SendNext();
+    }
   }
 
   // Sets `item_` to the next message, or sets `end_` after the last message.
@@ -141,42 +139,27 @@ class StreamCall final : public ServiceCall {
     return true;
   }
 
-  // Returns the estimated CPU time of the next step.
-  Size NextNanoseconds() const {
-    return request_.Nanoseconds(item_ ? std::optional(item_->bytes)
-                                      : std::nullopt);
-  }
-
   // Runs the next step: reads the header from `item_`, allocates the tensor,
   // reads another message from `item_`, or computes the response at the end.
-  StepStatus Step(Reader reader) {
+  Status Step() {
     if (Status s = call_.CheckAlive(); !s.ok()) return s;
     if (request_.MustStart()) {
       Status s = request_.Start(received_);
       return s.ok() ? queue_.Reserve(request_.AheadBytes(received_)) : s;
     }
-    if (!item_) {
-      if (reader == Reader::kPoller && request_.FinishesOnWorker()) {
-        return kNeedsWorker;
-      }
-      return request_.Finish(outgoing_);
-    }
-    const StepStatus read = request_.Read(*item_->message, reader);
-    if (!NeedsWorker(read)) item_.reset();
-    return read;
+    if (!item_) return request_.Finish(outgoing_);
+    return request_.Read(*std::exchange(item_, {})->message);
   }
 
   // Sends the next message of the response. The last message is sent with the
   // status.
   void SendNext() {
     const grpc::ByteBuffer& message = outgoing_[sent_++];
-    if (sent_ < outgoing_.size()) return call_.Write(message);
-    RecordRequest({});
-    call_.Finish(message);
+    sent_ < outgoing_.size() ? call_.Write(message) : call_.Finish(message);
   }
 
   void OnWritten(bool ok) override {
-    ok ? SendNext() : call_.FinishAndRecordLater(Cancelled());
+    ok ? SendNext() : call_.Finish(Cancelled());
   }
 
   // Ends the stream. However, a drain does not end a stream whose messages are
@@ -184,22 +167,19 @@ class StreamCall final : public ServiceCall {
   // timeout is near.
   void Interrupt(const Status& status) override {
     const bool drains = status.code == Code::kUnavailable;
-    const auto max_pause = service_.admission.max_pause();
+    const auto max_pause = state_.admission.max_pause();
     const bool may_pause = drains && max_pause.count() > 0;
     if (may_pause && Clock::now() - active_at_.load() < max_pause) return;
-    if (queue_.Interrupt(status, may_pause).consume) Proceed(Reader::kPoller);
+    if (queue_.Interrupt(status, may_pause).consume) Proceed();
   }
 
-  // Ends the stream with an error. If `end_` is true, the client may have
-  // disconnected, so the status is recorded only when the call ends.
+  // Ends the stream with an error.
   void Fail(const Status& status) {
     auto waiting = queue_.Stop();
     constexpr size_t kFew = 64;
     if (waiting.size() > kFew) {  // too many to free on a poller
       DeferFree(std::make_unique<decltype(waiting)>(std::move(waiting)), 0);
     }
-    if (end_) return call_.FinishAndRecordLater(status);
-    RecordRequest(status);
     call_.Finish(status);
   }
 
@@ -227,8 +207,8 @@ class StreamCall final : public ServiceCall {
 
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeStreamCall(TopKService& service, Call& call) {
-  return std::make_unique<StreamCall>(service, call);
+std::unique_ptr<CallHandler> MakeStreamCall(SharedState& state, Call& call) {
+  return std::make_unique<StreamCall>(state, call);
 }
 
 }  // namespace topk

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "server/calls/read_ahead_queue.h"
-#include "server/calls/topk_service.h"
+#include "server/calls/shared_state.h"
 #include "server/calls/write_message.h"
 #include "server/shared_memory/request_memory.h"
 #include "server/telemetry/call_span.h"
@@ -26,9 +26,9 @@ namespace topk {
 class StreamRequest {
  public:
   /// All arguments must outlive the request.
-  StreamRequest(TopKService& service, AdmittedCall& admitted,
+  StreamRequest(SharedState& state, AdmittedCall& admitted,
                 const Cancellation& cancellation)
-      : service_(service),
+      : state_(state),
         admitted_(admitted),
         cancellation_(cancellation),
         charge_(admitted.reservation) {}
@@ -36,8 +36,8 @@ class StreamRequest {
   /// Admits a request with a header of `bytes` bytes, plus `other_bytes` bytes
   /// of overhead. Returns an error if AdmissionController rejects the request.
   Status Admit(int64_t bytes, int64_t other_bytes) {
-    return service_.admission.AdmitRequest(admitted_, bytes, other_bytes,
-                                           charge_);
+    return state_.admission.AdmitRequest(admitted_, bytes, other_bytes,
+                                         charge_);
   }
 
   /// Begins to measure the next step, whose input arrived at `when`.
@@ -47,29 +47,35 @@ class StreamRequest {
   }
 
   /// Estimates the CPU time of the next step: Start() if MustStart(), otherwise
-  /// Read() of `bytes` bytes, or Finish() if `bytes` is unset.
-  Size Nanoseconds(std::optional<int64_t> bytes) const {
-    constexpr int64_t kMessage = 1000;
-    if (prepared_) return kMessage + ZeroFillNanoseconds(TensorBytes());
-    if (!tensor_) return kMessage;
-    if (bytes) return kMessage + tensor_->FeedNanoseconds(*bytes);
+  /// Read() of `message`, or Finish() if `message` is null. If the step
+  /// accesses shared memory, the result exceeds kSmallNanoseconds, because
+  /// other processes can delay the access.
+  Size Nanoseconds(grpc::ByteBuffer* message) const {
+    constexpr int64_t kStep = 1000;
+    constexpr int64_t kSlice = 20;
+    if (prepared_) return kStep + ZeroFillNanoseconds(TensorBytes());
+    if (message != nullptr) {
+      const Size parse = kStep + CountSlices(*message) * kSlice;
+      return tensor_ ? parse + tensor_->FeedNanoseconds(message->Length())
+                     : parse;
+    }
+    if (!tensor_) return kStep;
+    const Size compute = kStep + tensor_->FinishNanoseconds();
     // Add the time to copy the response into shared memory or into a message.
-    return kMessage + tensor_->FinishNanoseconds() +
-           CopyNanoseconds(header_.has_output()
-                               ? cost_.output_bytes
-                               : Size(cost_.output_bytes.value() / 64));
+    return output_.has_values() || output_.has_indices()
+               ? compute + CopyNanoseconds(cost_.output_bytes) +
+                     WorkQueue::kSmallNanoseconds
+               : compute + CopyNanoseconds(cost_.output_bytes.value() / 64);
   }
 
-  /// Reads the header, or passes a chunk of the tensor to the engine. Returns
-  /// kNeedsWorker if parsing would take too long for a poller.
-  StepStatus Read(grpc::ByteBuffer& message, Reader reader) {
-    RawMessage<v1::TopKRequestChunk> chunk;
+  /// Reads the header, or passes a chunk of the tensor to the engine.
+  Status Read(grpc::ByteBuffer& message) {
+    ParsedMessage<v1::TopKRequestChunk> chunk;
     InFlightLimiter::Charge parsed(admitted_.reservation);
     InFlightLimiter::Charge& charge = tensor_ ? parsed : charge_;
     const auto add = [&charge](Size bytes) { return charge.Add(bytes); };
-    StepStatus read = ReadRaw(message, reader, add, chunk);
-    if (NeedsWorker(read)) return kNeedsWorker;
-    if (read->ok()) read = tensor_ ? ReadData(chunk) : ReadHeader(chunk);
+    Status read = ParseMessage(message, add, chunk);
+    if (read.ok()) read = tensor_ ? ReadData(chunk) : ReadHeader(chunk);
     stats_.RecordStage(Stage::kDecode);
     return read;
   }
@@ -101,17 +107,11 @@ class StreamRequest {
     }
     if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;
     auto tensor = TensorStream::Start(
-        service_.engine, *std::exchange(prepared_, {}), &cancellation_);
+        state_.engine, *std::exchange(prepared_, {}), &cancellation_);
     if (!tensor.ok()) return tensor.status();
     tensor_ = *std::move(tensor);
     stats_.computing = true;
     return {};
-  }
-
-  /// Returns whether Finish() writes to shared memory and therefore must run on
-  /// a worker. Other processes can delay accesses to shared memory.
-  bool FinishesOnWorker() const {
-    return output_.has_values() || output_.has_indices();
   }
 
   /// Computes the response and serializes it to the messages to send.
@@ -121,7 +121,7 @@ class StreamRequest {
     Result<v1::TopKResponse> response = tensor_->Finish();
     if (!response.ok()) return response.status();
     stats_.AddResponse(*response);
-    RequestMemory memory(service_.shared_objects);
+    RequestMemory memory(state_.shared_objects);
     *header_.mutable_output() = output_;
     const bool is_local = admitted_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
@@ -135,7 +135,7 @@ class StreamRequest {
   void Record(const CallInfo& call, const Status& status) {
     stats_.begun = call.arrived;
     if (call.span != nullptr) call.span->AddRequest(header_, stats_, status);
-    service_.Record(call, header_, stats_, status);
+    state_.Record(call, header_, stats_, status);
   }
 
  private:
@@ -151,7 +151,7 @@ class StreamRequest {
   // The number of bytes that Start() reserves.
   Size TensorBytes() const { return cost_.output_bytes + cost_.working_bytes; }
 
-  Status ReadHeader(RawMessage<v1::TopKRequestChunk>& chunk) {
+  Status ReadHeader(ParsedMessage<v1::TopKRequestChunk>& chunk) {
     if (!chunk.message.has_header()) {
       const bool has_data = chunk.message.has_data() || !chunk.data.empty();
       return HeaderMissing(has_data ? "data" : "header");
@@ -160,10 +160,10 @@ class StreamRequest {
     output_ = header_.output();
     // Open the shared memory only to report its errors early. Do not keep it
     // mapped, because idle streams could use up all mappings.
-    RequestMemory memory(service_.shared_objects);
+    RequestMemory memory(state_.shared_objects);
     const bool is_local = admitted_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
-    Result<PreparedRequest> prepared = service_.engine.PrepareStream(header_);
+    Result<PreparedRequest> prepared = state_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
     // For now, only check that there is enough memory. Start() reserves it.
@@ -173,7 +173,7 @@ class StreamRequest {
     return {};
   }
 
-  Status ReadData(const RawMessage<v1::TopKRequestChunk>& chunk) {
+  Status ReadData(const ParsedMessage<v1::TopKRequestChunk>& chunk) {
     if (chunk.message.has_header()) {
       return InvalidArgument("HEADER_REPEATED", "header",
                              "only the first message may have a header");
@@ -189,7 +189,7 @@ class StreamRequest {
     return {};
   }
 
-  TopKService& service_;
+  SharedState& state_;
   AdmittedCall& admitted_;
   const Cancellation& cancellation_;
   InFlightLimiter::Charge charge_;  // of the header and the tensor

@@ -16,10 +16,9 @@ namespace {
 // The codec of ComputeTopK, whose messages need no translation.
 class TopKCodec : public Codec {
  public:
-  StepStatus Read(grpc::ByteBuffer& message, Reader reader,
-                  const ChargeParsed& charge,
-                  RawMessage<v1::TopKRequest>& to) final {
-    return ReadRaw(message, reader, charge, to);
+  Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
+              ParsedMessage<v1::TopKRequest>& to) final {
+    return ParseMessage(message, charge, to);
   }
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override {
     return WriteShared(response);
@@ -47,32 +46,12 @@ class TopKManyCodec final : public TopKCodec {
   }
 };
 
-}  // namespace
-
-void TopKService::AddMethods(CallRouter& router) {
-  router.Add(PathOf(Method::kComputeTopK), [this](Call& call) {
-    return MakeUnaryCall(*this, call, std::make_unique<TopKCodec>());
-  });
-  router.Add(PathOf(Method::kStreamTopK),
-             [this](Call& call) { return MakeStreamCall(*this, call); });
-  router.Add(PathOf(Method::kComputeTopKMany), [this](Call& call) {
-    return MakeGroupCall(*this, call,
-                         [] { return std::make_unique<TopKManyCodec>(); });
-  });
-  AddSimpleMethod<v1::GetCapabilitiesRequest, v1::Capabilities>(
-      router, *this, PathOf(Method::kGetCapabilities),
-      [this](const auto&, v1::Capabilities& to, const Caller&) {
-        to = GetCapabilities();
-        return Status();
-      });
-}
-
-v1::Capabilities TopKService::GetCapabilities() const {
-  v1::Capabilities capabilities = engine.GetCapabilities();
+v1::Capabilities GetCapabilities(const SharedState& state) {
+  v1::Capabilities capabilities = state.engine.GetCapabilities();
   v1::Limits& limits = *capabilities.mutable_limits();
-  limits.set_max_message_bytes(max_message_bytes);
-  limits.set_shared_memory(shared_objects != nullptr);
-  const AdmissionLimits& together = admission.in_flight().limits();
+  limits.set_max_message_bytes(state.max_message_bytes);
+  limits.set_shared_memory(state.shared_objects != nullptr);
+  const AdmissionLimits& together = state.admission.in_flight().limits();
   limits.set_max_inflight_bytes(together.bytes);
   limits.set_max_client_inflight_bytes(together.client_bytes);
   limits.set_max_inflight_calls(together.calls);
@@ -80,10 +59,24 @@ v1::Capabilities TopKService::GetCapabilities() const {
   return capabilities;
 }
 
-void TopKService::Record(const CallInfo& call, const v1::TopKRequest& request,
-                         const RequestStats& stats, const Status& status) {
-  metrics.Record(call.method, request, stats, status);
-  log.Record(call, request, stats, status);
+}  // namespace
+
+void AddTopKMethods(SharedState& state, CallRouter& router) {
+  router.Add(PathOf(Method::kComputeTopK), [&state](Call& call) {
+    return MakeUnaryCall(state, call, std::make_unique<TopKCodec>());
+  });
+  router.Add(PathOf(Method::kStreamTopK),
+             [&state](Call& call) { return MakeStreamCall(state, call); });
+  router.Add(PathOf(Method::kComputeTopKMany), [&state](Call& call) {
+    return MakeManyCall(state, call,
+                        [] { return std::make_unique<TopKManyCodec>(); });
+  });
+  AddSimpleMethod<v1::GetCapabilitiesRequest, v1::Capabilities>(
+      router, state, PathOf(Method::kGetCapabilities),
+      [&state](const auto&, v1::Capabilities& to, const Caller&) {
+        to = GetCapabilities(state);
+        return Status();
+      });
 }
 
 }  // namespace topk

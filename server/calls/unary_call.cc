@@ -7,54 +7,53 @@
 namespace topk {
 namespace {
 
-// Handles one request on the poller that received the message, unless the event
-// loop is behind. A worker takes over at the first step that is too long for a
-// poller. Only one thread at a time uses `request_`.
+// Handles one request. A poller prepares a small message at once, and workers
+// prepare all others. The same thread computes a small response at once, and
+// workers compute all others. Only one thread at a time uses `request_`.
 class UnaryCall final : public ServiceCall {
  public:
-  UnaryCall(TopKService& service, Call& call, std::unique_ptr<Codec> codec)
-      : ServiceCall(service, call, Kind::kUnary),
-        request_(service, admitted(), std::move(codec)) {}
+  UnaryCall(SharedState& state, Call& call, std::unique_ptr<Codec> codec)
+      : ServiceCall(state, call, Kind::kUnary),
+        request_(state, admitted(), std::move(codec)) {}
 
  private:
   void OnRequest(grpc::ByteBuffer& message) override {
-    const Status status = request_.Admit(
-        message, info().arrived, RequestStats::Clock::now(),
-        /*waits=*/service_.work.IsBusy() || call_.loop().IsBehind());
+    const bool is_behind = call_.loop().IsBehind();
+    Status status =
+        request_.Admit(message, info().arrived, RequestStats::Clock::now(),
+                       /*waits=*/is_behind || state_.work.IsBusy());
     if (!status.ok()) {
-      request_.KeepIdOnly(Size::kMax);  // End() frees the memory at once
-      End(status);
-    } else if (call_.loop().IsBehind()) {
-      PrepareOnWorker();
-    } else {
-      Prepare(Reader::kPoller);
+      request_.KeepIdOnly(kMaxParsedBytes);  // End() frees the memory at once
+      return End(status);
     }
+    if (!is_behind && request_.MayPrepareOnPoller()) return Prepare();
+    if (status = CheckWait(); !status.ok()) return End(status);
+    Enqueue(request_.nanoseconds(), [this] { Prepare(); });
   }
 
-  void PrepareOnWorker() {
-    Enqueue(request_.nanoseconds(), [this] { Prepare(Reader::kWorker); });
-  }
-
-  void Prepare(Reader reader) {
+  void Prepare() {
     // The client may have given up while the call was queued.
-    if (const Status gone = call_.CheckAlive(); !gone.ok()) return End(gone);
-    const StepStatus prepared = request_.Prepare(reader);
-    if (NeedsWorker(prepared)) return PrepareOnWorker();
-    if (!prepared->ok()) return End(*prepared);
-    if (request_.MayRunOnPoller()) return Compute();
-    const Status late =
-        service_.work.CheckDeadline(admitted().caller.key, call_.Deadline());
-    if (!late.ok()) return End(late);
+    Status status = call_.CheckAlive();
+    if (status.ok()) status = request_.Prepare();
+    if (status.ok() && request_.MayRunOnPoller()) return Compute();
+    if (status.ok()) status = CheckWait();
+    if (!status.ok()) return End(status);
     EnqueueComputation(request_.nanoseconds(), [this] { Compute(); });
+  }
+
+  Status CheckWait() {
+    return state_.work.CheckDeadline(admitted().caller.key, call_.Deadline());
   }
 
   void Compute() { End(WithCancelCause(request_.Run(&call_.cancellation()))); }
 
   void End(const Status& status) {
-    // Record before sending; see Call::Finish().
-    request_.Record(info(), status);
     status.ok() ? call_.Finish(request_.response()) : call_.Finish(status);
     request_.ReleaseMessage();
+  }
+
+  void RecordRequest(const Status& status) override {
+    request_.Record(info(), status);
   }
 
   TensorRequest request_;
@@ -62,9 +61,9 @@ class UnaryCall final : public ServiceCall {
 
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeUnaryCall(TopKService& service, Call& call,
+std::unique_ptr<CallHandler> MakeUnaryCall(SharedState& state, Call& call,
                                            std::unique_ptr<Codec> codec) {
-  return std::make_unique<UnaryCall>(service, call, std::move(codec));
+  return std::make_unique<UnaryCall>(state, call, std::move(codec));
 }
 
 }  // namespace topk

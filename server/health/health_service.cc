@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/calls/compression.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "server/calls/write_message.h"
 #include "server/transport/addresses.h"
 
@@ -42,7 +42,7 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
 // and each change until the client cancels. Limits the wait for the request.
 // Otherwise, clients without a token could keep incomplete requests of up to
 // --max-message-bytes in gRPC's buffers.
-class HealthService::HealthCall final : public CallHandler, public Listener {
+class HealthService::HealthCall final : public CallHandler, public Observer {
  public:
   HealthCall(HealthService& health, Call& call, bool watches)
       : health_(health), call_(call), watches_(watches) {}
@@ -75,7 +75,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   void OnRead(bool ok, grpc::ByteBuffer& message) override {
     const MutexLock lock(mutex_);
     if (!StopWaiting()) return;
-    if (!ok) return call_.FinishAndRecordLater(MissingMessage());
+    if (!ok) return call_.Finish(MissingMessage());
     const size_t bytes = message.Length();
     if (bytes > kMaxMessageBytes) {
       return call_.Finish(
@@ -97,7 +97,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
     has_name_ = health_.state_.Has(request.service());
     if (watches_) {
       watch_ = health_.state_.watchers().Add(
-          std::shared_ptr<Listener>(call_.shared_from_this(), this));
+          std::shared_ptr<Observer>(call_.shared_from_this(), this));
       return SendChange();
     }
     if (!has_name_) {
@@ -153,7 +153,7 @@ class HealthService::HealthCall final : public CallHandler, public Listener {
   Call& call_;
   const bool watches_;
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of alarm_
-  std::optional<Listeners::Entry> watch_;  // set once, by OnRead()
+  std::optional<Observers::Entry> watch_;  // set once, by OnRead()
   InFlightLimiter::Reservation slot_;      // set once, by OnArrival()
   Mutex mutex_;
   grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);

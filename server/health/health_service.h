@@ -8,7 +8,7 @@
 
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call_router.h"
-#include "server/calls/listeners.h"
+#include "server/calls/observers.h"
 
 namespace topk {
 
@@ -34,12 +34,12 @@ class HealthState {
     watchers_.Notify();
   }
 
-  Listeners& watchers() { return watchers_; }
+  Observers& watchers() { return watchers_; }
 
  private:
   std::set<std::string> names_;  // constant
   std::atomic<bool> serving_ = true;
-  Listeners watchers_;
+  Observers watchers_;
 };
 
 /// Serves the health state. gRPC's own health service would start the polling

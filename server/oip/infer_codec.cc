@@ -65,11 +65,9 @@ std::string FinalResponseMark() {
 
 }  // namespace
 
-StepStatus InferCodec::Read(grpc::ByteBuffer& message, Reader reader,
-                            const ChargeParsed& charge,
-                            RawMessage<v1::TopKRequest>& to) {
-  const StepStatus read = ReadRaw(message, reader, charge, raw_);
-  if (NeedsWorker(read) || !read->ok()) return read;
+Status InferCodec::Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
+                        ParsedMessage<v1::TopKRequest>& to) {
+  if (Status s = ParseMessage(message, charge, raw_); !s.ok()) return s;
   const Result<const Model*> model =
       FindModel(raw_.message.model_name(), raw_.message.model_version());
   if (!model.ok()) return model.status();

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "core/base/status.h"
@@ -31,9 +32,10 @@ class InferCodec final : public Codec {
              InferMessage kind)
       : regions_(regions), statistics_(statistics), kind_(kind) {}
 
-  StepStatus Read(grpc::ByteBuffer& message, Reader reader,
-                  const ChargeParsed& charge,
-                  RawMessage<v1::TopKRequest>& to) override;
+  Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
+              ParsedMessage<v1::TopKRequest>& to) override;
+  /// The limit is low, because all of the message may be typed contents.
+  int64_t MaxPollerBytes() const override { return int64_t{64} << 10; }
   /// Writes one element of raw_output_contents per output, as clients expect.
   /// The element is empty if the output is in shared memory.
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
@@ -49,7 +51,7 @@ class InferCodec final : public Codec {
   // The first block of the arena. Most parsed messages fit into it.
   alignas(std::max_align_t) std::array<char, size_t{2} << 10> block_;
   google::protobuf::Arena arena_{block_.data(), block_.size()};
-  RawInfer raw_{arena_};
+  ParsedInfer raw_{arena_};
   const Model* model_ = nullptr;
 };
 

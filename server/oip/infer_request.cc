@@ -121,7 +121,7 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
 // Takes the data of an input. If the request has raw contents, sets `raw` to
 // the contents at `next` and increments `next`. Otherwise, appends the typed
 // contents to `typed`. Call at most once for each of the inputs X and K.
-Status TakeData(const Input& input, const RawInfer& from, size_t& next,
+Status TakeData(const Input& input, const ParsedInfer& from, size_t& next,
                 std::string& typed,
                 std::vector<std::span<const std::byte>>& raw) {
   if (from.content_count == 0) {
@@ -144,7 +144,7 @@ Status TakeData(const Input& input, const RawInfer& from, size_t& next,
 }
 
 // Copies the input K to the attribute k, whose type is KInput or int64.
-Status TakeK(const Input& input, const RawInfer& from, size_t& next,
+Status TakeK(const Input& input, const ParsedInfer& from, size_t& next,
              google::protobuf::Message& attributes) {
   constexpr size_t kMaxBytes = 64;  // longer than any K
   if (input.parameters().contains(kRegion)) {
@@ -186,8 +186,9 @@ Status TakeK(const Input& input, const RawInfer& from, size_t& next,
   return {};
 }
 
-Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
-             size_t& next, RawMessage<v1::TopKRequest>& to) {
+Status TakeX(const Input& input, const ParsedInfer& from,
+             const Regions& regions, size_t& next,
+             ParsedMessage<v1::TopKRequest>& to) {
   v1::Tensor& tensor = *to.message.mutable_tensor();
   if (Status s = SetTypeAndShape(input, tensor); !s.ok()) return s;
   if (!input.parameters().contains(kRegion)) {
@@ -206,9 +207,9 @@ Status TakeX(const Input& input, const RawInfer& from, const Regions& regions,
   return {};
 }
 
-Status TakeInputs(const RawInfer& from, const Regions& regions,
+Status TakeInputs(const ParsedInfer& from, const Regions& regions,
                   google::protobuf::Message& attributes,
-                  RawMessage<v1::TopKRequest>& to) {
+                  ParsedMessage<v1::TopKRequest>& to) {
   size_t next = 0;
   bool has_x = false;
   bool has_k = false;
@@ -266,8 +267,8 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
 
 }  // namespace
 
-Status ParseInfer(const RawInfer& from, const Model& model,
-                  const Regions& regions, RawMessage<v1::TopKRequest>& to) {
+Status ParseInfer(const ParsedInfer& from, const Model& model,
+                  const Regions& regions, ParsedMessage<v1::TopKRequest>& to) {
   v1::TopKRequest& request = to.message;
   request.mutable_spec()->set_dialect(model.dialect->id);
   request.mutable_spec()->set_version(model.version->version);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "server/oip/models.h"
 #include "server/oip/regions.h"
 #include "topk/v1/topk.pb.h"
@@ -16,8 +16,8 @@ namespace topk {
 /// INVALID_ARGUMENT for inputs, outputs and parameters that the model does not
 /// have, and for data in the wrong field. Also returns the errors of
 /// Regions::Find(). Does not check the operator's rules.
-Status ParseInfer(const RawInfer& from, const Model& model,
-                  const Regions& regions, RawMessage<v1::TopKRequest>& to);
+Status ParseInfer(const ParsedInfer& from, const Model& model,
+                  const Regions& regions, ParsedMessage<v1::TopKRequest>& to);
 
 /// Translates the path of a field of topk.v1, e.g. `onnx.axis`, into a path in
 /// the inference request, e.g. `parameters["axis"]`. Returns `field` itself if

@@ -23,19 +23,19 @@ std::string PathOf(const char* name) {
 template <class Request, class Response, class Answer>
 void OipService::Add(CallRouter& router, const char* name, Answer answer,
                      int64_t nanoseconds) {
-  AddSimpleMethod<Request, Response>(router, topk_, PathOf(name),
+  AddSimpleMethod<Request, Response>(router, state_, PathOf(name),
                                      std::move(answer), nanoseconds);
 }
 
 void OipService::AddMethods(CallRouter& router) {
   using namespace inference;  // NOLINT: the messages of the protocol
   router.Add(PathOf("ModelInfer"), [this](Call& call) {
-    return MakeUnaryCall(topk_, call,
+    return MakeUnaryCall(state_, call,
                          std::make_unique<InferCodec>(regions_, statistics_,
                                                       InferMessage::kOne));
   });
   router.Add(PathOf("ModelStreamInfer"), [this](Call& call) {
-    return MakeGroupCall(topk_, call, [this] {
+    return MakeManyCall(state_, call, [this] {
       return std::make_unique<InferCodec>(regions_, statistics_,
                                           InferMessage::kOfStream);
     });
@@ -58,7 +58,7 @@ void OipService::AddMethods(CallRouter& router) {
         to.add_extensions("model_repository");
         to.add_extensions("model_configuration");
         to.add_extensions("statistics");
-        if (topk_.shared_objects != nullptr) {
+        if (state_.shared_objects != nullptr) {
           to.add_extensions("system_shared_memory");
         }
         return Status();

@@ -1,5 +1,5 @@
 // inference.GRPCInferenceService: TopK over the Open Inference Protocol.
-// Requests are admitted, computed and recorded by TopKService.
+// Requests are admitted, computed and recorded like those of topk.v1.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/calls/call_router.h"
-#include "server/calls/topk_service.h"
+#include "server/calls/shared_state.h"
 #include "server/health/health_service.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"
@@ -21,9 +21,9 @@ class OipService {
     return inference::GRPCInferenceService::service_full_name();
   }
 
-  /// `topk` and `health` must outlive the service.
-  OipService(TopKService& topk, HealthState& health)
-      : topk_(topk), health_(health), regions_(topk.shared_objects) {}
+  /// `state` and `health` must outlive the service.
+  OipService(SharedState& state, HealthState& health)
+      : state_(state), health_(health), regions_(state.shared_objects) {}
 
   /// Adds the methods. The service must outlive the router.
   void AddMethods(CallRouter& router);
@@ -34,7 +34,7 @@ class OipService {
   void Add(CallRouter& router, const char* name, Answer answer,
            int64_t nanoseconds = 0);
 
-  TopKService& topk_;
+  SharedState& state_;
   HealthState& health_;
   Regions regions_;
   ModelStatistics statistics_;

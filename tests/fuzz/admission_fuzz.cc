@@ -10,7 +10,7 @@
 
 #include "core/engine.h"
 #include "server/admission/in_flight_limiter.h"
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/quiet_protobuf.h"
 
@@ -77,9 +77,8 @@ class Server {
     InFlightLimiter::Charge& charge =
         held.charges.emplace_back(held.reservation);
     const auto add = [&](Size more) { return charge.Add(more); };
-    RawMessage<v1::TopKRequest> raw;
-    if (!add(bytes.size()).ok() ||
-        !ReadRaw(buffer, Reader::kWorker, add, raw)->ok()) {
+    ParsedMessage<v1::TopKRequest> raw;
+    if (!add(bytes.size()).ok() || !ParseMessage(buffer, add, raw).ok()) {
       return false;
     }
     // Without a source, the tensor's length does not have to match its shape.

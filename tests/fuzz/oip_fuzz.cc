@@ -2,7 +2,7 @@
 // an error message. Accepted requests must have the result of the equivalent
 // topk.v1 request.
 
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "server/oip/infer_request.h"
 #include "server/oip/models.h"
 #include "server/oip/regions.h"
@@ -27,15 +27,15 @@ void Check(grpc::ByteBuffer bytes) {
       {1, {kLimits.max_elements, kLimits.max_output_bytes}});
   static const Regions regions(nullptr);
   google::protobuf::Arena arena;
-  RawInfer raw(arena);
+  ParsedInfer raw(arena);
   const auto charge = [](Size) { return Status(); };
-  if (const Status s = *ReadRaw(bytes, Reader::kWorker, charge, raw); !s.ok()) {
+  if (const Status s = ParseMessage(bytes, charge, raw); !s.ok()) {
     return CheckRefusal(s);
   }
   const Result<const Model*> model =
       FindModel(raw.message.model_name(), raw.message.model_version());
   if (!model.ok()) return CheckRefusal(model.status());
-  RawMessage<v1::TopKRequest> parsed;
+  ParsedMessage<v1::TopKRequest> parsed;
   if (const Status s = ParseInfer(raw, **model, regions, parsed); !s.ok()) {
     return CheckRefusal(s);
   }

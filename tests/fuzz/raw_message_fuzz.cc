@@ -1,6 +1,6 @@
-// Compares ReadRaw() with the generated parser, which keeps unknown fields, on
-// any bytes. The first byte selects the message type, the second how the bytes
-// are split into slices. The rest is the message.
+// Compares ParseMessage() with the generated parser, which keeps unknown
+// fields, on any bytes. The first byte selects the message type, the second how
+// the bytes are split into slices. The rest is the message.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/quiet_protobuf.h"
 
 namespace topk {
 namespace {
 
-// Returns an unknown field that makes a message too large for a poller.
+// Returns a long unknown field.
 std::string Padding() {
   const std::string bytes(size_t{17} << 10, 'p');
   return "\xba\x3e\x80\x88\x01" + bytes;  // field 999 and its length
@@ -44,34 +44,25 @@ using testing::Require;
 // The charge does not include the unused bytes of an arena's last block.
 constexpr int64_t kArenaBlock = int64_t{8} << 10;
 
-// Reads a message as a worker does. Returns the status and the charge.
+// Reads a message. Returns the status and the charge.
 template <class To>
-std::pair<Status, int64_t> ReadAsWorker(grpc::ByteBuffer& buffer, To& to) {
+std::pair<Status, int64_t> Read(grpc::ByteBuffer& buffer, To& to) {
   Size charged;
   const auto charge = [&charged](Size more) {
     charged += more;
     return Status();
   };
-  const auto read = ReadRaw(buffer, Reader::kWorker, charge, to);
-  Require(read.has_value(), "a worker does not give up");
-  return {*read, charged.value()};
+  const Status read = ParseMessage(buffer, charge, to);
+  return {read, charged.value()};
 }
 
-// Reads a message as a worker does, after a poller has tried. The poller must
-// read the same or give up. Returns whether the result should be compared.
-template <class To>
-bool ReadBoth(grpc::ByteBuffer& buffer, bool valid, To& to) {
-  const auto charge = [](Size) { return Status(); };
-  const auto first = ReadRaw(buffer, Reader::kPoller, charge, to);
-  const Status read = ReadAsWorker(buffer, to).first;
+// Returns whether the message that was read should be compared.
+bool Compares(grpc::ByteBuffer& buffer, bool valid, const Status& read) {
   if (read.reason == "TOO_MUCH_TO_PARSE") {
     Require(static_cast<int64_t>(buffer.Length()) > kMaxParsedBytes,
             "a small message is not too much");
-    Require(!first.has_value() || !first->ok(), "a poller read more");
     return false;
   }
-  Require(!first.has_value() || first->ok() == read.ok(),
-          "judged in two ways by two readers");
   Require(read.ok() == valid, "judged in two ways");
   return valid;
 }
@@ -88,15 +79,15 @@ void Check(const std::string& bytes, size_t cut) {
   const bool valid = expected.ParseFromString(bytes);
   expected.DiscardUnknownFields();
   grpc::ByteBuffer buffer = Cut(bytes, cut);
-  RawMessage<Message> raw;
-  const int64_t charged = ReadAsWorker(buffer, raw).second;
+  ParsedMessage<Message> raw;
+  const auto [read, charged] = Read(buffer, raw);
   RequireCovered(charged + SliceMemory(buffer),
                  raw.message.SpaceUsedLong() - sizeof(raw.message) +
                      raw.data.capacity() * sizeof(raw.data.front()));
-  if (!ReadBoth(buffer, valid, raw)) return;
+  if (!Compares(buffer, valid, read)) return;
   raw.message.DiscardUnknownFields();  // kept in small messages
   if constexpr (std::is_same_v<Message, v1::TopKRequestChunk>) {
-    // ReadRaw() records only whether a header has data.
+    // ParseMessage() records only whether a header has data.
     for (Message* chunk : {&raw.message, &expected}) {
       if (chunk->header().tensor().has_data()) {
         chunk->mutable_header()->mutable_tensor()->set_data("");
@@ -131,14 +122,14 @@ void CheckInfer(const std::string& bytes, size_t cut) {
   expected.DiscardUnknownFields();
   google::protobuf::Arena arena;
   grpc::ByteBuffer buffer = Cut(bytes, cut);
-  RawInfer raw(arena);
+  ParsedInfer raw(arena);
   const auto before = arena.SpaceAllocated();
-  const int64_t charged = ReadAsWorker(buffer, raw).second;
+  const auto [read, charged] = Read(buffer, raw);
   RequireCovered(
       charged + kArenaBlock,
       std::max<size_t>(arena.SpaceAllocated() - before,
                        raw.message.SpaceUsedLong() - sizeof(raw.message)));
-  if (!ReadBoth(buffer, valid, raw)) return;
+  if (!Compares(buffer, valid, read)) return;
   raw.message.DiscardUnknownFields();
   const auto count = static_cast<size_t>(expected.raw_input_contents_size());
   Require(raw.content_count == count, "contents are counted in two ways");

@@ -37,13 +37,13 @@ TEST(OpenCalls, NoticesAnArrival) {
   caller.join();
 }
 
-struct Stream final : Listener {
+struct Stream final : Observer {
   void OnChange() override { ++rechecks; }
   int rechecks = 0;
 };
 
-TEST(Listeners, NotifiesThoseThatAreAlive) {
-  Listeners streams;
+TEST(Observers, NotifiesThoseThatAreAlive) {
+  Observers streams;
   const auto open = std::make_shared<Stream>();
   const auto ended = std::make_shared<Stream>();
   auto destroyed = std::make_shared<Stream>();

@@ -37,10 +37,10 @@ constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 //        -> SendNext() -> OnWritten() -> SendNext() -> ...
 //        -> AnswerMore() while the group has more, then AnswerGroup()
 //        -> idle, once no request waits, or FinishStream() -> finished.
-class GroupCall final : public ServiceCall {
+class ManyCall final : public ServiceCall {
  public:
-  GroupCall(TopKService& service, Call& call, MakeCodec make_codec)
-      : ServiceCall(service, call, Kind::kMany),
+  ManyCall(SharedState& state, Call& call, MakeCodec make_codec)
+      : ServiceCall(state, call, Kind::kMany),
         queue_(admitted().reservation),
         make_codec_(std::move(make_codec)) {}
 
@@ -64,13 +64,13 @@ class GroupCall final : public ServiceCall {
 
   Queue::Next Receive(grpc::ByteBuffer& message) {
     Item item{
-        std::make_unique<TensorRequest>(service_, admitted(), make_codec_()),
+        std::make_unique<TensorRequest>(state_, admitted(), make_codec_()),
         static_cast<int64_t>(message.Length()),
         {}};
     const auto now = RequestStats::Clock::now();
     // Compact only messages that wait. Copying slows small requests by 10 %.
     const bool waits =
-        (service_.admission.in_flight().bytes() > kUncompactedBytes ||
+        (state_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
         (queue_.WillWait() || call_.loop().IsBehind());
     item.status = item.request->Admit(message, now, now, waits, kItemBytes);
@@ -124,8 +124,7 @@ class GroupCall final : public ServiceCall {
       if (bytes > kPollerBytes || RequestStats::Clock::now() - begin > kMost) {
         return;
       }
-      Prepare(item, Reader::kPoller);
-      if (!item.prepared) return;
+      Prepare(item);
       if (item.status.ok()) {
         nanoseconds += item.request->nanoseconds();
         if (!item.request->MayRunOnPoller() ||
@@ -144,7 +143,7 @@ class GroupCall final : public ServiceCall {
       return FinishStream(gone);
     }
     ForEach(PrepareNanoseconds(), [this](Item& item) {
-      Prepare(item, Reader::kWorker);
+      Prepare(item);
       if (!item.status.ok() || item.request->MayRunOnPoller()) Compute(item);
     });
     Size computing;
@@ -177,13 +176,11 @@ class GroupCall final : public ServiceCall {
     AnswerGroup();
   }
 
-  // Ends the call. ~Call() records the final status, because a disconnect
-  // cannot be told from the end of the messages at this point.
   void FinishStream(const Status& status) {
     const auto waiting = queue_.Stop();
     for (const Item& item : Rest()) RecordUnanswered(item, status);
     for (const Item& item : waiting) RecordUnanswered(item, status);
-    call_.FinishAndRecordLater(status);
+    call_.Finish(status);
   }
 
   Size PrepareNanoseconds() {
@@ -211,12 +208,9 @@ class GroupCall final : public ServiceCall {
     AnnotateHappensAfter(this);
   }
 
-  void Prepare(Item& item, Reader reader) {
-    if (item.prepared) return;
-    StepStatus status = item.status;
-    if (status->ok()) status = item.request->Prepare(reader);
-    item.prepared = !NeedsWorker(status);
-    if (item.prepared) item.status = *status;
+  void Prepare(Item& item) {
+    if (std::exchange(item.prepared, true)) return;
+    if (item.status.ok()) item.status = item.request->Prepare();
   }
 
   void Compute(Item& item) {
@@ -250,9 +244,9 @@ class GroupCall final : public ServiceCall {
 
 }  // namespace
 
-std::unique_ptr<CallHandler> MakeGroupCall(TopKService& service, Call& call,
-                                           MakeCodec make_codec) {
-  return std::make_unique<GroupCall>(service, call, std::move(make_codec));
+std::unique_ptr<CallHandler> MakeManyCall(SharedState& state, Call& call,
+                                          MakeCodec make_codec) {
+  return std::make_unique<ManyCall>(state, call, std::move(make_codec));
 }
 
 }  // namespace topk

@@ -1,4 +1,4 @@
-#include "server/calls/raw_message.h"
+#include "server/calls/parsed_message.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -21,12 +21,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using Parts = std::vector<std::span<const std::byte>>;
 
-// Maximum number of slices that a poller visits. A slice takes up to 10 ns.
-constexpr int64_t kMaxPollerSlices = 4096;
-// Maximum memory of a message that a poller parses. This limit also bounds the
-// parsing time, which is mostly spent on allocations.
-constexpr int64_t kMaxPollerMemory = int64_t{192} << 10;
-// A worker calls ChargeParsed for about this many bytes at a time.
+// ChargeParsed is called for about this many bytes at a time.
 constexpr int64_t kChargeStep = int64_t{64} << 10;
 
 // Upper bounds on the memory of a string without its characters, of an array
@@ -117,23 +112,19 @@ class Scanner {
  public:
   // `data` receives the tensor data: the last value of a singular field, or the
   // first `data.size()` values of a repeated field.
-  Scanner(grpc::ByteBuffer& bytes, Reader reader, const ChargeParsed& charge,
+  Scanner(grpc::ByteBuffer& bytes, const ChargeParsed& charge,
           std::span<Parts> data)
-      : slices_(&bytes),
-        poller_(reader == Reader::kPoller),
-        charge_(charge),
-        data_(data) {
+      : slices_(&bytes), charge_(charge), data_(data) {
     static_cast<void>(input_.PushLimit(static_cast<int>(bytes.Length())));
     kept_.reserve(kUsuallyKept);
   }
 
   // Parses the message into `to`. After an error, `to` is empty.
-  StepStatus Read(google::protobuf::Message& to) {
+  Status Read(google::protobuf::Message& to) {
     to.Clear();
     if (!slices_.status().ok()) return MalformedMessage();
-    if (poller_ && slices_.count() > kMaxPollerSlices) return kNeedsWorker;
     if (!Scan(to.GetDescriptor(), nullptr) || !ChargeAbove(kUnchargedBytes)) {
-      return failure_.has_value() ? *failure_ : MalformedMessage();
+      return failure_.ok() ? MalformedMessage() : failure_;
     }
     if (to.ParseFromString(kept_)) return Status();
     to.Clear();
@@ -164,9 +155,7 @@ class Scanner {
       const FieldDescriptor* field =
           type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
-      // A poller charges memory only at the end. Otherwise, if a worker had to
-      // read the message again, the same memory would be charged twice.
-      if (!poller_ && !ChargeAbove(kChargeStep)) return false;
+      if (!ChargeAbove(kChargeStep)) return false;
     }
   }
 
@@ -285,7 +274,6 @@ class Scanner {
         inference::InferTensorContents::descriptor()) {
       exempt_ += size;
       typed_bytes_ += size;
-      if (poller_ && typed_bytes_ > kMaxPollerBytes) return Fail(kNeedsWorker);
       if (typed_bytes_ > kMaxTypedBytes) return Fail(TooManyNumbers());
     } else if (!Fits(size)) {
       return false;
@@ -308,15 +296,11 @@ class Scanner {
   // Returns whether parsing `size` more bytes would stay within the limits.
   bool Fits(int size) {
     const int64_t parsed = int64_t{input_.CurrentPosition()} + size - exempt_;
-    if (poller_) {
-      return (parsed <= kMaxPollerBytes && memory_ <= kMaxPollerMemory) ||
-             Fail(kNeedsWorker);
-    }
     return parsed <= kMaxParsedBytes || Fail(TooMuchToParse());
   }
 
-  bool Fail(StepStatus failure) {
-    failure_.emplace(std::move(failure));
+  bool Fail(Status failure) {
+    failure_ = std::move(failure);
     return false;
   }
 
@@ -338,8 +322,7 @@ class Scanner {
   int64_t typed_bytes_ = 0;
   int depth_ = 0;
   std::string kept_;  // the known fields
-  const bool poller_;
-  std::optional<StepStatus> failure_;  // unset if malformed
+  Status failure_;    // OK if the message is malformed
   const ChargeParsed& charge_;
   int64_t memory_ = 0;  // upper bound, excluding kept_
   int64_t charged_ = 0;
@@ -355,28 +338,28 @@ bool HasData(const v1::TopKRequestChunk& chunk) { return chunk.has_data(); }
 }  // namespace
 
 template <class Message>
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge, RawMessage<Message>& to) {
+Status ParseMessage(grpc::ByteBuffer& bytes, const ChargeParsed& charge,
+                    ParsedMessage<Message>& to) {
   to.data.clear();
-  Scanner scanner(bytes, reader, charge, {&to.data, 1});
-  const StepStatus status = scanner.Read(to.message);
+  Scanner scanner(bytes, charge, {&to.data, 1});
+  const Status status = scanner.Read(to.message);
   // Drop the data if a later member of the oneof replaced it or parsing failed.
   if (!HasData(to.message)) to.data.clear();
   return status;
 }
 
-template StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                            const ChargeParsed& charge,
-                            RawMessage<v1::TopKRequest>& to);
-template StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                            const ChargeParsed& charge,
-                            RawMessage<v1::TopKRequestChunk>& to);
+template Status ParseMessage(grpc::ByteBuffer& bytes,
+                             const ChargeParsed& charge,
+                             ParsedMessage<v1::TopKRequest>& to);
+template Status ParseMessage(grpc::ByteBuffer& bytes,
+                             const ChargeParsed& charge,
+                             ParsedMessage<v1::TopKRequestChunk>& to);
 
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge, RawInfer& to) {
+Status ParseMessage(grpc::ByteBuffer& bytes, const ChargeParsed& charge,
+                    ParsedInfer& to) {
   for (Parts& parts : to.contents) parts.clear();
-  Scanner scanner(bytes, reader, charge, to.contents);
-  const StepStatus status = scanner.Read(to.message);
+  Scanner scanner(bytes, charge, to.contents);
+  const Status status = scanner.Read(to.message);
   to.content_count = scanner.data_count();
   return status;
 }
@@ -403,8 +386,9 @@ int64_t SliceMemory(grpc::ByteBuffer& bytes) {
 
 void Compact(grpc::ByteBuffer& bytes) {
   constexpr int64_t kSmallSlice = int64_t{4} << 10;
+  constexpr int64_t kMaxSlices = 4096;
   const int64_t slices = CountSlices(bytes);
-  if (slices > kMaxPollerSlices ||
+  if (slices > kMaxSlices ||
       static_cast<int64_t>(bytes.Length()) >= slices * kSmallSlice) {
     return;
   }

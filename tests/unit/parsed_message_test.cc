@@ -1,6 +1,6 @@
-// Tests when ReadRaw() charges, and that its time is linear. fuzz.raw_message
-// compares it with the generated parser.
-#include "server/calls/raw_message.h"
+// Tests when ParseMessage() charges, and that its time is linear.
+// fuzz.raw_message compares it with the generated parser.
+#include "server/calls/parsed_message.h"
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 namespace topk {
 namespace {
 
-// Reads a message as a worker does, without a charge.
-Status Read(grpc::ByteBuffer& bytes, RawInfer& to) {
-  return *ReadRaw(
-      bytes, Reader::kWorker, [](Size) { return Status(); }, to);
+// Reads a message without a charge.
+Status Read(grpc::ByteBuffer& bytes, ParsedInfer& to) {
+  return ParseMessage(
+      bytes, [](Size) { return Status(); }, to);
 }
 
 std::string Varint(uint64_t value) {
@@ -62,37 +62,31 @@ constexpr int kFloats =
     inference::InferTensorContents::kFp32ContentsFieldNumber;
 
 // Reads a message. Returns its charge.
-int64_t ChargeOf(const std::string& bytes, size_t cut, RawInfer& to) {
+int64_t ChargeOf(const std::string& bytes, size_t cut, ParsedInfer& to) {
   Size charged;
   const auto charge = [&charged](Size more) {
     charged += more;
     return Status();
   };
   grpc::ByteBuffer buffer = CutEvenly(bytes, cut);
-  const auto status = ReadRaw(buffer, Reader::kWorker, charge, to);
-  EXPECT_TRUE(status.has_value());
+  EXPECT_TRUE(ParseMessage(buffer, charge, to).ok());
   return charged.value();
 }
 
-TEST(RawMessage, ChargesSmallMessagesBeforeParsing) {
+TEST(ParsedMessage, ChargesSmallMessagesBeforeParsing) {
   google::protobuf::Arena arena;
-  RawInfer raw(arena);
+  ParsedInfer raw(arena);
   const std::string bytes = Repeat(Field(kInputs, ""), 300);
   EXPECT_GT(ChargeOf(bytes, 8192, raw), 30'000);
   grpc::ByteBuffer buffer = CutEvenly(bytes, 8192);
   const auto reject = [](Size) { return ResourceExhausted("FULL", "", ""); };
-  for (const Reader reader : {Reader::kPoller, Reader::kWorker}) {
-    EXPECT_EQ(ReadRaw(buffer, reader, reject, raw)->reason, "FULL");
-    EXPECT_EQ(raw.message.inputs_size(), 0);
-  }
-  const std::string more = Repeat(Field(kInputs, ""), 1000);
-  grpc::ByteBuffer long_buffer = CutEvenly(more, 8192);
-  EXPECT_TRUE(NeedsWorker(ReadRaw(long_buffer, Reader::kPoller, reject, raw)));
+  EXPECT_EQ(ParseMessage(buffer, reject, raw).reason, "FULL");
+  EXPECT_EQ(raw.message.inputs_size(), 0);
 }
 
-TEST(RawMessage, ChargesNothingForUnknownTypedContents) {
+TEST(ParsedMessage, ChargesNothingForUnknownTypedContents) {
   google::protobuf::Arena arena;
-  RawInfer raw(arena);
+  ParsedInfer raw(arena);
   const std::string group = Group(kFloats, Varint(1 << 3) + "1");
   const std::string bytes =
       Field(kInputs, Field(kContents, Repeat(group, 10000)));
@@ -105,13 +99,13 @@ TEST(RawMessage, ChargesNothingForUnknownTypedContents) {
   EXPECT_EQ(Read(buffer, raw).reason, "TOO_MUCH_TO_PARSE");
 }
 
-TEST(RawMessage, TakesTimeLinearInSlicesAndContents) {
+TEST(ParsedMessage, TakesTimeLinearInSlicesAndContents) {
   const auto time = [](size_t contents) {
     std::string bytes = Repeat(Field(kRawContents, "1"), contents);
     bytes += Field(kRawContents, std::string(30 * contents, 'x'));
     grpc::ByteBuffer buffer = CutEvenly(bytes, 24);
     google::protobuf::Arena arena;
-    RawInfer raw(arena);
+    ParsedInfer raw(arena);
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 5; ++i) {
       const std::clock_t begin = std::clock();  // other processes do not count

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,7 +22,7 @@ namespace topk {
 
 /// A request, or a chunk of a stream, whose tensor data is not copied.
 template <class Message>
-struct RawMessage {
+struct ParsedMessage {
   /// The parsed message. Its field for the tensor data is set but empty.
   Message message;
   /// The tensor data, as views of the received bytes.
@@ -31,9 +30,9 @@ struct RawMessage {
 };
 
 /// A request of the Open Inference Protocol whose raw contents are not copied.
-struct RawInfer {
+struct ParsedInfer {
   /// `arena` must outlive this object.
-  explicit RawInfer(google::protobuf::Arena& arena)
+  explicit ParsedInfer(google::protobuf::Arena& arena)
       : message(NewMessage<inference::ModelInferRequest>(arena)) {}
 
   /// The message without raw_input_contents.
@@ -45,23 +44,10 @@ struct RawInfer {
   size_t content_count = 0;
 };
 
-/// The kind of thread that reads a message. If the message has too many slices
-/// or fields for a poller, a worker starts over.
-enum class Reader { kPoller, kWorker };
-
-/// The status of a step, or kNeedsWorker if a worker must run the step.
-using StepStatus = std::optional<Status>;
-/// The step takes too long for a poller. A worker must repeat the step.
-inline constexpr std::nullopt_t kNeedsWorker = std::nullopt;
-inline bool NeedsWorker(const StepStatus& step) { return !step.has_value(); }
-
 /// Maximum size of a message without its tensor data, in bytes. The limit is
 /// low because two bytes on the wire can need a hundred bytes of memory once
 /// parsed.
 inline constexpr int64_t kMaxParsedBytes = int64_t{64} << 10;
-/// The largest message that a poller parses, not counting tensor data. Larger
-/// messages are left to a worker.
-inline constexpr int64_t kMaxPollerBytes = int64_t{4} << 10;
 /// Maximum total size of the packed typed contents of an inference request, in
 /// bytes.
 inline constexpr int64_t kMaxTypedBytes = int64_t{8} << 20;
@@ -76,18 +62,17 @@ using ChargeParsed = std::function<Status(Size bytes)>;
 /// Reads a message like the generated parser, but does not copy the tensor data
 /// and drops unknown fields, except those in nested messages of a few bytes.
 /// Takes time linear in the number of parsed bytes, slices and fields. Returns
-/// kNeedsWorker if this is too long for a poller, INVALID_ARGUMENT if the
-/// message is malformed, and RESOURCE_EXHAUSTED if the message without its
-/// tensor data exceeds kMaxParsedBytes. `bytes` is not modified and must
-/// outlive `to`.
+/// INVALID_ARGUMENT if the message is malformed, and RESOURCE_EXHAUSTED if the
+/// message without its tensor data exceeds kMaxParsedBytes. `bytes` is not
+/// modified and must outlive `to`.
 template <class Message>  // v1::TopKRequest or v1::TopKRequestChunk
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge, RawMessage<Message>& to);
+Status ParseMessage(grpc::ByteBuffer& bytes, const ChargeParsed& charge,
+                    ParsedMessage<Message>& to);
 
-/// Like ReadRaw() above, but for a request of the Open Inference Protocol. Also
-/// returns RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
-StepStatus ReadRaw(grpc::ByteBuffer& bytes, Reader reader,
-                   const ChargeParsed& charge, RawInfer& to);
+/// Like ParseMessage() above, but for a request of the Open Inference Protocol.
+/// Also returns RESOURCE_EXHAUSTED if the typed contents exceed kMaxTypedBytes.
+Status ParseMessage(grpc::ByteBuffer& bytes, const ChargeParsed& charge,
+                    ParsedInfer& to);
 
 /// Reads a message without a tensor. Returns INVALID_ARGUMENT if the message is
 /// malformed, and RESOURCE_EXHAUSTED if it exceeds kMaxParsedBytes.

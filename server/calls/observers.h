@@ -11,48 +11,48 @@
 namespace topk {
 
 /// An object that is notified of changes, e.g. an open stream.
-class Listener {
+class Observer {
  public:
   /// Called after each change. Must be thread-safe.
   virtual void OnChange() = 0;
 
  protected:
-  ~Listener() = default;
+  ~Observer() = default;
 };
 
 /// The objects to notify of changes. Thread-safe.
-class Listeners {
+class Observers {
  public:
-  using Entry = std::list<std::weak_ptr<Listener>>::iterator;
+  using Entry = std::list<std::weak_ptr<Observer>>::iterator;
 
-  /// Adds a listener. Pass the result to Remove() when the listener is
+  /// Adds an observer. Pass the result to Remove() when the observer is
   /// destroyed.
-  Entry Add(std::weak_ptr<Listener> listener) {
+  Entry Add(std::weak_ptr<Observer> observer) {
     const MutexLock lock(mutex_);
-    return listeners_.insert(listeners_.end(), std::move(listener));
+    return observers_.insert(observers_.end(), std::move(observer));
   }
   void Remove(Entry entry) {
     const MutexLock lock(mutex_);
-    listeners_.erase(entry);
+    observers_.erase(entry);
   }
 
-  /// Calls OnChange() of each listener.
+  /// Calls OnChange() of each observer.
   void Notify() {
-    std::vector<std::shared_ptr<Listener>> live;
+    std::vector<std::shared_ptr<Observer>> live;
     {
       const MutexLock lock(mutex_);
-      for (const auto& listener : listeners_) live.push_back(listener.lock());
+      for (const auto& observer : observers_) live.push_back(observer.lock());
     }
     // Do not hold the lock here: OnChange() may take other locks, and
-    // destroying a listener calls Remove(), which takes this lock.
-    for (const auto& listener : live) {
-      if (listener != nullptr) listener->OnChange();
+    // destroying an observer calls Remove(), which takes this lock.
+    for (const auto& observer : live) {
+      if (observer != nullptr) observer->OnChange();
     }
   }
 
  private:
   Mutex mutex_;
-  std::list<std::weak_ptr<Listener>> listeners_ TOPK_GUARDED_BY(mutex_);
+  std::list<std::weak_ptr<Observer>> observers_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk
