@@ -20,6 +20,10 @@ constexpr std::string_view kOrderingRule =
     "order or, for sort = index, by ascending index. Values are bit copies of "
     "the input.";
 
+Arrival ArrivalOf(size_t chunks) {
+  return chunks == 1 ? Arrival::kWhole : Arrival::kChunks;
+}
+
 void AddTypes(std::span<const DType> types,
               google::protobuf::RepeatedField<int>* field) {
   for (const DType type : types) field->Add(static_cast<int>(type));
@@ -40,7 +44,8 @@ Cost CostOfBoth(const Cost& a, const Cost& b) {
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;
-  if (!plan.input.packed || plan.slices() == 0 || plan.inner <= most) return {};
+  if (!plan.input.contiguous || plan.slices() == 0 || plan.inner <= most)
+    return {};
   return ResourceExhausted(
       "TOO_MANY_COLUMNS", "tensor.shape",
       StrCat("the product of the sizes after axis ", plan.axis, " is ",
@@ -86,8 +91,7 @@ Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
   Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
   if (Status s = CheckPayload(*plan, data_bytes); !s.ok()) return s;
-  return PrepareBest(*std::move(plan), request.request_id(),
-                     chunks == 1 ? Arrival::kWhole : Arrival::kChunks);
+  return PrepareBest(*std::move(plan), request.request_id(), ArrivalOf(chunks));
 }
 
 Result<PreparedRequest> Engine::PrepareStream(
@@ -108,11 +112,11 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
   PreparedRequest request;
   request.plan = std::make_unique<const Plan>(std::move(plan));
   request.request_id = request_id;
-  request.prepared = backends_.back()->Prepare(*request.plan);
-  request.cost = request.prepared->CostOf(arrival);
+  request.prepared = backends_.back()->Prepare(*request.plan, arrival);
+  request.cost = request.prepared->cost();
   for (const std::unique_ptr<Backend>& backend : backends_) {
     if (backend == backends_.back()) break;
-    auto prepared = backend->Prepare(*request.plan);
+    auto prepared = backend->Prepare(*request.plan, arrival);
     if (prepared == nullptr) continue;
     const bool chosen = choice_ == backend->name();
     if (!chosen && prepared->EstimateNanoseconds() >=
@@ -120,7 +124,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
       continue;
     }
     // The request may fall back to the last backend.
-    request.cost = CostOfBoth(request.cost, prepared->CostOf(arrival));
+    request.cost = CostOfBoth(request.cost, prepared->cost());
     request.prepared = std::move(prepared);
     if (chosen) break;
   }
@@ -141,8 +145,9 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
     Execution execution = request.prepared->Run(chunks, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
       CountFallback(execution.status.code);
-      execution =
-          backends_.back()->Prepare(plan)->Run(chunks, outputs, cancellation);
+      execution = backends_.back()
+                      ->Prepare(plan, ArrivalOf(chunks.size()))
+                      ->Run(chunks, outputs, cancellation);
     }
     SetExecution(execution, std::chrono::steady_clock::now() - start, response);
   }
@@ -223,7 +228,8 @@ Result<std::unique_ptr<TensorStream>> TensorStream::Start(
   auto fold = own.prepared->StartFold(outputs, cancellation);
   if (!fold.ok()) {
     engine.CountFallback(fold.status().code);
-    own.prepared = engine.backends_.back()->Prepare(*own.plan);
+    own.prepared =
+        engine.backends_.back()->Prepare(*own.plan, Arrival::kStream);
     fold = own.prepared->StartFold(outputs, cancellation);
   }
   stream->fold_ = *std::move(fold);
@@ -238,7 +244,7 @@ Size TensorStream::FeedNanoseconds(Size bytes) const {
 Size TensorStream::FinishNanoseconds() const {
   const Plan& plan = *request_.plan;
   // A strided tensor is computed by Finish(), when all data has arrived.
-  if (!plan.input.packed) return request_.cost.nanoseconds;
+  if (!plan.input.contiguous) return request_.cost.nanoseconds;
   // The CPU writes a slice when its last element arrives. Finish() only packs
   // values smaller than a byte, which takes at most 1 ns per value.
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;

@@ -88,20 +88,19 @@ class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
 
-  /// Returns the typical wall time of Run(), for choosing a backend. CostOf()
-  /// and FeedNanoseconds() return upper bounds on the CPU time instead.
+  /// Returns the typical wall time of Run(), for choosing a backend. cost() and
+  /// FeedNanoseconds() return upper bounds on the CPU time instead.
   virtual int64_t EstimateNanoseconds() const = 0;
 
-  /// Returns the cost of a request whose data arrives as `arrival`: in one
-  /// chunk, in several chunks, or as a stream.
-  virtual Cost CostOf(Arrival arrival) const = 0;
+  /// Returns the cost of the request.
+  virtual Cost cost() const = 0;
 
   /// Returns an upper bound on the CPU time of one call of Fold::Feed() with
   /// `bytes` bytes.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
   /// Computes the result from all chunks of the tensor. On the CPU backend,
-  /// uses only the calling thread if there is one chunk and CostOf() is at most
+  /// uses only the calling thread if there is one chunk and cost() is at most
   /// kSerialNanoseconds. REQUIRES: the chunks have at least plan.input.bytes
   /// bytes.
   virtual Execution Run(Chunks chunks, const Outputs& outputs,
@@ -127,11 +126,11 @@ class Backend {
   /// The maximum number of threads, or 0 if not applicable.
   virtual int threads() const = 0;
 
-  /// Chooses how to run a plan. Returns null if this backend cannot run the
-  /// plan. The last backend in the registry can run every plan. `plan` must
-  /// outlive the result.
+  /// Chooses how to run a plan on a tensor that arrives as `arrival`. Returns
+  /// null if this backend cannot run the plan. The last backend in the registry
+  /// can run every plan. `plan` must outlive the result.
   virtual std::unique_ptr<const PreparedPlan> Prepare(
-      const Plan& plan) const = 0;
+      const Plan& plan, Arrival arrival) const = 0;
 
   /// Returns the state of each device other than the CPU.
   virtual std::vector<DeviceState> Devices() const { return {}; }

@@ -30,13 +30,14 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
 /// The result of Overlaps().
 enum class Overlap { kNo, kYes, kUndecided };
 
-/// The maximum number of search steps in Overlaps(). A step takes about 10 ns.
-inline constexpr int kOverlapSteps = 4000;
+/// The maximum number of elements whose positions Overlaps() compares. This
+/// takes up to 30 us.
+inline constexpr int64_t kMaxComparedElements = 1024;
 
-/// Returns whether any two elements share a position. Never kUndecided if there
-/// are at most two dimensions, or if each stride exceeds the extent of all
-/// dimensions with smaller strides. Otherwise, may return kUndecided after
-/// kOverlapSteps steps. REQUIRES: MakeLayout() accepts `shape` and `strides`.
+/// Returns whether any two elements share a position. Returns kUndecided only
+/// if there are more than kMaxComparedElements elements, and a stride does not
+/// exceed the extent of all dimensions with smaller strides. REQUIRES:
+/// MakeLayout() accepts `shape` and `strides`.
 Overlap Overlaps(std::span<const int64_t> shape,
                  std::span<const int64_t> strides);
 

@@ -184,7 +184,7 @@ Status CheckLimits(const PlanRequest& request, const Plan& plan,
 // Rejects strides that make elements of an output overlap.
 Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
                     const OutputRequest& request) {
-  if (!wanted || layout.packed) return {};
+  if (!wanted || layout.contiguous) return {};
   const Overlap overlap = Overlaps(plan.output_shape(), layout.strides);
   if (overlap == Overlap::kNo) return {};
   const std::string field = StrCat(request.field, ".strides");
@@ -194,10 +194,10 @@ Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
   }
   return ResourceExhausted(
       "LAYOUT_TOO_COMPLEX", field,
-      StrCat("the strides are too complex to check for overlaps in ",
-             kOverlapSteps,
-             " steps; make each stride exceed the total extent of the "
-             "dimensions with smaller strides"));
+      StrCat("the output has ", plan.selected(), " elements; with more than ",
+             kMaxComparedElements,
+             ", each stride must exceed the total extent of the dimensions "
+             "with smaller strides"));
 }
 
 }  // namespace
@@ -241,7 +241,7 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
 
 int64_t SliceOffset(const Plan& plan, const Layout& layout, int64_t slice) {
   // Fast path: treat a contiguous tensor as if it had only three dimensions.
-  if (layout.packed) {
+  if (layout.contiguous) {
     const auto axis = static_cast<size_t>(plan.axis);
     const int64_t outer_stride = axis > 0 ? layout.strides[axis - 1] : 0;
     return slice / plan.inner * outer_stride + slice % plan.inner;

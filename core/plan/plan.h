@@ -16,14 +16,14 @@ namespace topk {
 
 /// The arrangement of a tensor's elements in its data.
 struct Layout {
-  /// The strides, in elements: one per dimension. If `packed`, the strides of
-  /// dimensions of size 1 are also those of a contiguous tensor.
+  /// The strides, in elements: one per dimension. If `contiguous`, the strides
+  /// of dimensions of size 1 are also those of a contiguous tensor.
   std::vector<int64_t> strides;
   /// The length of the tensor's data, in bytes. Padding may follow the data of
   /// an input and is ignored.
   int64_t bytes = 0;
   /// Whether the tensor is contiguous and row-major.
-  bool packed = true;
+  bool contiguous = true;
   /// Whether several elements share a byte (DTypeInfo::packed()).
   bool shares_bytes = false;
   /// The strides as given in the request, or empty.

@@ -21,7 +21,7 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   const Plan plan = workload.plan();
   const std::vector<std::byte> data = MakeData(workload, 1);
   const auto backends = MakeBackends(threads);
-  const auto prepared = backends.back()->Prepare(plan);
+  const auto prepared = backends.back()->Prepare(plan, Arrival::kWhole);
   Answer answer(plan);
   tbb::task_arena arena(threads);
   Execution execution;

@@ -63,7 +63,7 @@ class Worker {
                  static_cast<std::streamsize>(data_.size()))) {
       throw std::runtime_error("the data is too short");
     }
-    prepared_ = backends_.back()->Prepare(plan_[0]);
+    prepared_ = backends_.back()->Prepare(plan_[0], Arrival::kWhole);
     const Execution execution =
         testing::RunWhole(*prepared_, data_, answer_[0].outputs());
     return {{"kernel", execution.kernel},

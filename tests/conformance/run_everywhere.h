@@ -58,7 +58,9 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
     const NextPiece& next = nullptr) {
   const Result<Plan> plan = Lower(request, Limits());
   if (!plan.ok()) return plan.status();
-  const auto prepared = backend.Prepare(*plan);
+  const bool folds = next != nullptr && plan->input.contiguous;
+  const auto prepared =
+      backend.Prepare(*plan, folds ? Arrival::kStream : Arrival::kWhole);
   if (prepared == nullptr) return std::nullopt;
   const std::string& data = request.tensor().data();
   if (Status s = CheckPayload(*plan, static_cast<int64_t>(data.size()));
@@ -68,7 +70,7 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   v1::TopKResponse response;
   response.set_request_id(request.request_id());
   const Outputs outputs = PrepareOutputs(*plan, response);
-  if (next == nullptr || !plan->input.packed) {
+  if (!folds) {
     RunWhole(*prepared, std::as_bytes(std::span(data)), outputs);
     return response;
   }

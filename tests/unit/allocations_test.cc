@@ -22,7 +22,7 @@ namespace {
 int64_t Count(const Backend& backend, DType dtype, int64_t rows, int64_t n,
               int64_t k, const char* kernel) {
   const Plan plan = ValidPlan(Ask(dtype, {rows, n}, 1, k));
-  const auto prepared = backend.Prepare(plan);
+  const auto prepared = backend.Prepare(plan, Arrival::kWhole);
   const std::string tensor = SomeData(dtype, rows * n, 1);
   std::string values(static_cast<size_t>(plan.values.bytes), '\0');
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');

@@ -57,8 +57,8 @@ std::string RightBytes(const v1::TopKRequest& request) {
 
 TEST(CudaBackend, DeclinesWhatItCannotRun) {
   const auto runs = [](const Plan& plan, int64_t memory = 1 << 30) {
-    return MakeCudaBackend(Some({{.memory_limit = memory}}))->Prepare(plan) !=
-           nullptr;
+    return MakeCudaBackend(Some({{.memory_limit = memory}}))
+               ->Prepare(plan, Arrival::kWhole) != nullptr;
   };
   EXPECT_TRUE(runs(ValidPlan(Ask(DType::kF32, {4, 100}, 1, 5))));
   const Plan large = ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 5));
@@ -108,7 +108,7 @@ TEST(CudaEngine, ACostCoversBothBackends) {
   const Engine engine = MakeEngine(Some({{}}));
   const Plan plan = ValidPlan(Ask(DType::kF32, {1, 1000000}, 1, 5));
   const auto nanoseconds = [&](const Backend& backend) {
-    return backend.Prepare(plan)->CostOf(Arrival::kWhole).nanoseconds;
+    return backend.Prepare(plan, Arrival::kWhole)->cost().nanoseconds;
   };
   EXPECT_EQ(
       engine.Prepare(SomeRequest(1, 1000000, 5), 4000000, 1)->cost.nanoseconds,
@@ -224,7 +224,7 @@ TEST(CudaEngine, CancelledRequestsEnd) {
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');
   const Outputs outputs = {std::as_writable_bytes(std::span(values)),
                            std::as_writable_bytes(std::span(indices))};
-  const auto prepared = backend->Prepare(plan);
+  const auto prepared = backend->Prepare(plan, Arrival::kStream);
   const auto fold = *prepared->StartFold(outputs, &cancellation);
   const std::string data = SomeData(DType::kF32, 900, 1);
   fold->Feed(std::as_bytes(std::span(data)).first(1000));

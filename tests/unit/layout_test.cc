@@ -53,7 +53,7 @@ TEST(MakeLayout, DetectsContiguousStrides) {
       }
       const Layout layout = *MakeLayout(shape, strides, type, "", "");
       contiguous += same;
-      ASSERT_EQ(layout.packed, same) << ::testing::PrintToString(strides);
+      ASSERT_EQ(layout.contiguous, same) << ::testing::PrintToString(strides);
       ASSERT_EQ(layout.strides, same ? packed.strides : strides);
       ASSERT_EQ(layout.given_strides, strides);
       if (same) {
@@ -89,11 +89,16 @@ TEST(Overlaps, DecidesHugeTensorsWithoutEnumeration) {
   EXPECT_EQ(Overlaps(Sizes{big}, Sizes{0}), Overlap::kYes);
   // An empty tensor has nothing to overlap.
   EXPECT_EQ(Overlaps(Sizes{big, 0}, Sizes{0, 0}), Overlap::kNo);
-  // Not nested, yet without overlap: coprime strides meet only at a * b.
-  const int64_t a = 30011;
+  EXPECT_EQ(Overlaps(Sizes{big, 2, 1}, Sizes{2, 1, 0}), Overlap::kNo);
+}
+
+// Coprime strides are not nested, but meet only at their product.
+TEST(Overlaps, ComparesFewElements) {
+  const int64_t a = 31;
   EXPECT_EQ(Overlaps(Sizes{a, a + 1}, Sizes{a + 1, a}), Overlap::kNo);
-  EXPECT_EQ(Overlaps(Sizes{a + 1, a + 2}, Sizes{a + 1, a}), Overlap::kYes);
-  EXPECT_EQ(Overlaps(Sizes{a, a + 1, 1}, Sizes{a + 1, a, 0}), Overlap::kNo);
+  EXPECT_EQ(Overlaps(Sizes{a, 2, 16}, Sizes{a + 1, 950, a}), Overlap::kYes);
+  const int64_t b = 101;
+  EXPECT_EQ(Overlaps(Sizes{b, b + 1}, Sizes{b + 1, b}), Overlap::kUndecided);
 }
 
 }  // namespace

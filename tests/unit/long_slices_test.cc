@@ -80,7 +80,7 @@ class LongSlices : public ::testing::TestWithParam<Slices> {
 TEST_P(LongSlices, HaveTheSameBytesForAnyThreadCount) {
   for (const int threads : {1, 2, 3, 5, 8}) {
     for (const auto& backend : AllBackends(threads)) {
-      if (backend->Prepare(plan_) == nullptr) continue;
+      if (backend->Prepare(plan_, Arrival::kWhole) == nullptr) continue;
       ASSERT_TRUE(RunPlan(*backend, plan_, tensor_) == expected_)
           << Describe(*backend) << ", " << threads << " threads";
     }
@@ -94,7 +94,7 @@ TEST_P(LongSlices, HaveTheSameBytesForAnyThreadCount) {
 TEST_P(LongSlices, HaveTheSameBytesForAnyChunking) {
   std::mt19937_64 random(5);
   for (const auto& backend : AllBackends(2)) {
-    if (backend->Prepare(plan_) == nullptr) continue;
+    if (backend->Prepare(plan_, Arrival::kWhole) == nullptr) continue;
     for (const size_t size : {7, 4096, 65537, 1 << 30}) {
       ASSERT_TRUE(FoldPlan(*backend, plan_, tensor_, [size] { return size; }) ==
                   expected_)
@@ -125,7 +125,7 @@ TEST(LongSlices, MayBeStrided) {
     const Answer expected = SlowAnswer(plan, tensor);
     for (const int threads : {1, 2, 4}) {
       for (const auto& backend : AllBackends(threads)) {
-        if (backend->Prepare(plan) == nullptr) continue;
+        if (backend->Prepare(plan, Arrival::kWhole) == nullptr) continue;
         EXPECT_TRUE(RunPlan(*backend, plan, tensor) == expected)
             << Describe(*backend) << ::testing::PrintToString(strides);
       }

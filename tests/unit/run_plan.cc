@@ -46,7 +46,7 @@ Answer RunPlan(const Backend& backend, const Plan& plan,
                const std::string& tensor) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  answer.kernel = RunWhole(*backend.Prepare(plan),
+  answer.kernel = RunWhole(*backend.Prepare(plan, Arrival::kWhole),
                            std::as_bytes(std::span(tensor)), outputs)
                       .kernel;
   return answer;
@@ -56,7 +56,7 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const std::string& tensor, const NextPiece& next) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  const auto prepared = backend.Prepare(plan);
+  const auto prepared = backend.Prepare(plan, Arrival::kStream);
   const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
   FoldInPieces(tensor, next, *fold);
   answer.kernel = fold->Finish().kernel;

@@ -15,7 +15,7 @@
 
 #include "core/backends/cpu/block_source.h"
 #include "core/backends/cpu/row_feed.h"
-#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/run_context.h"
 
 namespace topk::cpu {
 
@@ -24,7 +24,7 @@ template <class Key, bool kFloat>
 class BlockFeed {
  public:
   /// `run` must outlive this object.
-  explicit BlockFeed(const Run<Key, kFloat>& run)
+  explicit BlockFeed(const RunContext<Key, kFloat>& run)
       : run_(run),
         source_(run),
         feed_(run.kernels, run.encoder, run.plan.k,
@@ -87,7 +87,7 @@ class BlockFeed {
                   int64_t step) {
     const Plan& plan = run_.plan;
     // Copying 1-byte elements is cheap and allows Feed() to stop early.
-    if (width < kMinColumns || !plan.input.packed || plan.inner == 1 ||
+    if (width < kMinColumns || !plan.input.contiguous || plan.inner == 1 ||
         InfoOf(plan.dtype).bytes == 1) {
       return false;
     }
@@ -122,7 +122,7 @@ class BlockFeed {
                  run_.cancellation, feed_rows);
   }
 
-  const Run<Key, kFloat>& run_;
+  const RunContext<Key, kFloat>& run_;
   BlockSource<Key, kFloat> source_;
   RowFeed<Key, kFloat> feed_;
   std::vector<Key> bounds_;

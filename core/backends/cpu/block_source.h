@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/run_context.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/unpacked.h"
 
@@ -24,7 +24,7 @@ template <class Key, bool kFloat>
 class BlockSource {
  public:
   /// `run` must outlive this object.
-  explicit BlockSource(const Run<Key, kFloat>& run)
+  explicit BlockSource(const RunContext<Key, kFloat>& run)
       : run_(run),
         plan_(run.plan),
         type_(InfoOf(plan_.dtype)),
@@ -98,7 +98,7 @@ class BlockSource {
     };
     for (int64_t c = 0; c < width;) {
       const int64_t at = offset(c);
-      int64_t run = plan_.input.packed && plan_.inner > 1 ? width : 1;
+      int64_t run = plan_.input.contiguous && plan_.inner > 1 ? width : 1;
       while (c + run < width && offset(c + run) == at + run) ++run;
       CopyRun(at + begin * stride_, run, length, c);
       c += run;
@@ -127,7 +127,7 @@ class BlockSource {
                  run_.cancellation, copy);
   }
 
-  const Run<Key, kFloat>& run_;
+  const RunContext<Key, kFloat>& run_;
   const Plan& plan_;
   const DTypeInfo& type_;
   const int64_t stride_;

@@ -39,7 +39,7 @@ double TypicalNanoseconds(const Plan& plan) {
 
 // Returns the row_factor of a kColumns schedule.
 int64_t RowFactor(const Plan& plan) {
-  return std::clamp(kFoldWidth / plan.inner, int64_t{1},
+  return std::clamp(kJoinedColumns / plan.inner, int64_t{1},
                     std::max(plan.n / (8 * plan.k), int64_t{1}));
 }
 
@@ -164,7 +164,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
     case Algorithm::kSort:
       return counts && n == plan.n && plan.order == Order::kValue;
     case Algorithm::kColumns:
-      return plan.input.packed && plan.inner > 1 &&
+      return plan.input.contiguous && plan.inner > 1 &&
              InfoOf(plan.dtype).bytes >= 4 && plan.k <= kColumnK &&
              (counts || InfoOf(plan.dtype).bytes == 8);
   }
@@ -201,7 +201,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   } else {
     const bool contiguous = AxisStride(plan) == 1 && !plan.input.shares_bytes;
     const bool short_rows = algorithm == Algorithm::kShortRows;
-    schedule.copies = !contiguous || (short_rows && !plan.input.packed);
+    schedule.copies = !contiguous || (short_rows && !plan.input.contiguous);
     if (schedule.copies) {
       SetCopiedTile(plan, schedule);
       divide(plan.inner == 1 ? 1 : kMinCopied);
@@ -215,27 +215,27 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
       }
     }
   }
-  const int64_t units = schedule.units(plan);
+  const int64_t tiles = schedule.tiles(plan, AllSlices(plan));
   if (threads == 1) {
-    schedule.grain = units;
+    schedule.grain = tiles;
     return schedule;
   }
-  const double cost = TypicalNanoseconds(plan) / static_cast<double>(units);
+  const double cost = TypicalNanoseconds(plan) / static_cast<double>(tiles);
   schedule.run_inline = false;
   schedule.grain = static_cast<int64_t>(
-      std::clamp(task / cost, 1.0, static_cast<double>(units)));
+      std::clamp(task / cost, 1.0, static_cast<double>(tiles)));
   // If there are fewer tiles than threads, divide each tile along the axis.
   const bool whole = schedule.copies && schedule.block == n;
   const bool cut = algorithm == Algorithm::kColumns ||
                    algorithm == Algorithm::kSort ||
                    (algorithm == Algorithm::kScan && !whole);
-  if (units < threads && cut) {
+  if (tiles < threads && cut) {
     const auto useful = static_cast<int64_t>(cost / task);
     const int64_t most = algorithm == Algorithm::kSort
                              ? plan.n
                              : plan.n / schedule.row_factor / plan.k;
     schedule.pieces =
-        std::clamp(std::min({CeilDivide(threads, units), useful, most}),
+        std::clamp(std::min({CeilDivide(threads, tiles), useful, most}),
                    int64_t{1}, plan.n);
   }
   schedule.sort_pieces = schedule.algorithm == Algorithm::kSort
@@ -248,7 +248,7 @@ int64_t SlackFor(int64_t k, bool many) {
   return std::max(k, int64_t{many ? 16 : 128});
 }
 
-int64_t FoldRows(const Plan& plan) {
+int64_t BufferedPositions(const Plan& plan) {
   // Buffer slices completely if they take at most kSmall bytes in total, even
   // if the selections would take less memory.
   constexpr int64_t kSmall = int64_t{1} << 22;
@@ -274,17 +274,14 @@ int64_t FoldRows(const Plan& plan) {
 
 Schedule FoldSchedule(const Plan& plan, int threads, double task) {
   if (plan.slices() == 0) return {};
-  if (FoldRows(plan) == plan.n) {
+  if (BufferedPositions(plan) == plan.n) {
     Plan block = plan;
     block.outer = 1;
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
     // If Feed() may run on a poller, do not wait for other threads.
     const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
-    Schedule schedule = Choose(block, on_poller ? 1 : threads, task);
-    // Outer indices arrive one after another, so a tile must not span several.
-    schedule.tile = std::min(schedule.tile, plan.inner);
-    return schedule;
+    return Choose(block, on_poller ? 1 : threads, task);
   }
   Schedule schedule;
   schedule.algorithm = Algorithm::kScan;
@@ -301,11 +298,12 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads) {
   if (schedule.algorithm == Algorithm::kNothing) return 0;
+  const auto tiles = static_cast<double>(schedule.tiles(plan, AllSlices(plan)));
   const double at_once =
-      schedule.run_inline ? 1
-                          : std::min(static_cast<double>(threads),
-                                     static_cast<double>(schedule.units(plan)) *
-                                         static_cast<double>(schedule.pieces));
+      schedule.run_inline
+          ? 1
+          : std::min(static_cast<double>(threads),
+                     tiles * static_cast<double>(schedule.pieces));
   return static_cast<int64_t>(TypicalNanoseconds(plan) / at_once);
 }
 

@@ -1,6 +1,7 @@
 // Chooses the algorithm for a plan and splits the work into tasks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -24,7 +25,7 @@ struct SliceRange {
 };
 
 /// How to run a plan. A unit of work is a tile: a group of adjacent slices that
-/// are computed together.
+/// are computed together. If inner > 1, no tile spans two outer indices.
 struct Schedule {
   Algorithm algorithm = Algorithm::kNothing;
   /// Whether slices are copied to contiguous rows first (block_source.h).
@@ -46,25 +47,32 @@ struct Schedule {
   /// Whether the calling thread does all the work.
   bool run_inline = true;
 
-  int64_t units(const Plan& plan) const {
-    return plan.slices() / group(plan) * tiles(plan);
+  /// Returns the number of tiles in a range of slices. REQUIRES: the range has
+  /// whole outer indices.
+  int64_t tiles(const Plan& plan, SliceRange range) const {
+    return range.count / group(plan, range) * tiles_per_group(plan, range);
   }
-  /// Returns the slices of tile number `unit`.
-  SliceRange tile_at(const Plan& plan, int64_t unit) const {
-    const int64_t begin = unit % tiles(plan) * tile;
-    const int64_t end = begin + tile < group(plan) ? begin + tile : group(plan);
-    return {unit / tiles(plan) * group(plan) + begin, end - begin};
+  /// Returns the slices of a tile, given its number in the range.
+  SliceRange TileAt(const Plan& plan, SliceRange range, int64_t number) const {
+    const int64_t per_group = tiles_per_group(plan, range);
+    const int64_t begin = number % per_group * tile;
+    const int64_t size = group(plan, range);
+    return {range.first + number / per_group * size + begin,
+            std::min(tile, size - begin)};
   }
 
  private:
-  // Returns the number of slices in a group. No tile spans two groups.
-  static int64_t group(const Plan& plan) {
-    return plan.inner > 1 ? plan.inner : plan.slices();
+  // Returns the number of adjacent slices that are divided into tiles.
+  static int64_t group(const Plan& plan, SliceRange range) {
+    return plan.inner > 1 ? plan.inner : range.count;
   }
-  int64_t tiles(const Plan& plan) const {
-    return (group(plan) + tile - 1) / tile;
+  int64_t tiles_per_group(const Plan& plan, SliceRange range) const {
+    return (group(plan, range) + tile - 1) / tile;
   }
 };
+
+/// Returns all slices of a plan.
+inline SliceRange AllSlices(const Plan& plan) { return {0, plan.slices()}; }
 
 /// Returns how many elements of a slice must be read: all n, or only k if the
 /// stride is 0 and all elements are the same.
@@ -78,7 +86,7 @@ bool CanRun(Algorithm algorithm, const Plan& plan);
 
 /// If a tensor has fewer columns than this, kColumns processes several axis
 /// positions together, as a row of about this many columns.
-inline constexpr int64_t kFoldWidth = 64;
+inline constexpr int64_t kJoinedColumns = 64;
 
 /// Returns the smallest k for which it is faster to copy slices to rows than to
 /// use kColumns. The result is greater than 2 * (bytes per element).
@@ -105,10 +113,11 @@ int64_t SlackFor(int64_t k, bool many);
 
 /// Returns how many axis positions ElementFold buffers at a time: all n if the
 /// slices are small or take at most six times the memory of their selections.
-int64_t FoldRows(const Plan& plan);
+int64_t BufferedPositions(const Plan& plan);
 
-/// Returns ElementFold's schedule for a block of FoldRows() axis positions.
-/// Uses kScan if a block contains only a part of each slice (FoldRows() < n).
+/// Returns ElementFold's schedule for a block of BufferedPositions() axis
+/// positions. Uses kScan if a block contains only a part of each slice
+/// (BufferedPositions() < n).
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
 /// Returns the estimated time of a schedule on `threads` threads.

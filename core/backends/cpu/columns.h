@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
-#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/run_context.h"
 #include "core/backends/cpu/slice_writer.h"
 
 namespace topk::cpu {
@@ -16,7 +16,7 @@ namespace topk::cpu {
 template <class Key, bool kFloat>
 class ColumnRunner {
  public:
-  explicit ColumnRunner(const Run<Key, kFloat>& run)
+  explicit ColumnRunner(const RunContext<Key, kFloat>& run)
       : run_(run),
         plan_(run.plan),
         writer_(plan_, run.outputs, run.kernels, 1, run.cancellation) {}
@@ -30,36 +30,16 @@ class ColumnRunner {
     return schedule.pieces * (state + parts);
   }
 
-  /// Runs the tiles begin .. end - 1.
-  void Do(int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end && !cancelled(); ++unit) {
-      const SliceRange tile = run_.schedule.tile_at(plan_, unit);
-      DoTile(tile.first / plan_.inner, tile.first % plan_.inner, tile.count);
-    }
-  }
-
- private:
-  bool cancelled() const { return IsCancelled(run_.cancellation); }
-
-  using State = ColumnState<Key>;
-
-  struct alignas(kVectorBytes) Block {
-    Key keys[State::kBlock];
-  };
-
-  struct Item {
-    Key key;
-    int64_t index;
-  };
-
-  // Runs one tile. Joins each group of `factor` adjacent rows of the tensor
-  // into one row of factor * width columns. The last joined row may be shorter.
-  // Divides the joined rows among pieces that run in parallel.
-  void DoTile(int64_t outer, int64_t column, int64_t width) {
+  /// Runs a tile of `width` columns. Joins each group of `factor` adjacent rows
+  /// of the tensor into one row of factor * width columns. The last joined row
+  /// may be shorter. Divides the joined rows among pieces that run in parallel.
+  void Do(int64_t slice, int64_t width) {
     const int64_t factor = run_.schedule.row_factor;
     const int64_t pieces = run_.schedule.pieces;
     const int64_t rows = plan_.n / factor;
     const int64_t pitch = plan_.inner * factor;
+    const int64_t outer = slice / plan_.inner;
+    const int64_t column = slice % plan_.inner;
     const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
     while (static_cast<int64_t>(piece_blocks_.size()) < pieces) {
       const int64_t size =
@@ -90,12 +70,26 @@ class ColumnRunner {
     // After a cancellation, the indices are invalid, so do not write outputs.
     if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
     if (factor == 1 && pieces == 1 && plan_.order == Order::kValue &&
-        plan_.values.packed && plan_.indices.packed) {
+        plan_.values.contiguous && plan_.indices.contiguous) {
       WriteTile(outer * plan_.k * plan_.inner + column, width, tile);
     } else {
-      MergeTile(outer * plan_.inner + column, width, tile, rows);
+      MergeTile(slice, width, tile, rows);
     }
   }
+
+ private:
+  bool cancelled() const { return IsCancelled(run_.cancellation); }
+
+  using State = ColumnState<Key>;
+
+  struct alignas(kVectorBytes) Block {
+    Key keys[State::kBlock];
+  };
+
+  struct Item {
+    Key key;
+    int64_t index;
+  };
 
   State StateOf(int64_t piece, int64_t columns) const {
     Block* const blocks = piece_blocks_[static_cast<size_t>(piece)].get();
@@ -167,7 +161,7 @@ class ColumnRunner {
                : run_.encoder.Bits(item.key);
   }
 
-  const Run<Key, kFloat>& run_;
+  const RunContext<Key, kFloat>& run_;
   const Plan& plan_;
   std::vector<std::unique_ptr<Block[]>> piece_blocks_;
   std::vector<Item> items_;

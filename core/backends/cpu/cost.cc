@@ -4,8 +4,8 @@
 
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/element_fold.h"
-#include "core/backends/cpu/run.h"
-#include "core/backends/cpu/run_units.h"
+#include "core/backends/cpu/run_context.h"
+#include "core/backends/cpu/run_tiles.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
@@ -20,7 +20,7 @@ double ElementNanoseconds(const Plan& plan, bool fold) {
   const DTypeInfo& type = InfoOf(plan.dtype);
   const auto bytes = static_cast<double>(type.bytes);
   const double row = bytes * 0.08 + (type.packed() ? 2 : 0);
-  if (!plan.input.packed) {
+  if (!plan.input.contiguous) {
     // If the elements are not contiguous, each of them may miss the cache.
     return plan.input.strides[static_cast<size_t>(plan.axis)] == 1 ? row : 8;
   }
@@ -52,16 +52,18 @@ double SliceNanoseconds(const Plan& plan) {
 }
 
 // Returns the overhead of all slices, in nanoseconds. With kColumns, the first
-// kFoldWidth columns cost as much as rows, and further columns cost less. A
+// kJoinedColumns columns cost as much as rows, and further columns cost less. A
 // wider tensor therefore never has a lower cost.
 double FixedNanoseconds(const Plan& plan, bool fold) {
   constexpr double kColumn = 60;
   // In a stream, slices of up to this length are buffered whole for kColumns.
   constexpr int64_t kCollected = 256;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
-  const bool columns = (!fold || plan.n <= kCollected) && plan.input.packed &&
-                       bytes >= 4 && plan.k <= 2 * bytes;
-  const int64_t rows = columns ? std::min(plan.inner, kFoldWidth) : plan.inner;
+  const bool columns = (!fold || plan.n <= kCollected) &&
+                       plan.input.contiguous && bytes >= 4 &&
+                       plan.k <= 2 * bytes;
+  const int64_t rows =
+      columns ? std::min(plan.inner, kJoinedColumns) : plan.inner;
   return static_cast<double>(plan.outer) *
          (static_cast<double>(rows) * SliceNanoseconds(plan) +
           static_cast<double>(plan.inner - rows) * kColumn);
@@ -89,7 +91,7 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
       PackedValues::Bytes(plan) +
       WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
                                    const SortKeyEncoder<Key, kFloat>&) {
-        return RunUnitsBytes<Key, kFloat>(plan, schedule, threads);
+        return RunTilesBytes<Key, kFloat>(plan, schedule, threads);
       });
   cost.nanoseconds = RunNanoseconds(plan);
   return cost;
@@ -121,7 +123,7 @@ Size FeedNanoseconds(const Plan& plan, Size bytes) {
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
   // In the worst case, Feed() also processes all buffered elements and finishes
   // the slices that an earlier call began.
-  const Size elements = length + Size(FoldRows(plan)) * plan.inner;
+  const Size elements = length + Size(BufferedPositions(plan)) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);
   return kEveryPiece + Size::Of(static_cast<double>(elements.value()) *

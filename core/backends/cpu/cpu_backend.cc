@@ -14,8 +14,8 @@
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/element_fold.h"
-#include "core/backends/cpu/run.h"
-#include "core/backends/cpu/run_units.h"
+#include "core/backends/cpu/run_context.h"
+#include "core/backends/cpu/run_tiles.h"
 #include "core/backends/cpu/unpacked.h"
 #include "core/base/deferred_free.h"
 
@@ -64,21 +64,25 @@ class Concatenation final : public Fold {
 
 class CpuPlan final : public PreparedPlan {
  public:
-  CpuPlan(const Plan& plan, Resources& resources)
+  CpuPlan(const Plan& plan, Arrival arrival, Resources& resources)
       : plan_(plan),
+        arrival_(arrival),
         resources_(resources),
-        schedule_(cpu::Choose(plan, resources.threads, resources.task)) {}
+        schedule_(cpu::Choose(plan, resources.threads, resources.task)),
+        folds_(arrival != Arrival::kWhole && plan.input.contiguous &&
+               (arrival == Arrival::kStream ||
+                schedule_.algorithm == cpu::Algorithm::kScan)) {}
 
   int64_t EstimateNanoseconds() const override {
     return cpu::EstimateNanoseconds(plan_, schedule_, resources_.threads);
   }
 
-  Cost CostOf(Arrival arrival) const override {
-    if (Folds(arrival)) {
+  Cost cost() const override {
+    if (folds_) {
       return cpu::FoldCost(plan_, resources_.threads, resources_.task);
     }
     Cost cost = cpu::RunCost(plan_, schedule_, resources_.threads);
-    if (arrival != Arrival::kWhole) {
+    if (arrival_ != Arrival::kWhole) {
       cost.working_bytes += cost.input_bytes;
       cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
     }
@@ -86,14 +90,13 @@ class CpuPlan final : public PreparedPlan {
   }
 
   Size FeedNanoseconds(Size bytes) const override {
-    return plan_.input.packed ? cpu::FeedNanoseconds(plan_, bytes)
-                              : CopyNanoseconds(bytes);
+    return folds_ ? cpu::FeedNanoseconds(plan_, bytes) : CopyNanoseconds(bytes);
   }
 
   Execution Run(Chunks chunks, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
     if (chunks.size() != 1) {
-      const auto fold = Start(Arrival::kChunks, outputs, cancellation);
+      const auto fold = *StartFold(outputs, cancellation);
       for (const auto& chunk : chunks) fold->Feed(chunk);
       return fold->Finish();
     }
@@ -107,38 +110,29 @@ class CpuPlan final : public PreparedPlan {
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    return Start(Arrival::kStream, outputs, cancellation);
+    if (!folds_) {
+      return std::unique_ptr<Fold>(
+          std::make_unique<Concatenation>(plan_, *this, outputs, cancellation));
+    }
+    return WithSortKeyEncoder(
+        plan_,
+        [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& encoder)
+            -> std::unique_ptr<Fold> {
+          return std::make_unique<cpu::ElementFold<Key, kFloat>>(
+              plan_, outputs, encoder, resources_, cancellation);
+        });
   }
 
  private:
-  // Returns whether to process chunks one by one instead of concatenating them.
-  // Strided tensors must be concatenated. Contiguous tensors that arrive as
-  // streams are never concatenated, to save memory. Other contiguous tensors
-  // are concatenated only if that is faster.
-  bool Folds(Arrival arrival) const {
-    return arrival != Arrival::kWhole && plan_.input.packed &&
-           (arrival == Arrival::kStream ||
-            schedule_.algorithm == cpu::Algorithm::kScan);
-  }
-
-  std::unique_ptr<Fold> Start(Arrival arrival, const Outputs& outputs,
-                              const Cancellation* cancellation) const {
-    if (Folds(arrival)) {
-      return WithSortKeyEncoder(
-          plan_,
-          [&]<class Key, bool kFloat>(
-              const SortKeyEncoder<Key, kFloat>& encoder)
-              -> std::unique_ptr<Fold> {
-            return std::make_unique<cpu::ElementFold<Key, kFloat>>(
-                plan_, outputs, encoder, resources_, cancellation);
-          });
-    }
-    return std::make_unique<Concatenation>(plan_, *this, outputs, cancellation);
-  }
-
   const Plan& plan_;
+  const Arrival arrival_;
   Resources& resources_;
   const Schedule schedule_;
+  // Whether to process chunks one by one instead of concatenating them. Strided
+  // tensors must be concatenated. Contiguous tensors that arrive as streams are
+  // never concatenated, to save memory. Other contiguous tensors are
+  // concatenated only if that is faster.
+  const bool folds_;
 };
 
 class CpuBackend final : public Backend {
@@ -152,8 +146,9 @@ class CpuBackend final : public Backend {
   }
   int threads() const override { return resources_.threads; }
 
-  std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan) const override {
-    return std::make_unique<CpuPlan>(plan, resources_);
+  std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan,
+                                              Arrival arrival) const override {
+    return std::make_unique<CpuPlan>(plan, arrival, resources_);
   }
 
  private:
@@ -171,10 +166,10 @@ void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
   const Outputs unpacked = values.unpacked();
   WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
                                const SortKeyEncoder<Key, kFloat>& encoder) {
-    const cpu::Run<Key, kFloat> run = {
+    const cpu::RunContext<Key, kFloat> run = {
         plan,    schedule, set,      set.kernels<Key, kFloat>(),
         encoder, tensor,   unpacked, cancellation};
-    RunUnits(run, 0, schedule.units(plan));
+    RunTiles(run, AllSlices(plan));
   });
   if (!IsCancelled(cancellation))
     values.Write(schedule.run_inline, cancellation);

@@ -10,8 +10,8 @@
 // Why: offering elements position by position would miss the cache each time,
 // and take 7 times as long as in one message (60 x 262144 f32, k 10).
 //
-// Costs: the memory of FoldRows() positions and, unless these are all n, a
-// selection for each column. Tests: unit/long_slices_test.cc, fuzz.stream.
+// Costs: the memory of BufferedPositions() positions and, unless these are all
+// n, a selection for each column. Tests: unit/long_slices_test.cc, fuzz.stream.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,16 @@
 
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/pieces.h"
-#include "core/backends/cpu/run.h"
-#include "core/backends/cpu/run_units.h"
+#include "core/backends/cpu/run_context.h"
+#include "core/backends/cpu/run_tiles.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 
 /// Selects from a tensor that arrives in chunks. Writes a slice when its last
-/// element arrives. Buffers at most FoldRows() axis positions of the tensor.
+/// element arrives. Buffers at most BufferedPositions() axis positions of the
+/// tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
@@ -48,7 +49,7 @@ class ElementFold final : public Fold {
         outputs_(values_.unpacked()),
         encoder_(encoder),
         arenas_(resources.arenas),
-        rows_(FoldRows(plan_)),
+        rows_(BufferedPositions(plan_)),
         schedule_(FoldSchedule(plan_, resources.threads, resources.task)),
         run_{plan_,         schedule_,
              resources.set, resources.set.kernels<Key, kFloat>(),
@@ -61,11 +62,11 @@ class ElementFold final : public Fold {
   static Size Bytes(const Plan& own, int threads, double task) {
     const Plan plan = InfoOf(own.dtype).packed() ? UnpackedPlan(own) : own;
     const Schedule schedule = FoldSchedule(plan, threads, task);
-    const int64_t rows = FoldRows(plan);
+    const int64_t rows = BufferedPositions(plan);
     const Size bytes = Size(rows) * plan.inner * sizeof(Key);
     return bytes +
            (rows == plan.n
-                ? RunUnitsBytes<Key, kFloat>(plan, schedule, threads)
+                ? RunTilesBytes<Key, kFloat>(plan, schedule, threads)
                 : SliceRunner<Key, kFloat>::Bytes(plan, schedule, true));
   }
 
@@ -162,15 +163,14 @@ class ElementFold final : public Fold {
     run_.tensor = elements;
     run_.first = position_;
     position_ += count;
-    const int64_t whole = plan_.n * plan_.inner;
-    const int64_t outer = run_.first / whole;
+    const int64_t first = run_.first / plan_.inner;  // axis position
+    const int64_t outer = first / plan_.n;
     const auto run = [&] {
       if (runner_) {
-        const int64_t first = run_.first / plan_.inner % plan_.n;
-        runner_->Fold(outer, first, first + count / plan_.inner);
+        const int64_t begin = first % plan_.n;
+        runner_->Feed(outer, begin, begin + count / plan_.inner);
       } else {
-        const int64_t units = schedule_.units(plan_) / plan_.outer;
-        RunUnits(run_, outer * units, position_ / whole * units);
+        RunTiles(run_, {outer * plan_.inner, count / plan_.n});
       }
     };
     schedule_.run_inline ? run() : arenas_.Run(run);
@@ -185,7 +185,7 @@ class ElementFold final : public Fold {
   ArenaPool& arenas_;
   const int64_t rows_;
   const Schedule schedule_;
-  Run<Key, kFloat> run_;
+  RunContext<Key, kFloat> run_;
   // Used only if the block is too small for whole slices (rows_ < n).
   std::optional<SliceRunner<Key, kFloat>> runner_;
   std::array<std::byte, 8> split_{};  // a unit split across chunks

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/backends/cpu/block_feed.h"
-#include "core/backends/cpu/run.h"
+#include "core/backends/cpu/run_context.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/slice_writer.h"
 #include "core/base/deferred_free.h"
@@ -24,7 +24,7 @@ namespace topk::cpu {
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
-  explicit SliceRunner(const Run<Key, kFloat>& run)
+  explicit SliceRunner(const RunContext<Key, kFloat>& run)
       : run_(run),
         plan_(run.plan),
         schedule_(run.schedule),
@@ -54,7 +54,7 @@ class SliceRunner {
   }
 
   /// Returns an upper bound on the memory that a runner uses, in bytes. `folds`
-  /// is true if the caller uses Fold(), and false if the caller uses Do().
+  /// is true if the caller uses Feed(), and false if the caller uses Do().
   static Size Bytes(const Plan& plan, const Schedule& schedule,
                     bool folds = false) {
     const int64_t n = DistinctElements(plan);
@@ -77,22 +77,19 @@ class SliceRunner {
            SelectionBytes(plan, schedule, Size(schedule.pieces) * slices);
   }
 
-  /// Runs the tiles begin .. end - 1.
-  void Do(int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end && !cancelled(); ++unit) {
-      const SliceRange tile = schedule_.tile_at(plan_, unit);
-      if (schedule_.block < n_) {
-        SelectInBlocks(tile.first, tile.count);
-      } else {
-        SelectWhole(tile.first, tile.count);
-      }
+  /// Runs a tile of `width` slices.
+  void Do(int64_t first, int64_t width) {
+    if (schedule_.block < n_) {
+      SelectInBlocks(first, width);
+    } else {
+      SelectWhole(first, width);
     }
   }
 
   /// Adds the elements begin .. end - 1 of all slices with this outer index.
   /// Writes the results if `end` is n. REQUIRES: the elements arrive in order,
   /// and schedule.pieces is 1.
-  void Fold(int64_t outer, int64_t begin, int64_t end) {
+  void Feed(int64_t outer, int64_t begin, int64_t end) {
     const int64_t first = outer * plan_.inner;
     selections_.reserve(static_cast<size_t>(plan_.inner));
     for (int64_t c = 0; c < plan_.inner && !cancelled(); c += schedule_.tile) {
@@ -115,7 +112,7 @@ class SliceRunner {
   // of whole slices, moving all outputs in one pass is faster.
   static bool IsStaged(const Plan& plan, const Schedule& schedule) {
     const bool rows =
-        plan.inner == 1 && plan.values.packed && plan.indices.packed;
+        plan.inner == 1 && plan.values.contiguous && plan.indices.contiguous;
     const bool whole =
         schedule.copies && schedule.block >= DistinctElements(plan);
     return !rows && (whole || schedule.algorithm == Algorithm::kShortRows);
@@ -256,7 +253,7 @@ class SliceRunner {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
     const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
     const auto copy = [&](int64_t begin, int64_t end) {
-      if (layout.packed && plan_.inner > 1) {
+      if (layout.contiguous && plan_.inner > 1) {
         const int64_t at =
             SliceOffset(plan_, layout, first) + begin * plan_.inner;
         kernels.transpose(from.data() + begin * kBytes, width, end - begin,
@@ -274,7 +271,7 @@ class SliceRunner {
     ForEachBlock(0, plan_.k, RowsPerBlock(width), run_.cancellation, copy);
   }
 
-  const Run<Key, kFloat>& run_;
+  const RunContext<Key, kFloat>& run_;
   const Plan& plan_;
   const Schedule& schedule_;
   const int64_t n_;

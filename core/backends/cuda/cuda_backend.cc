@@ -25,8 +25,8 @@ constexpr std::string_view kName = "cuda";
 bool CanRun(const Plan& plan) {
   constexpr int64_t kNarrowIndices = int64_t{1} << 32;
   const DTypeInfo& type = InfoOf(plan.dtype);
-  return plan.input.packed && plan.values.packed && plan.indices.packed &&
-         !type.packed() && plan.slices() > 0 &&
+  return plan.input.contiguous && plan.values.contiguous &&
+         plan.indices.contiguous && !type.packed() && plan.slices() > 0 &&
          (type.bytes > 4 || plan.n <= kNarrowIndices);
 }
 
@@ -43,7 +43,8 @@ class CudaBackend final : public Backend {
   }
   int threads() const override { return 0; }
 
-  std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan) const override;
+  std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan,
+                                              Arrival arrival) const override;
 
   std::vector<DeviceState> Devices() const override {
     std::vector<DeviceState> states;
@@ -77,7 +78,7 @@ class CudaPlan final : public PreparedPlan {
   }
 
   // The time includes copying to pinned memory and waiting for the device.
-  Cost CostOf(Arrival) const override {
+  Cost cost() const override {
     Cost cost = CostOfOutputs(plan_);
     cost.working_bytes = 2 * cuda::kStagingBytes;
     cost.nanoseconds += FeedNanoseconds(0);
@@ -113,8 +114,8 @@ class CudaPlan final : public PreparedPlan {
   const int64_t positions_;  // per chunk
 };
 
-std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(
-    const Plan& plan) const {
+std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
+                                                         Arrival) const {
   if (!CanRun(plan)) return nullptr;
   const int64_t positions = cuda::PositionsPerChunk(plan, chunk_elements_);
   const int64_t bytes = cuda::DeviceBytes(plan, positions);

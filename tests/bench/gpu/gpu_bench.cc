@@ -163,7 +163,7 @@ int Main(const std::string& path) {
       std::cerr << workload.name << " " << way << ": a wrong answer\n";
       ++wrong;
     };
-    const auto on_cpu = cpu->Prepare(plan);
+    const auto on_cpu = cpu->Prepare(plan, Arrival::kWhole);
     Answer right(plan);
     Execution execution;
     double least = LeastOnHost(
@@ -171,7 +171,7 @@ int Main(const std::string& path) {
     Say(workload, "cpu", least, {{"kernel", execution.kernel}});
     Answer ours(plan);
     nlohmann::json more = device;
-    if (const auto on_gpu = gpu->Prepare(plan)) {
+    if (const auto on_gpu = gpu->Prepare(plan, Arrival::kWhole)) {
       least = LeastOnHost([&] {
         execution = testing::RunWhole(*on_gpu, data, ours.outputs());
       });

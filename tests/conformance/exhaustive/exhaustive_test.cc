@@ -72,7 +72,7 @@ TEST_P(Exhaustive, EveryRowAndEveryK) {
           for (const auto& backend : backends) {
             // The last backend accepts every plan.
             if (backend != backends.back() &&
-                backend->Prepare(plan) == nullptr) {
+                backend->Prepare(plan, Arrival::kWhole) == nullptr) {
               continue;
             }
             ASSERT_TRUE(RunPlan(*backend, plan, tensor) == expected)

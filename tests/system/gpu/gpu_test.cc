@@ -111,7 +111,7 @@ TEST_F(Gpu, ComputesLongSlices) {
               largest ? Direction::kLargest : Direction::kSmallest;
           request.order = k % 2 == 0 ? Order::kValue : Order::kIndex;
           const Plan plan = ValidPlan(request);
-          ASSERT_NE(gpu->Prepare(plan), nullptr);
+          ASSERT_NE(gpu->Prepare(plan, Arrival::kWhole), nullptr);
           for (size_t i = 0; i < data.size(); ++i) {
             const Answer ours = RunPlan(*gpu, plan, data[i]);
             ASSERT_EQ(ours, RunPlan(*cpu, plan, data[i]))
@@ -150,7 +150,8 @@ TEST_F(Gpu, ReleasesItsMemory) {
 
 TEST_F(Gpu, DeclinesBeyondItsLimit) {
   const auto gpu = OnDevice(cuda::kChunkElements, int64_t{1} << 20);
-  EXPECT_EQ(gpu->Prepare(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000))),
+  EXPECT_EQ(gpu->Prepare(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000)),
+                         Arrival::kWhole),
             nullptr);
 }
 

@@ -27,9 +27,10 @@ struct Resources {
   ArenaPool arenas;
 };
 
-/// A run over one tensor. All referenced objects must outlive this object.
+/// The parameters of a run over one tensor. All referenced objects must outlive
+/// this object.
 template <class Key, bool kFloat>
-struct Run {
+struct RunContext {
   const Plan& plan;
   const Schedule& schedule;
   const InstructionSet& set;
