@@ -142,9 +142,9 @@ TEST_F(Traces, TheCommandStartsATraceAndPrintsItsId) {
   config.ratio = 0;  // sample only calls that the caller traces
   Start(config);
   Subprocess topk({TOPK_BINARY_DIR "/bin/topk", "run", "--target",
-                   server_->target(), "--k", "2", "--trace", "--out",
-                   folder_.File("out"),
-                   TOPK_SOURCE_DIR "/deploy/data/digits_labels.npy"});
+                   server_->target(), "--k", "2", "--trace", "--stream", "off",
+                   "--out", folder_.File("out"),
+                   TOPK_SOURCE_DIR "/deploy/data/digits_similarity.npy"});
   EXPECT_EQ(topk.Wait(), 0);
   const std::string output = topk.Output();
   Stop();
