@@ -49,16 +49,14 @@ Result<Archive> Open(std::span<const std::byte> file) {
   return archive;
 }
 
-// Returns the members' names without ".npy", as in NumPy.
+// Returns the names of the members in the archive.
 std::vector<std::string> Names(zip_t* archive) {
   std::vector<std::string> names;
   const zip_int64_t count = zip_get_num_entries(archive, 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* name =
         zip_get_name(archive, static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW);
-    std::string text = name == nullptr ? "" : name;
-    if (text.ends_with(kSuffix)) text.resize(text.size() - kSuffix.size());
-    names.push_back(std::move(text));
+    names.emplace_back(name == nullptr ? "" : name);
   }
   return names;
 }
@@ -66,17 +64,23 @@ std::vector<std::string> Names(zip_t* archive) {
 Result<size_t> Find(const std::vector<std::string>& names,
                     const std::string& member) {
   if (names.empty()) return Broken("it has no arrays");
-  // If a name is repeated, NumPy reads the last array of that name.
+  // Like NumPy, prefers an exact name to a name with ".npy" appended, and reads
+  // the last array of a repeated name.
   const bool one_name =
       std::ranges::count(names, names[0]) == std::ssize(names);
-  const std::string& name = member.empty() && one_name ? names[0] : member;
-  const auto found = std::find(names.rbegin(), names.rend(), name);
-  if ((one_name || !member.empty()) && found != names.rend()) {
-    return static_cast<size_t>(names.rend() - found) - 1;
+  for (const std::string& name :
+       {member.empty() && one_name ? names[0] : member,
+        StrCat(member, kSuffix)}) {
+    const auto found = std::find(names.rbegin(), names.rend(), name);
+    if (found != names.rend() && (one_name || !member.empty())) {
+      return static_cast<size_t>(names.rend() - found) - 1;
+    }
   }
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kListed); ++i) {
-    list += StrCat(i > 0 ? ", " : "", Quote(names[i]));
+    std::string_view name = names[i];
+    if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+    list += StrCat(i > 0 ? ", " : "", Quote(name));
   }
   if (names.size() > kListed)
     list += StrCat(" and ", names.size() - kListed, " more");

@@ -49,7 +49,8 @@ class Numbers {
     if (read == std::errc::result_out_of_range) {
       return error("is out of range for f64");
     }
-    if (read != std::errc()) {
+    // std::from_chars accepts e.g. nan(1).
+    if (read != std::errc() || digits.ends_with(')')) {
       return error(line == 1 ? "is not a number; --header skips line 1"
                              : "is not a number");
     }

@@ -106,11 +106,14 @@ class Command(unittest.TestCase):
         np.savez(self.folder / "one.npz", x)
         np.savez(self.folder / "two.npz", x=x, y=x[:1])
         np.savez_compressed(self.folder / "packed.npz", x=x, y=x[:1])
-        with zipfile.ZipFile(self.folder / "twice.npz", "w") as archive:
-            with warnings.catch_warnings(action="ignore"):
-                for array in (x + 1, x[:1]):
-                    with archive.open("x.npy", "w") as member:
-                        np.save(member, array)
+        # NumPy reads the last of two equal names, and prefers "x" to "x.npy".
+        for name, members in (("twice", ("x.npy", "x.npy")),
+                              ("exact", ("x.npy", "x"))):
+            with (zipfile.ZipFile(self.folder / (name + ".npz"), "w") as archive,
+                  warnings.catch_warnings(action="ignore")):
+                for member, array in zip(members, (x + 1, x[:1])):
+                    with archive.open(member, "w") as file:
+                        np.save(file, array)
         cases = re.findall(r"(?m)^(\d*)\$ (.*)\n((?:[>~!] .*\n)*)", CASES)
         self.assertGreater(len(cases), 100)
         for status, command, lines in cases:
