@@ -122,7 +122,7 @@ TEST(WorkQueueTest, SpareThreadsServeOldAndNewClientsInTurn) {
   const auto ended = end.get_future().share();
   std::promise<void> enqueued;
   const auto all_enqueued = enqueued.get_future().share();
-  int jobs_of_others = 0;
+  std::atomic<int> jobs_of_others = 0;
   std::promise<int> jobs_before;
   std::function<void(int)> keep_working;
   WorkQueue queue(1, kSlice);
