@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the packages on Debian 12, builds topkd and topk, starts the server,
-# finds the nearest neighbours of handwritten digits with it, and stops it.
+# finds similar images of handwritten digits with it, and stops it.
 set -euo pipefail
 
 if [ $# -gt 0 ]; then

@@ -56,7 +56,7 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
 }  // namespace
 
 ExitCode Run(const RunFlags& flags) {
-  const Result<NpyArray> array = ReadArray(flags.file, flags.how);
+  const Result<NpyArray> array = ReadArray(flags.file, flags.read);
   if (!array.ok()) return ReportInput(flags.file, array.status());
   Result<v1::TopKRequest> request = MakeRequest(
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);

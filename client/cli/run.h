@@ -19,7 +19,7 @@ namespace topk::cli {
 /// The flags of `topk run`, except those of AddClientFlags().
 struct RunFlags {
   std::string file;
-  ReadOptions how;
+  ReadOptions read;
   OperatorFlags operation;
   /// The strides. Empty = packed.
   std::vector<int64_t> strides;

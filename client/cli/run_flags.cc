@@ -45,7 +45,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                   "per line, separated by commas or spaces; - is stdin")
       ->required()
       ->type_name("FILE");
-  command.add_option("--member", flags.how.member,
+  command.add_option("--member", flags.read.member,
                      "Name of the array to read from a .npz archive, without "
                      ".npy. Required if there are several arrays");
   AddOperatorFlags(command, flags.operation);
@@ -55,8 +55,8 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
       ->delimiter(',')
       ->transform(Whole())
       ->allow_extra_args(false);
-  AddDtypeFlag(command, flags.how.dtype);
-  command.add_flag("--header", flags.how.has_header,
+  AddDtypeFlag(command, flags.read.dtype);
+  command.add_flag("--header", flags.read.has_header,
                    "Skip the first line of text");
   command
       .add_option("--index-offset", flags.index_offset,

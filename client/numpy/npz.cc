@@ -143,7 +143,8 @@ Result<std::vector<std::byte>> Unpack(zip_t* archive, size_t index,
 
 }  // namespace
 
-Result<NpyArray> ReadArray(const std::string& path, const ReadOptions& how) {
+Result<NpyArray> ReadArray(const std::string& path,
+                           const ReadOptions& options) {
   Result<FileBytes> file = ReadFileBytes(path);
   if (!file.ok()) return file.status();
   const FileFormat format = FormatOf(file->data);
@@ -153,10 +154,10 @@ Result<NpyArray> ReadArray(const std::string& path, const ReadOptions& how) {
   }
   const bool is_text = format == FileFormat::kText;
   const std::string_view wrong_flag =
-      !how.member.empty() && format != FileFormat::kNpz ? "--member"
-      : how.dtype && is_text                            ? "--dtype"
-      : how.has_header && !is_text                      ? "--header"
-                                                        : "";
+      !options.member.empty() && format != FileFormat::kNpz ? "--member"
+      : options.dtype && is_text                            ? "--dtype"
+      : options.has_header && !is_text                      ? "--header"
+                                                            : "";
   if (!wrong_flag.empty()) {
     return InvalidArgument(
         "FLAG", "file",
@@ -165,20 +166,20 @@ Result<NpyArray> ReadArray(const std::string& path, const ReadOptions& how) {
                : format == FileFormat::kNpy ? "a .npy file"
                                             : "a .npz archive"));
   }
-  if (is_text) return ParseText(file->data, how.has_header);
+  if (is_text) return ParseText(file->data, options.has_header);
   if (format == FileFormat::kNpy) {
-    return ParseNpy(file->data, file->owner, how.dtype);
+    return ParseNpy(file->data, file->owner, options.dtype);
   }
   const Result<Archive> archive = Open(file->data);
   if (!archive.ok()) return archive.status();
-  const Result<size_t> index = Find(Names(archive->get()), how.member);
+  const Result<size_t> index = Find(Names(archive->get()), options.member);
   if (!index.ok()) return index.status();
   Result<std::vector<std::byte>> content =
-      Unpack(archive->get(), *index, how.dtype);
+      Unpack(archive->get(), *index, options.dtype);
   if (!content.ok()) return content.status();
   const auto owner =
       std::make_shared<std::vector<std::byte>>(*std::move(content));
-  return ParseNpy(*owner, owner, how.dtype);
+  return ParseNpy(*owner, owner, options.dtype);
 }
 
 Status WriteNpz(const std::string& path, std::span<const NpyMember> members) {

@@ -25,7 +25,7 @@ struct ReadOptions {
 /// NOT_FOUND if the file cannot be read. Returns INVALID_ARGUMENT if an option
 /// does not apply to the format, and with a list of the members if there is no
 /// such member.
-Result<NpyArray> ReadArray(const std::string& path, const ReadOptions& how);
+Result<NpyArray> ReadArray(const std::string& path, const ReadOptions& options);
 
 /// An array to write to a .npz archive.
 struct NpyMember {

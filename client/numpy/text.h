@@ -14,11 +14,11 @@ namespace topk {
 /// separated by commas, otherwise by spaces or tabs. A byte-order mark and
 /// blank lines are skipped, and so is the first line if `has_header`.
 ///
-/// The elements are i64 if all numbers are integers in that range, u64 if they
-/// are integers in that range, and f64 (rounded to nearest) if any number has a
-/// fraction or an exponent. The shape is [rows, columns], or has one dimension
-/// if there is only one row or column. Returns INVALID_ARGUMENT, with the line,
-/// the column and the text, if anything else is found.
+/// The elements are f64 (rounded to nearest) if any number has a fraction or an
+/// exponent. Otherwise, they are i64 if all integers fit, or u64 if all fit.
+/// The shape is [rows, columns], or has one dimension if there is only one row
+/// or column. Returns INVALID_ARGUMENT, with the line, the column and the text,
+/// if anything else is found.
 Result<NpyArray> ParseText(std::span<const std::byte> file, bool has_header);
 
 }  // namespace topk

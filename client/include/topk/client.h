@@ -77,9 +77,9 @@ struct ClientOptions {
   /// Custom credentials, which replace the TLS options above. If set, the TLS
   /// options must be unset.
   std::shared_ptr<grpc::ChannelCredentials> credentials = {};
-  /// Creates the client's two channels, for calls and for health checks.
-  /// Default: grpc::CreateCustomChannel. Set this to change the arguments, to
-  /// add interceptors, or to return a channel to a fake server.
+  /// Creates the client's channel. Default: grpc::CreateCustomChannel. Set this
+  /// to change the arguments, to add interceptors, or to return a channel to a
+  /// fake server.
   std::function<std::shared_ptr<grpc::ChannelInterface>(
       const std::string& target,
       const std::shared_ptr<grpc::ChannelCredentials>& credentials,
@@ -105,8 +105,8 @@ struct CallOptions {
 };
 
 /// A client of one or several servers. Thread-safe: create one and reuse it.
-/// Connects at the first call. Distributes calls round-robin and skips servers
-/// whose health check reports NOT_SERVING.
+/// Connects at the first call, and distributes calls round-robin. Servers that
+/// report NOT_SERVING get calls too, because a draining server still answers.
 ///
 /// Each call returns the server's response or error. An error has the code, the
 /// message, and the reason and field of the google.rpc details. If a response
@@ -162,8 +162,7 @@ class Client {
       const CallOptions& options = {}) const;
 
   /// Returns whether `service` is SERVING. "" means the whole server. Returns
-  /// NOT_FOUND if the server has no such service. Queries one server and,
-  /// unlike other calls, does not skip servers that are NOT_SERVING.
+  /// NOT_FOUND if the server has no such service. Queries one server.
   Result<bool> IsServing(const std::string& service,
                          const CallOptions& options = {}) const;
 
