@@ -36,8 +36,8 @@ class Numbers {
  public:
   Status Add(std::string_view cell, int64_t line, int64_t column) {
     const auto error = [&](std::string_view rule) {
-      return TextError(line, StrCat(", column ", column, ": ",
-                                    Quote(cell.substr(0, 40)), " ", rule));
+      return TextError(
+          line, StrCat(", column ", column, ": ", Quote(cell), " ", rule));
     };
     std::string_view digits = cell;
     if (digits.starts_with('+')) digits.remove_prefix(1);
