@@ -92,8 +92,15 @@ class Process:
         """Returns the peak resident memory since forget_peak(), in MiB."""
         return self._status("VmHWM") / 1024
 
-    def threads(self):
-        return self._status("Threads")
+    def threads(self, name=None):
+        """Returns the number of threads, or of those with this name."""
+        if name is None:
+            return self._status("Threads")
+        found = 0
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # The thread has just ended.
+                found += (task / "comm").read_text("ascii").strip() == name
+        return found
 
     def forget_peak(self):
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
