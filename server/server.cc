@@ -86,8 +86,6 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
   }
 }
 
-// On two CPUs, a second poller would add 15 us to a small call, because one
-// poller must often wake the other.
 int PollersFor(int set, int threads) {
   return set > 0 ? set : std::max(1, threads / 2);
 }

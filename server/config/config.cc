@@ -186,10 +186,9 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "Max memory to use on each device; 0 uses half of the device's "
             "memory");
   table.Row("pollers", config.pollers, Whole(0, 4096),
-            "Number of threads that poll connections and compute small "
-            "requests; 0 uses half the compute threads. On two CPUs, one "
-            "poller gives the lowest latency for small calls. With more "
-            "pollers, a connection with very many calls delays others less");
+            "Max number of threads that poll connections and compute small "
+            "requests; 0 uses half the compute threads. One thread polls while "
+            "that is enough. The others start to poll as the load grows");
   table.Switch("allow-shared-memory", config.allow_shared_memory,
                "Read tensors from POSIX shared memory and write results to it. "
                "Every client can then access all objects that this process can "

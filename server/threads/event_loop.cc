@@ -50,14 +50,18 @@ EventLoop::EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue,
                      int threads, OnBusy on_busy)
     : queue_(std::move(queue)),
       on_busy_(std::move(on_busy)),
-      pollers_(threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Poll(); });
+      pollers_(threads),
+      active_(threads) {
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this, i] { Poll(i); });
+  }
 }
 
 EventLoop::~EventLoop() {
   // Wait, because gRPC aborts if an operation starts after Shutdown().
   users_.Wait();
   queue_->Shutdown();
+  active_.Close();
   for (std::thread& thread : threads_) thread.join();
   empty_queue_.Shutdown();
   void* tag = nullptr;
@@ -128,7 +132,7 @@ void EventLoop::PollConnections() {
   }
 }
 
-void EventLoop::Poll() {
+void EventLoop::Poll(int poller) {
   // A poller may handle new events before older events. When it has handled
   // kTurnEvents events and kTurn has passed, it takes the oldest event next.
   constexpr int kTurnEvents = 256;
@@ -150,7 +154,11 @@ void EventLoop::Poll() {
     event->OnComplete(ok);
     if (on_busy_) on_busy_(busy.Stop());
   };
+  active_.Register();
+  if (!active_.Park(poller)) return;
   while (true) {
+    active_.Adjust(busy.start(), is_behind_);
+    const bool parks = !active_.IsActive(poller);
     // handle() may start an operation that finishes at once, e.g. a read of a
     // buffered message. DoThenAsyncNext() then returns the operation's event.
     // This wakes no other thread, but the event overtakes all queued events.
@@ -160,7 +168,7 @@ void EventLoop::Poll() {
     const bool is_flooded = refused_ >= kMaxRefused;
     const bool overtakes =
         event != nullptr && event->MayOvertake() && !is_flooded;
-    if (is_flooded || (starts_turn && !overtakes) || event == this) {
+    if (parks || is_flooded || (starts_turn && !overtakes) || event == this) {
       handle();
       if (event == this) EndTurn();
       if (std::exchange(starts_turn, false)) {
@@ -168,6 +176,7 @@ void EventLoop::Poll() {
         turn_start = busy.start();
         EnqueueMarker();
       }
+      if (parks && !active_.Park(poller)) return;
       if (!queue_->Next(&tag, &ok)) return;
     } else if (queue_->DoThenAsyncNext(
                    handle, &tag, &ok,

@@ -16,6 +16,7 @@
 
 #include "core/base/happens_before.h"
 #include "core/base/mutex.h"
+#include "server/threads/active_pollers.h"
 #include "server/threads/wait_group.h"
 
 namespace topk {
@@ -72,8 +73,9 @@ class OwningTag final : public CompletionTag {
   std::shared_ptr<Owner> owner_;
 };
 
-/// Polls the completion queue and calls the tag of each finished operation. The
-/// number of polling threads does not grow with connections or calls.
+/// Polls the completion queue and calls the tag of each finished operation. As
+/// many polling threads run as the load needs, however many connections and
+/// calls there are.
 ///
 /// The loop repeatedly enqueues an event of its own, the marker. When the
 /// marker leaves the queue, all older events have been handled, and a turn of
@@ -83,8 +85,8 @@ class EventLoop final : private CompletionTag {
   /// Receives the time that a poller spent on one event.
   using OnBusy = std::function<void(std::chrono::nanoseconds busy)>;
 
-  /// Starts `threads` pollers. Each poller calls `on_busy` after each event,
-  /// unless `on_busy` is empty. REQUIRES: `threads` >= 1.
+  /// Runs at most `threads` pollers. Each poller calls `on_busy` after each
+  /// event, unless `on_busy` is empty. REQUIRES: `threads` >= 1.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> queue, int threads,
             OnBusy on_busy = {});
 
@@ -121,7 +123,7 @@ class EventLoop final : private CompletionTag {
  private:
   static constexpr std::chrono::milliseconds kMaxLag{5};
 
-  void Poll();
+  void Poll(int poller);
   void PollConnections();
   // Enqueues the marker event unless it is queued already. See EventLoop.
   void EnqueueMarker();
@@ -147,6 +149,7 @@ class EventLoop final : private CompletionTag {
   uint64_t turns_ TOPK_GUARDED_BY(mutex_) = 0;
   const OnBusy on_busy_;
   const int pollers_;
+  ActivePollers active_;
   std::vector<std::thread> threads_;
 };
 

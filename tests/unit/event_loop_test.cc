@@ -4,11 +4,61 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
+
+#include "server/threads/active_pollers.h"
 
 namespace topk {
 namespace {
+
+TEST(ActivePollers, FollowTheLoad) {
+  struct Row {
+    int active;
+    double load;
+    bool is_behind;
+    int next;
+  };
+  constexpr int kMost = 4;
+  for (const Row& row : {Row{1, 0.0, false, 1}, Row{1, 0.5, false, 1},
+                         Row{1, 0.9, false, 2}, Row{1, 0.1, true, 2},
+                         Row{2, 0.9, false, 2}, Row{2, 1.6, false, 3},
+                         Row{2, 0.5, false, 1}, Row{4, 0.0, false, 3},
+                         Row{4, 4.0, false, 4}, Row{4, 0.0, true, 4}}) {
+    EXPECT_EQ(ActivePollers::Next(row.active, kMost, row.load, row.is_behind),
+              row.next)
+        << row.active << " " << row.load;
+  }
+}
+
+TEST(ActivePollers, RunWhileOthersAreBusy) {
+  using Clock = ActivePollers::Clock;
+  ActivePollers pollers(2);
+  pollers.Register();
+  EXPECT_TRUE(pollers.IsActive(0));
+  EXPECT_FALSE(pollers.IsActive(1));
+  std::atomic<bool> ran = false;
+  std::jthread second([&] { ran = pollers.Park(1); });
+  const auto deadline = Clock::now() + std::chrono::seconds(20);
+  while (!pollers.IsActive(1) && Clock::now() < deadline) {
+    pollers.Adjust(Clock::now(), false);  // keeps this thread busy
+  }
+  second.join();
+  EXPECT_TRUE(ran);
+  std::this_thread::sleep_for(2 * ActivePollers::kPeriod);
+  while (pollers.IsActive(1) && Clock::now() < deadline) {
+    pollers.Adjust(Clock::now(), false);
+    std::this_thread::sleep_for(2 * ActivePollers::kPeriod);
+  }
+  EXPECT_FALSE(pollers.IsActive(1));
+  second = std::jthread([&] { ran = pollers.Park(1); });
+  pollers.Close();
+  second.join();
+  EXPECT_FALSE(ran);
+}
 
 // A loop of a server without calls, like that of the admin address.
 TEST(EventLoop, EndsATurnWheneverItIsIdle) {
