@@ -122,11 +122,11 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
   for (const std::string& warning : config.traces.warnings) {
     log.warn("traces: {}", warning);
   }
-  if (MemoryLimit() < kLeastMemory) {
+  if (MemoryLimit(config.instances) < kLeastMemory) {
     log.warn(
         "the memory limit of {} MiB is less than {} MiB: large or many "
         "requests can exhaust the memory, and the kernel then ends the process",
-        MemoryLimit() >> 20, kLeastMemory >> 20);
+        MemoryLimit(config.instances) >> 20, kLeastMemory >> 20);
   }
   const SecurityConfig& security = config.security;
   if (security.tls()) {
@@ -159,12 +159,13 @@ Status Server::Parts::BuildMain(const ServerConfig& config,
   grpc::ResourceQuota memory("topkd");
   memory.Resize(static_cast<size_t>(config.max_receive_memory > 0
                                         ? config.max_receive_memory
-                                        : DefaultReceiveMemory(MemoryLimit())));
+                                        : DefaultReceiveMemory(MemoryLimit(config.instances))));
   builder.SetResourceQuota(memory);
   ApplyConnectionOptions(config.connections, builder);
 
   ConnectionOptions connections = config.connections;
-  connections.socket_buffer_bytes = SocketBufferBytes(MemoryLimit());
+  connections.shares_ports = config.instances > 1;
+  connections.socket_buffer_bytes = SocketBufferBytes(MemoryLimit(config.instances));
   auto acceptor =
       std::make_unique<Acceptor>(connections, /*max_replaced=*/0,
                                  config.security.client_ipv6_prefix, &log);
@@ -197,7 +198,7 @@ Status Server::Parts::BuildSideListeners(const ServerConfig& config,
                                          spdlog::logger& log) {
   if (!config.health_listen.empty()) {
     health_service = std::make_unique<HealthService>(
-        services->health_state(), DefaultMaxCalls(MemoryLimit()));
+        services->health_state(), DefaultMaxCalls(MemoryLimit(config.instances)));
     health_router =
         std::make_unique<CallRouter>(services->rpc_metrics(), nullptr);
     health_service->AddMethods(*health_router);

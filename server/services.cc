@@ -23,8 +23,16 @@ constexpr std::chrono::seconds kRecheckInterval{2};
 // Returns `set` if it is positive, otherwise `otherwise`.
 int64_t Or(int64_t set, int64_t otherwise) { return set > 0 ? set : otherwise; }
 
+// Rounded up, so that all CPUs are used.
+int ThreadsOf(const ServerConfig& config) {
+  return config.threads > 0
+             ? config.threads
+             : (AvailableProcessors() + config.instances - 1) /
+                   config.instances;
+}
+
 AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
-  const int64_t memory = MemoryLimit();
+  const int64_t memory = MemoryLimit(config.instances);
   AdmissionLimits limits;
   limits.bytes = Or(config.max_inflight_bytes, DefaultInflightBytes(memory));
   limits.client_bytes = Or(config.max_client_inflight_bytes, limits.bytes / 2);
@@ -63,7 +71,7 @@ Status Services::CheckEnvironment(const ServerConfig& config) {
 Services::Services(const ServerConfig& config,
                    const Authenticator& authenticator, SpanExporter* spans,
                    spdlog::logger& log)
-    : threads_(config.threads > 0 ? config.threads : AvailableProcessors()),
+    : threads_(ThreadsOf(config)),
       rpc_metrics_(*metrics_.registry(), ServiceNames()),
       access_log_(log, config.access_log_sample,
                   static_cast<int64_t>(config.slow_request_seconds * 1e9)),
@@ -86,7 +94,7 @@ Services::Services(const ServerConfig& config,
                       admission_.in_flight().limits().client_bytes),
              threads_},
       oip_(state_, health_state_),
-      health_(health_state_, DefaultMaxCalls(MemoryLimit())),
+      health_(health_state_, DefaultMaxCalls(MemoryLimit(config.instances))),
       router_(rpc_metrics_, &authenticator) {
   AddTopKMethods(state_, router_);
   oip_.AddMethods(router_);

@@ -27,11 +27,12 @@ int64_t MinLimit(int64_t limit, const std::string& controller,
 
 }  // namespace
 
-int64_t MemoryLimit() {
+int64_t MemoryLimit(int instances) {
   const int64_t machine =
       int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
   return MinLimit(MinLimit(machine, "", "/memory.max"), "memory",
-                  "/memory.limit_in_bytes");
+                  "/memory.limit_in_bytes") /
+         instances;
 }
 
 int64_t DefaultInflightBytes(int64_t memory) {

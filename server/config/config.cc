@@ -174,9 +174,16 @@ std::vector<std::string> BackendChoices() {
 
 void AddWork(ConfigTable& table, ServerConfig& config) {
   table.Heading("Work");
+  table.Row("instances", config.instances, Whole(1, 256),
+            "Number of servers on this machine that share the --listen ports, "
+            "this one included. The kernel divides new connections among them. "
+            "The defaults of threads, memory and calls are divided by this "
+            "number. Start all of them as the same user, with the same value. "
+            "Unix sockets and the ports of the other --...-listen flags cannot "
+            "be shared");
   table.Row("threads", config.threads, Whole(0, 4096),
             "Number of compute threads; 0 uses all CPUs that the affinity mask "
-            "and the cgroup quota grant");
+            "and the cgroup quota grant, divided by --instances");
   table.Row("backend", config.backend, CLI::IsMember(BackendChoices()),
             "Compute backend; auto uses the faster one for each request. The "
             "backend cuda requires a build with TOPK_WITH_CUDA and a device; "

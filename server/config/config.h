@@ -24,6 +24,7 @@ struct ServerConfig {
   std::string admin_listen = {};
   std::string ready_file = {};
   SecurityConfig security = {};
+  int instances = 1;
   int threads = 0;
   std::string backend = "auto";
   int64_t device_memory_bytes = 0;

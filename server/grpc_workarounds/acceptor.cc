@@ -121,12 +121,14 @@ void SetOption(int fd, int level, int name, int value) {
 }
 
 // Returns a bound socket, or -1 with errno set.
-int Bind(const SocketAddress& address, int send_timeout_ms, int buffer_bytes) {
+int Bind(const SocketAddress& address, int send_timeout_ms, int buffer_bytes,
+         bool shares_port = false) {
   const int family = address.storage.ss_family;
   const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   if (family != AF_UNIX) {
     SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (shares_port) SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     // Accepted sockets inherit the options below.
     if (buffer_bytes > 0) {
       SetOption(fd, SOL_SOCKET, SO_RCVBUF, buffer_bytes);
@@ -214,6 +216,7 @@ Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
     : send_timeout_ms_(
           static_cast<int>(std::ceil(options.keepalive_timeout * 1000))),
       buffer_bytes_(options.socket_buffer_bytes),
+      shares_ports_(options.shares_ports),
       first_reserved_(FirstReserved()),
       ipv6_prefix_(ipv6_prefix),
       log_(log),
@@ -261,7 +264,7 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
       skips_ipv6 = one.is_fallback;
       const bool chosen = one.port() == 0;
       if (chosen) one.port() = port;
-      const int fd = Bind(one, send_timeout_ms_, buffer_bytes_);
+      const int fd = Bind(one, send_timeout_ms_, buffer_bytes_, shares_ports_);
       if (fd >= 0) sockets.emplace_back(fd, handler);
       if (fd < 0 || listen(fd, SOMAXCONN) != 0 ||
           getsockname(fd, one.get(), &one.size) != 0) {

@@ -117,6 +117,7 @@ class Acceptor {
 
   const int send_timeout_ms_;
   const int buffer_bytes_;
+  const bool shares_ports_;
   const int first_reserved_;
   const int ipv6_prefix_;
   spdlog::logger* const log_;

@@ -31,6 +31,9 @@ struct ConnectionOptions {
   /// Size of the kernel's send and receive buffers of a TCP connection. 0 = the
   /// kernel's default. No flag sets this.
   int socket_buffer_bytes = 0;
+  /// Whether other processes of this user may listen on the same TCP ports. Set
+  /// by --instances.
+  bool shares_ports = false;
 };
 
 /// Applies `options` to `builder`. The server receives compressed messages as

@@ -85,6 +85,7 @@ void CheckRanges(const ServerConfig& config) {
   Require(!config.listen.empty(), "there is an address");
   within(0u, config.unix_socket_mode, 0777u);
   within(0, config.threads, 4096);
+  within(1, config.instances, 256);
   within(0, config.pollers, 4096);
   within(int64_t{1024}, config.max_message_bytes, int64_t{INT32_MAX});
   within(int64_t{1}, config.max_elements, INT64_MAX);

@@ -65,6 +65,7 @@ class Debian(unittest.TestCase):
         found = self.contents("topkd")
         for path in ("/usr/bin/topkd", "/usr/bin/topk", "/etc/topkd/topkd.env",
                      "/usr/lib/systemd/system/topkd.service",
+                     "/usr/lib/systemd/system/topkd@.service",
                      "/usr/share/topkd/topk.protoset",
                      "/usr/share/man/man1/topk.1.gz",
                      "/usr/share/man/man8/topkd.8.gz",
