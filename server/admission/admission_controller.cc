@@ -26,7 +26,7 @@ Status AdmissionController::AdmitCall(const grpc::ServerContext& context,
   Result<Caller> caller = authenticator_.Authenticate(context);
   if (!caller.ok()) return caller.status();
   admitted.caller = *std::move(caller);
-  return in_flight_.Admit(admitted.caller.key, admitted.reservation);
+  return in_flight_.Admit(admitted.caller.key, admitted.slot);
 }
 
 Status AdmissionController::CheckAdmitted(

@@ -15,10 +15,10 @@
 
 namespace topk {
 
-/// An admitted call: its caller and its reservation.
+/// An admitted call: its caller and its slot among the calls in flight.
 struct AdmittedCall {
   Caller caller;
-  InFlightLimiter::Reservation reservation;
+  InFlightLimiter::Slot slot;
 };
 
 /// Decides whether to admit calls and requests. Rejects a call if the server is

@@ -18,7 +18,8 @@ std::string QuotaOf(std::string_view client) {
 
 }  // namespace
 
-milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
+milliseconds RetryDelayEstimator::AddRejected(int64_t amount, int64_t done,
+                                              Time now) {
   constexpr double kMin = 0.02;
   constexpr double kMax = 10;
   const MutexLock lock(mutex_);
@@ -47,8 +48,7 @@ milliseconds RetryDelayEstimator::Join(int64_t amount, int64_t done, Time now) {
   return milliseconds(static_cast<int64_t>(1000 * delay * jitter));
 }
 
-Status InFlightLimiter::Admit(std::string_view client,
-                              Reservation& reservation) {
+Status InFlightLimiter::Admit(std::string_view client, Slot& slot) {
   const MutexLock lock(mutex_);
   const auto entry = clients_.try_emplace(std::string(client)).first;
   Use& of_client = entry->second.calls;
@@ -57,7 +57,7 @@ Status InFlightLimiter::Admit(std::string_view client,
                              StrCat("this client has too many calls in flight "
                                     "(--max-client-inflight-calls = ",
                                     limits_.client_calls, ")"),
-                             of_client.Join(1));
+                             of_client.AddRejected(1));
   }
   if (all_.calls.in_flight >= limits_.calls) {
     if (of_client.in_flight == 0) clients_.erase(entry);
@@ -65,16 +65,16 @@ Status InFlightLimiter::Admit(std::string_view client,
         "TOO_MANY_CALLS", kServer,
         StrCat("too many calls in flight (--max-inflight-calls = ",
                limits_.calls, ")"),
-        all_.calls.Join(1));
+        all_.calls.AddRejected(1));
   }
   ++of_client.in_flight;
   ++all_.calls.in_flight;
-  reservation.limiter_ = this;
-  reservation.client_ = &*entry;
+  slot.limiter_ = this;
+  slot.client_ = &*entry;
   return {};
 }
 
-InFlightLimiter::Reservation::~Reservation() {
+InFlightLimiter::Slot::~Slot() {
   if (limiter_ == nullptr) return;
   const MutexLock lock(limiter_->mutex_);
   Use& of_client = client_->second.calls;
@@ -84,9 +84,9 @@ InFlightLimiter::Reservation::~Reservation() {
 }
 
 Status InFlightLimiter::Charge::Add(Size bytes) {
-  InFlightLimiter& limiter = *reservation_.limiter_;
+  InFlightLimiter& limiter = *slot_.limiter_;
   const AdmissionLimits& limits = limiter.limits_;
-  auto& [client, uses] = *reservation_.client_;
+  auto& [client, uses] = *slot_.client_;
   const int64_t amount = bytes.value();
   const auto full = [&](std::string_view reason, const std::string& quota,
                         int64_t limit, const char* flag, Use& use) {
@@ -101,7 +101,7 @@ Status InFlightLimiter::Charge::Add(Size bytes) {
         reason, quota,
         StrCat(amount, " more bytes in flight would exceed the limit (", flag,
                " = ", limit, ")"),
-        use.Join(amount));
+        use.AddRejected(amount));
   };
   // Check the client's limit first. Bytes above this limit must never count
   // against other clients.
@@ -120,9 +120,9 @@ Status InFlightLimiter::Charge::Add(Size bytes) {
 
 void InFlightLimiter::Charge::Shrink(int64_t bytes) {
   if (bytes >= bytes_) return;
-  InFlightLimiter& limiter = *reservation_.limiter_;
+  InFlightLimiter& limiter = *slot_.limiter_;
   const int64_t returned = bytes_ - bytes;
-  reservation_.client_->second.bytes.Return(returned);
+  slot_.client_->second.bytes.Return(returned);
   limiter.all_.bytes.Return(returned);
   bytes_ = bytes;
 }

@@ -39,7 +39,7 @@ class RetryDelayEstimator {
   /// Adds a rejected request for `amount` calls or bytes to the virtual queue.
   /// Returns the retry delay: 20 ms to 10 s, plus or minus a jitter of 20 %.
   /// `done` is the total number of calls or bytes released so far.
-  std::chrono::milliseconds Join(int64_t amount, int64_t done, Time now);
+  std::chrono::milliseconds AddRejected(int64_t amount, int64_t done, Time now);
 
  private:
   Mutex mutex_;
@@ -55,12 +55,12 @@ class InFlightLimiter {
  public:
   explicit InFlightLimiter(const AdmissionLimits& limits) : limits_(limits) {}
 
-  class Reservation;
+  class Slot;
   class Charge;
 
   /// Admits a call of `client`. Returns RESOURCE_EXHAUSTED with a retry delay
   /// if the server or the client has too many calls in flight.
-  Status Admit(std::string_view client, Reservation& reservation);
+  Status Admit(std::string_view client, Slot& slot);
 
   /// The bytes and calls in flight, which never exceed the limits.
   int64_t bytes() const { return all_.bytes.in_flight; }
@@ -75,8 +75,8 @@ class InFlightLimiter {
     std::atomic<int64_t> done = 0;
     RetryDelayEstimator delay;
 
-    std::chrono::milliseconds Join(int64_t amount) {
-      return delay.Join(amount, done, std::chrono::steady_clock::now());
+    std::chrono::milliseconds AddRejected(int64_t amount) {
+      return delay.AddRejected(amount, done, std::chrono::steady_clock::now());
     }
     void Return(int64_t amount) {
       in_flight -= amount;
@@ -96,12 +96,12 @@ class InFlightLimiter {
 };
 
 /// Counts an admitted call as in flight until this object is destroyed.
-class InFlightLimiter::Reservation {
+class InFlightLimiter::Slot {
  public:
-  Reservation() = default;
-  Reservation(const Reservation&) = delete;
-  Reservation& operator=(const Reservation&) = delete;
-  ~Reservation();
+  Slot() = default;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  ~Slot();
 
  private:
   friend class InFlightLimiter;
@@ -116,8 +116,8 @@ class InFlightLimiter::Reservation {
 /// objects of one call may be used concurrently.
 class InFlightLimiter::Charge {
  public:
-  /// `reservation` must outlive this object.
-  explicit Charge(Reservation& reservation) : reservation_(reservation) {}
+  /// `slot` must outlive this object.
+  explicit Charge(Slot& slot) : slot_(slot) {}
   Charge(const Charge&) = delete;
   Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
@@ -133,7 +133,7 @@ class InFlightLimiter::Charge {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Reservation& reservation_;
+  Slot& slot_;
   int64_t bytes_ = 0;
 };
 

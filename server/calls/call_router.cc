@@ -55,7 +55,7 @@ void CallRouter::Register(grpc::ServerBuilder& builder) {
 }
 
 void CallRouter::AcceptMore(EventLoop& loop) {
-  while (loop.AwaitCall()) std::make_shared<Call>(loop, *this)->Wait();
+  while (loop.TryAddWaiting()) std::make_shared<Call>(loop, *this)->Wait();
 }
 
 }  // namespace topk

@@ -41,7 +41,7 @@ class ManyCall final : public ServiceCall {
  public:
   ManyCall(SharedState& state, Call& call, MakeCodec make_codec)
       : ServiceCall(state, call, Kind::kMany),
-        queue_(admitted().reservation),
+        queue_(admitted().slot),
         make_codec_(std::move(make_codec)) {}
 
  private:

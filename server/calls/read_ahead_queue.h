@@ -36,8 +36,7 @@ class ReadAheadQueue {
   static constexpr size_t kMaxMessages = 64;
 
   /// REQUIRES: the call is admitted before its first message is received.
-  explicit ReadAheadQueue(InFlightLimiter::Reservation& reservation)
-      : charge_(reservation) {}
+  explicit ReadAheadQueue(InFlightLimiter::Slot& slot) : charge_(slot) {}
 
   /// What the caller must do next.
   struct Next {

@@ -32,7 +32,7 @@ class TensorRequest {
       : state_(state),
         admitted_(admitted),
         codec_(std::move(codec)),
-        charge_(admitted.reservation),
+        charge_(admitted.slot),
         memory_(state.shared_objects) {}
 
   /// Takes the contents of `message`, which arrived at `when`. The request

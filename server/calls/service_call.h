@@ -83,7 +83,7 @@ class ServiceCall : public CallHandler, private Observer {
   CallInfo info_;
   AdmittedCall admitted_;
   // Charges a message while it is being decompressed.
-  InFlightLimiter::Charge decompressing_{admitted_.reservation};
+  InFlightLimiter::Charge decompressing_{admitted_.slot};
   std::unique_ptr<CallSpan> span_;     // null unless the call is sampled
   std::atomic<bool> revoked_ = false;  // set by OnChange()
 };

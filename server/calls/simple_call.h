@@ -79,7 +79,7 @@ class SimpleCall final : public ServiceCall {
   const Answer& answer_;
   const int64_t nanoseconds_;
   bool is_answered_ = false;
-  InFlightLimiter::Charge charge_{admitted().reservation};
+  InFlightLimiter::Charge charge_{admitted().slot};
   grpc::ByteBuffer message_;
 };
 

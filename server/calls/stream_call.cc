@@ -39,7 +39,7 @@ class StreamCall final : public ServiceCall {
  public:
   StreamCall(SharedState& state, Call& call)
       : ServiceCall(state, call, Kind::kStream),
-        queue_(admitted().reservation),
+        queue_(admitted().slot),
         request_(state, admitted(), call.cancellation()) {}
 
  private:

@@ -31,7 +31,7 @@ class StreamRequest {
       : state_(state),
         admitted_(admitted),
         cancellation_(cancellation),
-        charge_(admitted.reservation) {}
+        charge_(admitted.slot) {}
 
   /// Admits a request with a header of `bytes` bytes, plus `other_bytes` bytes
   /// of overhead. Returns an error if AdmissionController rejects the request.
@@ -71,7 +71,7 @@ class StreamRequest {
   /// Reads the header, or passes a chunk of the tensor to the engine.
   Status Read(grpc::ByteBuffer& message) {
     ParsedMessage<v1::TopKRequestChunk> chunk;
-    InFlightLimiter::Charge parsed(admitted_.reservation);
+    InFlightLimiter::Charge parsed(admitted_.slot);
     InFlightLimiter::Charge& charge = tensor_ ? parsed : charge_;
     const auto add = [&charge](Size bytes) { return charge.Add(bytes); };
     Status read = ParseMessage(message, add, chunk);
@@ -167,7 +167,7 @@ class StreamRequest {
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
     // For now, only check that there is enough memory. Start() reserves it.
-    InFlightLimiter::Charge available(admitted_.reservation);
+    InFlightLimiter::Charge available(admitted_.slot);
     if (Status s = available.Add(TensorBytes()); !s.ok()) return s;
     prepared_ = *std::move(prepared);
     return {};

@@ -154,7 +154,7 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
   const bool watches_;
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of alarm_
   std::optional<Observers::Entry> watch_;  // set once, by OnRead()
-  InFlightLimiter::Reservation slot_;      // set once, by OnArrival()
+  InFlightLimiter::Slot slot_;             // set once, by OnArrival()
   Mutex mutex_;
   grpc::Alarm alarm_ TOPK_GUARDED_BY(mutex_);
   bool is_waiting_ TOPK_GUARDED_BY(mutex_) = false;  // for the request

@@ -85,7 +85,7 @@ void EventLoop::OnComplete(bool) {
   is_marked_ = false;
 }
 
-bool EventLoop::AwaitCall() {
+bool EventLoop::TryAddWaiting() {
   // Each call that arrives uses up a waiting Call object. While the event loop
   // is behind, replacements are created late, so keep more objects waiting.
   constexpr int kWhenBehind = 512;

@@ -103,7 +103,7 @@ class EventLoop final : private CompletionTag {
 
   /// Returns whether to create one more Call object that waits for a call. If
   /// so, counts the object as waiting.
-  bool AwaitCall();
+  bool TryAddWaiting();
 
   /// Must be called once for each call that arrives.
   void CountArrival() { ++arrived_; }
@@ -134,7 +134,8 @@ class EventLoop final : private CompletionTag {
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
-  // How often AwaitCall() returned true, and the number of calls that arrived.
+  // How often TryAddWaiting() returned true, and the number of calls that
+  // arrived.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
   std::atomic<int64_t> refused_ = 0;  // refused calls not destroyed yet

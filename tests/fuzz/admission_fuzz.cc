@@ -24,7 +24,7 @@ constexpr AdmissionLimits kLimits = {.bytes = int64_t{1} << 20,
 
 // A call and the charges that it holds.
 struct Held {
-  InFlightLimiter::Reservation reservation;
+  InFlightLimiter::Slot slot;
   std::deque<InFlightLimiter::Charge> charges;
 };
 
@@ -65,7 +65,7 @@ class Server {
     auto held = std::make_unique<Held>();
     const std::string client(1, static_cast<char>('a' + input.Below(3)));
     slot.reset();
-    if (limiter_.Admit(client, held->reservation).ok()) slot = std::move(held);
+    if (limiter_.Admit(client, held->slot).ok()) slot = std::move(held);
   }
 
   // Adds a charge. Returns whether it is for a whole request.
@@ -74,8 +74,7 @@ class Server {
     const std::string bytes(input.Take(static_cast<size_t>(input.Below(4096))));
     const grpc::Slice slice(bytes);
     grpc::ByteBuffer buffer(&slice, 1);
-    InFlightLimiter::Charge& charge =
-        held.charges.emplace_back(held.reservation);
+    InFlightLimiter::Charge& charge = held.charges.emplace_back(held.slot);
     const auto add = [&](Size more) { return charge.Add(more); };
     ParsedMessage<v1::TopKRequest> raw;
     if (!add(bytes.size()).ok() || !ParseMessage(buffer, add, raw).ok()) {

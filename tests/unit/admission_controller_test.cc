@@ -29,7 +29,7 @@ TEST(AdmissionController, CountsAMessageAndItsOtherMemory) {
       {.bytes = 128, .client_bytes = 128, .calls = 1, .client_calls = 1}, {});
   AdmittedCall admitted;
   ASSERT_TRUE(admission.AdmitCall(grpc::ServerContext(), admitted).ok());
-  InFlightLimiter::Charge charge(admitted.reservation);
+  InFlightLimiter::Charge charge(admitted.slot);
   EXPECT_TRUE(admission.AdmitRequest(admitted, 100, 28, charge).ok());
   EXPECT_EQ(admission.in_flight().bytes(), 128);
 }

@@ -82,10 +82,10 @@ TEST(DeferFreeDeathTest, FreesAfterStaticObjectsAreDestroyed) {
 
 TEST(InFlightLimiter, ForgetsRejectedClients) {
   InFlightLimiter limiter({.calls = 0, .client_calls = 1});
-  InFlightLimiter::Reservation reservation;
+  InFlightLimiter::Slot slot;
   const int64_t before = live_bytes;
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_FALSE(limiter.Admit(StrCat("client ", i), reservation).ok());
+    EXPECT_FALSE(limiter.Admit(StrCat("client ", i), slot).ok());
   }
   EXPECT_LT(live_bytes - before, 1000);
 }

@@ -32,7 +32,7 @@ void ExpectLater(const Status& status, const std::string& reason,
 
 TEST(InFlightLimiter, CountsBytes) {
   InFlightLimiter limiter(kLimits);
-  InFlightLimiter::Reservation a, b;
+  InFlightLimiter::Slot a, b;
   ASSERT_TRUE(limiter.Admit("x", a).ok());
   ASSERT_TRUE(limiter.Admit("y", b).ok());
   std::optional<InFlightLimiter::Charge> of_a(a);
@@ -57,9 +57,9 @@ TEST(InFlightLimiter, CountsBytes) {
 // There is no retry delay, because a retry would need as many bytes.
 TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
   InFlightLimiter limiter(kLimits);
-  InFlightLimiter::Reservation reservation;
-  ASSERT_TRUE(limiter.Admit("x", reservation).ok());
-  InFlightLimiter::Charge charge(reservation);
+  InFlightLimiter::Slot slot;
+  ASSERT_TRUE(limiter.Admit("x", slot).ok());
+  InFlightLimiter::Charge charge(slot);
   ASSERT_TRUE(charge.Add(40).ok());
   const Status status = charge.Add(21);
   EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
@@ -73,7 +73,7 @@ TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
 // A rejected request never uses a part of the limits, not even temporarily.
 TEST(InFlightLimiter, RejectedClientsDoNotCountForOthers) {
   InFlightLimiter limiter(kLimits);
-  InFlightLimiter::Reservation a, b;
+  InFlightLimiter::Slot a, b;
   ASSERT_TRUE(limiter.Admit("x", a).ok());
   ASSERT_TRUE(limiter.Admit("x", b).ok());
   InFlightLimiter::Charge held(a);
@@ -81,7 +81,7 @@ TEST(InFlightLimiter, RejectedClientsDoNotCountForOthers) {
   std::atomic<bool> ended = false;
   std::thread rejected([&] {
     for (int i = 0; i < 200'000; ++i) {
-      InFlightLimiter::Reservation call;
+      InFlightLimiter::Slot call;
       InFlightLimiter::Charge bytes(b);
       if (limiter.Admit("x", call).ok() || bytes.Add(50).ok()) break;
     }
@@ -105,10 +105,10 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 2000; ++i) {
-        InFlightLimiter::Reservation reservation;
+        InFlightLimiter::Slot slot;
         const std::string client(1, static_cast<char>('a' + (t + i) % 3));
-        if (!limiter.Admit(client, reservation).ok()) continue;
-        InFlightLimiter::Charge charge(reservation);
+        if (!limiter.Admit(client, slot).ok()) continue;
+        InFlightLimiter::Charge charge(slot);
         if (charge.Add(i % 400).ok() && i % 2 == 0) {
           charge.Shrink(i % 400 / 2);
         }
@@ -127,10 +127,10 @@ TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
       {.bytes = 10, .client_bytes = 10, .calls = 2, .client_calls = 2});
   milliseconds call_delay, bytes_delay;
   // Keeps the estimates of the client.
-  std::optional<InFlightLimiter::Reservation> idle(std::in_place);
+  std::optional<InFlightLimiter::Slot> idle(std::in_place);
   ASSERT_TRUE(limiter.Admit("x", *idle).ok());
   for (int round = 0; round < 2; ++round) {
-    InFlightLimiter::Reservation held, rejected;
+    InFlightLimiter::Slot held, rejected;
     ASSERT_TRUE(limiter.Admit("x", held).ok());
     InFlightLimiter::Charge charge(held), more(held);
     ASSERT_TRUE(charge.Add(10).ok());
@@ -145,7 +145,7 @@ TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
   EXPECT_GT(bytes_delay, milliseconds(200));
   // A client without calls is forgotten.
   idle.reset();
-  InFlightLimiter::Reservation again;
+  InFlightLimiter::Slot again;
   ASSERT_TRUE(limiter.Admit("x", again).ok());
   InFlightLimiter::Charge charge(again), more(again);
   ASSERT_TRUE(charge.Add(10).ok());
@@ -154,7 +154,7 @@ TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
 
 TEST(InFlightLimiter, RejectedClientsDoNotDelayOthers) {
   InFlightLimiter limiter(kLimits);
-  InFlightLimiter::Reservation a, b, c;
+  InFlightLimiter::Slot a, b, c;
   ASSERT_TRUE(limiter.Admit("x", a).ok());
   ASSERT_TRUE(limiter.Admit("x", b).ok());
   ASSERT_TRUE(limiter.Admit("y", c).ok());
@@ -175,28 +175,30 @@ TEST(InFlightLimiter, RejectedClientsDoNotDelayOthers) {
 TEST(RetryDelayEstimator, SpreadsRetryDelays) {
   RetryDelayEstimator queue;
   const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
-  EXPECT_LE(queue.Join(100, 0, start), milliseconds(120));  // rate unknown
-  const milliseconds first = queue.Join(500, 1000, start + seconds(1));
+  EXPECT_LE(queue.AddRejected(100, 0, start),
+            milliseconds(120));  // rate unknown
+  const milliseconds first = queue.AddRejected(500, 1000, start + seconds(1));
   EXPECT_GE(first, milliseconds(400));
   EXPECT_LE(first, milliseconds(600));
-  const milliseconds second = queue.Join(1000, 1000, start + seconds(1));
+  const milliseconds second = queue.AddRejected(1000, 1000, start + seconds(1));
   EXPECT_GE(second, milliseconds(1200));
   EXPECT_LE(second, milliseconds(1800));
   // Delays that have passed no longer count.
-  const milliseconds third = queue.Join(500, 3000, start + seconds(3));
+  const milliseconds third = queue.AddRejected(500, 3000, start + seconds(3));
   EXPECT_GE(third, milliseconds(400));
   EXPECT_LE(third, milliseconds(600));
   // After a long pause, the rate is unknown again.
-  EXPECT_LE(queue.Join(500, 3000, start + seconds(20)), milliseconds(120));
+  EXPECT_LE(queue.AddRejected(500, 3000, start + seconds(20)),
+            milliseconds(120));
 }
 
 TEST(RetryDelayEstimator, IsBounded) {
   RetryDelayEstimator queue;
   const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
-  (void)queue.Join(1, 0, start);
-  EXPECT_LE(queue.Join(int64_t{1} << 50, 1, start + seconds(1)),
+  (void)queue.AddRejected(1, 0, start);
+  EXPECT_LE(queue.AddRejected(int64_t{1} << 50, 1, start + seconds(1)),
             milliseconds(12000));
-  EXPECT_GE(queue.Join(1, int64_t{1} << 60, start + seconds(2)),
+  EXPECT_GE(queue.AddRejected(1, int64_t{1} << 60, start + seconds(2)),
             milliseconds(16));
 }
 
@@ -204,10 +206,10 @@ TEST(RetryDelayEstimator, IsBounded) {
 TEST(RetryDelayEstimator, IgnoresOutdatedTotals) {
   RetryDelayEstimator queue;
   const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
-  (void)queue.Join(1, 0, start);
-  (void)queue.Join(1, 1000, start + seconds(1));
-  (void)queue.Join(1, 400, start + seconds(2));  // not -600 per second
-  const milliseconds delay = queue.Join(500, 2000, start + seconds(2));
+  (void)queue.AddRejected(1, 0, start);
+  (void)queue.AddRejected(1, 1000, start + seconds(1));
+  (void)queue.AddRejected(1, 400, start + seconds(2));  // not -600 per second
+  const milliseconds delay = queue.AddRejected(500, 2000, start + seconds(2));
   EXPECT_GE(delay, milliseconds(400));
   EXPECT_LE(delay, milliseconds(900));
 }

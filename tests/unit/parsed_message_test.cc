@@ -1,5 +1,5 @@
 // Tests when ParseMessage() charges, and that its time is linear.
-// fuzz.raw_message compares it with the generated parser.
+// fuzz.parsed_message compares it with the generated parser.
 #include "server/calls/parsed_message.h"
 
 #include <gtest/gtest.h>

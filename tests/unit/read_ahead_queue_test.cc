@@ -21,9 +21,8 @@ struct Message {
 };
 
 // A queue whose messages are not charged.
-struct Queue : private InFlightLimiter::Reservation,
-               public ReadAheadQueue<Message> {
-  Queue() : ReadAheadQueue(static_cast<Reservation&>(*this)) {}
+struct Queue : private InFlightLimiter::Slot, public ReadAheadQueue<Message> {
+  Queue() : ReadAheadQueue(static_cast<Slot&>(*this)) {}
 };
 
 Queue::Next Receive(Queue& queue, int id, int64_t bytes) {
@@ -159,9 +158,9 @@ TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
 TEST(ReadAheadQueue, ChargesMessagesUntilTheNextOneIsTaken) {
   InFlightLimiter limiter(
       {.bytes = 100, .client_bytes = 100, .calls = 1, .client_calls = 1});
-  InFlightLimiter::Reservation reservation;
-  ASSERT_TRUE(limiter.Admit("client", reservation).ok());
-  ReadAheadQueue<Message> queue(reservation);
+  InFlightLimiter::Slot slot;
+  ASSERT_TRUE(limiter.Admit("client", slot).ok());
+  ReadAheadQueue<Message> queue(slot);
   Message messages[] = {{1, 1, 60}, {2, 1, 30}, {3, 1, 60}};
   std::optional<Message> taken;
   queue.Receive(messages[0]);
