@@ -1,0 +1,165 @@
+"""Measures how topkd scales with the number of CPUs. See scale.sh.
+
+usage: scale.py BIN [--cores N[,N]] [--seconds S] [--json FILE]
+       scale.py --draw FILE SVG
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import sys
+
+import harness
+
+KIB, MIB = 1 << 10, 1 << 20
+# (name, path of `topk bench --path`, bytes of the tensor, callers)
+LOADS = (("1 KiB", "unary", KIB, 1),
+         ("1 KiB", "unary", KIB, 8),
+         ("64 KiB", "unary", 64 * KIB, 1),
+         ("64 KiB", "unary", 64 * KIB, 8),
+         ("many 1 KiB", "many", KIB, 1),
+         ("many 1 KiB", "many", KIB, 8),
+         ("shared memory 4 MiB", "shm", 4 * MIB, 1),
+         ("shared memory 4 MiB", "shm", 4 * MIB, 16),
+         ("stream 64 MiB", "stream", 64 * MIB, 1))
+# Load programs at a time, when several servers share a port.
+PROGRAMS = 5
+CALLERS = 8  # of each program
+
+
+def load(topk, target, path, size, callers, seconds):
+    """Returns calls per second and the median latency in microseconds."""
+    batch = ("--batch", "256") if path == "many" else ()
+    report = json.loads(harness.run(
+        topk, "bench", "--json", "--target", target, "--path", path, "--shape",
+        str(size // 4), "--k", "10", "--concurrency", str(callers),
+        "--connections", str(callers), "--duration", str(seconds), "--warmup",
+        "0.3", "--verify", "0", *batch))
+    return report["requests_per_second"], report["p50_us"]
+
+
+def compare(topk, ours, plain, seconds):
+    """Yields a row for each load. The no-op server gets unary calls for paths
+    that it does not have, and the same bytes for the others."""
+    for name, path, size, callers in LOADS:
+        other = path if path in ("unary", "stream") else None
+        rate, p50 = load(topk, ours, path, size, callers, seconds)
+        row = {"load": name, "callers": callers, "calls_per_second": rate,
+               "p50_us": p50}
+        if other is not None:
+            rate, p50 = load(topk, plain, other, size, callers, seconds)
+            row |= {"no_op_calls_per_second": rate, "no_op_p50_us": p50,
+                    "ratio": row["calls_per_second"] / rate}
+        yield row
+
+
+def instances(programs, count, seconds):
+    """Returns the row of `count` servers on one port, and several loads."""
+    with contextlib.ExitStack() as stack:
+        flags = ("--instances", str(count)) if count > 1 else ()
+        first = stack.enter_context(
+            harness.Server(programs / "topkd", *flags))
+        for _ in range(count - 1):
+            stack.enter_context(harness.Server(
+                programs / "topkd", *flags, listen=first.target))
+        with concurrent.futures.ThreadPoolExecutor(PROGRAMS) as pool:
+            loads = [pool.submit(load, programs / "topk", first.target, "unary",
+                                 KIB, CALLERS, seconds)
+                     for _ in range(PROGRAMS)]
+            rates = [one.result()[0] for one in loads]
+    return {"load": f"1 KiB, {PROGRAMS} load programs", "instances": count,
+            "callers": PROGRAMS * CALLERS, "calls_per_second": sum(rates)}
+
+
+def measure(options, cores):
+    """Yields the rows for the first `cores` CPUs, shared by servers and loads."""
+    os.sched_setaffinity(0, sorted(options.available)[:cores])
+    with harness.Server(options.programs / "topkd", "--allow-shared-memory",
+                        "--max-message-bytes", "2147483647") as ours:
+        with harness.Server(options.programs / "service_bench") as plain:
+            yield from compare(options.programs / "topk", ours.target,
+                               plain.target, options.seconds)
+    for count in sorted({1, 2, 4, 6} & set(range(1, cores + 1))):
+        yield instances(options.programs, count, options.seconds)
+
+
+def text(row):
+    def number(key):
+        return f"{row[key]:.0f}" if key in row else ""
+
+    return "| " + " | ".join([
+        str(row["cores"]), row["load"], str(row["callers"]),
+        str(row.get("instances", 1)), number("calls_per_second"),
+        number("p50_us"), number("no_op_calls_per_second"),
+        f"{row['ratio']:.2f}" if "ratio" in row else ""]) + " |"
+
+
+def draw(source, svg):
+    """Draws calls per second against CPUs, a line for each load."""
+    import matplotlib
+    from matplotlib import pyplot
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text, not outlines
+    matplotlib.rcParams["svg.hashsalt"] = "topk"  # the same file every time
+    rows = [json.loads(line) for line in
+            pathlib.Path(source).read_text("utf-8").splitlines()]
+    axes = pyplot.subplots(figsize=(8, 5))[1]
+    axes.set_title("Calls per second, server and clients on the same CPUs",
+                   loc="left", weight="bold")
+    lines = {}
+    for row in rows:
+        if "1 KiB" not in row["load"] or "many" in row["load"]:
+            continue
+        servers = row.get("instances", 1)
+        name = (f"{servers} servers" if servers > 1 else "1 server") + (
+            f", {row['callers']} callers")
+        lines.setdefault(name, []).append(
+            (row["cores"], row["calls_per_second"]))
+        if "no_op_calls_per_second" in row:
+            lines.setdefault(f"no-op server, {row['callers']} callers",
+                             []).append((row["cores"],
+                                         row["no_op_calls_per_second"]))
+    for name, points in lines.items():
+        axes.plot(*zip(*points), label=name, marker="o",
+                  linestyle="--" if name.startswith("no-op") else "-")
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("CPUs")
+    axes.set_ylim(bottom=0)
+    axes.grid(color="#ddd")
+    axes.legend(frameon=False)
+    pyplot.savefig(svg, bbox_inches="tight", metadata={"Date": None})
+
+
+def main():
+    if sys.argv[1:2] == ["--draw"]:
+        return draw(*sys.argv[2:])
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("--cores")
+    parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    options.available = os.sched_getaffinity(0)
+    most = len(options.available)
+    cores = [int(n) for n in options.cores.split(",")] if options.cores else [
+        n for n in (1, 2, 4, 8, 16, 32, 64) if n <= most]
+    if not all(1 <= n <= most for n in cores):
+        parser.error(f"--cores: this process may use {most} CPUs")
+    print("| CPUs | load | callers | servers | calls/s | p50 us | "
+          "no-op calls/s | ratio |\n|---:|---|" + "---:|" * 6, flush=True)
+    with contextlib.ExitStack() as stack:
+        file = options.json and stack.enter_context(
+            options.json.open("w", encoding="utf-8"))
+        for count in cores:
+            for row in measure(options, count):
+                row = {"cores": count, **row}
+                print(text(row), flush=True)
+                if file:
+                    print(json.dumps(row), file=file, flush=True)
+
+
+if __name__ == "__main__":
+    main()
