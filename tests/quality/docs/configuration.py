@@ -17,12 +17,13 @@ import textwrap
 ROOT = pathlib.Path(__file__).parents[3]
 PAGE = ROOT / "server/CONFIGURATION.md"
 SCHEMA = ROOT / "deploy/kubernetes/helm/topkd/values.schema.json"
-# Flags that the templates derive from other values, and the flag for unix:
-# sockets, which pods do not have. YAML would also read the mode 0660 as 432.
+# Flags that the templates derive from other values, the flag for unix: sockets,
+# which pods do not have (YAML would also read the mode 0660 as 432), and the flag
+# for servers on one machine, instead of which a chart has more pods.
 NOT_IN_CHART = {
     "listen", "metrics-listen", "health-listen", "drain-delay",
     "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl",
-    "tls-allowed-san", "auth-tokens-file", "unix-socket-mode"}
+    "tls-allowed-san", "auth-tokens-file", "unix-socket-mode", "instances"}
 MARK = ("<!-- The rest is written by "
         "tests/quality/docs/configuration.py --write. -->\n")
 ENTRY = re.compile(r"  --([a-z0-9-]+) ?(.*?) ?\(Env:(\w+)\)\s*(.*)")
