@@ -208,29 +208,6 @@ def test_gzip_bombs_are_refused(path, factor):
             assert is_served(client, 7)
 
 
-def test_memory_goes_back_after_calls_that_were_reset(path, factor):
-    if factor > 1:
-        return  # a sanitizer keeps freed memory
-    wires = [b"".join(h2.call(stream, h2.fields()) + h2.rst_stream(stream)
-                      for stream in range(first, first + 400, 2))
-             for first in range(1, 20000, 400)]
-    with AttackedServer(path, "--threads", "2") as server:
-        before, grown = server.memory(), 0
-        for _ in range(20):  # the growth depends on how many calls overlap
-            if grown < 50:
-                with h2.Connection(server.target, source="127.0.0.2") as client:
-                    for wire in wires:
-                        client.send(wire)
-                    client.send(h2.frame(h2.PING, 0, 0, b"the last"))
-                    client.read(lambda kind, *_: kind in (h2.PING, h2.GOAWAY))
-                grown = server.peak() - before
-        if harness.grpc_minor(path) > 51 and grown < 50:
-            return  # rapid resets no longer take memory
-        assert grown >= 50, f"{grown:.0f} MiB: nothing to give back"
-        harness.poll("the memory to go back",
-                     lambda: server.memory() - before < grown / 2)
-
-
 def test_arriving_messages_are_limited(path, factor):
     with AttackedServer(path, "--max-receive-memory", "80MiB") as server:
         grown = growth_by_upload(server, server.target, h2.fields())

@@ -1,30 +1,12 @@
 """Calls that make the server hold memory and then stay idle or never end."""
 
-import mmap
-import os
-import pathlib
 import time
 
 import h2
 import topk_requests
-from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
-from extreme_plans import repeated_rows
-from harness import field
+from attacks import CLOSED, OIP, TOPK, WIDE, attack
 
 MIB = 1 << 20
-
-
-@attack(processes=1, rounds=8, arriving=60)
-def watches_of_long_names(attacker):
-    """Open health watches with names of 60 MiB, then with shorter names."""
-    with attacker.connect() as client:
-        for size in [60 * MIB] * 2 + [
-                attacker.random.randrange(MIB, 8 * MIB) for _ in range(20)]:
-            client.call(HEALTH + "Watch", field(1, b"x" * size), end=True)
-            attacker.delivered()
-            if not attacker.goes_on():
-                break
-        attacker.hold_and_close([client])
 
 
 def large_item(chance):
@@ -84,93 +66,19 @@ def responses_never_read(attacker):
         attacker.hold_and_close([client])
 
 
-@attack(processes=1, rounds=1000, flags=("--allow-shared-memory",))
-def region_lists_never_read(attacker):
-    """Lists of shared memory regions, requested by clients whose windows are
-    zero bytes. A client registers the maximum number of regions, with long
-    names."""
-    object_name = f"/topk-{os.getpid()}-".ljust(250, "y")
-    path = pathlib.Path("/dev/shm" + object_name)
-    path.write_bytes(bytes(8))
-    try:
-        with attacker.connect() as client:
-            registered = [client.call(
-                OIP + "SystemSharedMemoryRegister",
-                field(1, b"%0256d" % number) + field(2, object_name.encode()) +
-                b"\x20\x08") for number in range(128)]
-            if client.wait(registered, 10):
-                raise AssertionError("the regions are not registered")
-            attacker.outcomes.update(client.outcomes.values())
-        clients = [attacker.connect(own=CLOSED) for _ in range(8)]
-        for client in clients:
-            for _ in range(200):
-                client.call(OIP + "SystemSharedMemoryStatus", b"")
-                attacker.delivered()
-        attacker.hold_and_close(clients)
-    finally:
-        path.unlink()
-
-
-# Allow 112 MiB for two messages that are arriving or counted between samples,
-# and for the memory of the two slow items, which the allocator keeps for reuse.
-@attack(processes=1, rounds=16, arriving=112)
-def messages_read_ahead(attacker):
-    """16 streams of ComputeTopKMany. The first item of each waits behind two
-    slow ones, and the server reads ahead the second, of 16 MiB."""
-    count = 4 * MIB
-    slow = topk_requests.onnx(
-        "F32", [count], k=count,
-        data=attacker.random.randbytes(4 * count)).SerializeToString()
-    short = topk_requests.onnx("U8", [200 << 10],
-                               data=bytes(200 << 10)).SerializeToString()
-    behind = topk_requests.onnx("U8", [16 * MIB],
-                                data=bytes(16 * MIB)).SerializeToString()
-    path = TOPK + "ComputeTopKMany"
-    clients = [attacker.connect(own=CLOSED) for _ in range(18)]
-    streams = [client.call(path, item, end=False) for client, item in
-               zip(clients, [slow] * 2 + [short] * 16)]
-    for client, stream in zip(clients[2:], streams[2:]):
-        if attacker.goes_on():
-            client.upload(stream, h2.message(behind), seconds=0.3)
-            attacker.delivered()
-    attacker.hold_and_close(clients)
-
-
-def _items_that_wait(attacker, streams, item, count=300, header=None):
-    """Sends the header, if any, and `count` items on each stream of a
-    connection that accepts no responses."""
-    with attacker.connect(own=CLOSED, greets=True) as client:
-        if header is not None:
-            client.call(TOPK + "StreamTopK", header, end=False)
-            attacker.pause()
-        for _ in range(streams):
-            if not attacker.goes_on() or client.closed:
-                break
-            path = attacker.random.choice(
-                (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
-            client.call(path, *[item] * count, end=False)
-            attacker.delivered()
-        attacker.hold_and_close([client])
-
-
 @attack(processes=1, rounds=256)
 def empty_items_that_wait(attacker):
     """256 streams of ComputeTopKMany or ModelStreamInfer, each with 300 empty
     items. The client accepts no responses."""
-    _items_that_wait(attacker, 256, b"")
-
-
-@attack(processes=1, rounds=240,
-        flags=("--max-client-inflight-bytes=1MiB",))
-def rejected_items_that_wait(attacker):
-    """Items with 4 KB of empty fields, which take 100 times as much memory when
-    parsed, from a caller that has used up its memory limit."""
-    header = topk_requests.header(topk_requests.directml(
-        "F32", [1],
-        output_value={"total_tensor_size_bytes": MIB - (16 << 10)}))
-    known, unknown = field(5, b""), field(15, b"")  # of ModelInferRequest
-    item = attacker.random.choice((known, known, unknown)) * 2000
-    _items_that_wait(attacker, 240, item, count=3, header=header)
+    with attacker.connect(own=CLOSED, greets=True) as client:
+        for _ in range(256):
+            if not attacker.goes_on() or client.closed:
+                break
+            path = attacker.random.choice(
+                (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
+            client.call(path, *[b""] * 300, end=False)
+            attacker.delivered()
+        attacker.hold_and_close([client])
 
 
 @attack(processes=1, rounds=3)
@@ -206,42 +114,16 @@ def large_outputs_freed(attacker):
             attacker.count(client, [stream])
 
 
-# Allow 1056 MiB: all outputs may be freed and allocated again between samples.
-@attack(rounds=200, seconds=3, arriving=1056)
-def outputs_freed_for_many_clients(attacker):
-    """Requests of 60 bytes for outputs of 33 MiB, from 32 addresses. Each call
-    is reset when its response begins, so the server frees its output."""
-    request = topk_requests.directml(
-        "F32", [1], output_value={"total_tensor_size_bytes": 33 * MIB})
-    request = request.SerializeToString()
-    clients = [attacker.connect(greets=True) for _ in range(16)]
-    streams = [client.call(TOPK + "ComputeTopK", request) for client in clients]
-    while attacker.goes_on() and not any(client.closed for client in clients):
-        for number, (client, stream) in enumerate(zip(clients, streams)):
-            client.poll(0.001)
-            if client.messages[stream] or stream in client.outcomes:
-                client.reset(stream)
-                attacker.count(client, [stream])
-                attacker.delivered()
-                streams[number] = client.call(TOPK + "ComputeTopK", request)
-
-
-def _send_until_end(attacker, client, stream, chunks):
-    """Sends the same chunks repeatedly until the stream ends."""
-    while attacker.goes_on() and not client.closed:
-        if client.upload(stream, chunks, seconds=1) == len(chunks):
-            attacker.delivered()
-        client.poll(0)
-        if stream in client.outcomes:
-            attacker.outcomes[client.outcomes[stream]] += 1
-            break
-
-
 def _send_without_end(attacker, header, chunks):
     """Opens a stream and sends the same chunks until the stream ends."""
     with attacker.connect() as client:
         stream = client.call(TOPK + "StreamTopK", header, end=False)
-        _send_until_end(attacker, client, stream, chunks)
+        while (attacker.goes_on() and not client.closed and
+               stream not in client.outcomes):
+            if client.upload(stream, chunks, seconds=1) == len(chunks):
+                attacker.delivered()
+            client.poll(0)
+        attacker.count(client, [stream])
 
 
 @attack(processes=1, seconds=4, rounds=60)
@@ -252,23 +134,6 @@ def tiny_chunks_before_the_start(attacker):
     header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
     chunks = h2.message(topk_requests.chunk(b"")) * 10000
     _send_without_end(attacker, header, chunks)
-
-
-@attack(processes=1, seconds=4, rounds=40,
-        flags=("--max-client-inflight-bytes=32MiB",))
-def chunks_of_a_rejected_stream(attacker):
-    """Chunks of 4 bytes on a stream whose tensor is not yet started, from a
-    caller that has used up its memory limit with another stream."""
-    count = 4 * MIB
-    header = topk_requests.header(topk_requests.onnx("F32", [count],
-                                                     k=count // 16))
-    chunks = h2.message(topk_requests.chunk(b"abcd")) * 10000
-    with attacker.connect() as client:
-        waiting = client.call(TOPK + "StreamTopK", header, end=False)
-        taking = client.call(TOPK + "StreamTopK", header, end=False)
-        client.upload(taking, h2.message(topk_requests.chunk(bytes(MIB))),
-                      seconds=1)
-        _send_until_end(attacker, client, waiting, chunks)
 
 
 @attack(processes=1, rounds=3000, seconds=2)
@@ -338,80 +203,3 @@ def claimed_shared_memory(attacker):
         return client.call(TOPK + "ComputeTopK", topk_requests.in_shared_memory(
             [4], f"/topk_nobody_{attacker.number}", size))
     attacker.keep_calling(claim, outstanding=32)
-
-
-@attack(processes=1, rounds=20, flags=("--allow-shared-memory",))
-def sparse_shared_memory(attacker):
-    """Tensors of 1 GiB in sparse objects, which have never been written."""
-    size = 1 << 30
-    name = f"/topk-{os.getpid()}-sparse"
-    path = pathlib.Path("/dev/shm" + name)
-    request = topk_requests.in_shared_memory([size], name, size)
-
-    def sparse(client):
-        path.unlink(missing_ok=True)
-        with path.open("wb") as file:
-            file.truncate(size)
-        return client.call(TOPK + "ComputeTopK", request)
-    try:
-        attacker.keep_calling(sparse, outstanding=2)
-    finally:
-        path.unlink(missing_ok=True)
-
-
-@attack(processes=1, rounds=60, seconds=3, flags=("--allow-shared-memory",),
-        caller={"count": 3 << 20})
-def vast_shared_memory(attacker):
-    """Sparse objects, each of the largest size that the server maps, so that
-    the process runs out of address space."""
-    paths = []
-    size = 1 << 46
-    try:
-        with attacker.connect() as client:
-            while (size >= mmap.PAGESIZE and len(paths) < 60 and
-                   attacker.goes_on() and not client.closed):
-                name = f"/topk-{os.getpid()}-vast{len(paths)}"
-                path = pathlib.Path("/dev/shm" + name)
-                with path.open("wb") as file:
-                    file.truncate(size)
-                paths.append(path)
-                stream = client.call(
-                    TOPK + "ComputeTopK",
-                    topk_requests.in_shared_memory([1], name, 1))
-                attacker.delivered()
-                client.wait([stream], 1)
-                if client.outcomes.get(stream) == "RESOURCE_EXHAUSTED":
-                    paths.pop().unlink()
-                    size //= 2
-            attacker.hold_and_close([client])
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
-
-
-@attack(processes=1, rounds=84, seconds=2, valid=True,
-        flags=("--allow-shared-memory",),
-        caller={"shared_memory": True, "count": MIB})
-def shared_memory_held_by_waiting_calls(attacker):
-    """Calls that wait for six calls that take seconds. They name sparse objects
-    of 1 TiB and then smaller ones, which use up the space for mappings."""
-    sizes = [1 << 40] * 64 + [1 << bits for bits in range(39, 19, -1)]
-    paths = [pathlib.Path(f"/dev/shm/topk-{os.getpid()}-held{number}")
-             for number in range(len(sizes))]
-    work = repeated_rows().SerializeToString()
-    try:
-        with attacker.connect(greets=True) as client:
-            for _ in range(6):
-                client.call(TOPK + "ComputeTopK", work)
-            attacker.pause(0.3)
-            for path, size in zip(paths, sizes):
-                with path.open("wb") as file:
-                    file.truncate(size)
-                client.call(TOPK + "ComputeTopK",
-                            topk_requests.in_shared_memory(
-                                [MIB], f"/{path.name}", MIB))
-                attacker.delivered()
-            attacker.hold_and_close([client])
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
