@@ -33,9 +33,9 @@ class Chaos:
             self._kinds.append((2, self.fill_memory))
         if not any("libfaketime" in text for text in topology.missing):
             self._kinds.append((3, self.step_clock))
-        # Inject each kind once before repeating any.
-        self._first = [kind for _, kind in self._kinds]
-        self.chance.shuffle(self._first)
+        # Inject each kind once before repeating any, and the slowest one last.
+        others = [kind for _, kind in self._kinds if kind != self.roll]
+        self._first = [self.roll, *self.chance.sample(others, len(others))]
 
     def run_until(self, end):
         """Injects faults until `end`, while clients misbehave all the time.
