@@ -5,21 +5,20 @@
 #
 # usage: tests/quality/arm64/run.sh [STEP...]
 #        Without arguments, runs all steps in this order:
-#   answers       topkd's and topk's results equal those of this machine's topk
 #   core          conformance, tiny inputs and allocations, NEON and scalar
 #   unit          the unit tests
 #   integration   calls to a server in the test's process, and the programs
 #   package       the Debian packages: architecture, dependencies, contents
 set -euo pipefail
 
-all=(answers core unit integration package)
+all=(core unit integration package)
 steps=("$@")
 if [ $# -eq 0 ]; then steps=("${all[@]}"); fi
 for name in "${steps[@]}"; do
   case " ${all[*]} " in
     *" $name "*) ;;
     *)
-      sed -n '2,12s/^# \{0,1\}//p' "$0"
+      sed -n '2,11s/^# \{0,1\}//p' "$0"
       [ "$name" = --help ] && exit 0
       exit 2
       ;;
@@ -34,15 +33,9 @@ fail() {
   exit 1
 }
 arm64=$PWD/build/arm64
-host=$PWD/build/release
 sysroot=$PWD/build/arm64-sysroot
 work=$(mktemp -d)
-server=
-cleanup() {
-  if [ -n "$server" ]; then kill -KILL "$server" 2>/dev/null || true; fi
-  rm -rf "$work"
-}
-trap cleanup EXIT
+trap 'rm -rf "$work"' EXIT
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev \
   libbenchmark-dev g++-aarch64-linux-gnu python3
@@ -57,59 +50,6 @@ build() { cmake --build --preset arm64 --target "$@"; }
 run() { qemu-aarch64-static -L "$sysroot" "$arm64/bin/$1" "${@:2}"; }
 # Run all cases of a program in one process, because QEMU is slow to start.
 run_tests() { run "$1" --gtest_brief=1 "${@:2}"; }
-
-# Starts the arm64 topkd. Sets server to its process and target to its address.
-start_server() {
-  qemu-aarch64-static -L "$sysroot" "$arm64/bin/topkd" --listen 127.0.0.1:0 \
-    --ready-file "$work/ready.json" 2>"$work/log" &
-  server=$!
-  for _ in $(seq 600); do
-    if [ -e "$work/ready.json" ] || ! kill -0 $server 2>/dev/null; then
-      break
-    fi
-    sleep 0.1
-  done
-  [ -e "$work/ready.json" ] ||
-    fail "the server did not start within 60 s: $(cat "$work/log")"
-  target=$(sed -n 's/.*"listen":\["\([^"]*\)".*/\1/p' "$work/ready.json")
-}
-
-# The results of the arm64 server, received by an arm64 client and by one of this
-# machine, must match the results that this machine computes.
-answers() {
-  local data=deploy/data/digits_similarity.npy count=0 client options
-  build topk_server topk_cli
-  cmake --preset release
-  cmake --build --preset release --target topk_cli
-  start_server
-  while read -r options; do
-    # shellcheck disable=SC2086  # the options are separate words
-    "$host/bin/topk" run $data $options --out "$work/expected" --local
-    for client in "$host/bin/topk" "run topk"; do
-      # shellcheck disable=SC2086
-      $client run $data $options --out "$work/found" --target "$target" \
-        --deadline 600
-      for file in values.npy indices.npy; do
-        cmp "$work/expected/$file" "$work/found/$file" ||
-          fail "$client run $options: $file differs"
-      done
-      rm -r "$work/found"
-      count=$((count + 1))
-    done
-    rm -r "$work/expected"
-  done <<'END'
---k 5 --version 1
---k 5 --smallest --version 11
---k 7 --axis 0 --stream on
---k 1797 --dialect openvino --order index
---k 100 --dialect openvino --order none --index-type i64
---k 3 --dialect directml --index-type u64
-END
-  kill "$server"
-  wait "$server" || fail "the server ended with $? after SIGTERM"
-  server=
-  echo "$count answers, the same bytes as on $(dpkg --print-architecture)"
-}
 
 core() {
   build topk_{allocations,conformance,exhaustive}_test
