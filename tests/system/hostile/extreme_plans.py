@@ -133,24 +133,3 @@ def complex_items_on_many_streams(attacker):
             attacker.delivered()
             client.reset(*client.wait(streams, 2))
             attacker.count(client, streams)
-
-
-def dense_request(chance):
-    """At most 128 KiB with up to a million elements, all of them selected."""
-    data_type = chance.choice(("U1", "U1", "U2", "U4", "U8"))
-    count = (120 << 10) * 8 // int(data_type[1:])
-    rows = chance.choice((1, 1, 2, count // 2, count))
-    return topk_requests.openvino(data_type, [rows, count // rows],
-                                  k=count // rows,
-                                  data=chance.randbytes(120 << 10))
-
-
-@attack(rounds=40, processes=4)
-def dense_small_messages(attacker):
-    """Messages of 120 KiB that select a million one-bit elements."""
-    requests = [dense_request(attacker.random) for _ in range(8)]
-
-    def start(client):
-        way = attacker.random.choice((unary, unary, many))
-        return way(client, attacker.random.choice(requests))
-    attacker.keep_calling(start, outstanding=8, patience=1)

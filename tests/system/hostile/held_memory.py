@@ -81,23 +81,6 @@ def empty_items_that_wait(attacker):
         attacker.hold_and_close([client])
 
 
-@attack(processes=1, rounds=3)
-def strided_streams_collected(attacker):
-    """Three strided streams that have sent all but the last byte of 40 MiB."""
-    size = 40 * MIB
-    request = topk_requests.directml("U8", [size // 2], [2], data=None)
-    clients = []
-    for _ in range(3):
-        clients.append(attacker.connect())
-        stream = clients[-1].call(TOPK + "StreamTopK",
-                                  topk_requests.header(request), end=False)
-        for _ in range(size // MIB - 1):
-            clients[-1].upload(
-                stream, h2.message(topk_requests.chunk(bytes(MIB))), seconds=1)
-        attacker.delivered()
-    attacker.hold_and_close(clients)
-
-
 # Allow 2003 MiB: one output may be freed and another allocated between samples.
 @attack(processes=1, rounds=2, seconds=4, arriving=2003,
         flags=("--max-inflight-bytes=5GiB",))
@@ -124,16 +107,6 @@ def _send_without_end(attacker, header, chunks):
                 attacker.delivered()
             client.poll(0)
         attacker.count(client, [stream])
-
-
-@attack(processes=1, seconds=4, rounds=60)
-def tiny_chunks_before_the_start(attacker):
-    """Empty chunks of a tensor of 80 MiB. They must not make the server start
-    to process the tensor."""
-    count = 20 * MIB
-    header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
-    chunks = h2.message(topk_requests.chunk(b"")) * 10000
-    _send_without_end(attacker, header, chunks)
 
 
 @attack(processes=1, rounds=3000, seconds=2)
