@@ -4,7 +4,6 @@ lines with their expected output.
 usage: cli_test.py TOPKD TOPK
 """
 
-import contextlib
 import io
 import json
 import os

@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
-# Builds topkd, topk, their tests and their Debian packages for arm64 with
-# Debian's cross compiler, and runs them under QEMU. Changes no packages of this
-# machine except the cross compiler.
+# Builds the tests for arm64 with Debian's cross compiler, and runs them under
+# QEMU. Changes no packages of this machine except the cross compiler.
 #
 # usage: tests/quality/arm64/run.sh [STEP...]
 #        Without arguments, runs all steps in this order:
 #   core          conformance, tiny inputs and allocations, NEON and scalar
 #   unit          the unit tests
 #   integration   calls to a server in the test's process, and the programs
-#   package       the Debian packages: architecture, dependencies, contents
 set -euo pipefail
 
-all=(core unit integration package)
+all=(core unit integration)
 steps=("$@")
 if [ $# -eq 0 ]; then steps=("${all[@]}"); fi
 for name in "${steps[@]}"; do
   case " ${all[*]} " in
     *" $name "*) ;;
     *)
-      sed -n '2,11s/^# \{0,1\}//p' "$0"
+      sed -n '2,10s/^# \{0,1\}//p' "$0"
       [ "$name" = --help ] && exit 0
       exit 2
       ;;
@@ -81,36 +79,6 @@ integration() {
   without+=:Scrape.CountsBackendsAndKernels
   without+=:Topkd.AnswersOrFailsToStartWithFewFileDescriptors
   run_tests topk_server_test --gtest_filter="-$without"
-}
-
-# Debian's tools find the libraries and their packages in the sysroot.
-package() {
-  local name deb file machine
-  export DEB_HOST_ARCH=arm64 DPKG_ADMINDIR="$sysroot/var/lib/dpkg"
-  build topk_server topk_cli topk_server_manual topk_said topk_package \
-    topk_protoset
-  PYTHONPATH=tests/support/python \
-    python3 tests/clients/package/debian_test.py "$arm64" cpack \
-    Debian.test_contents
-  rm -f "$arm64"/*.deb
-  cpack --preset arm64
-  for name in topkd topkd-dev; do
-    deb=$(echo "$arm64/${name}"_*_arm64.deb)
-    dpkg-deb --info "$deb" |
-      grep -E '^ (Package|Architecture|Depends|Installed-Size):'
-    [ "$(dpkg-deb --field "$deb" Architecture)" = arm64 ] ||
-      fail "$deb: wrong architecture"
-    dpkg-deb --extract "$deb" "$work/files"
-  done
-  for file in bin/topkd bin/topk lib/libtopk_client.a; do
-    machine=$(LC_ALL=C readelf --file-header "$work/files/usr/$file" |
-      sed -n 's/^ *Machine: *//p' | sort -u)
-    echo "$file: $machine"
-    [ "$machine" = AArch64 ] || fail "$file: for another architecture"
-  done
-  gzip -dc "$work/files/usr/share/man/man8/topkd.8.gz" | grep -q drain ||
-    fail "no manual page"
-  qemu-aarch64-static -L "$sysroot" "$work/files/usr/bin/topkd" --version
 }
 
 for name in "${steps[@]}"; do

@@ -325,7 +325,7 @@ def calls_refused_on_arrival(attacker):
 
 
 # On a busy machine, closed connections wait until the server reads their calls.
-@attack(rounds=20000, seconds=3, arriving=64)
+@attack(rounds=20000, seconds=3, arriving=128, longest=1)
 def calls_on_closed_connections(attacker):
     """Calls on connections that are closed at once, so that the server cannot
     limit the number of calls."""

@@ -29,7 +29,7 @@ schemas=(
 )
 check=tests/system/deploy/kubernetes_check.py
 version=1.37.0
-packages=(kubernetes-validate==$version PyYAML==6.0.4)
+packages=("kubernetes-validate==$version" PyYAML==6.0.4)
 wanted="${modules[*]} ${schemas[*]} ${packages[*]}"
 if [ "$(cat "$tools/ready" 2>/dev/null)" != "$wanted" ]; then
   if [ "${1:-}" = --no-fetch ]; then

@@ -1,6 +1,5 @@
 """Messages of many small fields, which take much more memory when parsed."""
 
-import h2
 import harness
 import topk_requests
 from attacks import HEALTH, OIP, TOPK, attack
