@@ -26,14 +26,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 arm64=$PWD/build/arm64
 sysroot=$PWD/build/arm64-sysroot
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev \
   libbenchmark-dev g++-aarch64-linux-gnu python3

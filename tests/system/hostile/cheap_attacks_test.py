@@ -41,6 +41,7 @@ import harness
 import topk_stubs
 from attacks import ATTACKS, Attackers
 # Importing these modules registers their attacks.
+import expired_calls  # noqa: F401
 import extreme_plans  # noqa: F401
 import held_memory  # noqa: F401
 import many_fields  # noqa: F401

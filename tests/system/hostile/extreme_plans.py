@@ -76,7 +76,7 @@ def long_items_of_many_clients(attacker):
     attacker.hold_and_close(clients)
 
 
-@attack(processes=1, rounds=8, seconds=3, valid=True)
+@attack(processes=1, rounds=8, seconds=3, valid=True, longest=0.5)
 def small_items_on_many_streams(attacker):
     """300 items of a few bytes on each of 2048 streams from one address. Each
     item is small enough for a poller to compute."""

@@ -1,5 +1,6 @@
 """Messages of many small fields, which take much more memory when parsed."""
 
+import h2
 import harness
 import topk_requests
 from attacks import HEALTH, OIP, TOPK, attack
@@ -111,6 +112,21 @@ def typed_contents(attacker):
     paths = [OIP + "ModelInfer", OIP + "ModelStreamInfer"]
     _send_all(attacker, ((attacker.random.choice(paths), body)
                          for body in bodies))
+
+
+@attack(rounds=24)
+def raw_contents_in_tiny_frames(attacker):
+    """A ModelInfer of 900 KB with 30 000 raw_input_contents of one byte, sent
+    in DATA frames of 24 bytes."""
+    body = h2.message(MODEL + field(5, field(1, b"X")) +
+                      field(7, bytes(810000)) + repeat(field(7, b"1"), 90000))
+    with attacker.connect() as client:
+        while attacker.goes_on() and not client.closed:
+            stream = client.open(OIP + "ModelInfer")
+            client.upload(stream, body, end_stream=True, frame_bytes=24)
+            attacker.delivered()
+            client.wait([stream], 3)
+            attacker.count(client, [stream])
 
 
 @attack(processes=1, rounds=1000)
