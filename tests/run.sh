@@ -50,9 +50,9 @@ fetch_programs() {
   # mypy and pyright, which check the Python client.
   tests/support/venv.sh types || echo "== no mypy: python.types is skipped" >&2
 
-  # Envoy, and the protocol of the tests' xDS control plane.
+  # Envoy.
   tests/support/venv.sh servers ||
-    echo "== no Envoy: servers.envoy, .json, .browser, .xds are skipped" >&2
+    echo "== no Envoy: servers.envoy, .json, .browser are skipped" >&2
 
   # A page that calls over gRPC-Web.
   client/examples/run.sh none web ||

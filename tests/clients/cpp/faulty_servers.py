@@ -1,16 +1,9 @@
 """Servers that break the protocol or fail some attempts. Each row of ROWS is a
 behavior, with the error that every client must report. Each row has a server
-for each method.
-
-usage: faulty_servers.py TOPKD
-       TOPKD is not used. Prints a JSON list of [name, method, target]. For each
-       line of stdin, prints {"name method": calls since the previous line}.
-"""
+for each method."""
 
 import asyncio
-import json
-import os
-import sys
+import threading
 from typing import Any, NamedTuple, Optional
 
 import client_package  # noqa: F401, makes topk_client importable
@@ -219,22 +212,16 @@ class Server(grpc.GenericRpcHandler):
                                     tuple(trailers))
 
 
-async def main():
-    servers = {(name, method): Server(row, method)
-               for name, row in ROWS.items() for method in row.methods}
-    for server in servers.values():
-        await server.server.start()
-    print(json.dumps([[*key, server.target]
-                      for key, server in servers.items()]), flush=True)
-    loop = asyncio.get_running_loop()
-    while await loop.run_in_executor(None, sys.stdin.readline):
-        calls = {}
-        for key, server in servers.items():
-            calls[" ".join(key)] = server.calls
-            server.calls = 0
-        print(json.dumps(calls), flush=True)
+def start():
+    """Starts the servers in a thread. Returns {(name, method): Server}."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
 
+    async def start_all():
+        servers = {(name, method): Server(row, method)
+                   for name, row in ROWS.items() for method in row.methods}
+        for server in servers.values():
+            await server.server.start()
+        return servers
 
-if __name__ == "__main__":
-    asyncio.run(main())
-    os._exit(0)  # the destructors of grpc.aio's servers need the loop
+    return asyncio.run_coroutine_threadsafe(start_all(), loop).result()

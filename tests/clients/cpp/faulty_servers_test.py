@@ -34,27 +34,13 @@ CONTROLS = "[\x00-\x09\x0b-\x1f\x7f\x9b]"
 class FaultyServers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # A separate process, so that servers and clients do not compete for
-        # Python's lock.
-        cls.servers = subprocess.Popen(
-            [sys.executable, HERE / "faulty_servers.py", TOPKD],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        cls.addClassCleanup(cls.servers.wait)
-        cls.addClassCleanup(cls.servers.stdin.close)
-        cls.addClassCleanup(cls.servers.stdout.close)
-        cls.targets = json.loads(cls.servers.stdout.readline())
+        cls.servers = faulty_servers.start()
 
-    def tearDown(self):
-        self.attempts()
+    def setUp(self):
+        for server in self.servers.values():
+            server.calls = 0
 
-    def attempts(self):
-        """Returns the numbers of calls that the servers have received since
-        the previous attempts()."""
-        self.servers.stdin.write("\n")
-        self.servers.stdin.flush()
-        return json.loads(self.servers.stdout.readline())
-
-    def check(self, call, attempts, is_shard=False):
+    def check(self, call, is_shard=False):
         """Checks the outcome of a call."""
         row = ROWS[call["name"]]
         with self.subTest(call["name"], method=call["method"]):
@@ -64,8 +50,8 @@ class FaultyServers(unittest.TestCase):
             if is_shard:
                 return  # retries on several servers, with other delays
             if row.calls is not None:
-                self.assertEqual(attempts[f"{call['name']} {call['method']}"],
-                                 row.calls)
+                self.assertEqual(
+                    self.servers[call["name"], call["method"]].calls, row.calls)
             self.assertGreaterEqual(call["seconds"], row.at_least)
             if row.results is not None:
                 self.assertEqual(
@@ -76,7 +62,8 @@ class FaultyServers(unittest.TestCase):
                 self.assertIn("ends after the deadline", call["message"])
 
     def probe(self, *command, methods=METHODS):
-        lines = [row for row in self.targets if row[1] in methods]
+        lines = [(*key, server.target) for key, server in self.servers.items()
+                 if key[1] in methods]
         probe = subprocess.run(
             [*command, str(DEADLINE)], capture_output=True, check=False,
             input="".join("\t".join(line) + "\n" for line in lines), text=True,
@@ -84,9 +71,8 @@ class FaultyServers(unittest.TestCase):
         self.assertEqual(probe.returncode, 0, probe.stderr[-2000:])
         calls = [json.loads(line) for line in probe.stdout.splitlines()]
         self.assertEqual(len(calls), len(lines))
-        attempts = self.attempts()
         for call in calls:
-            self.check(call, attempts, "shards" in command)
+            self.check(call, "shards" in command)
 
     def probe_python(self, how, **more):
         self.probe(sys.executable, HERE / "faulty_servers_probe.py", TOPKD, how,
@@ -127,11 +113,10 @@ class FaultyServers(unittest.TestCase):
             self.file = os.path.join(folder, "x.npy")
             numpy.save(self.file, numpy.zeros((2, 5), numpy.float32))
             calls = list(threads.map(
-                lambda row: self.run_topk(*row),
-                [row for row in self.targets if row[1] != MANY]))
-        attempts = self.attempts()
+                lambda key: self.run_topk(*key, self.servers[key].target),
+                [key for key in self.servers if key[1] != MANY]))
         for call in calls:
-            self.check(call, attempts)
+            self.check(call)
             fails = call["code"] != "OK"
             self.assertEqual(call["exit"] > 0, fails, str(call))
             self.assertEqual(call["out"] == b"", fails, str(call))

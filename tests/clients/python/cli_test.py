@@ -4,7 +4,6 @@ lines with their expected output.
 usage: cli_test.py TOPKD TOPK
 """
 
-import contextlib
 import io
 import json
 import os
@@ -37,7 +36,7 @@ class Command(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(cls.enterClassContext(
             tempfile.TemporaryDirectory())).resolve()
-        cls.server = harness.Server(TOPKD, "--metrics-listen", "127.0.0.1:0")
+        cls.server = harness.Server(TOPKD)
         cls.addClassCleanup(cls.server.stop)
         rng = np.random.default_rng(1)
         cls.x = rng.standard_normal((3, 4, 50)).astype(np.float32)
@@ -76,11 +75,10 @@ class Command(unittest.TestCase):
             ["/bin/bash", "-c", command], capture_output=True, check=False,
             cwd=self.folder, env=dict(
                 os.environ, LC_ALL="C.UTF-8", TOPK_TARGET=self.server.target,
-                METRICS=self.server.addresses["metrics"],
                 PATH=f"{os.path.dirname(TOPK)}:{os.environ['PATH']}"),
             text=True)
         self.assertEqual(done.returncode, status, done.stderr)
-        if out or status:
+        if not parts:
             self.assertEqual(done.stdout.splitlines(), out)
         for part in parts:
             self.assertIn(part, done.stdout)
@@ -260,23 +258,6 @@ class Command(unittest.TestCase):
             self.assertEqual(result["verified"], 64)
             self.assertIn("shared memory     yes",
                           self.topk("info", target=server.target))
-
-    def test_bench_open_loop(self):
-        for arrivals in ("constant", "poisson"):
-            # A busy machine may miss even this rate.
-            result = self.bench("--rate", 100, "--duration", 0.4, "--warmup",
-                                0.1, "--arrivals", arrivals, or_code=7)
-            self.assertEqual(result["kept_up"], self.stderr == "")
-            self.assertEqual(result["rate"], 100)
-            self.assertEqual(result["concurrency"], 64)
-            self.assertAlmostEqual(result["requests"], 40, delta=30)
-            self.assertGreaterEqual(result["seconds"], 0.4)
-        result = self.bench("--rate", 1e6, "--concurrency", 1, "--duration",
-                            0.2, "--warmup", 0.1, code=7)
-        self.assertFalse(result["kept_up"])
-        self.assertIn("--concurrency", self.stderr)
-        self.assertGreater(result["missed"], 0)
-        self.assertGreater(result["max_us"], 50_000)
 
     def test_bench_mix(self):
         path = self.folder / "three.mix"

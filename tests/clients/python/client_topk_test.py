@@ -1,6 +1,6 @@
 """Tests topk() and topk_many() of both Python clients: the tensors that they
-accept and the types that they return. PyTorch, pandas, polars and pyarrow are
-tested if they are installed.
+accept and the types that they return. pandas, polars and pyarrow are tested if
+they are installed.
 
 usage: client_topk_test.py TOPKD
 """
@@ -13,10 +13,6 @@ import both_clients
 import numpy as np
 import topk_client
 
-try:
-    import torch
-except ImportError:
-    torch = None
 try:
     import pandas
     import polars
@@ -143,24 +139,6 @@ class TopK(both_clients.ServerTest):
             self.client.topk(polars.Series([[1, 2], [3, None]], dtype=rows), 1)
         for x in (pandas.Series([3, np.nan]), polars.Series([3.0, np.nan])):
             self.assertTrue(np.isnan(self.client.topk(x, 1)[0][0]))
-
-    @unittest.skipUnless(torch, "PyTorch is not installed")
-    def test_pytorch(self):
-        for dtype in (torch.float16, torch.float32, torch.float64, torch.int8,
-                      torch.int64, torch.uint8):
-            x = torch.tensor([3, 9, 1, 9], dtype=dtype)
-            self.assert_selected(x, [9, 9, 3], [1, 3, 0])
-        x = torch.tensor([0.1, 3.3, -2.0, float("inf")], requires_grad=True,
-                         dtype=torch.bfloat16)
-        values, indices = self.client.topk(x, 3)
-        self.assertEqual(values.dtype, np.float32)
-        expected = torch.topk(x, 3)
-        self.assertTrue(torch.equal(
-            torch.from_numpy(values).bfloat16(), expected.values))
-        self.assertTrue(torch.equal(torch.from_numpy(indices),
-                                    expected.indices))
-        with self.assertRaisesRegex(TypeError, "is on meta"):
-            self.client.topk(x.to("meta"), 1)
 
 
 class Asyncio(TopK):

@@ -99,12 +99,10 @@ installed_files() {
     find topk_client -type f -exec sha256sum {} + | sort -k 2)
 }
 
-# What some tests need. OpenTelemetry 0.61b0 and earlier replaces streams with
-# generators.
+# What some tests need.
 optional=(ml_dtypes)
 if [ "$only" = '*' ]; then
-  optional+=('dask[array]' pandas polars pyarrow
-    opentelemetry-instrumentation-grpc==0.60b0)
+  optional+=('dask[array]' pandas polars pyarrow)
 fi
 
 for python in "${pythons[@]}"; do

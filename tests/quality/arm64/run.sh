@@ -1,25 +1,22 @@
 #!/usr/bin/env bash
-# Builds topkd, topk, their tests and their Debian packages for arm64 with
-# Debian's cross compiler, and runs them under QEMU. Changes no packages of this
-# machine except the cross compiler.
+# Builds the tests for arm64 with Debian's cross compiler, and runs them under
+# QEMU. Changes no packages of this machine except the cross compiler.
 #
 # usage: tests/quality/arm64/run.sh [STEP...]
 #        Without arguments, runs all steps in this order:
-#   answers       topkd's and topk's results equal those of this machine's topk
 #   core          conformance, tiny inputs and allocations, NEON and scalar
 #   unit          the unit tests
 #   integration   calls to a server in the test's process, and the programs
-#   package       the Debian packages: architecture, dependencies, contents
 set -euo pipefail
 
-all=(answers core unit integration package)
+all=(core unit integration)
 steps=("$@")
 if [ $# -eq 0 ]; then steps=("${all[@]}"); fi
 for name in "${steps[@]}"; do
   case " ${all[*]} " in
     *" $name "*) ;;
     *)
-      sed -n '2,12s/^# \{0,1\}//p' "$0"
+      sed -n '2,10s/^# \{0,1\}//p' "$0"
       [ "$name" = --help ] && exit 0
       exit 2
       ;;
@@ -29,20 +26,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 arm64=$PWD/build/arm64
-host=$PWD/build/release
 sysroot=$PWD/build/arm64-sysroot
-work=$(mktemp -d)
-server=
-cleanup() {
-  if [ -n "$server" ]; then kill -KILL "$server" 2>/dev/null || true; fi
-  rm -rf "$work"
-}
-trap cleanup EXIT
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev \
   libbenchmark-dev g++-aarch64-linux-gnu python3
@@ -57,59 +42,6 @@ build() { cmake --build --preset arm64 --target "$@"; }
 run() { qemu-aarch64-static -L "$sysroot" "$arm64/bin/$1" "${@:2}"; }
 # Run all cases of a program in one process, because QEMU is slow to start.
 run_tests() { run "$1" --gtest_brief=1 "${@:2}"; }
-
-# Starts the arm64 topkd. Sets server to its process and target to its address.
-start_server() {
-  qemu-aarch64-static -L "$sysroot" "$arm64/bin/topkd" --listen 127.0.0.1:0 \
-    --ready-file "$work/ready.json" 2>"$work/log" &
-  server=$!
-  for _ in $(seq 600); do
-    if [ -e "$work/ready.json" ] || ! kill -0 $server 2>/dev/null; then
-      break
-    fi
-    sleep 0.1
-  done
-  [ -e "$work/ready.json" ] ||
-    fail "the server did not start within 60 s: $(cat "$work/log")"
-  target=$(sed -n 's/.*"listen":\["\([^"]*\)".*/\1/p' "$work/ready.json")
-}
-
-# The results of the arm64 server, received by an arm64 client and by one of this
-# machine, must match the results that this machine computes.
-answers() {
-  local data=deploy/data/digits_similarity.npy count=0 client options
-  build topk_server topk_cli
-  cmake --preset release
-  cmake --build --preset release --target topk_cli
-  start_server
-  while read -r options; do
-    # shellcheck disable=SC2086  # the options are separate words
-    "$host/bin/topk" run $data $options --out "$work/expected" --local
-    for client in "$host/bin/topk" "run topk"; do
-      # shellcheck disable=SC2086
-      $client run $data $options --out "$work/found" --target "$target" \
-        --deadline 600
-      for file in values.npy indices.npy; do
-        cmp "$work/expected/$file" "$work/found/$file" ||
-          fail "$client run $options: $file differs"
-      done
-      rm -r "$work/found"
-      count=$((count + 1))
-    done
-    rm -r "$work/expected"
-  done <<'END'
---k 5 --version 1
---k 5 --smallest --version 11
---k 7 --axis 0 --stream on
---k 1797 --dialect openvino --order index
---k 100 --dialect openvino --order none --index-type i64
---k 3 --dialect directml --index-type u64
-END
-  kill "$server"
-  wait "$server" || fail "the server ended with $? after SIGTERM"
-  server=
-  echo "$count answers, the same bytes as on $(dpkg --print-architecture)"
-}
 
 core() {
   build topk_{allocations,conformance,exhaustive}_test
@@ -141,36 +73,6 @@ integration() {
   without+=:Scrape.CountsBackendsAndKernels
   without+=:Topkd.AnswersOrFailsToStartWithFewFileDescriptors
   run_tests topk_server_test --gtest_filter="-$without"
-}
-
-# Debian's tools find the libraries and their packages in the sysroot.
-package() {
-  local name deb file machine
-  export DEB_HOST_ARCH=arm64 DPKG_ADMINDIR="$sysroot/var/lib/dpkg"
-  build topk_server topk_cli topk_server_manual topk_said topk_package \
-    topk_protoset
-  PYTHONPATH=tests/support/python \
-    python3 tests/clients/package/debian_test.py "$arm64" cpack \
-    Debian.test_contents
-  rm -f "$arm64"/*.deb
-  cpack --preset arm64
-  for name in topkd topkd-dev; do
-    deb=$(echo "$arm64/${name}"_*_arm64.deb)
-    dpkg-deb --info "$deb" |
-      grep -E '^ (Package|Architecture|Depends|Installed-Size):'
-    [ "$(dpkg-deb --field "$deb" Architecture)" = arm64 ] ||
-      fail "$deb: wrong architecture"
-    dpkg-deb --extract "$deb" "$work/files"
-  done
-  for file in bin/topkd bin/topk lib/libtopk_client.a; do
-    machine=$(LC_ALL=C readelf --file-header "$work/files/usr/$file" |
-      sed -n 's/^ *Machine: *//p' | sort -u)
-    echo "$file: $machine"
-    [ "$machine" = AArch64 ] || fail "$file: for another architecture"
-  done
-  gzip -dc "$work/files/usr/share/man/man8/topkd.8.gz" | grep -q drain ||
-    fail "no manual page"
-  qemu-aarch64-static -L "$sysroot" "$work/files/usr/bin/topkd" --version
 }
 
 for name in "${steps[@]}"; do

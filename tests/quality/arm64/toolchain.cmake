@@ -14,9 +14,3 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR}
     ${topk_sysroot}/usr/lib/aarch64-linux-gnu/pkgconfig)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L ${topk_sysroot})
-
-# For the Debian packages: by default, cpack would use this machine's
-# architecture, and look for libraries among this machine's packages.
-set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS
-    ${topk_sysroot}/usr/lib/aarch64-linux-gnu)

@@ -46,8 +46,7 @@ class Attack:
     arriving      MiB of incomplete messages in gRPC, which the server does not
                   count until they are complete
     caller        keyword arguments of the well-behaved caller
-    longest       the longest that a call of the well-behaved caller may take,
-                  in seconds
+    longest       the maximum of cheap_attacks_test.typical_wait(), in seconds
     valid         whether the server must accept all requests of the attack
     sanitized     whether a server with sanitizers is fast enough
     needs_haproxy whether gRPC 1.51 withstands the attack only behind HAProxy
@@ -298,19 +297,6 @@ def random_frames(attacker):
         client.poll(0.02)
 
 
-@attack(rounds=2000)
-def unknown_methods(attacker):
-    """Calls of a method that does not exist."""
-    with attacker.connect() as client:
-        while attacker.goes_on() and not client.closed:
-            streams = client.new_streams(100)
-            client.send(b"".join(h2.call(stream, h2.fields("Bogus"), True)
-                                 for stream in streams))
-            attacker.delivered(100)
-            client.wait(streams, 1)
-            attacker.count(client, streams)
-
-
 # The server has a health listener, because the listener's poller also reads
 # connections of the main listener.
 @attack(rounds=20000, seconds=4, processes=4, longest=0.5,
@@ -339,7 +325,7 @@ def calls_refused_on_arrival(attacker):
 
 
 # On a busy machine, closed connections wait until the server reads their calls.
-@attack(rounds=20000, seconds=3, arriving=64)
+@attack(rounds=20000, seconds=3, arriving=128, longest=1)
 def calls_on_closed_connections(attacker):
     """Calls on connections that are closed at once, so that the server cannot
     limit the number of calls."""

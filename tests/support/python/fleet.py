@@ -36,13 +36,12 @@ class Replica(harness.Server):
 
 
 @contextlib.contextmanager
-def fleet(topkd, *flags, addresses=()):
+def fleet(topkd, *flags):
     """Yields three replicas, which are killed at the end."""
     with contextlib.ExitStack() as stack:
         replicas = []
-        for listen in addresses or [f"127.0.0.1:{port}"
-                                    for port in harness.free_ports(3)]:
-            replicas.append(Replica(topkd, listen, *flags))
+        for port in harness.free_ports(3):
+            replicas.append(Replica(topkd, f"127.0.0.1:{port}", *flags))
             stack.callback(replicas[-1].kill)
         yield replicas
 

@@ -13,10 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import h2
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+HAPROXY_FILES = pathlib.Path(__file__).parents[3] / (
+    "deploy/kubernetes/helm/topkd/files")
 
 
 def varint(value):
@@ -34,12 +37,9 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def request(values=(1, 9, 3, 7), k=2, shared_memory=None):
-    """Returns a serialized ONNX TopKRequest for the k largest of u8 values. If
-    `shared_memory` is the name of an object, it contains the values."""
-    source = field(4, bytes(values)) if shared_memory is None else field(
-        5, field(1, shared_memory.encode()) + field(3, len(values)))
-    tensor = field(1, 9) + field(2, len(values)) + source
+def request(values=(1, 9, 3, 7), k=2):
+    """Returns a serialized ONNX TopKRequest for the k largest of u8 values."""
+    tensor = field(1, 9) + field(2, len(values)) + field(4, bytes(values))
     return (field(1, tensor) + field(2, field(1, 1) + field(2, 11)) +
             field(3, field(2, field(1, k))))
 
@@ -129,8 +129,7 @@ def skip_without(*paths):
     """Reports the test as skipped, unless these files exist."""
     for path in paths:
         if not os.path.exists(path):
-            print(f"SKIPPED: {path} is missing; tests/run.sh or "
-                  "tests/system/deploy/kubernetes.sh installs it")
+            print(f"SKIPPED: {path} is missing; tests/run.sh installs it")
             sys.exit(SKIPPED)
 
 
@@ -258,11 +257,6 @@ class AttackedServer(Server):
             raise AssertionError(busy[0])
 
 
-def grpc_minor(path):
-    """Returns the minor version of the gRPC that a topkd is linked to."""
-    return int(re.search(r"gRPC 1\.(\d+)", run(path, "--version"))[1])
-
-
 def free_ports(count):
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -272,26 +266,45 @@ def free_ports(count):
 
 
 @contextlib.contextmanager
-def haproxy(path, *targets):
-    """Runs HAProxy with deploy/'s configuration for one or three servers."""
-    config = pathlib.Path(__file__).parents[3] / (
-        "deploy/kubernetes/helm/topkd/files/haproxy.cfg")
-    address = f"127.0.0.1:{free_ports(1)[0]}"
-    servers = {f"TOPK_SERVER_{i}": target for i, target in
-               enumerate((targets * 3)[:3], 1)}
-    with running([path, "-db", "-f", config], stderr=subprocess.DEVNULL, env={
-            **os.environ, "TOPK_LISTEN": address, **servers}) as process:
-        poll("HAProxy to serve", lambda: serves(address))
-        yield address, Process(process)
+def haproxy(path, *targets, **variables):
+    """Runs HAProxy with deploy/'s configuration for up to three servers, and
+    with variables TOPK_... Yields its address and its Process."""
+    port, status = free_ports(2)
+    environment = {f"TOPK_SERVER_{number}": target for number, target in
+                   enumerate((targets * 3)[:3], 1)}
+    for name, value in {"LISTEN": "127.0.0.1:PORT",
+                        "STATUS_LISTEN": f"127.0.0.1:{status}",
+                        **variables}.items():
+        environment[f"TOPK_{name}"] = str(value).replace("PORT", str(port))
+
+    def is_ready():
+        with contextlib.suppress(OSError):
+            return urllib.request.urlopen(f"http://127.0.0.1:{status}/ready")
+        return None
+    with running([path, "-db", "-f", HAPROXY_FILES / "haproxy.cfg"],
+                 stderr=subprocess.DEVNULL,
+                 env={**os.environ, **environment}) as process:
+        poll("HAProxy to be ready", is_ready)
+        yield f"127.0.0.1:{port}", Process(process)
 
 
-def _keep_calling(target, pipe, pause, patience, count, timeout, shared):
+def _waits(pids):
+    """Returns the seconds for which each thread of some processes has been
+    ready to run while other threads had the processors."""
+    waits = {}
+    for pid in pids:
+        for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # The thread has just ended.
+                waits[path] = int(path.read_text("ascii").split()[1]) / 1e9
+    return waits
+
+
+def _keep_calling(target, pids, pipe, count, timeout):
     """Makes calls until killed. Whenever it receives a message, it sends a list
     of the calls since the previous message, as pairs of the latency in seconds
     and an error message or None."""
     calls = []
-    values = bytes(count - 1) + b"\1"
-    payload = request(values, 2, f"/{shared.name}" if shared else None)
+    payload = h2.message(request(bytes(count - 1) + b"\1"))
     fields = h2.fields(grpc_timeout=timeout)
     connection, stream = None, 1
     while True:
@@ -299,47 +312,52 @@ def _keep_calling(target, pipe, pause, patience, count, timeout, shared):
             pipe.recv()
             pipe.send(calls)
             calls = []
-        if shared:  # a new object, because the server caches the old one
-            shared.unlink(missing_ok=True)
-            shared.write_bytes(values)
+        before = _waits(pids)
         begin = time.monotonic()
-        try:
-            if connection is None:
-                connection = h2.Connection(target, source="127.0.0.9")
-                stream = 1
-            connection.send(h2.call(stream, fields))
-            connection.upload(stream, h2.message(payload), True, patience)
-            why = fault(connection.answer(stream, patience), connection)
-        except OSError as error:
-            why = str(error)
-        calls.append((time.monotonic() - begin, why))
-        stream += 2
+        for _ in range(4):
+            try:
+                if connection is None:
+                    connection = h2.Connection(target, source="127.0.0.9")
+                    stream = 1
+                connection.send(h2.call(stream, fields))
+                connection.upload(stream, payload, True, 30)
+                why = fault(connection.answer(stream, 30), connection)
+            except OSError as error:
+                why = str(error)
+            stream += 2
+            if why is None or "grpc-retry-pushback-ms" not in why:
+                break
+            time.sleep(0.1)
+        took = time.monotonic() - begin
+        # On a busy machine, calls take longer. Do not count the time for which
+        # this process, or a thread of the server, had to wait for a processor.
+        waited = {path: wait - before.get(path, wait)
+                  for path, wait in _waits(pids).items()}
+        own = sum(waited.pop(path) for path in [*waited]
+                  if path.parts[2] == "self")
+        took -= own + max(waited.values(), default=0)
+        calls.append((max(took, 0), why))
         if why is not None and connection is not None:
             connection.socket.close()
             connection = None
-        time.sleep(pause)
+        time.sleep(0.002)
 
 
 class Neighbour:
-    """A well-behaved client process that makes calls continuously.
+    """A well-behaved client process that makes calls continuously. The server
+    may reject a call up to three times if it names a retry delay.
 
-    patience       the maximum seconds to wait for a response
-    count          the number of u8 elements per tensor
-    timeout        the deadline of the calls, in the format of grpc-timeout
-    shared_memory  whether each call passes its tensor in a new shared memory
-                   object
+    processes  the Processes that serve the target
+    count      the number of u8 elements per tensor
+    timeout    the deadline of the calls, in the format of grpc-timeout
     """
 
-    def __init__(self, target, pause=0.002, patience=30, count=4, timeout=None,
-                 shared_memory=False):
-        self.faults = []
-        self._shared = shared_memory and pathlib.Path(
-            f"/dev/shm/topk-{os.getpid()}-{target}")
+    def __init__(self, target, processes, count=4, timeout=None):
         self._pipe, other = multiprocessing.Pipe()
+        pids = ["self", *(one.process.pid for one in processes)]
         self._process = multiprocessing.Process(
-            target=_keep_calling,
-            args=(target, other, pause, patience, count, timeout,
-                  self._shared), daemon=True)
+            target=_keep_calling, args=(target, pids, other, count, timeout),
+            daemon=True)
         self._process.start()
 
     def __enter__(self):
@@ -348,22 +366,17 @@ class Neighbour:
     def __exit__(self, *_):
         self._process.kill()
         self._process.join()
-        if self._shared:
-            self._shared.unlink(missing_ok=True)
 
-    def latencies(self, patience=40, count=1):
-        """Waits until there are `count` new calls. Returns the sorted latencies
-        of the new successful calls and the number of new failed calls, which
-        are described in `faults`."""
+    def calls(self, count=1):
+        """Waits until there are `count` new calls. Returns the latencies of the
+        new successful calls and descriptions of the new failed calls."""
         calls = []
         while len(calls) < count:
             self._pipe.send("tell")
-            if not self._pipe.poll(patience):
-                self.faults = [f"no answer in {patience} s"]
-                return [], 1
+            if not self._pipe.poll(40):
+                return [], ["no response in 40 s"]
             calls += self._pipe.recv()
             time.sleep(0.001)
-        self.faults = [f"{why} after {seconds:.2f} s"
-                       for seconds, why in calls if why is not None]
-        return (sorted(seconds for seconds, why in calls if why is None),
-                len(self.faults))
+        return ([seconds for seconds, why in calls if why is None],
+                [f"{why} after {seconds:.2f} s" for seconds, why in calls
+                 if why is not None])

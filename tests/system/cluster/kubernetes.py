@@ -214,9 +214,8 @@ class Load:
                      **volumes}}))
         kubectl("wait", "--for=condition=Ready", "pod/clients",
                 "--timeout=60s")
-        for name in ("load.py", "watches.py"):
-            self.exec("sh", "-c", f"cat > /tmp/{name}", text=(
-                pathlib.Path(__file__).parent / "client" / name).read_text())
+        self.exec("sh", "-c", "cat > /tmp/load.py", text=(
+            pathlib.Path(__file__).parent / "client/load.py").read_text())
         if token:
             self.use_token(token)
         self._process = subprocess.Popen(
@@ -603,9 +602,7 @@ def check_overload(load):
                             "--concurrency", "512"],
         "tensors of 60 MB": [*bench, "--path", "stream", "--shape",
                              "1,15000000", "--connections", "16",
-                             "--concurrency", "16"],
-        "idle health watches": ["python3", "/tmp/watches.py",
-                                WAYS["ClusterIP"], "2100", "20"]}
+                             "--concurrency", "16"]}
     for name, command in floods.items():
         flood = subprocess.Popen(
             ["kubectl", "--namespace", NAMESPACE, "exec", "clients", "--",
@@ -617,7 +614,7 @@ def check_overload(load):
                         if not is_ready(pod)}
             time.sleep(0.5)
         found = json.loads(flood.stdout.read())
-        count = found["requests"] if command[0] == "topk" else found["open"]
+        count = found["requests"]
         say(f"overload: {name}: {count}; restarts "
             f"{sum(restarts(PLAIN).values())}, unready {len(unready)}")
         assert count > 0, found

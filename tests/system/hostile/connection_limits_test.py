@@ -208,35 +208,17 @@ def test_gzip_bombs_are_refused(path, factor):
             assert is_served(client, 7)
 
 
-def test_memory_goes_back_after_calls_that_were_reset(path, factor):
-    if factor > 1:
-        return  # a sanitizer keeps freed memory
-    wires = [b"".join(h2.call(stream, h2.fields()) + h2.rst_stream(stream)
-                      for stream in range(first, first + 400, 2))
-             for first in range(1, 20000, 400)]
-    with AttackedServer(path, "--threads", "2") as server:
-        before, grown = server.memory(), 0
-        for _ in range(20):  # the growth depends on how many calls overlap
-            if grown < 50:
-                with h2.Connection(server.target, source="127.0.0.2") as client:
-                    for wire in wires:
-                        client.send(wire)
-                    client.send(h2.frame(h2.PING, 0, 0, b"the last"))
-                    client.read(lambda kind, *_: kind in (h2.PING, h2.GOAWAY))
-                grown = server.peak() - before
-        if harness.grpc_minor(path) > 51 and grown < 50:
-            return  # rapid resets no longer take memory
-        assert grown >= 50, f"{grown:.0f} MiB: nothing to give back"
-        harness.poll("the memory to go back",
-                     lambda: server.memory() - before < grown / 2)
-
-
 def test_arriving_messages_are_limited(path, factor):
     with AttackedServer(path, "--max-receive-memory", "80MiB") as server:
+        before = server.memory()
         grown = growth_by_upload(server, server.target, h2.fields())
         assert grown < 160 * factor, f"{grown:.0f} MiB"
         harness.poll("a new client to be served",
                      lambda: harness.serves(server.target))
+        if factor == 1:  # a sanitizer keeps freed memory
+            assert grown > 64, f"{grown:.0f} MiB: nothing to give back"
+            harness.poll("the memory to go back",
+                         lambda: server.memory() - before < grown / 2)
 
 
 def growth_by_upload(server, address, fields):
@@ -372,30 +354,6 @@ def watches(target, source=None):
             lambda kind, flags, *_: kind == h2.DATA or
             flags & h2.END_STREAM and kind == h2.HEADERS, 5)
         return found is not None and found[0] == h2.DATA
-
-
-def test_probes_that_never_end_take_bounded_memory(path, factor):
-    """24 health calls on separate connections. Each sends 60 MiB of a message
-    and then waits. Probes and other calls must still succeed."""
-    part = h2.message(bytes(60 * MIB), length=61 * MIB)
-    with AttackedServer(path, "--max-connection-age", "0") as server, \
-            contextlib.ExitStack() as stack:
-        before = server.memory()
-        for number in range(24):
-            client = stack.enter_context(h2.Connection(
-                server.target, source=f"127.0.1.{1 + number}"))
-            client.send(h2.call(1, WATCH if number % 2 else CHECK))
-            client.upload(1, part, seconds=2)
-            if number % 8 == 0:
-                assert harness.serves(server.target, CHECK, b"")
-                assert harness.serves(server.target)
-        grown = server.peak() - before
-        # Less than half of what the clients sent.
-        assert grown < 700 * factor, f"{grown:.0f} MiB"
-        # The server trims its memory when it has grown by 64 MiB.
-        harness.poll("the memory to return",
-                     lambda: server.memory() - before < 96 * factor,
-                     seconds=90)
 
 
 def test_unread_responses_do_not_end_the_server(path, _):

@@ -1,30 +1,15 @@
 """Calls that make the server hold memory and then stay idle or never end."""
 
-import mmap
 import os
 import pathlib
 import time
 
 import h2
 import topk_requests
-from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
-from extreme_plans import repeated_rows
+from attacks import CLOSED, OIP, TOPK, WIDE, attack
 from harness import field
 
 MIB = 1 << 20
-
-
-@attack(processes=1, rounds=8, arriving=60)
-def watches_of_long_names(attacker):
-    """Open health watches with names of 60 MiB, then with shorter names."""
-    with attacker.connect() as client:
-        for size in [60 * MIB] * 2 + [
-                attacker.random.randrange(MIB, 8 * MIB) for _ in range(20)]:
-            client.call(HEALTH + "Watch", field(1, b"x" * size), end=True)
-            attacker.delivered()
-            if not attacker.goes_on():
-                break
-        attacker.hold_and_close([client])
 
 
 def large_item(chance):
@@ -111,31 +96,6 @@ def region_lists_never_read(attacker):
         path.unlink()
 
 
-# Allow 112 MiB for two messages that are arriving or counted between samples,
-# and for the memory of the two slow items, which the allocator keeps for reuse.
-@attack(processes=1, rounds=16, arriving=112)
-def messages_read_ahead(attacker):
-    """16 streams of ComputeTopKMany. The first item of each waits behind two
-    slow ones, and the server reads ahead the second, of 16 MiB."""
-    count = 4 * MIB
-    slow = topk_requests.onnx(
-        "F32", [count], k=count,
-        data=attacker.random.randbytes(4 * count)).SerializeToString()
-    short = topk_requests.onnx("U8", [200 << 10],
-                               data=bytes(200 << 10)).SerializeToString()
-    behind = topk_requests.onnx("U8", [16 * MIB],
-                                data=bytes(16 * MIB)).SerializeToString()
-    path = TOPK + "ComputeTopKMany"
-    clients = [attacker.connect(own=CLOSED) for _ in range(18)]
-    streams = [client.call(path, item, end=False) for client, item in
-               zip(clients, [slow] * 2 + [short] * 16)]
-    for client, stream in zip(clients[2:], streams[2:]):
-        if attacker.goes_on():
-            client.upload(stream, h2.message(behind), seconds=0.3)
-            attacker.delivered()
-    attacker.hold_and_close(clients)
-
-
 def _items_that_wait(attacker, streams, item, count=300, header=None):
     """Sends the header, if any, and `count` items on each stream of a
     connection that accepts no responses."""
@@ -173,23 +133,6 @@ def rejected_items_that_wait(attacker):
     _items_that_wait(attacker, 240, item, count=3, header=header)
 
 
-@attack(processes=1, rounds=3)
-def strided_streams_collected(attacker):
-    """Three strided streams that have sent all but the last byte of 40 MiB."""
-    size = 40 * MIB
-    request = topk_requests.directml("U8", [size // 2], [2], data=None)
-    clients = []
-    for _ in range(3):
-        clients.append(attacker.connect())
-        stream = clients[-1].call(TOPK + "StreamTopK",
-                                  topk_requests.header(request), end=False)
-        for _ in range(size // MIB - 1):
-            clients[-1].upload(
-                stream, h2.message(topk_requests.chunk(bytes(MIB))), seconds=1)
-        attacker.delivered()
-    attacker.hold_and_close(clients)
-
-
 # Allow 2003 MiB: one output may be freed and another allocated between samples.
 @attack(processes=1, rounds=2, seconds=4, arriving=2003,
         flags=("--max-inflight-bytes=5GiB",))
@@ -206,35 +149,14 @@ def large_outputs_freed(attacker):
             attacker.count(client, [stream])
 
 
-# Allow 1056 MiB: all outputs may be freed and allocated again between samples.
-@attack(rounds=200, seconds=3, arriving=1056)
-def outputs_freed_for_many_clients(attacker):
-    """Requests of 60 bytes for outputs of 33 MiB, from 32 addresses. Each call
-    is reset when its response begins, so the server frees its output."""
-    request = topk_requests.directml(
-        "F32", [1], output_value={"total_tensor_size_bytes": 33 * MIB})
-    request = request.SerializeToString()
-    clients = [attacker.connect(greets=True) for _ in range(16)]
-    streams = [client.call(TOPK + "ComputeTopK", request) for client in clients]
-    while attacker.goes_on() and not any(client.closed for client in clients):
-        for number, (client, stream) in enumerate(zip(clients, streams)):
-            client.poll(0.001)
-            if client.messages[stream] or stream in client.outcomes:
-                client.reset(stream)
-                attacker.count(client, [stream])
-                attacker.delivered()
-                streams[number] = client.call(TOPK + "ComputeTopK", request)
-
-
 def _send_until_end(attacker, client, stream, chunks):
     """Sends the same chunks repeatedly until the stream ends."""
-    while attacker.goes_on() and not client.closed:
+    while (attacker.goes_on() and not client.closed and
+           stream not in client.outcomes):
         if client.upload(stream, chunks, seconds=1) == len(chunks):
             attacker.delivered()
         client.poll(0)
-        if stream in client.outcomes:
-            attacker.outcomes[client.outcomes[stream]] += 1
-            break
+    attacker.count(client, [stream])
 
 
 def _send_without_end(attacker, header, chunks):
@@ -338,80 +260,3 @@ def claimed_shared_memory(attacker):
         return client.call(TOPK + "ComputeTopK", topk_requests.in_shared_memory(
             [4], f"/topk_nobody_{attacker.number}", size))
     attacker.keep_calling(claim, outstanding=32)
-
-
-@attack(processes=1, rounds=20, flags=("--allow-shared-memory",))
-def sparse_shared_memory(attacker):
-    """Tensors of 1 GiB in sparse objects, which have never been written."""
-    size = 1 << 30
-    name = f"/topk-{os.getpid()}-sparse"
-    path = pathlib.Path("/dev/shm" + name)
-    request = topk_requests.in_shared_memory([size], name, size)
-
-    def sparse(client):
-        path.unlink(missing_ok=True)
-        with path.open("wb") as file:
-            file.truncate(size)
-        return client.call(TOPK + "ComputeTopK", request)
-    try:
-        attacker.keep_calling(sparse, outstanding=2)
-    finally:
-        path.unlink(missing_ok=True)
-
-
-@attack(processes=1, rounds=60, seconds=3, flags=("--allow-shared-memory",),
-        caller={"count": 3 << 20})
-def vast_shared_memory(attacker):
-    """Sparse objects, each of the largest size that the server maps, so that
-    the process runs out of address space."""
-    paths = []
-    size = 1 << 46
-    try:
-        with attacker.connect() as client:
-            while (size >= mmap.PAGESIZE and len(paths) < 60 and
-                   attacker.goes_on() and not client.closed):
-                name = f"/topk-{os.getpid()}-vast{len(paths)}"
-                path = pathlib.Path("/dev/shm" + name)
-                with path.open("wb") as file:
-                    file.truncate(size)
-                paths.append(path)
-                stream = client.call(
-                    TOPK + "ComputeTopK",
-                    topk_requests.in_shared_memory([1], name, 1))
-                attacker.delivered()
-                client.wait([stream], 1)
-                if client.outcomes.get(stream) == "RESOURCE_EXHAUSTED":
-                    paths.pop().unlink()
-                    size //= 2
-            attacker.hold_and_close([client])
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
-
-
-@attack(processes=1, rounds=84, seconds=2, valid=True,
-        flags=("--allow-shared-memory",),
-        caller={"shared_memory": True, "count": MIB})
-def shared_memory_held_by_waiting_calls(attacker):
-    """Calls that wait for six calls that take seconds. They name sparse objects
-    of 1 TiB and then smaller ones, which use up the space for mappings."""
-    sizes = [1 << 40] * 64 + [1 << bits for bits in range(39, 19, -1)]
-    paths = [pathlib.Path(f"/dev/shm/topk-{os.getpid()}-held{number}")
-             for number in range(len(sizes))]
-    work = repeated_rows().SerializeToString()
-    try:
-        with attacker.connect(greets=True) as client:
-            for _ in range(6):
-                client.call(TOPK + "ComputeTopK", work)
-            attacker.pause(0.3)
-            for path, size in zip(paths, sizes):
-                with path.open("wb") as file:
-                    file.truncate(size)
-                client.call(TOPK + "ComputeTopK",
-                            topk_requests.in_shared_memory(
-                                [MIB], f"/{path.name}", MIB))
-                attacker.delivered()
-            attacker.hold_and_close([client])
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)

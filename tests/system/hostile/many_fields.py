@@ -79,48 +79,39 @@ def many_unknown_fields(attacker):
         for path in paths))
 
 
+def _group(number):
+    return harness.varint(number << 3 | 3) + harness.varint(number << 3 | 4)
+
+
 MODEL = field(1, b"onnx_topk")
 
 
-def _infer(attacker, bodies):
+@attack(processes=1, rounds=15)
+def typed_contents(attacker):
+    """8 MiB of typed elements, groups, or empty inputs, outputs and parameters,
+    which take up to 100 times as much memory when parsed."""
+    size = 8 * MIB - 200
+    pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
+              field(5, field(3, b"")), field(5, field(5, b"")), field(7, b"")]
+    bodies = [MODEL + repeat(piece, size) for piece in pieces]
+    group = _group(attacker.random.randrange(1, 8))
+    for datatype, contents, count in (
+            ("BOOL", field(1, b"\x01" * size), size),
+            ("INT32", field(2, b"\x01" * size), size),
+            ("INT64", field(3, b"\x01" * size), size),
+            ("UINT32", field(4, b"\x01" * size), size),
+            ("UINT64", field(5, b"\x01" * size), size),
+            ("FP32", field(6, bytes(size)), size // 4),
+            ("FP64", field(7, bytes(size)), size // 8),
+            ("BYTES", repeat(field(8, b""), size), size // 2),
+            ("FP32", repeat(group, size), size // 4)):
+        bodies.append(MODEL + field(5, (
+            field(1, b"X") + field(2, datatype.encode()) +
+            field(3, harness.varint(count)) + field(5, contents))))
+    attacker.random.shuffle(bodies)
     paths = [OIP + "ModelInfer", OIP + "ModelStreamInfer"]
     _send_all(attacker, ((attacker.random.choice(paths), body)
                          for body in bodies))
-
-
-@attack(processes=1, rounds=7)
-def empty_inputs(attacker):
-    """8 MiB of empty inputs, outputs, parameters or raw contents."""
-    pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
-              field(5, field(3, b"")), field(5, field(5, b"")), field(7, b"")]
-    attacker.random.shuffle(pieces)
-    _infer(attacker, (MODEL + repeat(piece, 8 * MIB - 100)
-                      for piece in [field(5, b"")] + pieces))
-
-
-@attack(processes=1, rounds=8)
-def typed_contents(attacker):
-    """8 MiB of typed elements, which take up to 8 times as much when parsed."""
-    kinds = [(1, "BOOL", b"\x01"), (2, "INT32", b"\x01"), (3, "INT64", b"\x01"),
-             (4, "UINT32", b"\x01"), (5, "UINT64", b"\x01"),
-             (6, "FP32", bytes(4)), (7, "FP64", bytes(8))]
-    attacker.random.shuffle(kinds)
-
-    def body(number, datatype, element):
-        count = (8 * MIB - 200) // len(element)
-        contents = field(number, element * count)
-        return MODEL + field(5, field(1, b"X") + field(2, datatype.encode()) +
-                             field(3, harness.varint(count)) +
-                             field(5, contents))
-
-    unpacked = field(5, field(1, b"X") + field(2, b"BYTES") +
-                     field(5, repeat(field(8, b""), 8 * MIB - 200)))
-    _infer(attacker, [MODEL + unpacked] + [body(*kind) for kind in kinds])
-
-
-def _group(number, payload=b""):
-    return (harness.varint(number << 3 | 3) + payload +
-            harness.varint(number << 3 | 4))
 
 
 @attack(rounds=24)
@@ -138,20 +129,6 @@ def raw_contents_in_tiny_frames(attacker):
             attacker.count(client, [stream])
 
 
-@attack(processes=1, rounds=8, arriving=60)
-def typed_contents_as_groups(attacker):
-    """7.6 MiB of typed contents, encoded as groups, in four parallel calls."""
-    groups = repeat(_group(attacker.random.randrange(1, 8)), 38 * MIB // 5)
-    body = MODEL + field(5, field(1, b"X") + field(2, b"FP32") +
-                         field(5, groups))
-    with attacker.connect() as client:
-        while attacker.goes_on() and not client.closed:
-            streams = [client.call(OIP + "ModelInfer", body) for _ in range(4)]
-            attacker.delivered(4)
-            client.wait(streams, 5)
-            attacker.count(client, streams)
-
-
 @attack(processes=1, rounds=1000)
 def idle_headers_of_many_fields(attacker):
     """1000 idle streams with headers of 4 KB that consist of unknown fields,
@@ -166,27 +143,6 @@ def idle_headers_of_many_fields(attacker):
             client.call(TOPK + "StreamTopK", field(1, body), end=False)
             attacker.delivered()
     attacker.hold_and_close(clients)
-
-
-def _text_fields(descriptor):
-    """Yields the path of field numbers to each string field, at any depth."""
-    for one in descriptor.fields:
-        if one.type == one.TYPE_STRING:
-            yield (one.number,)
-        elif one.type == one.TYPE_MESSAGE:
-            for rest in _text_fields(one.message_type):
-                yield one.number, *rest
-
-
-@attack(processes=1, rounds=15, flags=("--allow-shared-memory",))
-def long_texts(attacker):
-    """16 MiB in each string field that error messages repeat, such as a mode, a
-    model, a region or a type."""
-    fields = [(path, numbers) for path, request in topk_requests.methods()
-              for numbers in _text_fields(request)]
-    attacker.random.shuffle(fields)
-    _send_all(attacker, (_with_bytes(path, numbers, b"x" * MESSAGE)
-                         for path, numbers in fields))
 
 
 @attack(processes=1, rounds=6, arriving=60)

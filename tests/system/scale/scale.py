@@ -1,6 +1,10 @@
 """Runs TopK of one tensor over many workers. See tests/system/scale/run.sh.
 
 usage: scale.py TOPKD [--elements N] [--parts PART,...] [--out FOLDER]
+
+The tensor is a memory-mapped file of random float32: multiples of 2^-24 below
+1. Among 2^30 elements each value occurs about 64 times, so that ties span
+chunks.
 """
 
 import argparse
@@ -8,125 +12,195 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
 
-import array_file
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+import psutil
+import ray
+
 import harness
-import topk_client
+import small
+import topk_client.dask
+import topk_client.ray
 from topk_client import _shards
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-PARTS = ("small", "dask", "peers", "ray", "page")
-WORKERS = 4
-KS = (1, 100, 10000)
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "deploy" / "SCALING.md"
+CHUNK = 1 << 24  # elements, 64 MiB
+WORKERS = 4
+PATIENCE = 600  # seconds
+HOW = {"shared_memory": True, "timeout": PATIENCE}
+
+
+def make_file(path, elements):
+    """Writes the file unless it exists. The content depends only on the size.
+    """
+    if path.exists() and path.stat().st_size >= 4 * elements:
+        return
+    array = np.memmap(path, np.float32, "w+", shape=(elements,))
+    for number, begin in enumerate(range(0, elements, CHUNK)):
+        np.random.default_rng([elements, number]).random(
+            out=array[begin:begin + CHUNK], dtype=np.float32)
+    array.flush()
+
+
+def read(path, shape, location):
+    """Maps the part `location` of the file: [(begin, end), ...], one row."""
+    (row, _), (begin, end) = location
+    return np.memmap(path, np.float32, "r", 4 * (row * shape[1] + begin),
+                     (1, end - begin))
+
+
+def read_block(path, shape, block_info=None):
+    return read(path, shape, block_info[None]["array-location"])
 
 
 class Scale:
-    """The state that all parts share: servers and the file."""
+    """The file, two servers, and the expected results."""
 
-    def __init__(self, options):
-        self.options = options
-        self.stack = contextlib.ExitStack()
+    def __init__(self, options, stack):
+        self._topkd = options.topkd
+        self._stack = stack
         options.out.mkdir(parents=True, exist_ok=True)
+        self.elements = options.elements
         self.file = options.out.resolve() / "array.f32"
-        self.single = {}
-        chunks = options.elements // array_file.CHUNK
-        self.shapes = {"axis": (1, options.elements),
-                       "others": (chunks, array_file.CHUNK),
-                       "both": (chunks // 4, 4 * array_file.CHUNK)}
+        make_file(self.file, options.elements)
+        # Chunks in one row, and in several rows of four chunks.
+        self.shapes = [(1, options.elements),
+                       (options.elements // (4 * CHUNK), 4 * CHUNK)]
+        self.targets = [self.start_server().target for _ in range(2)]
 
-    def start_servers(self, count=2):
-        """Starts and returns `count` servers."""
-        return [self.stack.enter_context(harness.Server(
-            self.options.topkd, "--allow-shared-memory"))
-                for _ in range(count)]
+    def start_server(self):
+        return self._stack.enter_context(harness.Server(
+            self._topkd, "--allow-shared-memory"))
 
-    def one_server(self, cut, k, largest):
-        """Returns the result of one streamed call, which is cached."""
-        key = (cut, k, largest)
-        if key not in self.single:
-            x = array_file.view(self.file, self.shapes[cut])
-            begin = time.perf_counter()
-            with topk_client.Client(self.targets[0], timeout=600) as client:
-                answer = client.compute_topk(x, topk_client.OpenVINO(
-                    k, 1, "max" if largest else "min", "value", "i64"),
-                    stream=True)
-            self.single[key] = (answer.values, answer.indices,
-                                time.perf_counter() - begin)
-        return self.single[key]
-
-    def compare(self, engine, cut, k, largest, ask, killed=""):
-        """Computes with an engine and with one server. Raises AssertionError if
-        the results are not byte-identical."""
-        begin = time.perf_counter()
-        values, indices, *notes = ask()
-        seconds = time.perf_counter() - begin
-        want_values, want_indices, one = self.one_server(cut, k, largest)
-        line = (f"{engine:5} {cut:7} k {k:6} "
-                f"{'largest' if largest else 'smallest':9}{seconds:8.1f} s, "
-                f"one streamed call {one:6.1f} s {killed} {notes or ''}")
-        print(line, flush=True)
-        if (values.shape != want_values.shape
-                or values.tobytes() != want_values.tobytes()
-                or indices.tobytes() != want_indices.tobytes()):
-            raise AssertionError(f"the bytes differ: {line}")
-
-    def questions(self):
-        return [(cut, k, largest) for cut in self.shapes for k in KS
-                for largest in (True, False)]
+    def compare(self, name, shape, k, values, indices):
+        """Compares a result, byte for byte, with that of one streamed call."""
+        x = np.memmap(self.file, np.float32, "r", shape=shape)
+        with topk_client.Client(self.targets[0], timeout=PATIENCE) as client:
+            answer = client.compute_topk(x, topk_client.OpenVINO(
+                k, 1, "max", "value", "i64"), stream=True)
+        for got, wanted in ((values, answer.values), (indices, answer.indices)):
+            if (got.shape, got.tobytes()) != (wanted.shape, wanted.tobytes()):
+                raise AssertionError(f"{name}, {shape}: the bytes differ")
+        print(f"{name}, {shape}, k {k}: byte-identical", flush=True)
 
 
-def small(scale):
-    """Tests arrays of every chunking and type."""
-    import ray_side
-    import small as cases
+@contextlib.contextmanager
+def cluster(memory):
+    """Yields a client of a new Dask cluster of local processes. A worker that
+    exceeds `memory` bytes is restarted; 0 = no limit."""
+    dask.config.set({"distributed.comm.timeouts.connect": "10s"})
+    with distributed.LocalCluster(
+            n_workers=WORKERS, threads_per_worker=1, memory_limit=memory,
+            host="127.0.0.1", dashboard_address="127.0.0.1:0") as local, \
+            distributed.Client(local) as client:
+        client.wait_for_workers(WORKERS, timeout=300)
+        yield client
 
-    ray_side.start(WORKERS, 256 << 20)
+
+def dask_array(path, shape):
+    """Returns the file as a Dask array. Each worker maps its chunks."""
+    chunks = ((1,) * shape[0], (CHUNK,) * (shape[1] // CHUNK))
+    return da.map_blocks(read_block, str(path), shape, chunks=chunks,
+                         dtype=np.float32, meta=np.empty((0, 0), np.float32))
+
+
+def start_ray(store_bytes):
+    """Starts Ray on this machine only. ray.shutdown() stops it."""
+    ray.init(num_cpus=WORKERS, object_store_memory=store_bytes,
+             include_dashboard=False, log_to_driver=False,
+             _node_ip_address="127.0.0.1")
+
+
+def small_arrays(scale):
+    """Compares small arrays of every chunking."""
+    start_ray(256 << 20)
     with topk_client.Client(scale.targets[0]) as client:
-        counts = {"dask": cases.dask_is_right(client, scale.targets),
-                  "ray": cases.ray_is_right(client, scale.targets)}
-    ray_side.ray.shutdown()
+        counts = {"dask": small.dask_is_right(client, scale.targets),
+                  "ray": small.ray_is_right(client, scale.targets)}
+    ray.shutdown()
     print(f"small arrays: {counts} results, all equal to one server's")
 
 
-def on_dask(scale):
-    """Tests Dask with three chunkings, then kills a worker and a server."""
-    import dask_side
+def _answered(dask_scheduler):
+    return sum(task.state == "memory" and "topk_shard" in task.prefix.name
+               for task in dask_scheduler.tasks.values())
 
-    with dask_side.cluster(WORKERS) as client, client.cluster:
-        for cut, k, largest in scale.questions():
-            x = dask_side.array(scale.file, scale.shapes[cut])
-            scale.compare("dask", cut, k, largest, lambda: dask_side.ours(
-                x, k, largest, scale.targets))
-        for cut in ("axis", "both"):
-            victim, = scale.start_servers(1)
-            x = dask_side.array(scale.file, scale.shapes[cut])
-            scale.compare(
-                "dask", cut, 100, True, lambda: dask_side.while_killing(
-                    client, x, 100, True, [scale.targets[0], victim.target],
-                    victim.kill), killed="a worker and a server killed")
+
+def on_dask(scale):
+    """Kills a worker and a server once Dask has computed the first chunks."""
+    with cluster(1 << 30) as client:
+        for shape in scale.shapes:
+            victim = scale.start_server()
+            futures = client.compute(topk_client.dask.topk(
+                dask_array(scale.file, shape), 100, 1, **HOW,
+                servers=[scale.targets[0], victim.target]))
+            harness.poll("the first chunks", lambda:
+                         client.run_on_scheduler(_answered) >= 2, PATIENCE)
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+            victim.kill()
+            print("under way:", not futures[0].done())
+            scale.compare("dask", shape, 100, *client.gather(list(futures)))
+
+
+def _shard_workers():
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # has exited
+            if "ray::topk_shard" in "".join([process.name(),
+                                             *process.cmdline()]):
+                found.append(process)
+    return found
+
+
+@ray.remote(name="load")
+def _load(path, shape, location):
+    return np.array(read(path, shape, location))
+
+
+def on_ray(scale):
+    """Kills a worker and a server while Ray computes, with the file's chunks in
+    its object store."""
+    start_ray(4 * scale.elements + (512 << 20))
+    shape = scale.shapes[0]
+    refs = np.empty((1, shape[1] // CHUNK), object)
+    for column in range(refs.size):
+        refs[0, column] = _load.remote(str(scale.file), shape, [
+            (0, 1), (column * CHUNK, (column + 1) * CHUNK)])
+    victim = scale.start_server()
+    outputs = topk_client.ray.topk(
+        refs, 100, 1, True, servers=[scale.targets[0], victim.target], **HOW)
+    workers = harness.poll("a worker", _shard_workers, PATIENCE)
+    os.kill(workers[0].pid, signal.SIGKILL)
+    victim.kill()
+    print("under way:", not ray.wait([outputs[0].reshape(-1)[-1]],
+                                     timeout=0)[0])
+    scale.compare("ray", shape, 100, *(
+        np.concatenate(ray.get(list(output[0])), 1) for output in outputs))
+    ray.shutdown()
 
 
 def peers(scale):
-    """Compares Dask's topk with ours on the same array and workers."""
-    import dask_side
-
+    """Measures Dask's topk and ours on the same array and workers."""
     ways = {
-        "ours": lambda x, k: dask_side.ours(x, k, True, scale.targets),
-        "argtopk": lambda x, k: dask_side.theirs_argtopk(x, k, True),
-        "topk and argtopk": lambda x, k: dask_side.theirs(x, k, True),
-    }
-    # No memory limit: Dask's own topk would exceed it.
-    with dask_side.cluster(WORKERS, memory=0) as client, client.cluster:
-        first = dask_side.array(scale.file, (1, WORKERS * array_file.CHUNK))
+        "ours": lambda x, k: dask.compute(*topk_client.dask.topk(
+            x, k, 1, servers=scale.targets, **HOW)),
+        "argtopk": lambda x, k: da.argtopk(x, k, axis=1).compute(),
+        "topk and argtopk": lambda x, k: dask.compute(
+            da.topk(x, k, axis=1), da.argtopk(x, k, axis=1))}
+    with cluster(0):  # Dask's own topk would exceed a limit
+        first = dask_array(scale.file, (1, WORKERS * CHUNK))
         for ask in ways.values():  # warm-up: import and connect
             ask(first, 1)
-        for k in KS:
-            x = dask_side.array(scale.file, scale.shapes["axis"])
+        x = dask_array(scale.file, scale.shapes[0])
+        for k in (1, 100, 10000):
             took = {}
             for way, ask in ways.items():
                 begin = time.perf_counter()
@@ -138,37 +212,19 @@ def peers(scale):
                 "long" for way, seconds in took.items()), flush=True)
 
 
-def on_ray(scale):
-    """Like on_dask(), for Ray with the file's chunks in its object store."""
-    import ray_side
-
-    ray_side.start(WORKERS, 4 * scale.options.elements + (512 << 20))
-    refs = ray_side.grid(scale.file, scale.shapes["axis"])
-    for cut, k, largest in scale.questions():
-        grid = refs.reshape(scale.shapes[cut][0], -1)
-        scale.compare("ray", cut, k, largest, lambda: ray_side.ours(
-            grid, k, largest, scale.targets))
-    victim, = scale.start_servers(1)
-    scale.compare("ray", "axis", 100, True, lambda: ray_side.while_killing(
-        refs, 100, True, [scale.targets[0], victim.target], victim.kill),
-        killed="a worker and a server killed")
-    ray_side.ray.shutdown()
-
-
 def page(scale):
     """Runs the page's examples, each in a separate process."""
-    blocks = re.findall(r"^```python\n(.*?)^```$",
-                        PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    for block in blocks:
-        name = re.search(r"import (dask|ray|pyarrow)", block)[1]
-        program = block.replace("localhost:50051", scale.targets[0])
-        done = subprocess.run(
-            [sys.executable, "-c", program], check=False, capture_output=True,
-            env=dict(os.environ, PYSPARK_PYTHON=sys.executable), text=True,
-            timeout=600)
-        if done.returncode:
-            raise AssertionError(f"{name}: {done.stderr[-3000:]}")
-        print(f"page: {name}: {done.stdout.strip() or 'ok'}")
+    for block in re.findall(r"^```python\n(.*?)^```$",
+                            PAGE.read_text(encoding="utf-8"), re.M | re.S):
+        subprocess.run(
+            [sys.executable, "-c",
+             block.replace("localhost:50051", scale.targets[0])], check=True,
+            env=dict(os.environ, PYSPARK_PYTHON=sys.executable),
+            timeout=PATIENCE)
+
+
+PARTS = {"small": small_arrays, "dask": on_dask, "peers": peers, "ray": on_ray,
+         "page": page}
 
 
 def main():
@@ -180,21 +236,16 @@ def main():
                         default=ROOT / "build" / "scale_out")
     options = parser.parse_args()
     wanted = options.parts.split(",")
-    parts = {"small": small, "dask": on_dask, "peers": peers, "ray": on_ray,
-             "page": page}
-    if set(wanted) - set(parts):
-        parser.error(f"parts are {', '.join(parts)}")
-    if options.elements % (4 * array_file.CHUNK):
-        parser.error(f"elements are multiples of {4 * array_file.CHUNK}")
-    scale = Scale(options)
-    with scale.stack:
-        scale.servers = scale.start_servers()
-        scale.targets = [server.target for server in scale.servers]
-        array_file.make(scale.file, options.elements)
+    if set(wanted) - set(PARTS):
+        parser.error(f"parts are {', '.join(PARTS)}")
+    if options.elements % (4 * CHUNK):
+        parser.error(f"elements are multiples of {4 * CHUNK}")
+    with contextlib.ExitStack() as stack:
+        scale = Scale(options, stack)
         for name in wanted:
             print(f"== {name}", flush=True)
             try:
-                parts[name](scale)
+                PARTS[name](scale)
             finally:
                 _shards.remove_abandoned()  # left by the killed workers
     print("all results are byte-identical")

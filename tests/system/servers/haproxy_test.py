@@ -1,11 +1,10 @@
-"""Tests HAProxy's limits, stop, addresses and certificate, with the
+"""Tests HAProxy's limits, stop, addresses and certificates, with the
 configuration in deploy/.
 
 usage: haproxy_test.py TOPKD TOPK HAPROXY
 """
 
 import contextlib
-import os
 import pathlib
 import shutil
 import signal
@@ -13,40 +12,17 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import urllib.request
 
 import numpy as np
 
-import chart_test
 import client_package  # makes topk_client importable
-import fleet
 import h2
 import harness
 import topk_client
+from harness import haproxy
 
-FILES = fleet.ROOT / "deploy/kubernetes/helm/topkd/files"
 OTHER = "127.0.0.9"  # another client
-
-
-@contextlib.contextmanager
-def haproxy(program, **environment):
-    """Runs HAProxy with variables TOPK_... Yields its port and its process."""
-    port, status = harness.free_ports(2)
-    variables = {"TOPK_LISTEN": f"127.0.0.1:{port}",
-                 "TOPK_STATUS_LISTEN": f"127.0.0.1:{status}"}
-    for name, value in environment.items():
-        variables[f"TOPK_{name}"] = str(value).replace("PORT", str(port))
-
-    def is_ready():
-        with contextlib.suppress(OSError):
-            return urllib.request.urlopen(f"http://127.0.0.1:{status}/ready")
-        return None
-    with harness.running(
-            [program, "-db", "-f", FILES / "haproxy.cfg"],
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **variables}) as process:
-        harness.poll("HAProxy to be ready", is_ready)
-        yield port, process
+BALANCER = "127.0.0.2"
 
 
 def error_of(client, size, stream=False):
@@ -60,8 +36,7 @@ def error_of(client, size, stream=False):
 
 
 def limits_calls(topk, program, server):
-    with haproxy(program, SERVER_1=server.target, CALL_RATE=3) as (port, _):
-        target = f"127.0.0.1:{port}"
+    with haproxy(program, server.target, CALL_RATE=3) as (target, _):
         with topk_client.Client(target, max_attempts=1) as once:
             for _ in range(3):
                 assert error_of(once, 4) is None
@@ -89,8 +64,7 @@ def limits_errors(program, server):
         """Makes an HTTP request. Returns whether it gets a response."""
         client.send(h2.call(1, h2.fields(method="GET"), end_stream=True))
         return client.answer(1) is not None
-    with haproxy(program, SERVER_1=server.target, ERROR_RATE=2) as (port, _):
-        target = f"127.0.0.1:{port}"
+    with haproxy(program, server.target, ERROR_RATE=2) as (target, _):
         for allowed in (True, True, True, False):
             with h2.Connection(target) as client:
                 assert get(client) == allowed, allowed
@@ -98,72 +72,100 @@ def limits_errors(program, server):
     print("ok    a client with too many errors can still make calls")
 
 
+def limits_connections(program, server):
+    """Checks the limit per client, with and without a load balancer that sends
+    the client's address."""
+    with contextlib.ExitStack() as stack:
+        def outcome(client=None, source=BALANCER):
+            """Makes a call on a new connection, which stays open."""
+            connection = stack.enter_context(
+                h2.Connection(target, hello=False, source=source))
+            header = b""
+            if client is not None:
+                family, to = (("TCP6", "::1") if ":" in client else
+                              ("TCP4", "127.0.0.1"))
+                header = f"PROXY {family} {client} {to} 4000 443\r\n".encode()
+            connection.send(header + h2.PREFACE +
+                            h2.settings((h2.HEADER_TABLE_SIZE, 0)))
+            return harness.call(connection)
+
+        target, _ = stack.enter_context(haproxy(
+            program, server.target, CONNECTIONS=2, PROXY_FROM=f"{BALANCER}/32"))
+        for same in (["192.0.2.1"] * 3,
+                     # Addresses in one /64 network.
+                     ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:9::"]):
+            assert [outcome(client) for client in same] == [
+                None, None, "connection closed"]
+        assert outcome("192.0.2.2") is None
+        assert outcome("2001:db8:0:1::") is None
+        # A direct client is limited too.
+        assert [outcome(source=OTHER) for _ in range(3)] == [
+            None, None, "connection closed"]
+        # Only the load balancer may send a client's address, and must send it.
+        assert outcome("192.0.2.3", source="127.0.0.8") == "connection closed"
+        assert outcome() == "connection closed"
+    print("ok    a client above its limit is rejected, another one is served")
+
+
 def serves_both_families(topkd, topk, program):
-    """Checks that HAProxy accepts IPv4 and IPv6 connections, counts IPv4
-    addresses separately, and finds servers that have only IPv6 addresses."""
-    with harness.Server(topkd, listen="[::1]:0") as server, \
-            chart_test.Names() as names:
-        names.hosts = ["::1"]
-        with haproxy(program, LISTEN="[::]:PORT", CONNECTIONS=1,
-                     SERVERS="topkd.test:" + server.target.rpartition(":")[2],
-                     RESOLVER=names.address) as (port, _):
-            harness.run(topk, "health", "--target", f"[::1]:{port}")
-            with h2.Connection(f"127.0.0.1:{port}") as first, \
-                    h2.Connection(f"127.0.0.1:{port}",
-                                  greets=False) as second:
-                assert harness.call(first) is None
-                assert harness.call(second) == "connection closed"
-                assert harness.serves(f"127.0.0.1:{port}", source=OTHER)
-    print("ok    IPv4 and IPv6 clients reach servers with IPv6 addresses")
+    """Checks that HAProxy accepts IPv4 and IPv6 connections, and counts IPv4
+    addresses separately."""
+    with harness.Server(topkd, listen="[::1]:0") as server, haproxy(
+            program, server.target, LISTEN="[::]:PORT",
+            CONNECTIONS=1) as (target, _):
+        port = target.rpartition(":")[2]
+        harness.run(topk, "health", "--target", f"[::1]:{port}")
+        with h2.Connection(target) as first, h2.Connection(
+                target, greets=False) as second:
+            assert harness.call(first) is None
+            assert harness.call(second) == "connection closed"
+            assert harness.serves(target, source=OTHER)
+    print("ok    IPv4 and IPv6 clients reach a server with an IPv6 address")
 
 
 def stops_in_time(program, server):
     """Checks that an endless call does not keep HAProxy from stopping."""
-    with haproxy(program, SERVER_1=server.target,
-                 HARD_STOP_AFTER="1s") as (port, process):
-        with h2.Connection(f"127.0.0.1:{port}") as client:
+    with haproxy(program, server.target,
+                 HARD_STOP_AFTER="1s") as (target, proxy):
+        with h2.Connection(target) as client:
             assert harness.call(client) is None
             client.send(h2.call(3, h2.fields(rpc="StreamTopK")))
-            process.send_signal(signal.SIGUSR1)
-            process.wait(timeout=20)
+            proxy.process.send_signal(signal.SIGUSR1)
+            proxy.process.wait(timeout=20)
     print("ok    HAProxy stops despite a call that does not end")
 
 
-def stops_under_load(topkd, topk, program):
-    """Checks that clients of two HAProxies lose no call if one stops, even
-    without retries."""
-    with fleet.fleet(topkd) as replicas, contextlib.ExitStack() as stack:
-        servers = {f"SERVER_{i}": replica.target
-                   for i, replica in enumerate(replicas, 1)}
-        (port, process), (other, _) = (
-            stack.enter_context(haproxy(program, **servers)) for _ in range(2))
-        target = f"127.0.0.1:{port},127.0.0.1:{other}"
-        commands = [fleet.bench(topk, target, path, "--max-attempts", "1")
-                    for path in ("unary", "stream", "many")]
-        with fleet.running_loads(commands, replicas) as loads:
-            process.send_signal(signal.SIGUSR1)
-            assert process.wait(timeout=50) == 0
-            fleet.await_answers(replicas, loads)
-            requests = fleet.end_all(loads)
-    print(f"ok    one of two HAProxies stopped: {requests} calls, none lost")
-
-
-def renews_certificate(program, server):
+def ends_tls(topk, program, server):
     with tempfile.TemporaryDirectory() as folder:
         certificate = pathlib.Path(folder, "tls.crt")
+        # The authority, HAProxy and the client use the same certificate.
+        key, authority = f"{folder}/tls.crt.key", f"{folder}/ca.crt"
 
         def make():
             harness.make_certificate(folder)
-            shutil.move(f"{folder}/tls.key", f"{folder}/tls.crt.key")
+            shutil.move(f"{folder}/tls.key", key)
             return certificate.read_text()
         make()
-        with haproxy(program, SERVER_1=server.target, TLS_CERT=certificate,
-                     CERTIFICATE_LUA=FILES / "certificate.lua") as (port, _):
+        shutil.copy(certificate, authority)
+        with haproxy(program, server.target, TLS_CERT=certificate,
+                     TLS_CLIENT_CA=authority, CERTIFICATE_LUA=(
+                         harness.HAPROXY_FILES / "certificate.lua")
+                     ) as (target, _):
+            def accepts(*flags):
+                return subprocess.run(
+                    [topk, "info", "--target", target, "--deadline", "2",
+                     *flags], capture_output=True, check=False).returncode == 0
+            trust = "--tls-ca", authority
+            assert accepts(*trust, "--tls-cert", certificate, "--tls-key", key)
+            assert not accepts(*trust)
+            assert not accepts()
             renewed = make()
+            host, port = target.split(":")
             harness.poll("the renewed certificate", lambda:
-                         ssl.get_server_certificate(("127.0.0.1", port))
+                         ssl.get_server_certificate((host, int(port)))
                          == renewed)
-    print("ok    HAProxy uses a renewed certificate")
+    print("ok    HAProxy requires client certificates, and uses a renewed "
+          "certificate")
 
 
 def main():
@@ -172,10 +174,10 @@ def main():
     with harness.Server(topkd) as server:
         limits_calls(topk, program, server)
         limits_errors(program, server)
+        limits_connections(program, server)
         stops_in_time(program, server)
-        renews_certificate(program, server)
+        ends_tls(topk, program, server)
     serves_both_families(topkd, topk, program)
-    stops_under_load(topkd, topk, program)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
 import contextlib
 import random
-import signal
 import time
 
 import attacks
-import h2
-import harness
 import misbehaving_clients
+from topology import FAKETIME
 
 PAUSE = (0.5, 4)  # seconds between faults
 HOURS = 3600
@@ -27,15 +25,12 @@ class Chaos:
         self.begin = begin
         self.events = []
         self.expected_dead = set()
-        self._kinds = [(5, self.kill), (1, self.roll), (6, self.attack),
-                       (2, self.starve_of_descriptors)]
-        if topology.enter_group is not None:
-            self._kinds.append((2, self.fill_memory))
-        if not any("libfaketime" in text for text in topology.missing):
+        self._kinds = [(5, self.kill), (1, self.roll), (6, self.attack)]
+        if FAKETIME:
             self._kinds.append((3, self.step_clock))
-        # Inject each kind once before repeating any.
-        self._first = [kind for _, kind in self._kinds]
-        self.chance.shuffle(self._first)
+        # Inject each kind once before repeating any, and the slowest one last.
+        others = [kind for _, kind in self._kinds if kind != self.roll]
+        self._first = [self.roll, *self.chance.sample(others, len(others))]
 
     def run_until(self, end):
         """Injects faults until `end`, while clients misbehave all the time.
@@ -115,33 +110,6 @@ class Chaos:
             outcomes = dict(attackers.stop())
         where = "at server 1" if direct else "through HAProxy"
         return f"{name} {where}: {attackers.rounds} sent, {outcomes}"
-
-    def starve_of_descriptors(self):
-        """Makes a server run out of file descriptors while clients connect, and
-        then raises the limit again."""
-        i = self.chance.randrange(3)
-        server = self.topology.servers[i]
-        with contextlib.ExitStack() as stack:
-            with self.topology.few_descriptors(server, 8) as most:
-                crowd = [stack.enter_context(
-                    h2.Connection(server.target, hello=False,
-                                  source="127.0.0.5")) for _ in range(60)]
-                time.sleep(self.chance.uniform(1, 4))
-                refused = sum(one.wait_closed(0.01) for one in crowd)
-                if refused == 0:
-                    raise AssertionError("60 connections use 8 descriptors")
-        harness.poll("a new client to be served",
-                     lambda: harness.serves(server.target))
-        return f"server {i + 1} at {most}: {refused} of 60 sent away"
-
-    def fill_memory(self):
-        """Exhausts the memory of the second server's control group."""
-        status = self.topology.fill_memory(self.chance.uniform(2, 5))
-        harness.poll("server 2 to serve",
-                     lambda: harness.serves(self.topology.servers[1].target))
-        return "the other process " + (
-            "was ended by the kernel" if status == -signal.SIGKILL
-            else f"ended with {status}")
 
     def step_clock(self):
         """Steps the third server's wall clock forwards or backwards."""

@@ -1,14 +1,12 @@
-"""The load of a soak: one process for each kind of caller. Every response is
+"""The load of a soak: a `topk bench` for each kind of call. Every response is
 compared byte for byte."""
 
 import collections
 import json
 import pathlib
 import subprocess
-import sys
 import time
 
-HERE = pathlib.Path(__file__).parent
 # The mix of unary calls.
 MIX = [{"weight": 60, "shape": [8, 1000]},
        {"weight": 20, "shape": [1, 65536], "dtype": "f16", "k": 100},
@@ -42,16 +40,13 @@ def begin(topk, target, seconds, seed, directory):
                str(seed), *(str(mix) if flag == "MIX" else flag
                             for flag in flags)]
         for kind, flags in BENCHES.items()}
-    commands["OIP"] = [
-        sys.executable, str(HERE / "oip_caller.py"), target, str(seconds),
-        str(seed)]
     return {kind: subprocess.Popen(command, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
             for kind, command in commands.items()}
 
 
-def _bench_row(found):
-    """Converts the report of `topk bench` to the form of oip_caller.py."""
+def _row(found):
+    """Converts a report of `topk bench`."""
     lost = collections.Counter(found["errors"])
     retryable = {code: lost.pop(code) for code in RETRYABLE if code in lost}
     # A rejection without a retry delay counts as lost.
@@ -77,6 +72,5 @@ def end(processes, seconds):
             rows[kind] = {"requests": 0, "wrong": 0, "retryable": {},
                           "lost": {f"{process.returncode}: {err[-500:]}": 1}}
         else:
-            found = json.loads(out)
-            rows[kind] = found if kind == "OIP" else _bench_row(found)
+            rows[kind] = _row(json.loads(out))
     return rows
