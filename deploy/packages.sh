@@ -28,8 +28,7 @@ TOPK_IMAGE_PACKAGES_current=(
 # Also required to build and run the tests: GoogleTest, the Python clients'
 # dependencies, openssl for certificates, git for the pages' tests, HAProxy for
 # deploy/haproxy, curl for the commands of deploy/envoy, tools that install and
-# check the Debian packages, clang-format and shellcheck, and Clang for the
-# sanitizers.
+# check the Debian packages, shellcheck, and Clang for the sanitizers.
 TOPK_TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
@@ -37,7 +36,7 @@ TOPK_TEST_PACKAGES=(
   haproxy curl
   groff-base
   adduser iproute2 systemd lintian
-  clang-format-14 shellcheck
+  shellcheck
   clang-14 libclang-rt-14-dev lld llvm-14
 )
 

@@ -82,8 +82,8 @@ make_chroot() {
   touch "$folder/.packages"
 }
 
-# Like TOPK_TEST_PACKAGES, but without clang-format-14, and without the Python
-# packages of gRPC and protobuf, which need a newer Python than Debian 13 has.
+# Like TOPK_TEST_PACKAGES, but without the Python packages of gRPC and protobuf,
+# which need a newer Python than Debian 13 has.
 packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy
   python3-venv openssl git pkg-config ca-certificates ccache clang)
 without='^(bench|client|coverage|deploy|docs|oip|python|servers|soak)[.]'
