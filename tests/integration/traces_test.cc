@@ -269,12 +269,6 @@ TEST_F(Traces, UnsampledCallsHaveNoSpan) {
   EXPECT_THAT(collector.Spans(), IsEmpty());
 }
 
-TEST_F(Traces, ThereAreNoMetricsOfSpansWithoutACollector) {
-  Start({});
-  Call();
-  EXPECT_EQ(Metric("topk_spans_exported_total{}"), -1);
-}
-
 TEST_F(Traces, ACollectorOverTls) {
 #if defined(TOPK_TSAN)
   GTEST_SKIP() << "ThreadSanitizer does not see the locks of libssl";
