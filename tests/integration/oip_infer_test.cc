@@ -1,13 +1,11 @@
 // Compares the results of ModelInfer and ModelStreamInfer with ComputeTopK's.
 #include <cstring>
 #include <functional>
-#include <set>
 #include <string>
 #include <thread>
 
 #include "tests/integration/oip.h"
 #include "tests/integration/rpc_status.h"
-#include "tests/support/generators.h"
 
 namespace topk::testing {
 namespace {

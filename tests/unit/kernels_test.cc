@@ -5,10 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <random>
-#include <type_traits>
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
