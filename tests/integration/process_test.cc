@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -312,17 +311,6 @@ TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
   topkd.process().Signal(SIGTERM);
   EXPECT_EQ(topkd.process().Wait(), 0);
   EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
-}
-
-TEST(Topkd, ReplacesAnEmptyFileByItsReadyFile) {
-  const TemporaryFolder folder;
-  const std::string path = folder.File("ready.json");
-  std::ofstream(path).close();
-  Subprocess topkd({kTopkd, "--listen", "127.0.0.1:0", "--ready-file", path});
-  EXPECT_TRUE(Eventually([&] { return !ReadFile(path).empty(); }));
-  topkd.Signal(SIGTERM);
-  EXPECT_EQ(topkd.Wait(), 0) << topkd.Output();
-  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 }  // namespace
