@@ -224,6 +224,7 @@ TEST(Scrape, CountsRejectionsForLackOfMemory) {
 
 TEST(Scrape, CountsRejectionsByALimit) {
   TestServer server({.metrics_listen = "127.0.0.1:0", .max_elements = 2});
+  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2}, 2)).status.ok());
   EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 2)).status.ok());
   EXPECT_EQ(Value(server, "topk_rejected_total{reason=\"limit\"}"), 1);
 }
