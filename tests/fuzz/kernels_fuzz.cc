@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const double task = input.Flag() ? 1 : topk::cpu::kTaskNanoseconds;
   Random random(input.Rest());
   const auto request = RandomRequest(random);
-  const std::string expected = Comparable(Oracle(request).response);
+  const std::string expected = Comparable(Oracle(request));
   for (const Outcome& outcome : RunAlgorithms(request, threads, task)) {
     Require(outcome.response.ok(), "the request is right");
     Require(Comparable(*outcome.response) == expected,

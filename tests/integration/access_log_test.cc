@@ -141,27 +141,13 @@ TEST(AccessLog, LimitsLinesOfInvalidRequests) {
   TestServer server;
   constexpr int kFlood = 2000;
   ManyCall stream(server);
-  const auto ask = [&] { stream.Ask(OnnxRequest({1, 2}, 3)); };
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kFlood; ++i) ask();
+  for (int i = 0; i < kFlood; ++i) stream.Ask(OnnxRequest({1, 2}, 3));
   const auto took = std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::steady_clock::now() - start);
   const auto most =
       static_cast<size_t>(AccessLog::kLinesPerSecond * (took.count() + 2));
   EXPECT_LE(Lines(server).size(), most);
-  // The first line in a later second reports how many were suppressed.
-  const auto all = [&] {
-    size_t lines = 0;
-    for (const json& line : Lines(server)) {
-      lines += 1 + line.value("suppressed", 0);
-    }
-    return lines;
-  };
-  size_t asked = kFlood;
-  EXPECT_TRUE(Eventually([&] {
-    ask();
-    return all() == ++asked;
-  }));
   EXPECT_TRUE(stream.Finish().ok());
 }
 
@@ -198,25 +184,6 @@ TEST(Trace, IsContinuedByStreamsAndFailures) {
   for (const json& line : lines) EXPECT_EQ(line["trace_id"], kTrace);
   EXPECT_EQ(lines[1]["span_id"], lines[2]["span_id"]) << "one call, one span";
   EXPECT_NE(lines[0]["span_id"], lines[1]["span_id"]);
-}
-
-TEST(Trace, IsIgnoredIfInvalid) {
-  TestServer server({.access_log_sample = 1});
-  for (const Metadata& metadata : {
-         Metadata{}, Metadata{{"traceparent", "00-" + kTrace}},
-#if !TOPK_GRPC_AT_LEAST(52)  // 1.83 keeps only the last one
-             Metadata{{"traceparent", kParent}, {"traceparent", kParent}},
-#endif
-             Metadata {
-           { "tracestate", "rojo=1" }
-         }
-       }) {
-    EXPECT_EQ(Ask(server, OnnxRequest({1, 2}, 1), metadata).traceparent, "");
-    const json line = Lines(server).back();
-    EXPECT_NE(line["trace_id"], kTrace);
-    EXPECT_FALSE(line.contains("parent_span_id") ||
-                 line.contains("tracestate"));
-  }
 }
 
 }  // namespace

@@ -82,12 +82,6 @@ TEST(Admission, KnowsAnIPv4ClientOfAnIPv6ListenerByItsIPv4Address) {
   EXPECT_TRUE(server.HasLogged("\"peer\":\"ipv4:127.0.0.1:"));
 }
 
-TEST(Admission, HealthCallsAreNotCounted) {
-  const TestServer server({.max_inflight_calls = 1});
-  const OpenCall one(server);
-  EXPECT_TRUE(*Client({.target = server.target()}).IsServing(""));
-}
-
 TEST(Admission, RejectsTooManySelectedElements) {
   const TestServer server({.max_selected_elements = 5});
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 5)).status.ok());
@@ -180,39 +174,6 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   EXPECT_EQ(answer.header().indices().shape(0), kElements);
   for (StreamCall& stream : streams) stream.context().TryCancel();
   for (StreamCall& stream : streams) (void)stream->Finish();
-}
-
-// A stream whose chunks do not fit ends before the client has sent them all.
-TEST(Admission, EndsAStreamWhoseChunkIsRejected) {
-  constexpr int64_t kElements = int64_t{4} << 20;
-  constexpr int64_t kK = kElements / 16;
-  constexpr double kCost = 19e6;  // minimum charge of a started tensor
-  ServerConfig config = WithMetrics();
-  config.max_inflight_bytes = 64 << 20;
-  config.max_client_inflight_bytes = 26 << 20;
-  TestServer server(config);
-  const auto header = HeaderOf(OnnxRequest(v1::DATA_TYPE_F32, {kElements}, kK));
-  StreamCall taking(server);
-  StreamCall rejected(server);
-  const auto charged = [&] { return Value(server, "topk_inflight_bytes{}"); };
-  ASSERT_TRUE(rejected->Write(header));
-  ASSERT_TRUE(Eventually([&] { return charged() > 0; }));
-  ASSERT_TRUE(taking->Write(header));
-  v1::TopKRequestChunk data;
-  data.set_data(std::string(1 << 20, '\0'));
-  ASSERT_TRUE(taking->Write(data));
-  ASSERT_TRUE(Eventually([&] { return charged() >= kCost; }));
-
-  // The chunks are too small to start the tensor, but take too much memory.
-  data.set_data("abcd");
-  for (int i = 0; i < 20'000 && rejected->Write(data); ++i) continue;
-  v1::TopKResponseChunk answer;
-  EXPECT_FALSE(rejected->Read(&answer));  // returns once the stream has ended
-  const grpc::Status status = rejected->Finish();
-  taking.context().TryCancel();
-  (void)taking->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(DetailsOf(status).info.reason(), "TOO_MANY_BYTES_OF_CLIENT");
 }
 
 // The result and the log identify the rejected request.

@@ -238,31 +238,18 @@ TEST_F(Tokens, LimitsDifferFromThoseOfCertificatesOfThatName) {
   EXPECT_EQ(status.field, "client:token:unix");
 }
 
-TEST_F(Tokens, WithoutThemLimitsApplyPerAddress) {
-  ServerConfig config = PlainConfig();
-  config.security.client_bytes_per_second = 1;
-  const TestServer server(config);
-  EXPECT_EQ(Ask(PlainOptions(server)).message, "");
-  const Status status = Ask(PlainOptions(server));
-  EXPECT_EQ(status.reason, "RATE_LIMITED");
-  EXPECT_THAT(status.message, HasSubstr("\"127.0.0.1\""));
-}
-
 TEST_F(Tokens, RatesCountTheItemsOfStreams) {
   ServerConfig config = PlainConfig();
-  config.security.client_requests_per_second = 2;
+  config.security.client_requests_per_second = 0.001;
   const TestServer server(config);
   const Client client(PlainOptions(server));
-  const std::vector<v1::TopKRequest> requests(100, OnnxRequest({1, 2}, 1));
-  int good = 0;
-  for (const auto& result : ComputeMany(client, requests)) {
-    good += result.ok() ? 1 : 0;
-    if (!result.ok()) {
-      EXPECT_EQ(result.status().reason, "RATE_LIMITED");
-    }
+  const auto results = ComputeMany(
+      client, std::vector<v1::TopKRequest>(10, OnnxRequest({1, 2}, 1)));
+  ASSERT_EQ(results.size(), 10u);
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].ok() ? "" : results[i].status().reason,
+              i == 0 ? "" : "RATE_LIMITED");
   }
-  EXPECT_GE(good, 2);
-  EXPECT_LT(good, 100);
 }
 
 using HealthListen = Secured;

@@ -262,9 +262,7 @@ TEST(Determinism, AThousandResultsAreTheOracles) {
   const Requests requests = SomeRequests(random);
   Answers oracle;
   for (const v1::TopKRequest& request : requests) {
-    const Expectation expected = Oracle(request);
-    ASSERT_TRUE(expected.violations.empty()) << expected.violations[0].field;
-    oracle.push_back(BytesOf(expected.response));
+    oracle.push_back(BytesOf(Oracle(request)));
   }
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
     for (const int threads : {1, 2, 4, 16}) {

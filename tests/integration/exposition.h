@@ -1,9 +1,10 @@
-// Scrapes a server's metrics and checks their format.
+// Scrapes a server's metrics.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "tests/support/test_server.h"
@@ -20,33 +21,28 @@ inline std::string ScrapedText(TestServer& server) {
   return HttpGet(server.server().side_addresses().at("metrics"), "/metrics");
 }
 
-/// The content of a scrape: the value of each series (name and labels).
-struct Exposition {
+/// Returns the value of each series, e.g. "name{label=\"value\"}" or "name{}".
+/// The test fails if a series occurs twice. tests/system/deploy checks the
+/// format with promtool.
+inline std::map<std::string, double> Scrape(TestServer& server) {
   std::map<std::string, double> samples;
-  /// Maps families to counter, gauge, histogram or summary.
-  std::map<std::string, std::string> types;
-};
-
-/// Parses a scrape. Returns "" or an error: a family in two places, a duplicate
-/// series, or a negative count. tests/system/deploy checks the syntax with
-/// promtool.
-std::string ReadExposition(const std::string& text, Exposition& to);
-
-/// Scrapes the server. The test fails if there is an error.
-inline Exposition Scrape(TestServer& server) {
-  Exposition exposition;
-  EXPECT_EQ(ReadExposition(ScrapedText(server), exposition), "");
-  return exposition;
+  std::istringstream lines(ScrapedText(server));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) continue;
+    const size_t space = line.rfind(' ');
+    std::string series = line.substr(0, space);
+    if (!series.ends_with('}')) series += "{}";
+    EXPECT_TRUE(samples.emplace(series, std::stod(line.substr(space))).second)
+        << line;
+  }
+  return samples;
 }
 
 /// Scrapes the server. Returns the value of a series, or -1 if there is none.
 inline double Value(TestServer& server, const std::string& series) {
-  const Exposition scraped = Scrape(server);
-  const auto found = scraped.samples.find(series);
-  return found == scraped.samples.end() ? -1 : found->second;
+  const std::map<std::string, double> samples = Scrape(server);
+  const auto found = samples.find(series);
+  return found == samples.end() ? -1 : found->second;
 }
-
-/// Returns the first counter or bucket that decreased or disappeared, or "".
-std::string CheckMonotonic(const Exposition& before, const Exposition& after);
 
 }  // namespace topk::testing

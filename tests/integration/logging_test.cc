@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -86,42 +84,6 @@ TEST(TextLog, KeepsToOneLine) {
   ASSERT_EQ(capture.Lines().size(), 2u) << capture.sink->Text();
   EXPECT_FALSE(json::accept(capture.Lines()[0]));
   EXPECT_TRUE(json::accept(capture.Lines()[1])) << "for machines";
-}
-
-// A sink that blocks until it is opened, like a pipe that nobody reads.
-class BlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  BlockingSink() : shut_(gate_) {}
-  void Open() { shut_.unlock(); }
-  int lines() const { return lines_; }
-
- private:
-  void sink_it_(const spdlog::details::log_msg&) override {
-    const std::lock_guard wait(gate_);
-    ++lines_;
-  }
-  void flush_() override {}
-
-  std::mutex gate_;
-  std::unique_lock<std::mutex> shut_;
-  std::atomic<int> lines_ = 0;
-};
-
-TEST(AsyncLog, NeverBlocksAndCountsDroppedLines) {
-  constexpr int kLines = 3 * static_cast<int>(kMaxWaitingLines);
-  const auto sink = std::make_shared<BlockingSink>();
-  const auto log = MakeLogger("info", "json", sink);
-  const int64_t before = DroppedLines();
-  log->info("first");
-  EXPECT_FALSE(FlushLog(std::chrono::milliseconds(10)));
-  EXPECT_EQ(DroppedLines(), before);
-  for (int i = 1; i < kLines; ++i) log->info("line {}", i);
-  const int64_t dropped = DroppedLines() - before;
-  EXPECT_GE(dropped, kLines - 2 - static_cast<int64_t>(kMaxWaitingLines));
-  sink->Open();
-  EXPECT_TRUE(FlushLog(std::chrono::seconds(20)));
-  // The log may have dropped the message that requests the flush.
-  EXPECT_NEAR(static_cast<double>(sink->lines() + dropped), kLines, 1);
 }
 
 TEST(AsyncLog, IsWrittenByAFlush) {

@@ -24,7 +24,6 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 // An endpoint with one gauge, topk_a.
@@ -32,13 +31,8 @@ class MetricsOverHttp : public ::testing::Test {
  protected:
   MetricsOverHttp() {
     registry_->AddGauge("topk_a", "A", [] { return 1; });
-    Restart("127.0.0.1:0");
-  }
-
-  void Restart(const std::string& address) {
     static spdlog::logger log("test");
-    endpoint_.reset();
-    auto started = MetricsEndpoint::Start(address, registry_, log);
+    auto started = MetricsEndpoint::Start("127.0.0.1:0", registry_, log);
     EXPECT_TRUE(started.ok());
     endpoint_ = *std::move(started);
   }
@@ -68,18 +62,6 @@ TEST_F(MetricsOverHttp, AnswersInTheTextFormat) {
               HasSubstr("# HELP topk_a A\n# TYPE topk_a gauge\ntopk_a 1\n"));
 }
 
-TEST_F(MetricsOverHttp, AnswersOverIPv4AndIPv6) {
-  for (const char* any : {"0.0.0.0:0", "[::]:0"}) {
-    Restart(any);
-    const std::string address = endpoint_->address();
-    const std::string port = address.substr(address.rfind(':'));
-    for (const std::string host : {"127.0.0.1", "[::1]"}) {
-      EXPECT_THAT(HttpGet(host + port, "/metrics"), EndsWith("\ntopk_a 1\n"))
-          << any << " " << host;
-    }
-  }
-}
-
 TEST_F(MetricsOverHttp, AnswersOnlyGetAndHeadOfItsPath) {
   for (const char* line : {"GET /", "GET /metric", "GET /etc/passwd",
                            "GET /../../etc/passwd", "POST /metric"}) {
@@ -102,22 +84,13 @@ TEST_F(MetricsOverHttp, SurvivesMalformedRequests) {
         std::string("\xff%s%n")}) {
     EXPECT_THAT(Accepting(accept), EndsWith("\ntopk_a 1\n")) << accept.size();
   }
-  // A request of more than 32 KiB, and bytes that are not HTTP.
+  // A request of more than 32 KiB.
   EXPECT_THAT(Accepting(std::string(100'000, 'a')),
               AnyOf("", StartsWith("HTTP/1.1 431 ")));
-  const std::string address = endpoint_->address();
-  for (const std::string& request :
-       {std::string(1000, '\0'), std::string("GET\r\n\r\n"),
-        std::string("\r\n\r\n"), std::string("GET /metrics\r\n\r\n"),
-        std::string("GET /metrics HTTP/9.9\r\n\r\n"),
-        std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")}) {
-    EXPECT_THAT(HttpExchange(address, request, /*seconds=*/1),
-                Not(HasSubstr("topk_a")));
-  }
-  EXPECT_THAT(Send("GET /metrics"), EndsWith("\ntopk_a 1\n"));
   // topk prints a hint for this error.
-  EXPECT_THAT(Ask(address, OnnxRequest({1, 2}, 1)).status.error_message(),
-              HasSubstr("Trying to connect an http1.x server"));
+  EXPECT_THAT(
+      Ask(endpoint_->address(), OnnxRequest({1, 2}, 1)).status.error_message(),
+      HasSubstr("Trying to connect an http1.x server"));
 }
 
 // There are more idle connections than the endpoint keeps open.

@@ -172,31 +172,6 @@ TEST_F(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_TRUE(bob.Names().empty());
 }
 
-// The request has a few bytes, but a large response.
-TEST_F(OipRegions, AreChargedWhenTheyAreListed) {
-  ServerConfig config = SharedMemoryConfig();
-  config.max_inflight_bytes = 32 << 10;
-  config.max_client_inflight_bytes = 32 << 10;
-  const TestServer server(config);
-  const auto oip = GRPCInferenceService::NewStub(server.Connect());
-  const SharedMemory memory = Make(Name("x"), 8);
-  const auto list = [&oip](const std::string& name) {
-    inference::SystemSharedMemoryStatusRequest request;
-    request.set_name(name);
-    inference::SystemSharedMemoryStatusResponse response;
-    grpc::ClientContext context;
-    return oip->SystemSharedMemoryStatus(&context, request, &response);
-  };
-  for (int i = 100; i < 220; ++i) {
-    ASSERT_TRUE(
-        Register(*oip, StrCat(i, std::string(250, 'r')), memory.name(), 8)
-            .ok());
-  }
-  EXPECT_TRUE(list(StrCat(100, std::string(250, 'r'))).ok());
-  EXPECT_EQ(DetailsOf(list("")).info.reason(), "REQUEST_TOO_LARGE");
-  EXPECT_NE(server.Log().find("REQUEST_TOO_LARGE"), std::string::npos);
-}
-
 TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {
   const SharedMemory memory = Make(Name("fields"), 8);
   const auto field_of = [this](const std::string& key, uint64_t offset,

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "inference/grpc_service.grpc.pb.h"
 #include "server/transport/addresses.h"
 #include "tests/integration/shared_memory.h"
 
@@ -175,8 +176,24 @@ TEST_F(SharedMemoryTest, IsRejectedForRemoteCallers) {
   const TestServer server(config);
   SharedMemory memory = Make(Name("x"), 64);
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
-  EXPECT_EQ(Ask(server, InMemory(plain, 0, memory)).reason(),
-            "SHARED_MEMORY_REMOTE");
+  v1::TopKRequest output = plain;
+  *output.mutable_output()->mutable_values() = memory.Region(0, 64);
+  for (const v1::TopKRequest& request : {InMemory(plain, 0, memory), output}) {
+    const CallResult asked = Ask(server, request);
+    EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+    EXPECT_EQ(asked.reason(), "SHARED_MEMORY_REMOTE");
+  }
+  const auto oip = inference::GRPCInferenceService::NewStub(server.Connect());
+  inference::SystemSharedMemoryRegisterRequest region;
+  region.set_name("a");
+  region.set_key(memory.name());
+  region.set_byte_size(64);
+  inference::SystemSharedMemoryRegisterResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(
+      DetailsOf(oip->SystemSharedMemoryRegister(&context, region, &response))
+          .info.reason(),
+      "SHARED_MEMORY_REMOTE");
 }
 
 // Expects the right result, or an error because the memory was truncated.

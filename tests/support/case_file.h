@@ -41,11 +41,8 @@ struct Case {
   std::string reason;
 };
 
-/// Parses a line. Throws std::runtime_error with `where` if it is malformed.
-Case ParseCase(const std::string& line, const std::string& where);
-
-/// Reads all cases in tests/conformance/cases, in order. Throws if there are
-/// none or if two have the same name.
+/// Reads all cases in tests/conformance/cases, in order. Throws
+/// std::runtime_error with the file and line if a line is malformed.
 std::vector<Case> AllCases();
 
 }  // namespace topk::testing

@@ -226,71 +226,6 @@ void MakeDirectML(Random& random, v1::TopKRequest& request) {
   }
 }
 
-// Sets a random field of a message, possibly nested, to an unusual value.
-void CorruptMessage(Random& random, google::protobuf::Message& message) {
-  using google::protobuf::FieldDescriptor;
-  const auto& descriptor = *message.GetDescriptor();
-  const auto& reflection = *message.GetReflection();
-  const FieldDescriptor& field = *descriptor.field(
-      static_cast<int>(Pick(random, 0, descriptor.field_count() - 1)));
-  const int64_t number = OneOf<int64_t>(
-      random, {-9, -2, -1, 0, 1, 2, 3, 5, 7, 11, 100, int64_t{1} << 31,
-               int64_t{1} << 32, int64_t{1} << 62});
-  if (field.is_repeated()) {
-    if (field.cpp_type() != FieldDescriptor::CPPTYPE_INT64) return;
-    const int size = reflection.FieldSize(message, &field);
-    if (size > 0 && Chance(random, 2)) {
-      reflection.SetRepeatedInt64(&message, &field,
-                                  static_cast<int>(Pick(random, 0, size - 1)),
-                                  number);
-    } else if (size > 0 && Chance(random, 2)) {
-      reflection.RemoveLast(&message, &field);
-    } else {
-      reflection.AddInt64(&message, &field, number);
-    }
-    return;
-  }
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT64:
-      reflection.SetInt64(&message, &field, number);
-      break;
-    case FieldDescriptor::CPPTYPE_INT32:
-      reflection.SetInt32(&message, &field, static_cast<int32_t>(number));
-      break;
-    case FieldDescriptor::CPPTYPE_ENUM:
-      reflection.SetEnumValue(&message, &field,
-                              static_cast<int>(OneOf<int64_t>(
-                                  random, {-1, 0, 1, 2, 3, 4, 8, 12, 13, 15, 21,
-                                           24, 0x1000, 0x2100, 0x7000})));
-      break;
-    case FieldDescriptor::CPPTYPE_BOOL:
-      reflection.SetBool(&message, &field, Chance(random, 2));
-      break;
-    case FieldDescriptor::CPPTYPE_STRING:
-      if (field.name() == "data") {
-        std::string data = reflection.GetString(message, &field);
-        data.resize(static_cast<size_t>(std::max<int64_t>(
-            0, static_cast<int64_t>(data.size()) + Pick(random, -2, 9))));
-        reflection.SetString(&message, &field, data);
-      } else {
-        reflection.SetString(
-            &message, &field,
-            OneOf<std::string>(random, {"", "max", "value", "index", "none",
-                                        "i32", "i64", "f32", "MAX"}));
-      }
-      break;
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      if (Chance(random, 6)) {
-        reflection.ClearField(&message, &field);
-      } else {
-        CorruptMessage(random, *reflection.MutableMessage(&message, &field));
-      }
-      break;
-    default:
-      break;
-  }
-}
-
 }  // namespace
 
 uint64_t Seed(uint64_t default_seed) {
@@ -328,6 +263,32 @@ std::vector<uint64_t> SpecialBits(v1::DataType type) {
       return specials;
     }
   }
+}
+
+std::vector<v1::DataType> AllowedTypes(v1::Dialect dialect, int version,
+                                       int level) {
+  std::vector<v1::DataType> types = {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32};
+  const auto add = [&types](const std::vector<v1::DataType>& more) {
+    types.insert(types.end(), more.begin(), more.end());
+  };
+  const bool openvino = dialect == v1::DIALECT_OPENVINO;
+  const bool directml = dialect == v1::DIALECT_DIRECTML;
+  if (!directml) add({v1::DATA_TYPE_F64});
+  if (directml ? level >= 0x2100 : openvino || version >= 11) {
+    add({v1::DATA_TYPE_I8, v1::DATA_TYPE_I16, v1::DATA_TYPE_I32,
+         v1::DATA_TYPE_U8, v1::DATA_TYPE_U16, v1::DATA_TYPE_U32});
+  }
+  if (directml ? level >= 0x5000 : openvino || version >= 11) {
+    add({v1::DATA_TYPE_I64, v1::DATA_TYPE_U64});
+  }
+  if (openvino || (!directml && version >= 24)) add({v1::DATA_TYPE_BF16});
+  if (openvino) {
+    add({v1::DATA_TYPE_U1, v1::DATA_TYPE_U2, v1::DATA_TYPE_U3, v1::DATA_TYPE_U4,
+         v1::DATA_TYPE_U6, v1::DATA_TYPE_I4, v1::DATA_TYPE_NF4,
+         v1::DATA_TYPE_F4E2M1, v1::DATA_TYPE_F8E4M3, v1::DATA_TYPE_F8E5M2,
+         v1::DATA_TYPE_F8E8M0});
+  }
+  return types;
 }
 
 std::string RandomData(Random& random, v1::DataType type, int64_t count) {
@@ -371,7 +332,15 @@ v1::TopKRequest RandomRequest(Random& random) {
 }
 
 void Corrupt(Random& random, v1::TopKRequest& request) {
-  CorruptMessage(random, request);
+  const std::string data = request.tensor().data();
+  request.mutable_tensor()->clear_data();
+  const std::string valid = request.SerializeAsString();
+  std::string bytes;
+  do {
+    bytes = valid;
+    bytes[random() % bytes.size()] = static_cast<char>(random());
+  } while (!request.ParseFromString(bytes));
+  request.mutable_tensor()->set_data(data);
 }
 
 }  // namespace topk::testing

@@ -46,6 +46,11 @@ int64_t Pick(Random& random, int64_t low, int64_t high);
 /// extremes and the neighbors of zero.
 std::vector<uint64_t> SpecialBits(v1::DataType type);
 
+/// Returns the element types that a version of an operator accepts. `level` is
+/// DirectML's feature level.
+std::vector<v1::DataType> AllowedTypes(v1::Dialect dialect, int version,
+                                       int level = 0);
+
 /// Returns `count` elements from a random family: random bits, few distinct
 /// values, constant, ascending or descending. Floats include NaNs with
 /// payloads, infinities and both zeros.
@@ -55,7 +60,8 @@ std::string RandomData(Random& random, v1::DataType type, int64_t count);
 /// axes, orders, output options and DirectML strides.
 v1::TopKRequest RandomRequest(Random& random);
 
-/// Changes one part of a request to an invalid or unusual value.
+/// Changes a byte of the encoded request other than its data, such as a size or
+/// an attribute. The result may be valid.
 void Corrupt(Random& random, v1::TopKRequest& request);
 
 }  // namespace topk::testing

@@ -1,9 +1,9 @@
 // A slow reference implementation, written only from the operators'
-// specifications. It shares no code with core/.
+// specifications. It shares no code with core/. It does not check requests:
+// tests/conformance/cases lists the rules that requests may break.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,40 +11,31 @@
 
 namespace topk::testing {
 
-/// A rule that a request violates.
-struct Violation {
-  /// A google.rpc.Code.
-  int code;
-  /// The path of the offending field.
-  std::string field;
+/// A selection along one axis, in terms common to all operators.
+struct Selection {
+  v1::DataType type = v1::DATA_TYPE_F32;
+  v1::DataType index_type = v1::DATA_TYPE_I64;
+  std::vector<int64_t> shape;
+  /// In elements. Empty strides mean packed.
+  std::vector<int64_t> strides, value_strides, index_strides;
+  int64_t axis = 0;
+  int64_t k = 0;
+  bool largest = true;
+  bool by_index = false;
+  int64_t index_offset = 0;
 };
 
-/// The expected outcome of a request.
-struct Expectation {
-  /// False for a dialect that the oracle does not implement.
-  bool is_known = true;
-  /// All violations, any of which the service may report. Empty if valid.
-  std::vector<Violation> violations;
-  /// The expected tensors if the request is valid.
-  v1::TopKResponse response;
-};
+/// Writes the k best elements of each slice to `values` and their indices to
+/// `indices`, which must have the size of the outputs. Skips null outputs.
+/// Throws std::out_of_range if an element is outside its string.
+void Select(const Selection& selection, const std::string& tensor,
+            std::string* values, std::string* indices);
 
-/// The limits of the server under test, defined as in core/plan/plan.h.
-struct OracleLimits {
-  int64_t max_elements = int64_t{1} << 34;
-  int64_t max_output_bytes = (int64_t{1} << 31) - (int64_t{1} << 20);
-  int64_t max_rank = 64;
-};
-
-/// Returns the expected outcome of a request.
-Expectation Oracle(const v1::TopKRequest& request,
-                   const OracleLimits& limits = OracleLimits());
+/// Returns the response to a valid request. Throws if the dialect is unknown.
+v1::TopKResponse Oracle(const v1::TopKRequest& request);
 
 /// Serializes a response without the fields that may differ between runs.
 std::string Comparable(v1::TopKResponse response);
-
-/// Returns true if `expectation` contains a violation with this code and field.
-bool Allows(const Expectation& expectation, int code, const std::string& field);
 
 /// The numerical value of an element. On the tested machines, a long double can
 /// represent all values of all types exactly.
@@ -57,24 +48,6 @@ struct Number {
 inline bool operator<(const Number& a, const Number& b) {
   return !a.nan && (b.nan || a.value < b.value);
 }
-
-/// Returns the offset of the element at a coordinate, in elements.
-int64_t OffsetOf(const std::vector<int64_t>& at,
-                 const std::vector<int64_t>& strides);
-
-/// Calls `fn` with each coordinate of a shape, in row-major order.
-void ForEachCoordinate(
-    const std::vector<int64_t>& shape,
-    const std::function<void(const std::vector<int64_t>&)>& fn);
-
-/// Returns the indices of the k best numbers. Equal numbers rank by index.
-std::vector<int64_t> SelectBest(const std::vector<Number>& numbers, int64_t k,
-                                bool largest, bool by_index);
-
-/// Returns the element types that a version of an operator accepts. `level` is
-/// DirectML's feature level.
-std::vector<v1::DataType> AllowedTypes(v1::Dialect dialect, int version,
-                                       int level = 0);
 
 /// Returns the size of an element in bits, or 0 if the type is unknown.
 size_t ElementBits(int data_type);

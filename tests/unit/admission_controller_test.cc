@@ -22,17 +22,5 @@ TEST(AdmissionController, RejectsCallsOnceClosed) {
   EXPECT_EQ(admission.in_flight().calls(), 0);
 }
 
-TEST(AdmissionController, CountsAMessageAndItsOtherMemory) {
-  const std::unique_ptr<Authenticator> anyone = AcceptAnyone();
-  AdmissionController admission(
-      *anyone,
-      {.bytes = 128, .client_bytes = 128, .calls = 1, .client_calls = 1}, {});
-  AdmittedCall admitted;
-  ASSERT_TRUE(admission.AdmitCall(grpc::ServerContext(), admitted).ok());
-  InFlightLimiter::Charge charge(admitted.slot);
-  EXPECT_TRUE(admission.AdmitRequest(admitted, 100, 28, charge).ok());
-  EXPECT_EQ(admission.in_flight().bytes(), 128);
-}
-
 }  // namespace
 }  // namespace topk

@@ -52,7 +52,7 @@ std::string Bytes(const v1::TopKResponse& response) {
 }
 
 std::string RightBytes(const v1::TopKRequest& request) {
-  return Bytes(Oracle(request).response);
+  return Bytes(Oracle(request));
 }
 
 TEST(CudaBackend, DeclinesWhatItCannotRun) {

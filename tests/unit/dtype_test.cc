@@ -118,14 +118,5 @@ TEST(DTypes, MatchTheProtocol) {
   }
 }
 
-TEST(DTypes, AreNotFoundByUnknownNumbersAndNames) {
-  for (const int number : {-1, 0, 24, 1 << 30}) {
-    EXPECT_EQ(FindDType(number), nullptr) << number;
-  }
-  for (const char* name : {"", "f", "F32", "f32 ", "float", "f8"}) {
-    EXPECT_EQ(FindDType(std::string_view(name)), nullptr) << name;
-  }
-}
-
 }  // namespace
 }  // namespace topk

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/compute.h"
-#include "tests/support/oracle.h"
+#include "tests/support/generators.h"
 #include "tests/support/requests.h"
 
 namespace topk::testing {
@@ -33,7 +33,7 @@ v1::TopKRequest OneRow(const v1::Spec& spec, v1::DataType index_type) {
   return request;
 }
 
-// conformance/random_test.cc compares AllowedTypes() with the accepted types.
+// conformance/random_test.cc sends requests of all AllowedTypes().
 TEST(Capabilities, ListExactlyTheAcceptedTypes) {
   const Engine engine({1, {}});
   const v1::Capabilities served = engine.GetCapabilities();

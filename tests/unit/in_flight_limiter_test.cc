@@ -42,6 +42,12 @@ TEST(InFlightLimiter, CountsBytes) {
   InFlightLimiter::Charge more(a);
   ExpectLater(more.Add(1), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
   ExpectLater(more.Add(60), "TOO_MANY_BYTES_OF_CLIENT", "client:x");
+  // A retry could not succeed either.
+  for (const int64_t bytes : {int64_t{61}, INT64_MAX}) {
+    const Status status = more.Add(bytes);
+    EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
+    EXPECT_EQ(status.retry_after, milliseconds(0));
+  }
   EXPECT_TRUE(of_b.Add(40).ok());
   const Status full = of_b.Add(1);
   ExpectLater(full, "TOO_MANY_BYTES", "server");
@@ -52,22 +58,6 @@ TEST(InFlightLimiter, CountsBytes) {
   of_a.reset();
   EXPECT_EQ(limiter.bytes(), 60);
   EXPECT_TRUE(more.Add(40).ok());
-}
-
-// There is no retry delay, because a retry would need as many bytes.
-TEST(InFlightLimiter, ReportsRequestsThatGrowBeyondTheLimit) {
-  InFlightLimiter limiter(kLimits);
-  InFlightLimiter::Slot slot;
-  ASSERT_TRUE(limiter.Admit("x", slot).ok());
-  InFlightLimiter::Charge charge(slot);
-  ASSERT_TRUE(charge.Add(40).ok());
-  const Status status = charge.Add(21);
-  EXPECT_EQ(status.reason, "REQUEST_TOO_LARGE");
-  EXPECT_THAT(status.message, HasSubstr("needs 61 bytes"));
-  EXPECT_EQ(status.retry_after, milliseconds(0));
-  EXPECT_EQ(limiter.bytes(), 40);
-  EXPECT_EQ(charge.Add(INT64_MAX).reason, "REQUEST_TOO_LARGE");
-  EXPECT_TRUE(charge.Add(20).ok());
 }
 
 // A rejected request never uses a part of the limits, not even temporarily.
@@ -119,37 +109,6 @@ TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(limiter.bytes(), 0);
   EXPECT_EQ(limiter.calls(), 0);
-}
-
-// Each round rejects more calls and bytes than it releases.
-TEST(InFlightLimiter, DelaysRetriesByTheRateOfReleases) {
-  InFlightLimiter limiter(
-      {.bytes = 10, .client_bytes = 10, .calls = 2, .client_calls = 2});
-  milliseconds call_delay, bytes_delay;
-  // Keeps the estimates of the client.
-  std::optional<InFlightLimiter::Slot> idle(std::in_place);
-  ASSERT_TRUE(limiter.Admit("x", *idle).ok());
-  for (int round = 0; round < 2; ++round) {
-    InFlightLimiter::Slot held, rejected;
-    ASSERT_TRUE(limiter.Admit("x", held).ok());
-    InFlightLimiter::Charge charge(held), more(held);
-    ASSERT_TRUE(charge.Add(10).ok());
-    std::this_thread::sleep_for(milliseconds(150));
-    for (int i = 0; i < 5; ++i) {
-      call_delay = limiter.Admit("y", rejected).retry_after;
-      bytes_delay = more.Add(9).retry_after;
-    }
-  }
-  // If the rate were unknown, the delays would be at most 120 ms.
-  EXPECT_GT(call_delay, milliseconds(200));
-  EXPECT_GT(bytes_delay, milliseconds(200));
-  // A client without calls is forgotten.
-  idle.reset();
-  InFlightLimiter::Slot again;
-  ASSERT_TRUE(limiter.Admit("x", again).ok());
-  InFlightLimiter::Charge charge(again), more(again);
-  ASSERT_TRUE(charge.Add(10).ok());
-  EXPECT_LE(more.Add(9).retry_after, milliseconds(120));
 }
 
 TEST(InFlightLimiter, RejectedClientsDoNotDelayOthers) {

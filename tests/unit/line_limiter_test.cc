@@ -10,23 +10,6 @@
 namespace topk {
 namespace {
 
-TEST(LineLimiter, AllowsALimitPerSecond) {
-  LineLimiter limiter(3);
-  for (int second = 0; second < 3; ++second) {
-    for (int i = 0; i < 10; ++i) {
-      const auto missing = limiter.Pass(second);
-      ASSERT_EQ(missing.has_value(), i < 3);
-      // The first line of each second reports the skipped lines.
-      if (i < 3) {
-        EXPECT_EQ(*missing, i == 0 && second > 0 ? 7 : 0);
-      }
-    }
-  }
-  EXPECT_EQ(limiter.suppressed(), 21);
-  EXPECT_EQ(limiter.Pass(9), 7);
-  EXPECT_EQ(limiter.Pass(9), 0);
-}
-
 TEST(LineLimiter, CountsEachLineOnceWithManyThreads) {
   constexpr int kThreads = 4;
   constexpr int kLines = 10000;

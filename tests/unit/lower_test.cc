@@ -45,6 +45,18 @@ TEST(Lower, NamesTheVersionToUse) {
   }
 }
 
+// Every line of a case file has both.
+TEST(Lower, NeedsASpecAndATensor) {
+  v1::TopKRequest request = OnnxRequest();
+  request.clear_spec();
+  EXPECT_EQ(StatusOf(request).reason, "SPEC_MISSING");
+  EXPECT_EQ(StatusOf(request).field, "spec");
+  request = OnnxRequest();
+  request.clear_tensor();
+  EXPECT_EQ(StatusOf(request).reason, "TENSOR_MISSING");
+  EXPECT_EQ(StatusOf(request).field, "tensor");
+}
+
 struct Refusal {
   v1::TopKRequest request;
   std::function<void(v1::TopKRequest&)> change;

@@ -111,6 +111,7 @@ TEST(Npy, RejectsMalformedFiles) {
                        "(1,), 'x': 1}"),
            std::string("{'descr': '<f4', 'fortran_order': False, 'shape': "
                        "(1,)} x"),
+           Header("<f4", "False", "(1,)") + std::string(20000, ' '),
            std::string("["),
            std::string(),
            std::string("{"),
@@ -119,12 +120,6 @@ TEST(Npy, RejectsMalformedFiles) {
   }
   EXPECT_FALSE(Parse(good + "x").ok());
   EXPECT_FALSE(Parse(File(4, Header("<f4", "False", "(1,)"), "abcd")).ok());
-}
-
-TEST(Npy, RejectsAHugeHeader) {
-  const std::string file =
-      File(2, Header("<f4", "False", "(1,)") + std::string(20000, ' '), "abcd");
-  EXPECT_FALSE(Parse(file).ok());
 }
 
 TEST(Npy, ReadsWrittenFiles) {

@@ -59,29 +59,6 @@ TEST(ReadAheadQueue, ReadsAheadUpToItsBounds) {
   EXPECT_FALSE(Receive(small, 0, 0).read);
 }
 
-TEST(ReadAheadQueue, ReadsNothingAheadOfALargeMessage) {
-  Queue queue;
-  EXPECT_TRUE(Receive(queue, 1, 1).read);
-  EXPECT_FALSE(Receive(queue, 2, kMaxReadAheadBytes).read);
-  std::vector<Message> taken;
-  EXPECT_TRUE(queue.Take(taken).read);
-  EXPECT_THAT(taken, ElementsAre(1, 2));
-  EXPECT_TRUE(Receive(queue, 3, 1).read);
-}
-
-TEST(ReadAheadQueue, ReportsTheEndAfterAllMessages) {
-  Queue queue;
-  Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.ReceiveEnd().read);
-  std::vector<Message> taken;
-  const Queue::Taken first = queue.Take(taken);
-  EXPECT_TRUE(first.consume);
-  EXPECT_FALSE(first.end);
-  EXPECT_FALSE(first.read);
-  const Queue::Taken last = queue.Take(taken);
-  EXPECT_TRUE(last.end);
-}
-
 TEST(ReadAheadQueue, ReportsAnInterruptionAfterAllMessages) {
   Queue queue;
   Receive(queue, 1, 1);
@@ -108,51 +85,6 @@ TEST(ReadAheadQueue, AnInterruptionMaySpareAStreamWithAConsumer) {
     EXPECT_EQ(queue.Take(taken).consume, any);
   }
   EXPECT_TRUE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
-}
-
-TEST(ReadAheadQueue, AnInterruptionOfAnIdleStreamNeedsAWorker) {
-  Queue queue;
-  EXPECT_TRUE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
-  EXPECT_FALSE(queue.Interrupt(kGone, /*if_idle=*/true).consume);
-  EXPECT_FALSE(queue.ReceiveEnd().consume);
-  std::vector<Message> taken;
-  EXPECT_EQ(queue.Take(taken).status.reason, "GONE");
-}
-
-TEST(ReadAheadQueue, TakesOneOnceEnoughHasArrived) {
-  Queue queue;
-  std::optional<Message> taken;
-  for (size_t i = 1; i < Queue::kMaxMessages; ++i) Receive(queue, 1, 1);
-  EXPECT_FALSE(Receive(queue, 2, 1).read);
-  const Queue::Taken early = queue.TakeOne(taken, 100);
-  EXPECT_FALSE(early.consume);
-  EXPECT_TRUE(early.read);
-  EXPECT_TRUE(queue.WillWait());
-  const Queue::Next next = Receive(queue, 3, 100);
-  EXPECT_TRUE(next.consume);
-  EXPECT_FALSE(next.read);
-  EXPECT_TRUE(queue.TakeOne(taken, 100).consume);
-  EXPECT_EQ(taken->id, 1);
-}
-
-TEST(ReadAheadQueue, TakesOneOfAShortStream) {
-  Queue queue;
-  Receive(queue, 1, 1);
-  std::optional<Message> taken;
-  EXPECT_FALSE(queue.TakeOne(taken, 100).consume);
-  EXPECT_TRUE(queue.ReceiveEnd().consume);
-  EXPECT_TRUE(queue.TakeOne(taken, 100).consume);
-  EXPECT_TRUE(queue.TakeOne(taken, 100).end);
-}
-
-TEST(ReadAheadQueue, TakesNoneAfterAnInterruption) {
-  Queue queue;
-  Receive(queue, 1, 1);
-  EXPECT_FALSE(queue.Interrupt(kGone).consume);
-  std::optional<Message> taken;
-  const Queue::Taken last = queue.TakeOne(taken, 0);
-  EXPECT_TRUE(last.end);
-  EXPECT_EQ(last.status.reason, "GONE");
 }
 
 TEST(ReadAheadQueue, ChargesMessagesUntilTheNextOneIsTaken) {

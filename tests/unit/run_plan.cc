@@ -1,6 +1,5 @@
 #include "tests/unit/run_plan.h"
 
-#include <algorithm>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -66,35 +65,19 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
 Answer SlowAnswer(const Plan& plan, const std::string& tensor) {
   Answer answer;
   Prepare(plan, answer);
-  const auto type = static_cast<v1::DataType>(plan.dtype);
-  const auto index_type = static_cast<int>(plan.index_type);
-  const auto axis = static_cast<size_t>(plan.axis);
-  std::vector<int64_t> slices = plan.shape;
-  slices[axis] = std::min<int64_t>(plan.n, 1);
-  ForEachCoordinate(slices, [&](std::vector<int64_t> at) {
-    const auto place = [&](const Layout& layout, int64_t i) {
-      at[axis] = i;
-      return static_cast<size_t>(OffsetOf(at, layout.strides));
-    };
-    std::vector<Number> numbers;
-    for (int64_t i = 0; i < plan.n; ++i) {
-      numbers.push_back(ReadNumber(type, tensor, place(plan.input, i)));
-    }
-    int64_t j = 0;
-    for (const int64_t i :
-         SelectBest(numbers, plan.k, plan.direction == Direction::kLargest,
-                    plan.order == Order::kIndex)) {
-      if (plan.wants_values) {
-        WriteBits(type, place(plan.values, j),
-                  ReadBits(type, tensor, place(plan.input, i)), answer.values);
-      }
-      if (plan.wants_indices) {
-        WriteBits(index_type, place(plan.indices, j),
-                  static_cast<uint64_t>(plan.index_offset + i), answer.indices);
-      }
-      ++j;
-    }
-  });
+  Select({.type = static_cast<v1::DataType>(plan.dtype),
+          .index_type = static_cast<v1::DataType>(plan.index_type),
+          .shape = plan.shape,
+          .strides = plan.input.strides,
+          .value_strides = plan.values.strides,
+          .index_strides = plan.indices.strides,
+          .axis = plan.axis,
+          .k = plan.k,
+          .largest = plan.direction == Direction::kLargest,
+          .by_index = plan.order == Order::kIndex,
+          .index_offset = plan.index_offset},
+         tensor, plan.wants_values ? &answer.values : nullptr,
+         plan.wants_indices ? &answer.indices : nullptr);
   return answer;
 }
 

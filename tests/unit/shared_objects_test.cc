@@ -137,47 +137,20 @@ TEST_F(SharedObjectsTest, CopiesUntilTheObjectEnds) {
   EXPECT_EQ(end->CheckIntact("x").reason, "SHARED_MEMORY_CHANGED");
 }
 
-#ifndef TOPK_TSAN  // ThreadSanitizer has too few addresses for a tebibyte.
-// 64 TiB may be mapped. Objects that are only open do not count.
-TEST_F(SharedObjectsTest, MapsObjectsUpToATebibyteAndUnmapsThem) {
-  const auto open = [&] {
-    return *objects_.Open(memory_[0].Region(0, 1), Access::kRead, "x");
-  };
-  ASSERT_EQ(Truncate(memory_[0], (off_t{1} << 40) + 1), 0);
-  EXPECT_EQ(open().Map("x").status().field, "x.name");
-  ASSERT_EQ(Truncate(memory_[0], off_t{1} << 40), 0);
-  std::vector<SharedRegion> open_only;
-  for (int i = 0; i < 70; ++i) {
-    open_only.push_back(open());
-    ASSERT_TRUE(testing::Eventually([&] { return open().Map("x").ok(); })) << i;
-  }
-  // Other tests need a little room.
-  EXPECT_TRUE(testing::Eventually([&] { return Open(1).Map("x").ok(); }));
-}
-#endif
-
-TEST_F(SharedObjectsTest, ReportsAnOutputThatWasTruncated) {
+TEST_F(SharedObjectsTest, CopiesAnOutputUntilCancelledOrTruncated) {
   v1::TopKRequest request;
   *request.mutable_output()->mutable_values() = memory_[0].Region(0, 4096);
   RequestMemory opened(&objects_);
   ASSERT_TRUE(opened.OpenOutputs(request, true).ok());
-  ASSERT_EQ(Truncate(memory_[0], 0), 0);
   v1::TopKResponse response;
+  Cancellation cancellation;
+  cancellation.Cancel();
+  response.mutable_values()->set_data("value");
+  EXPECT_EQ(opened.Deliver(response, &cancellation).code, Code::kCancelled);
+  ASSERT_EQ(Truncate(memory_[0], 0), 0);
   response.mutable_values()->set_data("value");
   EXPECT_EQ(opened.Deliver(response, nullptr).reason, "SHARED_MEMORY_CHANGED");
   EXPECT_TRUE(response.values().data().empty());
-}
-
-TEST_F(SharedObjectsTest, CopiesOutputsUntilCancelled) {
-  v1::TopKRequest request;
-  *request.mutable_output()->mutable_values() = memory_[0].Region(0, 4096);
-  RequestMemory opened(&objects_);
-  ASSERT_TRUE(opened.OpenOutputs(request, true).ok());
-  v1::TopKResponse response;
-  response.mutable_values()->set_data("value");
-  Cancellation cancellation;
-  cancellation.Cancel();
-  EXPECT_EQ(opened.Deliver(response, &cancellation).code, Code::kCancelled);
 }
 
 TEST_F(SharedObjectsTest, LimitsRegionsInTotalAndPerClient) {
@@ -206,33 +179,6 @@ TEST_F(SharedObjectsTest, LimitsRegionsInTotalAndPerClient) {
   caller.key = "another client";
   EXPECT_EQ(add(), "SHARED_MEMORY_REGIONS");
   EXPECT_EQ(regions.Find("0", 0, 0)->offset(), 100);
-}
-
-TEST_F(SharedObjectsTest, AreForLocalCallersOnly) {
-  const v1::SharedMemoryRegion memory = memory_[0].Region(0, 4096);
-  v1::TopKRequest request;
-  *request.mutable_tensor()->mutable_shared_memory() = memory;
-  *request.mutable_output()->mutable_values() = memory;
-  for (const bool is_local : {true, false}) {
-    RequestMemory opened(&objects_);
-    const Status tensor = opened.OpenTensor(request, is_local);
-    v1::TopKRequest copy = request;
-    const Status output = opened.OpenOutputs(copy, is_local);
-    for (const Status& status : {tensor, output}) {
-      EXPECT_EQ(status.code, is_local ? Code::kOk : Code::kPermissionDenied);
-      EXPECT_EQ(status.reason, is_local ? "" : "SHARED_MEMORY_REMOTE");
-    }
-    EXPECT_EQ(output.field, is_local ? "" : "output.values");
-    Caller caller;
-    caller.is_local = is_local;
-    Regions regions(&objects_);
-    inference::SystemSharedMemoryRegisterRequest region;
-    region.set_name("a");
-    region.set_key(memory.name());
-    region.set_byte_size(4096);
-    EXPECT_EQ(regions.Register(region, caller).reason,
-              is_local ? "" : "SHARED_MEMORY_REMOTE");
-  }
 }
 
 }  // namespace

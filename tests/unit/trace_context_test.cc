@@ -1,10 +1,8 @@
 // W3C Trace Context: valid and invalid headers.
 #include "server/telemetry/trace_context.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
 #include <set>
 #include <string>
 
@@ -43,36 +41,19 @@ TEST(TraceParent, RejectsZerosAndTheInvalidVersion) {
 }
 
 TEST(TraceParent, AcceptsExactlyTheGrammar) {
-  const auto is_in_grammar = ::testing::Matches(::testing::MatchesRegex(
-      "[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"));
-  const std::string letters = "0123456789abcdefABF-_ g";
-  std::mt19937 random(1);
-  const auto below = [&](size_t most) { return random() % most; };
-  int valid = 0;
-  for (int i = 0; i < 20000; ++i) {
-    std::string text = i % 2 == 0 ? kParent : Replaced(0, "1f") + "-x";
-    for (size_t changes = below(3); changes > 0; --changes) {
-      const size_t at = below(text.size());
-      switch (below(4)) {
-        case 0:
-          text.erase(at, below(4));
-          break;
-        case 1:
-          text.insert(at, 1, letters[below(letters.size())]);
-          break;
-        default:
-          text[at] = letters[below(letters.size())];
-      }
-      if (text.empty()) text = "0";
+  for (size_t i = 0; i < kParent.size(); ++i) {
+    EXPECT_FALSE(ParseTraceParent(kParent.substr(0, i)).has_value()) << i;
+    for (const char* wrong : {"g", "F", " ", kParent[i] == '-' ? "0" : "-"}) {
+      EXPECT_FALSE(ParseTraceParent(Replaced(i, wrong)).has_value())
+          << Replaced(i, wrong);
     }
-    const bool expected = is_in_grammar(text) && !text.starts_with("ff") &&
-                          text.substr(3, 32) != std::string(32, '0') &&
-                          text.substr(36, 16) != std::string(16, '0') &&
-                          (!text.starts_with("00") || text.size() == 55);
-    ASSERT_EQ(ParseTraceParent(text).has_value(), expected) << text;
-    valid += expected ? 1 : 0;
   }
-  EXPECT_GT(valid, 1000);
+  // Only later versions may have more fields.
+  const std::string later = Replaced(0, "1f");
+  EXPECT_TRUE(ParseTraceParent(later).has_value());
+  EXPECT_TRUE(ParseTraceParent(later + "-x").has_value());
+  EXPECT_FALSE(ParseTraceParent(later + "x").has_value());
+  EXPECT_FALSE(ParseTraceParent(kParent + "-x").has_value());
 }
 
 TEST(TraceContext, ContinuesATraceWithItsOwnSpan) {

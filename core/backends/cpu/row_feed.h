@@ -30,7 +30,7 @@
 //
 // Costs: the read, about 10 ns for each of the 1.1 k to 3 k candidates, and
 // sorting the candidates. Memory: 2 k candidates for each piece. Tests:
-// unit/row_feed_test.cc, unit/bound_test.cc, unit/long_slices_test.cc.
+// unit/row_feed_test.cc, unit/long_slices_test.cc.
 #pragma once
 
 #include <algorithm>

@@ -119,11 +119,5 @@ TEST_F(ClientCheck, RereadsTokensAndKeepsTheLastValidOne) {
   EXPECT_EQ(token.Header(kNow), "Bearer fedcba9876543210");
 }
 
-TEST_F(ClientCheck, ReadsTheTokenFileAtConstruction) {
-  TokenFile token(File("token"));
-  EXPECT_EQ(std::remove(File("token").c_str()), 0);
-  EXPECT_EQ(token.Header(), "Bearer 0123456789abcdef");
-}
-
 }  // namespace
 }  // namespace topk

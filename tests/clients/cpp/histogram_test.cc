@@ -46,15 +46,6 @@ TEST(Histogram, PercentilesAreNearlyExact) {
   EXPECT_DOUBLE_EQ(histogram.mean(), sum / 20000);
 }
 
-TEST(Histogram, SmallValuesAreExact) {
-  Histogram histogram;
-  for (int64_t value = 0; value < 128; ++value) histogram.Record(value);
-  for (int64_t value = 0; value < 128; ++value) {
-    EXPECT_EQ(histogram.Percentile(static_cast<double>(value + 1) / 128),
-              value);
-  }
-}
-
 TEST(Histogram, MergeEqualsRecordingAll) {
   const std::vector<int64_t> values = Values(3000);
   Histogram all;

@@ -177,25 +177,6 @@ TEST(Load, CountsLostCallsApartFromMissingConnections) {
   EXPECT_EQ(result.error.message, failures[0].message);
 }
 
-TEST(Load, EndsAtAWrongResult) {
-  FakeClock clock;
-  std::vector<RequestTemplate> kinds = OneTemplate();
-  kinds[0].expected.emplace();
-  LoadOptions load = Counted(10);
-  load.keep_going = true;
-  int calls = 0;
-  const LoadResult result =
-      RunLoad(load, kinds, {[&](const RequestTemplate&) {
-                v1::TopKResponse message;
-                if (++calls == 3) message.mutable_indices()->set_data("x");
-                return Answers(2, Response(message));
-              }},
-              clock);
-  EXPECT_EQ(calls, 3);
-  EXPECT_EQ(result.wrong, "a kind");
-  EXPECT_EQ(result.stats[0].verified, 6);
-}
-
 TEST(Load, ManyCallersShareTheRequests) {
   std::vector<RequestTemplate> kinds(2);
   kinds[1].weight = 3;
@@ -245,14 +226,6 @@ TEST(Schedule, DependsOnTheSeedOnly) {
   EXPECT_NEAR(verified, 250, 60);
   // 1000 gaps of 10 ms on average: 10 s, with a standard deviation of 0.3 s.
   EXPECT_NEAR(std::chrono::duration<double>(last).count(), 10, 1.5);
-}
-
-TEST(Schedule, StopsAtOnce) {
-  Schedule schedule(Counted(10).profile, {1});
-  EXPECT_TRUE(schedule.Next(nanoseconds(0)));
-  schedule.Stop(milliseconds(1));
-  EXPECT_TRUE(schedule.stopped());
-  EXPECT_FALSE(schedule.Next(nanoseconds(0)));
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "core/base/text.h"
 
@@ -40,28 +39,6 @@ TEST(SharedMemory, IsZeroedPrivateAndRemoved) {
     EXPECT_EQ(region.byte_size(), 8);
   }
   EXPECT_FALSE(Exists(name));
-}
-
-TEST(SharedMemory, IsMovable) {
-  Result<SharedMemory> made = SharedMemory::Create("", 16);
-  ASSERT_TRUE(made.ok());
-  const std::string name = made->name();
-  SharedMemory first = *std::move(made);
-  SharedMemory second = std::move(first);
-  EXPECT_EQ(second.name(), name);
-  second.data()[0] = std::byte{1};
-  EXPECT_TRUE(Exists(name));
-  {
-    const SharedMemory last = std::move(second);
-    EXPECT_TRUE(Exists(name));
-  }
-  EXPECT_FALSE(Exists(name));
-}
-
-TEST(SharedMemory, MayBeEmpty) {
-  const Result<SharedMemory> made = SharedMemory::Create("", 0);
-  ASSERT_TRUE(made.ok());
-  EXPECT_TRUE(made->data().empty());
 }
 
 TEST(SharedMemory, RejectsInvalidNames) {

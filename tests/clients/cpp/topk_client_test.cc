@@ -125,24 +125,6 @@ TEST(Client, AcceptsAListOfIpV6Addresses) {
   EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
 
-TEST(Client, StreamingHasTheResultOfUnaryCalls) {
-  const TestServer server;
-  const Client client = ClientOf(server.target());
-  // The large response is streamed in several messages.
-  for (const int64_t k : {1, 300000}) {
-    v1::TopKRequest request = OnnxRequest(Ramp(1000000), k);
-    const auto unary = ComputeUnary(client, request);
-    ASSERT_TRUE(unary.ok()) << unary.status().message;
-    const std::string data = request.tensor().data();
-    request.mutable_tensor()->clear_data();
-    const auto streamed =
-        ComputeStream(client, request, std::as_bytes(std::span(data)));
-    ASSERT_TRUE(streamed.ok()) << streamed.status().message;
-    EXPECT_EQ(streamed->values().data(), unary->values().data());
-    EXPECT_EQ(streamed->indices().data(), unary->indices().data());
-  }
-}
-
 class MessageLimit : public ::testing::TestWithParam<int> {};
 
 TEST_P(MessageLimit, NoMessageExceedsIt) {
