@@ -6,8 +6,8 @@
 
 #include "core/answer.h"
 #include "core/base/deferred_free.h"
-#include "core/base/process_limits.h"
 #include "core/base/text.h"
+#include "core/common/process_limits.h"
 #include "core/dialects/registry.h"
 
 namespace topk {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
-#include "core/base/order.h"
 #include "core/base/sort_key_encoder.h"
+#include "topk/order.h"
 
 namespace topk {
 

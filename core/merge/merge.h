@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "core/base/order.h"
-#include "core/base/status.h"
+#include "topk/order.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/security/bearer_token.h"
+#include "core/common/bearer_token.h"
 #include "server/security/client_names.h"
 #include "server/security/token_set.h"
 #include "tests/fuzz/input.h"

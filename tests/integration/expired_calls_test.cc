@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/wire/methods.h"
+#include "core/common/methods.h"
 #include "tests/integration/ask.h"
 #include "tests/support/test_server.h"
 

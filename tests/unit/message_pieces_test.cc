@@ -1,5 +1,5 @@
 // The pieces have the bytes of the message, and large data is not copied.
-#include "core/wire/message_pieces.h"
+#include "core/common/message_pieces.h"
 
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
 #include "core/backends/cuda/tasks.h"
-#include "core/base/process_limits.h"
+#include "core/common/process_limits.h"
 #include "tests/bench/gpu/cub_topk.h"
 #include "tests/bench/modes.h"
 #include "tests/support/compute.h"
