@@ -91,12 +91,6 @@ class RowFeed {
         patience_(patience),
         bounds_(kernels, encoder) {}
 
-  /// Returns an upper bound on the memory, in bytes, for rows of `count`
-  /// elements, each divided into `pieces` pieces.
-  static Size Bytes(int64_t count, int64_t k, int64_t pieces) {
-    return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
-  }
-
   /// Divides a row, or the next part of a row, among the selections, which run
   /// in parallel. If there is no bound yet, gets a bound from `hint` or from a
   /// sample of the row, to skip most elements. If `hint` is not null, Feed()

@@ -96,7 +96,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const int bytes = InfoOf(plan.dtype).bytes;
   const DeviceBuffer items(
-      static_cast<size_t>(plan.selected() * cuda::ItemBytes(bytes)));
+      static_cast<size_t>(plan.output_elements() * cuda::ItemBytes(bytes)));
   const DeviceBuffer values(answer.values.size());
   const DeviceBuffer indices(answer.indices.size());
   cudaMemPool_t pool = nullptr;
@@ -112,7 +112,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.batches = plan.outer;
   select.positions = plan.n;
   select.inner = plan.inner;
-  select.kept = cuda::ArraysIn(items.get(), plan.selected(), bytes);
+  select.kept = cuda::ArraysIn(items.get(), plan.output_elements(), bytes);
   select.k = plan.k;
   select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
   select.arrangement = Arrangement::kByValue;
