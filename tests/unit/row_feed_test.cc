@@ -63,14 +63,14 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
 TEST_P(RowFeedTest, IsRightForAnyHint) {
   std::mt19937 random(1);
   Feeder feed(kernels_, encoder_, kK);
-  Hint<uint32_t> hint;
+  auto& hint = feed.hint();
   Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
   int failed = 0;
   for (int round = 0; round < 100; ++round) {
     std::vector<uint32_t> row(kCount);
     const int shift = static_cast<int>(random() % 3) * 8;
     for (uint32_t& x : row) x = static_cast<uint32_t>(random()) >> shift;
-    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
+    feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
     failed += hint.wait > 30;
     ASSERT_EQ(ChosenIndices(selection), BestIndices(row, kK)) << round;
     selection.Reset();
@@ -84,10 +84,10 @@ TEST_P(RowFeedTest, DropsAHintThatFewerThanKExceed) {
   std::ranges::shuffle(row, std::mt19937(1));
   for (const int64_t exceeding : {kK - 1, kK, kK + 1}) {
     Feeder feed(kernels_, encoder_, kK);
-    Hint<uint32_t> hint;
+    auto& hint = feed.hint();
     hint.bound = encoder_(static_cast<uint32_t>(kCount - exceeding));
     Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
+    feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
     EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kK)) << exceeding;
   }
 }
@@ -97,11 +97,11 @@ TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
   std::vector<uint32_t> row = Ascending(kCount);
   std::ranges::shuffle(row, std::mt19937(1));
   Feeder feed(kernels_, encoder_, kK);
-  Hint<uint32_t> hint;
+  auto& hint = feed.hint();
   hint.bound = encoder_(kCount - 10 * kK);
   // The selection has room for all elements above the hint.
   Selection<uint32_t> selection(kernels_.kth, kK, 20 * kK, kCount);
-  feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
+  feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
   ASSERT_TRUE(hint.bound.has_value());
   EXPECT_GT(*hint.bound, encoder_(kCount - 3 * kK));
   EXPECT_LE(*hint.bound, encoder_(kCount - kK));
@@ -110,12 +110,12 @@ TEST_P(RowFeedTest, RaisesAHintThatTooManyExceed) {
 TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   const std::vector<uint32_t> row = Ascending(kCount);
   Feeder feed(kernels_, encoder_, kK);
-  Hint<uint32_t> hint;
+  auto& hint = feed.hint();
   hint.bound = encoder_(kCount);
   int before = 0;
   for (int round = 0; round < 3; ++round) {
     Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
+    feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
     EXPECT_TRUE(round == 0 || hint.wait == before - 1) << hint.wait;
     before = hint.wait;
     EXPECT_GT(before, 10);
@@ -157,16 +157,16 @@ TEST_P(RowFeedTest, ReselectsRarelyFromAnAscendingRow) {
   Selection<uint32_t> selection(kernels_.kth, kMany, 128, kLong);
   Feeder feed(kernels_, encoder_, kMany);
   constexpr int64_t kFirst = 1000;
-  const Stretch whole = {Bytes(row), kLong, 0};
-  for (const Stretch& part :
+  const Segment whole = {Bytes(row), kLong, 0};
+  for (const Segment& part :
        {whole.Part<uint32_t>(0, kFirst), whole.Part<uint32_t>(kFirst, kLong)}) {
-    feed.Feed(part, std::span(&selection, 1));
+    feed.FeedPart(part, selection);
   }
   EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kMany));
   EXPECT_LT(selection.reselections(), 100);  // 7812 without samples
 }
 
-// A row of stretches with different maxima, fed in pieces of any length. Each
+// A row of segments with different maxima, fed in pieces of any length. Each
 // piece has its own bounds, many of which fail.
 TEST_P(RowFeedTest, IsRightForAnyChunking) {
   std::mt19937 random(3);
@@ -192,12 +192,12 @@ TEST_P(RowFeedTest, IsRightForAnyChunking) {
     Feeder feed(kernels_, encoder_, k);
     Feeder impatient(kernels_, encoder_, k, ~0u, 1);
     for (int64_t i = 0; i < count;) {
-      const int64_t run =
+      const int64_t length =
           std::min(count - i, 1 + static_cast<int64_t>(random() % 12000));
-      const Stretch stretch = {Bytes(row) + i * 4, run, i};
+      const Segment segment = {Bytes(row) + i * 4, length, i};
       Feeder& either = random() % 2 == 0 ? feed : impatient;
-      either.Feed(stretch, std::span(&selection, 1));
-      i += run;
+      either.FeedPart(segment, selection);
+      i += length;
     }
     ASSERT_EQ(ChosenIndices(selection),
               BestIndices(row, static_cast<size_t>(k)))

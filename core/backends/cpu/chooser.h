@@ -42,7 +42,8 @@ struct Schedule {
   /// Used by kColumns for narrow tensors: the number of adjacent axis positions
   /// that are joined into one wide row.
   int64_t row_factor = 1;
-  /// The number of threads that sort the k best elements of a slice.
+  /// The number of parallel pieces in which the k best elements of a slice are
+  /// sorted.
   int64_t sort_pieces = 1;
   /// Whether the calling thread does all the work.
   bool run_inline = true;

@@ -69,10 +69,9 @@ class SliceRunner {
   }
 
   ~SliceRunner() {
-    constexpr size_t kLarge = size_t{16} << 20;  // 2 ms
     if (selections_.empty()) return;
     const size_t bytes = selections_.size() * selections_[0].bytes();
-    if (bytes < kLarge) return;
+    if (bytes < kLargeBytes) return;
     using Selections = decltype(selections_);
     DeferFree(std::unique_ptr<Selections>(
                   new (std::nothrow) Selections(std::move(selections_))),
@@ -167,7 +166,7 @@ class SliceRunner {
       writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    feed_.Feed({row, n_, 0}, Selections(1), &hint_);
+    feed_.FeedRow(row, n_, Selections(1));
     Write(slice, 0, 1);
   }
 
@@ -225,10 +224,10 @@ class SliceRunner {
       if (cancelled()) return false;
       bool done = true;
       for (int64_t c = 0; c < width; ++c) {
-        const auto one = selections.subspan(static_cast<size_t>(c), 1);
+        Selection<Key>& selection = selections[static_cast<size_t>(c)];
         const std::byte* row = At<Key>(rows, c * (next - begin));
-        feed_.Feed({row, next - begin, begin}, one);
-        done &= feed_.IsComplete(one[0]);
+        feed_.FeedPart({row, next - begin, begin}, selection);
+        done &= feed_.IsComplete(selection);
       }
       if (done) return true;
       begin = next;
@@ -329,7 +328,6 @@ class SliceRunner {
   Scratch<std::byte> indices_;
   BlockSource source_;
   RowFeed<Key, kFloat> feed_;
-  Hint<Key> hint_;
   std::vector<Selection<Key>> selections_;
   // The bounds of the columns in FeedInPlace(), and the columns that a scan
   // finds.
