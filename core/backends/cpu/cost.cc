@@ -121,10 +121,9 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   }
   if (sorts) return total;
   // The group maxima of a sample (bound.h), in an array that doubles its size.
-  const Size maxima = std::max(
-      Size(4096),
-      std::min(12 * k + 8,
-               2 * std::clamp(Size(n.value() / 64), Size(8192), Size(65536))));
+  const Size sampled =
+      std::min(n, std::clamp(Size(n.value() / 64), Size(8192), Size(65536)));
+  const Size maxima = std::max(Size(4096), std::min(12 * k + 8, 2 * sampled));
   total += (whole && pieces > 1 ? pieces + 1 : readers) * 2 * maxima * bytes;
   // The bounds of the columns of a tile, and the columns that a scan finds.
   total += readers * (schedule.tile + Size(kScanSlack)) * (bytes + 4);
