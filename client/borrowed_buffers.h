@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/wire/message_pieces.h"
+#include "core/common/message_pieces.h"
 
 namespace topk {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "client/borrowed_buffers.h"
-#include "core/base/status.h"
-#include "core/wire/message_pieces.h"
+#include "core/common/message_pieces.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/base/status.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

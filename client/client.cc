@@ -23,9 +23,9 @@
 #include "client/rpc_error.h"
 #include "core/base/happens_before.h"
 #include "core/base/text.h"
-#include "core/security/target.h"
-#include "core/wire/message_pieces.h"
-#include "core/wire/methods.h"
+#include "core/common/message_pieces.h"
+#include "core/common/methods.h"
+#include "core/common/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace topk {

@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "core/base/text.h"
-#include "core/security/bearer_token.h"
-#include "core/security/certificates.h"
-#include "core/security/small_file.h"
-#include "core/security/target.h"
+#include "core/common/bearer_token.h"
+#include "core/common/certificates.h"
+#include "core/common/small_file.h"
+#include "core/common/target.h"
 #include "proto/library_versions.h"
 
 namespace topk {

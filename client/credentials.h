@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/status.h"
 #include "topk/client.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

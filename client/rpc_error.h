@@ -6,8 +6,8 @@
 
 #include <chrono>
 
-#include "core/base/status.h"
 #include "google/rpc/status.pb.h"
+#include "topk/status.h"
 
 namespace topk {
 

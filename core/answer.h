@@ -6,8 +6,8 @@
 
 #include "core/backends/backend.h"
 #include "core/base/cancellation.h"
-#include "core/base/status.h"
 #include "core/plan/plan.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

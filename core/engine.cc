@@ -6,8 +6,8 @@
 
 #include "core/answer.h"
 #include "core/base/deferred_free.h"
-#include "core/base/process_limits.h"
 #include "core/base/text.h"
+#include "core/common/process_limits.h"
 #include "core/dialects/registry.h"
 
 namespace topk {
@@ -249,7 +249,7 @@ Size TensorStream::FinishNanoseconds() const {
   // values smaller than a byte, which takes at most 1 ns per value.
   const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
   return request_.prepared->FeedNanoseconds(0) +
-         Size(packs ? plan.selected() : 0);
+         Size(packs ? plan.output_elements() : 0);
 }
 
 Status TensorStream::Feed(std::span<const std::byte> chunk) {

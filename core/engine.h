@@ -12,9 +12,9 @@
 #include "core/backends/registry.h"
 #include "core/base/cancellation.h"
 #include "core/base/checked.h"
-#include "core/base/status.h"
 #include "core/plan/cost.h"
 #include "core/plan/plan.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

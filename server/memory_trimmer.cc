@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <ctime>
 
-#include "core/base/process_limits.h"
+#include "core/common/process_limits.h"
 #include "server/admission/memory_limit.h"
 #include "server/telemetry/process_metrics.h"
 

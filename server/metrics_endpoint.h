@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "core/base/status.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/telemetry/metric_registry.h"
+#include "topk/status.h"
 
 struct MHD_Daemon;
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
 #include "server/transport/owned_file.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/security/target.h"
+#include "core/common/target.h"
 #include "server/admission/memory_limit.h"
 #include "server/calls/grpc_server.h"
 #include "server/grpc_workarounds/acceptor.h"

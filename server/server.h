@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
 #include "server/config/config.h"
+#include "topk/status.h"
 
 namespace topk {
 

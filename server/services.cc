@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/process_limits.h"
 #include "core/base/text.h"
+#include "core/common/process_limits.h"
 #include "server/admission/memory_limit.h"
 #include "server/calls/topk_service.h"
 #include "server/telemetry/logging.h"

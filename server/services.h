@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 
-#include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
 #include "server/calls/call_router.h"
@@ -21,6 +20,7 @@
 #include "server/telemetry/rpc_metrics.h"
 #include "server/telemetry/span_exporter.h"
 #include "server/threads/periodic.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -12,7 +12,7 @@
 #include "client/bench/histogram.h"
 #include "client/bench/request_template.h"
 #include "client/bench/schedule.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk::cli {

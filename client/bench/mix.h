@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/cli/request.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk::cli {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "client/bench/mix.h"
-#include "core/base/status.h"
 #include "topk/request.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

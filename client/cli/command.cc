@@ -19,7 +19,7 @@
 #include "client/cli/server_commands.h"
 #include "client/credentials.h"
 #include "core/base/text.h"
-#include "core/command_line/usage_text.h"
+#include "core/common/usage_text.h"
 #include "core/engine.h"
 
 namespace topk::cli {

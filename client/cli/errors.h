@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "client/cli/exit_code.h"
-#include "core/base/status.h"
 #include "topk/client.h"
+#include "topk/status.h"
 
 namespace topk::cli {
 

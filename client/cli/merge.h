@@ -11,7 +11,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/show.h"
 #include "core/base/dtype.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 #include "topk/v1/tensor.pb.h"
 
 namespace topk::cli {

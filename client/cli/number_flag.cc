@@ -5,7 +5,7 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
-#include "core/command_line/usage_text.h"
+#include "core/common/usage_text.h"
 
 namespace topk::cli {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk::cli {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -12,7 +12,7 @@
 
 #include "client/numpy/npy_header.h"
 #include "core/base/dtype.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

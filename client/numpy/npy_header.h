@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

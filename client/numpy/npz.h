@@ -6,7 +6,7 @@
 #include <string>
 
 #include "client/numpy/npy.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "client/numpy/npy.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/base/cancellation.h"
-#include "core/base/status.h"
 #include "core/plan/cost.h"
 #include "core/plan/plan.h"
+#include "topk/status.h"
 
 namespace topk {
 

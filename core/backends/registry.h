@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/backends/backend.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

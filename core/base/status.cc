@@ -1,4 +1,4 @@
-#include "core/base/status.h"
+#include "topk/status.h"
 
 #include <iterator>
 

@@ -4,18 +4,18 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
-#include "core/base/order.h"
 #include "core/base/sort_key_encoder.h"
+#include "topk/order.h"
 
 namespace topk {
 
-/// Calls `fn` with the SortKeyEncoder for selected.dtype and
-/// selected.direction. `selected` is a Plan or a Partial. There are eight
+/// Calls `fn` with the SortKeyEncoder for parameters.dtype and
+/// parameters.direction. `parameters` is a Plan or a Partial. There are eight
 /// instantiations: integers and floats in four widths.
-template <class Selected, class Fn>
-auto WithSortKeyEncoder(const Selected& selected, const Fn& fn) {
-  const DTypeInfo& type = InfoOf(selected.dtype);
-  const bool largest = selected.direction == Direction::kLargest;
+template <class Parameters, class Fn>
+auto WithSortKeyEncoder(const Parameters& parameters, const Fn& fn) {
+  const DTypeInfo& type = InfoOf(parameters.dtype);
+  const bool largest = parameters.direction == Direction::kLargest;
   const auto call = [&]<class Key>(Key) {
     if (type.is_float) return fn(SortKeyEncoder<Key, true>(type, largest));
     return fn(SortKeyEncoder<Key, false>(type, largest));

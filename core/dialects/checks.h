@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "core/base/dtype.h"
-#include "core/base/status.h"
 #include "core/dialects/dialect.h"
+#include "topk/status.h"
 #include "topk/v1/tensor.pb.h"
 
 namespace topk {

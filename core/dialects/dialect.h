@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "core/base/dtype.h"
-#include "core/base/status.h"
 #include "core/plan/plan.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -3,9 +3,9 @@
 
 #include <span>
 
-#include "core/base/status.h"
 #include "core/dialects/dialect.h"
 #include "core/plan/plan.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "core/base/order.h"
-#include "core/base/status.h"
+#include "topk/order.h"
+#include "topk/status.h"
 
 namespace topk {
 
@@ -46,7 +46,8 @@ struct Merged {
 /// Returns the result for all shards. In each slice, these are the min(k, n)
 /// elements that rank first, where n is the number of elements in all partials.
 /// Elements rank by key (sort_key_encoder.h), then by ascending index. The
-/// grouping and order of shards do not matter. A slice takes O(k) per partial.
+/// grouping and order of shards do not matter. A slice takes O(k) per partial,
+/// and O(k log k) to find duplicates.
 ///
 /// Returns INVALID_ARGUMENT, naming the partial, field, value and rule, if
 /// - there are no partials,

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "core/base/dtype.h"
-#include "core/base/status.h"
 #include "core/plan/plan.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -170,11 +170,11 @@ Status CheckLimits(const PlanRequest& request, const Plan& plan,
                " bytes exceed the limit of ", limits.max_output_bytes,
                " (--max-output-bytes)"));
   }
-  if (plan.selected() > limits.max_selected_elements) {
+  if (plan.output_elements() > limits.max_selected_elements) {
     return ResourceExhausted(
         "TOO_MANY_SELECTED", "tensor.shape",
         StrCat("k = ", plan.k, " in each of ", plan.slices(),
-               " slices selects ", plan.selected(),
+               " slices selects ", plan.output_elements(),
                " elements, more than the limit of ",
                limits.max_selected_elements, " (--max-selected-elements)"));
   }
@@ -194,8 +194,8 @@ Status CheckOverlap(const Plan& plan, bool wanted, const Layout& layout,
   }
   return ResourceExhausted(
       "LAYOUT_TOO_COMPLEX", field,
-      StrCat("the output has ", plan.selected(), " elements; with more than ",
-             kMaxComparedElements,
+      StrCat("the output has ", plan.output_elements(),
+             " elements; with more than ", kMaxComparedElements,
              ", each stride must exceed the total extent of the dimensions "
              "with smaller strides"));
 }
@@ -210,7 +210,7 @@ std::vector<int64_t> Plan::output_shape() const {
 
 Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
   Plan plan;
-  static_cast<Selected&>(plan) = request;
+  static_cast<Parameters&>(plan) = request;
   const Result<int64_t> elements = CountElements(request.shape, "tensor.shape");
   if (!elements.ok()) return elements.status();
   if (Status s = SetAxis(request, plan); !s.ok()) return s;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "core/base/order.h"
-#include "core/base/status.h"
+#include "topk/order.h"
+#include "topk/status.h"
 
 namespace topk {
 
@@ -24,14 +24,14 @@ struct Layout {
   int64_t bytes = 0;
   /// Whether the tensor is contiguous and row-major.
   bool contiguous = true;
-  /// Whether several elements share a byte (DTypeInfo::packed()).
-  bool shares_bytes = false;
+  /// Whether several elements share a byte, as in DTypeInfo::packed().
+  bool packed = false;
   /// The strides as given in the request, or empty.
   std::vector<int64_t> given_strides = {};
 };
 
 /// The parameters of a selection and of its outputs.
-struct Selected {
+struct Parameters {
   DType dtype = DType::kF32;
   int64_t k = 0;
   Direction direction = Direction::kLargest;
@@ -49,7 +49,7 @@ struct Selected {
 /// The tensor is viewed as [outer, n, inner], with outer * inner slices. Slice
 /// o * inner + c consists of the elements [o, :, c]. Outputs are viewed as
 /// [outer, k, inner]. 1 <= k <= n, and all indices fit index_type.
-struct Plan : Selected {
+struct Plan : Parameters {
   int64_t outer = 1;
   int64_t n = 1;
   int64_t inner = 1;
@@ -69,7 +69,7 @@ struct Plan : Selected {
 
   int64_t slices() const { return outer * inner; }
   /// The number of elements of each output.
-  int64_t selected() const { return k * slices(); }
+  int64_t output_elements() const { return k * slices(); }
   /// The total size of the requested outputs, in bytes.
   int64_t output_bytes() const {
     return (wants_values ? values.bytes : 0) +
@@ -107,7 +107,7 @@ struct OutputRequest {
 
 /// A request in a form that all dialects share. It already satisfies the rules
 /// that are specific to its dialect.
-struct PlanRequest : Selected {
+struct PlanRequest : Parameters {
   /// The request field with the attributes, e.g. "onnx". Used in errors.
   std::string_view attributes;
   std::vector<int64_t> shape;

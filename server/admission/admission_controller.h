@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/base/status.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/admission/rate_limiter.h"
 #include "server/security/authenticator.h"
+#include "topk/status.h"
 
 namespace topk {
 

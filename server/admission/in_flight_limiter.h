@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "core/base/checked.h"
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <string>
 
-#include "core/base/process_limits.h"
+#include "core/common/process_limits.h"
 
 namespace topk {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 
 namespace topk {
 

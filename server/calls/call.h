@@ -12,9 +12,9 @@
 #include <string>
 
 #include "core/base/cancellation.h"
-#include "core/base/status.h"
 #include "server/telemetry/rpc_metrics.h"
 #include "server/threads/event_loop.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "core/base/checked.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -8,10 +8,10 @@
 #include <chrono>
 #include <memory>
 
-#include "core/base/status.h"
 #include "server/calls/call_router.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/threads/event_loop.h"
+#include "topk/status.h"
 
 namespace topk {
 

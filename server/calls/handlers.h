@@ -7,10 +7,10 @@
 #include <functional>
 #include <memory>
 
-#include "core/base/status.h"
 #include "server/calls/call.h"
 #include "server/calls/parsed_message.h"
 #include "server/telemetry/request_stats.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

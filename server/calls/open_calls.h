@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 #include "server/calls/observers.h"
 
 namespace topk {

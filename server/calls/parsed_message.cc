@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "core/wire/message_pieces.h"
+#include "core/common/message_pieces.h"
 
 namespace topk {
 namespace {

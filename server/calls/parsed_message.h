@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "core/base/checked.h"
-#include "core/base/status.h"
 #include "inference/grpc_service.pb.h"
 #include "proto/library_versions.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/base/checked.h"
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
 #include "server/admission/in_flight_limiter.h"
+#include "topk/status.h"
 
 namespace topk {
 

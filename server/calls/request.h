@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/base/checked.h"
-#include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
 #include "server/calls/handlers.h"
@@ -17,6 +16,7 @@
 #include "server/shared_memory/request_memory.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/request_stats.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

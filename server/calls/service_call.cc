@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/wire/methods.h"
+#include "core/common/methods.h"
 #include "server/calls/compression.h"
 #include "server/calls/parsed_message.h"
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <optional>
 
-#include "core/base/status.h"
 #include "server/admission/admission_controller.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call.h"
 #include "server/calls/shared_state.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/call_span.h"
+#include "topk/status.h"
 
 namespace topk {
 

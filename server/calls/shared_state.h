@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <new>
 
-#include "core/base/status.h"
 #include "core/engine.h"
 #include "server/admission/admission_controller.h"
 #include "server/calls/open_calls.h"
@@ -14,6 +13,7 @@
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/span_exporter.h"
 #include "server/threads/work_queue.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -3,8 +3,8 @@
 
 #include <grpcpp/support/status.h>
 
-#include "core/base/status.h"
 #include "google/rpc/status.pb.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/common/methods.h"
 #include "core/dialects/registry.h"
-#include "core/wire/methods.h"
 #include "server/calls/handlers.h"
 #include "server/calls/simple_call.h"
 #include "server/calls/status_map.h"

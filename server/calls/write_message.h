@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/wire/message_pieces.h"
+#include "core/common/message_pieces.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -15,7 +15,7 @@
 
 #include "core/backends/registry.h"
 #include "core/base/text.h"
-#include "core/command_line/usage_text.h"
+#include "core/common/usage_text.h"
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
 #include "server/security/client_names.h"

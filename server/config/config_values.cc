@@ -10,8 +10,8 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
-#include "core/command_line/usage_text.h"
-#include "core/security/target.h"
+#include "core/common/target.h"
+#include "core/common/usage_text.h"
 
 namespace topk {
 namespace {

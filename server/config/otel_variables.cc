@@ -9,7 +9,7 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
-#include "core/security/small_file.h"
+#include "core/common/small_file.h"
 #include "server/config/config_values.h"
 
 namespace topk {

@@ -17,8 +17,8 @@
 #include <memory>
 #include <string>
 
-#include "core/base/status.h"
 #include "proto/library_versions.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/mutex.h"
 #include "core/base/text.h"
+#include "core/common/mutex.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/calls/compression.h"
 #include "server/calls/parsed_message.h"

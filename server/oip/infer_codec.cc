@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/wire/message_pieces.h"
+#include "core/common/message_pieces.h"
 #include "server/calls/status_map.h"
 #include "server/calls/write_message.h"
 #include "server/oip/data_types.h"

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/base/status.h"
 #include "server/calls/handlers.h"
 #include "server/oip/models.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

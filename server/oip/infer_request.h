@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "core/base/status.h"
 #include "server/calls/parsed_message.h"
 #include "server/oip/models.h"
 #include "server/oip/regions.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "inference/grpc_service.pb.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -4,13 +4,13 @@
 
 #include <string>
 
-#include "core/base/status.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/calls/call_router.h"
 #include "server/calls/shared_state.h"
 #include "server/health/health_service.h"
 #include "server/oip/regions.h"
 #include "server/oip/statistics.h"
+#include "topk/status.h"
 
 namespace topk {
 

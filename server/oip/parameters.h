@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/base/status.h"
 #include "inference/grpc_service.pb.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

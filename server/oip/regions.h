@@ -4,11 +4,11 @@
 #include <map>
 #include <string>
 
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
 #include "inference/grpc_service.pb.h"
 #include "server/security/authenticator.h"
 #include "server/shared_memory/shared_objects.h"
+#include "topk/status.h"
 #include "topk/v1/tensor.pb.h"
 
 namespace topk {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 #include "inference/grpc_service.pb.h"
 #include "server/oip/models.h"
 #include "server/telemetry/request_stats.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "core/security/target.h"
+#include "core/common/target.h"
 #include "server/transport/addresses.h"
 
 namespace topk {

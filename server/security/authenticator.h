@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
 #include "server/security/client_certificates.h"
 #include "server/security/client_names.h"
 #include "server/security/token_set.h"
 #include "server/security/watched_files.h"
+#include "topk/status.h"
 
 namespace topk {
 

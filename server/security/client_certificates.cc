@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "core/security/certificates.h"
+#include "core/common/certificates.h"
 
 namespace topk {
 namespace {

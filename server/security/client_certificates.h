@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/mutex.h"
-#include "core/base/status.h"
-#include "core/security/bearer_token.h"
-#include "core/security/pem.h"
+#include "core/common/bearer_token.h"
+#include "core/common/mutex.h"
+#include "core/common/pem.h"
+#include "topk/status.h"
 
 namespace topk {
 

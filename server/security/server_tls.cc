@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "core/security/certificates.h"
+#include "core/common/certificates.h"
 #include "proto/library_versions.h"
 
 namespace topk {

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
 #include "server/grpc_workarounds/certificate_updates.h"
 #include "server/security/authenticator.h"
 #include "server/security/client_certificates.h"
 #include "server/security/watched_files.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/status.h"
-#include "core/security/bearer_token.h"
+#include "core/common/bearer_token.h"
+#include "topk/status.h"
 
 namespace topk {
 

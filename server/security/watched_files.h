@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/status.h"
-#include "core/security/small_file.h"
+#include "core/common/small_file.h"
 #include "server/threads/periodic.h"
+#include "topk/status.h"
 
 namespace topk {
 

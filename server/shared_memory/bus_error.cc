@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 
 namespace topk {
 namespace {

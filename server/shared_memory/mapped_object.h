@@ -11,9 +11,9 @@
 #include <span>
 #include <string>
 
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
 #include "server/shared_memory/bus_error.h"
+#include "topk/status.h"
 
 namespace topk {
 

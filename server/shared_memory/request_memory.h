@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/cancellation.h"
-#include "core/base/status.h"
 #include "server/shared_memory/shared_objects.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -20,10 +20,10 @@
 
 #include "core/base/cancellation.h"
 #include "core/base/deferred_free.h"
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
 #include "server/shared_memory/mapped_object.h"
 #include "server/threads/periodic.h"
+#include "topk/status.h"
 #include "topk/v1/tensor.pb.h"
 
 namespace topk {

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/status.h"
 #include "server/telemetry/line_limiter.h"
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/trace_context.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

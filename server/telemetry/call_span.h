@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/base/status.h"
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/span_exporter.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

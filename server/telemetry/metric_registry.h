@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 
 namespace topk {
 

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
 #include "server/telemetry/line_limiter.h"
 #include "server/telemetry/metric_registry.h"
 #include "server/telemetry/request_stats.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/telemetry/metric_registry.h"
 #include "server/telemetry/request_stats.h"

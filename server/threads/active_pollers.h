@@ -9,7 +9,7 @@
 #include <ctime>
 #include <vector>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 
 namespace topk {
 

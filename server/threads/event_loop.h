@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/base/happens_before.h"
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 #include "server/threads/active_pollers.h"
 #include "server/threads/wait_group.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/mutex.h"
+#include "core/common/mutex.h"
 
 namespace topk {
 

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "core/base/checked.h"
-#include "core/base/mutex.h"
-#include "core/base/status.h"
+#include "core/common/mutex.h"
 #include "core/engine.h"
 #include "server/threads/wait_group.h"
+#include "topk/status.h"
 
 namespace topk {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/base/text.h"
-#include "core/security/target.h"
+#include "core/common/target.h"
 
 namespace topk {
 

@@ -52,7 +52,7 @@ inline Result<v1::TopKResponse> Stream(const Engine& engine,
 
 /// Runs a request on one backend, bypassing the engine's choice. Returns
 /// nullopt if the backend declines the plan. If `next` is set and the tensor is
-/// packed, feeds the tensor to a Fold in pieces.
+/// contiguous, feeds the tensor to a Fold in pieces.
 inline std::optional<Result<v1::TopKResponse>> RunOn(
     const Backend& backend, const v1::TopKRequest& request,
     const NextPiece& next = nullptr) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/text.h"
-#include "core/security/bearer_token.h"
+#include "core/common/bearer_token.h"
 #include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
 #include "tests/support/client_calls.h"

@@ -100,8 +100,8 @@ class Uses {
 
   void Check(const ItemArrays& items, int64_t count, int element_bytes,
              const char* what) const {
-    Check(items.orders, count * cuda::OrderBytes(element_bytes), what);
-    Check(items.bits, count * cuda::OrderBytes(element_bytes) / 2, what);
+    Check(items.sort_keys, count * cuda::SortKeyBytes(element_bytes), what);
+    Check(items.bits, count * cuda::SortKeyBytes(element_bytes) / 2, what);
   }
 
  private:
@@ -110,27 +110,27 @@ class Uses {
 
 template <class Types>
 void Select(const SelectTask& task) {
-  using Order = typename Types::Order;
+  using SortKey = typename Types::SortKey;
   using Bits = typename Types::Bits;
   struct Item {
-    Order order;
+    SortKey sort_key;
     Bits bits;
   };
   const ItemSource<Types> source{task};
   const auto before = [](const Item& a, const Item& b) {
-    return a.order > b.order;
+    return a.sort_key > b.sort_key;
   };
   const auto k = static_cast<size_t>(task.k);
   std::vector<Item> items;
   for (int64_t s = 0; s < task.slices(); ++s) {
     items.clear();
     for (int64_t i = 0; i < task.length(); ++i) {
-      items.push_back({source.OrderAt(s, i), source.BitsAt(s, i)});
+      items.push_back({source.SortKeyAt(s, i), source.BitsAt(s, i)});
     }
     std::sort(items.begin(), items.end(), before);
     Require(std::adjacent_find(items.begin(), items.end(),
                                [](const Item& a, const Item& b) {
-                                 return a.order == b.order;
+                                 return a.sort_key == b.sort_key;
                                }) == items.end(),
             "two items of a slice have one order");
     items.resize(k);
@@ -140,12 +140,12 @@ void Select(const SelectTask& task) {
       std::rotate(items.begin(), items.begin() + task.k / 3, items.end());
     }
     if (task.arrangement == Arrangement::kByIndex) {
-      for (Item& item : items) item.order = Types::ByIndex(item.order);
+      for (Item& item : items) item.sort_key = Types::ByIndex(item.sort_key);
       std::sort(items.begin(), items.end(), before);
     }
     for (size_t i = 0; i < k; ++i) {
       const size_t at = static_cast<size_t>(s) * k + i;
-      static_cast<Order*>(task.kept.orders)[at] = items[i].order;
+      static_cast<SortKey*>(task.kept.sort_keys)[at] = items[i].sort_key;
       static_cast<Bits*>(task.kept.bits)[at] = items[i].bits;
     }
   }

@@ -1,4 +1,4 @@
-#include "core/security/certificates.h"
+#include "core/common/certificates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/backends/cpu/cost.h"
-#include "core/backends/cpu/unpacked.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::cpu {
@@ -65,7 +64,7 @@ TEST(Chooser, ChoosesByShape) {
 // A stream unpacks sub-byte elements, which still have few distinct values.
 TEST(Chooser, FoldsSubByteElementsWithoutTheShortRowsKernel) {
   const auto name = [](DType type) {
-    const Plan plan = UnpackedPlan(ValidPlan(Ask(type, {1000, 1024}, 1, 8)));
+    const Plan plan = ValidPlan(Ask(type, {1000, 1024}, 1, 8));
     return NameOf(FoldSchedule(plan, 1, kTaskNanoseconds));
   };
   EXPECT_EQ(name(DType::kU4), "scan");

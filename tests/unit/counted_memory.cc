@@ -1,6 +1,7 @@
 #include "tests/unit/counted_memory.h"
 
 #include <malloc.h>
+#include <tbb/scalable_allocator.h>
 
 #include <cstdlib>
 #include <new>
@@ -41,6 +42,13 @@ void* operator new(size_t size, std::align_val_t align) {
   const auto step = static_cast<size_t>(align);
   return topk::testing::Counted(
       std::aligned_alloc(step, (size + step - 1) / step * step));
+}
+// Replace the functions of oneTBB that Scratch uses.
+extern "C" {
+void* scalable_malloc(size_t size) {
+  return topk::testing::Counted(std::malloc(size));
+}
+void scalable_free(void* p) { topk::testing::Free(p); }
 }
 void operator delete(void* p) noexcept { topk::testing::Free(p); }
 void operator delete(void* p, size_t) noexcept { topk::testing::Free(p); }

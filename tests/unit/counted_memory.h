@@ -1,4 +1,5 @@
-// Counts the memory that this program allocates with operator new.
+// Counts the memory that this program allocates with operator new, and in
+// core/backends/cpu/scratch.h.
 #pragma once
 
 #include <atomic>

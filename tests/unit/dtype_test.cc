@@ -87,7 +87,7 @@ TEST(SortKeyEncoder, OrdersEveryTypeLikeItsNumbers) {
   for (const DTypeInfo& type : kDTypes) {
     SCOPED_TRACE(type.name);
     WithSortKeyEncoder(
-        Selected{.dtype = type.type},
+        Parameters{.dtype = type.type},
         [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>&) {
           ExpectKeysInOrder<Key, kFloat>(type.type, PatternsOf(type));
         });

@@ -18,10 +18,11 @@ void ForEachEncoder(const Fn& fn) {
     for (const bool largest : {true, false}) {
       SCOPED_TRACE(std::string(type.name) +
                    (largest ? " largest" : " smallest"));
-      WithSortKeyEncoder(Selected{.dtype = type.type,
-                                  .direction = largest ? Direction::kLargest
-                                                       : Direction::kSmallest},
-                         [&](const auto& encoder) { fn(encoder, type); });
+      WithSortKeyEncoder(
+          Parameters{.dtype = type.type,
+                     .direction =
+                         largest ? Direction::kLargest : Direction::kSmallest},
+          [&](const auto& encoder) { fn(encoder, type); });
       if (::testing::Test::HasFatalFailure()) return;
     }
   }

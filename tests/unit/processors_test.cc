@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/process_limits.h"
+#include "core/common/process_limits.h"
 
 namespace topk {
 namespace {

@@ -62,12 +62,12 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
 TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   const std::vector<uint32_t> row = Ascending(kCount);
   Feeder feed(kernels_, encoder_, kK);
-  Hint<uint32_t> hint;
+  auto& hint = feed.hint();
   hint.bound = encoder_(kCount);
   int before = 0;
   for (int round = 0; round < 3; ++round) {
     Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-    feed.Feed({Bytes(row), kCount, 0}, std::span(&selection, 1), &hint);
+    feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
     EXPECT_TRUE(round == 0 || hint.wait == before - 1) << hint.wait;
     before = hint.wait;
     EXPECT_GT(before, 10);

@@ -23,7 +23,7 @@ struct Answer {
   }
 };
 
-/// Returns a request for a packed tensor, with I64 indices.
+/// Returns a request for a contiguous tensor, with I64 indices.
 PlanRequest Ask(DType dtype, std::vector<int64_t> shape, int64_t axis,
                 int64_t k);
 

@@ -13,29 +13,22 @@
 #include <cstring>
 #include <utility>
 
-#include "core/backends/cpu/run_context.h"
+#include "core/backends/cpu/blocks.h"
+#include "core/backends/cpu/execution_context.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/unpacked.h"
 
 namespace topk::cpu {
 
 /// Reads blocks of adjacent slices as rows. Not thread-safe.
-template <class Key, bool kFloat>
 class BlockSource {
  public:
-  /// `run` must outlive this object.
-  explicit BlockSource(const RunContext<Key, kFloat>& run)
-      : run_(run),
-        plan_(run.plan),
+  /// `context` must outlive this object.
+  explicit BlockSource(const ExecutionContext& context)
+      : context_(context),
+        plan_(context.plan),
         type_(InfoOf(plan_.dtype)),
         stride_(plan_.input.strides[static_cast<size_t>(plan_.axis)]) {}
-
-  /// Returns an upper bound, in bytes, on the memory for blocks of `count`
-  /// elements.
-  static Size Bytes(const Plan& plan, Size count) {
-    const bool unpacks_columns = plan.input.shares_bytes && plan.inner > 1;
-    return count * sizeof(Key) * (unpacks_columns ? 2 : 1);
-  }
 
   /// Returns the elements begin .. end - 1 of the slices first .. first + width
   /// - 1 as contiguous rows. The rows are valid until the next call. They are
@@ -43,25 +36,25 @@ class BlockSource {
   /// index if plan.inner > 1.
   const std::byte* Get(int64_t first, int64_t width, int64_t begin,
                        int64_t end) {
-    if (!run_.schedule.copies) {
-      return run_.at(SliceOffset(plan_, plan_.input, first) + begin);
+    if (!context_.schedule.copies) {
+      return context_.at(SliceOffset(plan_, plan_.input, first) + begin);
     }
     const int64_t length = end - begin;
-    rows_ = memory_.Get(static_cast<size_t>(width * length) * sizeof(Key));
-    if (plan_.input.shares_bytes) {
-      Unpack(first, width, begin, end);
+    rows_ = memory_.Get(static_cast<size_t>(width * length * type_.bytes));
+    if (context_.schedule.unpacks) {
+      UnpackSlices(first, width, begin, end);
     } else {
-      Copy(first, width, begin, length);
+      CopySlices(first, width, begin, length);
     }
     return rows_.data();
   }
 
  private:
   // Unpacks the elements of a sub-byte type.
-  void Unpack(int64_t first, int64_t width, int64_t begin, int64_t end) {
+  void UnpackSlices(int64_t first, int64_t width, int64_t begin, int64_t end) {
     const int64_t length = end - begin;
     if (plan_.inner == 1) {
-      UnpackRuns(first * plan_.n + begin, width, plan_.n, length, rows_.data());
+      UnpackRows(first * plan_.n + begin, width, plan_.n, length, rows_.data());
       return;
     }
     const int64_t at = SliceOffset(plan_, plan_.input, first) + begin * stride_;
@@ -69,65 +62,66 @@ class BlockSource {
       const int64_t rows = to - from;
       std::byte* const columns =
           unpacked_.Get(static_cast<size_t>(rows * width)).data();
-      UnpackRuns(at + from * stride_, rows, stride_, width, columns);
-      run_.kernels.transpose(columns, rows, width, width, rows_.data() + from,
-                             length);
+      UnpackRows(at + from * stride_, rows, stride_, width, columns);
+      Transpose(columns, rows, width, width, rows_.data() + from, length);
     };
-    ForEachBlock(0, length, RowsPerBlock(width), run_.cancellation, unpack);
+    ForEachBlock(0, length, RowsPerBlock(width), context_.cancellation, unpack);
   }
 
-  // Unpacks `runs` runs of `count` elements, one run every `step` elements.
-  void UnpackRuns(int64_t first, int64_t runs, int64_t step, int64_t count,
+  // Unpacks rows of `count` adjacent elements, one row every `pitch` elements.
+  void UnpackRows(int64_t first, int64_t rows, int64_t pitch, int64_t count,
                   std::byte* to) const {
-    if (count == step) {  // the runs are adjacent
-      count *= std::exchange(runs, 1);
+    if (count == pitch) {  // the rows are adjacent
+      count *= std::exchange(rows, 1);
     }
-    for (int64_t i = 0; i < runs; ++i) {
-      ForEachBlock(0, count, kBlockBytes, run_.cancellation,
+    for (int64_t i = 0; i < rows; ++i) {
+      ForEachBlock(0, count, kBlockBytes, context_.cancellation,
                    [&](int64_t begin, int64_t end) {
-                     cpu::Unpack(run_.kernels, type_, run_.tensor,
-                                 first + i * step + begin, end - begin,
-                                 to + i * count + begin);
+                     Unpack(*context_.set.table, type_, context_.elements,
+                            first + i * pitch + begin, end - begin,
+                            to + i * count + begin);
                    });
     }
   }
 
-  void Copy(int64_t first, int64_t width, int64_t begin, int64_t length) {
+  void CopySlices(int64_t first, int64_t width, int64_t begin, int64_t length) {
     const auto offset = [&](int64_t c) {
       return SliceOffset(plan_, plan_.input, first + c);
     };
     for (int64_t c = 0; c < width;) {
       const int64_t at = offset(c);
-      int64_t run = plan_.input.contiguous && plan_.inner > 1 ? width : 1;
-      while (c + run < width && offset(c + run) == at + run) ++run;
-      CopyRun(at + begin * stride_, run, length, c);
-      c += run;
+      int64_t columns = plan_.input.contiguous && plan_.inner > 1 ? width : 1;
+      while (c + columns < width && offset(c + columns) == at + columns) {
+        ++columns;
+      }
+      CopyColumns(at + begin * stride_, columns, length, c);
+      c += columns;
     }
   }
 
   // Copies `columns` adjacent slices to rows, starting at row number `row`.
-  void CopyRun(int64_t at, int64_t columns, int64_t length, int64_t row) {
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
+  void CopyColumns(int64_t at, int64_t columns, int64_t length, int64_t row) {
+    const bool contiguous = columns == 1 && stride_ == 1;
     const auto copy = [&](int64_t begin, int64_t end) {
-      std::byte* const to = rows_.data() + (row * length + begin) * kBytes;
-      const std::byte* const from = run_.at(at + begin * stride_);
-      if (columns > 1) {
-        run_.kernels.transpose(from, end - begin, columns, stride_, to, length);
-      } else if (stride_ == 1) {
-        std::memcpy(to, from, static_cast<size_t>((end - begin) * kBytes));
+      std::byte* const to = rows_.data() + (row * length + begin) * type_.bytes;
+      const std::byte* const from = context_.at(at + begin * stride_);
+      if (contiguous) {
+        std::memcpy(to, from, static_cast<size_t>((end - begin) * type_.bytes));
       } else {
-        const int64_t stride = stride_;
-        for (int64_t i = 0; i < end - begin; ++i) {
-          Store(to, i, Load<Key>(from, i * stride));
-        }
+        Transpose(from, end - begin, columns, stride_, to, length);
       }
     };
-    const bool contiguous = columns == 1 && stride_ == 1;
     ForEachBlock(0, length, contiguous ? kBlockBytes : RowsPerBlock(columns),
-                 run_.cancellation, copy);
+                 context_.cancellation, copy);
   }
 
-  const RunContext<Key, kFloat>& run_;
+  void Transpose(const std::byte* from, int64_t rows, int64_t columns,
+                 int64_t pitch, std::byte* to, int64_t to_pitch) const {
+    context_.set.table->transpose(type_.bytes, from, rows, columns, pitch, to,
+                                  to_pitch);
+  }
+
+  const ExecutionContext& context_;
   const Plan& plan_;
   const DTypeInfo& type_;
   const int64_t stride_;

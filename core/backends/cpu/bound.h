@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "core/backends/cpu/kernels.h"
-#include "core/base/checked.h"
 #include "core/base/elements.h"
 
 namespace topk::cpu {
@@ -36,19 +35,6 @@ class Bounds {
   Bounds(const Kernels<Key, kFloat>& kernels,
          const SortKeyEncoder<Key, kFloat>& encoder)
       : kernels_(kernels), encoder_(encoder) {}
-
-  /// Returns an upper bound, in bytes, on the memory for rows of `count`
-  /// elements.
-  static Size Bytes(int64_t count, int64_t k) {
-    const int64_t sampled = std::clamp(count / kFraction, kMin, kMax);
-    // Sample() may round `window` up to almost twice the necessary size.
-    const Size groups =
-        std::max(Size(kChunks * kVectorBytes),
-                 std::min(12 * Size(k) + 8,
-                          Size(2 * (count <= kWhole ? count : sampled))));
-    // The factor 2 is for the old and the new memory of a growing vector.
-    return 2 * groups * sizeof(Key);
-  }
 
   /// Samples a row from which k elements will be selected. REQUIRES: 1 <= k <=
   /// count.

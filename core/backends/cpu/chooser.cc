@@ -85,7 +85,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t n = DistinctElements(plan);
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const int64_t row_bytes = n * bytes;
-  const int64_t most = rows || plan.input.shares_bytes ? kMaxTile : kMaxCopied;
+  const int64_t most = rows || plan.input.packed ? kMaxTile : kMaxCopied;
   // Copy sub-byte columns block by block if the scan may end early.
   const bool may_end_early = InfoOf(plan.dtype).packed() && !rows &&
                              plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
@@ -131,23 +131,6 @@ int64_t CopiedFromK(const Plan& plan) {
 
 int64_t DistinctElements(const Plan& plan) {
   return AxisStride(plan) == 0 ? plan.k : plan.n;
-}
-
-Plan RowsOfTile(const Plan& plan, int64_t slices) {
-  const auto packed = [slices](int64_t length, DType type) {
-    const int64_t bytes = slices * length * InfoOf(type).bytes;
-    return Layout{{length, 1}, bytes, true};
-  };
-  Plan rows = plan;
-  rows.outer = slices;
-  rows.n = DistinctElements(plan);
-  rows.inner = 1;
-  rows.shape = {slices, rows.n};
-  rows.axis = 1;
-  rows.input = packed(rows.n, plan.dtype);
-  rows.values = packed(plan.k, plan.dtype);
-  rows.indices = packed(plan.k, plan.index_type);
-  return rows;
 }
 
 bool CanRun(Algorithm algorithm, const Plan& plan) {
@@ -199,9 +182,10 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     divide(kMinTile);
     schedule.row_factor = RowFactor(plan);
   } else {
-    const bool contiguous = AxisStride(plan) == 1 && !plan.input.shares_bytes;
+    const bool contiguous = AxisStride(plan) == 1 && !plan.input.packed;
     const bool short_rows = algorithm == Algorithm::kShortRows;
     schedule.copies = !contiguous || (short_rows && !plan.input.contiguous);
+    schedule.unpacks = plan.input.packed;
     if (schedule.copies) {
       SetCopiedTile(plan, schedule);
       divide(plan.inner == 1 ? 1 : kMinCopied);
@@ -215,7 +199,12 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
       }
     }
   }
-  const int64_t tiles = schedule.tiles(plan, AllSlices(plan));
+  const bool copies_whole = schedule.copies && schedule.block == n;
+  const bool writes_rows =
+      plan.inner == 1 && plan.values.contiguous && plan.indices.contiguous;
+  schedule.stages =
+      !writes_rows && (copies_whole || algorithm == Algorithm::kShortRows);
+  const int64_t tiles = schedule.tiles(plan, plan.slices());
   if (threads == 1) {
     schedule.grain = tiles;
     return schedule;
@@ -225,10 +214,9 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(tiles)));
   // If there are fewer tiles than threads, divide each tile along the axis.
-  const bool whole = schedule.copies && schedule.block == n;
   const bool cut = algorithm == Algorithm::kColumns ||
                    algorithm == Algorithm::kSort ||
-                   (algorithm == Algorithm::kScan && !whole);
+                   (algorithm == Algorithm::kScan && !copies_whole);
   if (tiles < threads && cut) {
     const auto useful = static_cast<int64_t>(cost / task);
     const int64_t most = algorithm == Algorithm::kSort
@@ -277,6 +265,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
   if (BufferedPositions(plan) == plan.n) {
     Plan block = plan;
     block.outer = 1;
+    block.input.packed = false;  // ElementFold unpacks elements
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
     // If Feed() may run on a poller, do not wait for other threads.
@@ -298,7 +287,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads) {
   if (schedule.algorithm == Algorithm::kNothing) return 0;
-  const auto tiles = static_cast<double>(schedule.tiles(plan, AllSlices(plan)));
+  const auto tiles = static_cast<double>(schedule.tiles(plan, plan.slices()));
   const double at_once =
       schedule.run_inline
           ? 1

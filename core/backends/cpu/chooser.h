@@ -1,7 +1,6 @@
 // Chooses the algorithm for a plan and splits the work into tasks.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -18,18 +17,19 @@ enum class Algorithm {
   kColumns,    ///< simd/columns-inl.h
 };
 
-/// Slices with consecutive numbers.
-struct SliceRange {
-  int64_t first;
-  int64_t count;
-};
-
-/// How to run a plan. A unit of work is a tile: a group of adjacent slices that
-/// are computed together. If inner > 1, no tile spans two outer indices.
+/// How to run a plan. The slices are divided into tiles: a tile consists of
+/// adjacent slices that one thread computes together, or several threads if
+/// `pieces` > 1. If inner > 1, all slices of a tile have the same outer index.
 struct Schedule {
   Algorithm algorithm = Algorithm::kNothing;
   /// Whether slices are copied to contiguous rows first (block_source.h).
   bool copies = false;
+  /// Whether sub-byte elements are unpacked when they are copied.
+  bool unpacks = false;
+  /// Whether the outputs of a tile are staged: buffered as rows of k elements,
+  /// and then moved to their places. The short-rows kernel can write only rows.
+  /// For other tiles of whole slices, moving all outputs in one pass is faster.
+  bool stages = false;
   /// The number of slices in a tile. The last tile may have fewer.
   int64_t tile = 1;
   /// The number of elements of each slice to read at a time. A slice is read in
@@ -42,44 +42,23 @@ struct Schedule {
   /// Used by kColumns for narrow tensors: the number of adjacent axis positions
   /// that are joined into one wide row.
   int64_t row_factor = 1;
-  /// The number of threads that sort the k best elements of a slice.
+  /// The number of parallel pieces in which the k best elements of a slice are
+  /// sorted.
   int64_t sort_pieces = 1;
   /// Whether the calling thread does all the work.
   bool run_inline = true;
 
-  /// Returns the number of tiles in a range of slices. REQUIRES: the range has
-  /// whole outer indices.
-  int64_t tiles(const Plan& plan, SliceRange range) const {
-    return range.count / group(plan, range) * tiles_per_group(plan, range);
-  }
-  /// Returns the slices of a tile, given its number in the range.
-  SliceRange TileAt(const Plan& plan, SliceRange range, int64_t number) const {
-    const int64_t per_group = tiles_per_group(plan, range);
-    const int64_t begin = number % per_group * tile;
-    const int64_t size = group(plan, range);
-    return {range.first + number / per_group * size + begin,
-            std::min(tile, size - begin)};
-  }
-
- private:
-  // Returns the number of adjacent slices that are divided into tiles.
-  static int64_t group(const Plan& plan, SliceRange range) {
-    return plan.inner > 1 ? plan.inner : range.count;
-  }
-  int64_t tiles_per_group(const Plan& plan, SliceRange range) const {
-    return (group(plan, range) + tile - 1) / tile;
+  /// Returns the number of tiles in `slices` > 0 slices. REQUIRES: these are
+  /// all slices of some outer indices.
+  int64_t tiles(const Plan& plan, int64_t slices) const {
+    const int64_t adjacent = plan.inner > 1 ? plan.inner : slices;
+    return slices / adjacent * ((adjacent + tile - 1) / tile);
   }
 };
-
-/// Returns all slices of a plan.
-inline SliceRange AllSlices(const Plan& plan) { return {0, plan.slices()}; }
 
 /// Returns how many elements of a slice must be read: all n, or only k if the
 /// stride is 0 and all elements are the same.
 int64_t DistinctElements(const Plan& plan);
-
-/// Returns the plan for a tile of `slices` slices, each copied to its own row.
-Plan RowsOfTile(const Plan& plan, int64_t slices);
 
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);

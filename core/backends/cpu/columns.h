@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
-#include "core/backends/cpu/run_context.h"
+#include "core/backends/cpu/execution_context.h"
 #include "core/backends/cpu/slice_writer.h"
 
 namespace topk::cpu {
@@ -16,34 +16,28 @@ namespace topk::cpu {
 template <class Key, bool kFloat>
 class ColumnRunner {
  public:
-  explicit ColumnRunner(const RunContext<Key, kFloat>& run)
-      : run_(run),
-        plan_(run.plan),
-        writer_(plan_, run.outputs, run.kernels, 1, run.cancellation) {}
-
-  /// Returns an upper bound on the memory of a runner, in bytes.
-  static Size Bytes(const Plan& plan, const Schedule& schedule) {
-    const int64_t columns = schedule.tile * schedule.row_factor;
-    const Size state = Size(State::Elements(columns, plan.k)) * sizeof(Key);
-    // The factor 2 is for the old and the new memory of a growing vector.
-    const Size parts = Size(schedule.row_factor) * plan.k * 2 * sizeof(Item);
-    return schedule.pieces * (state + parts);
-  }
+  /// `context` must outlive this object.
+  explicit ColumnRunner(const ExecutionContext& context)
+      : context_(context),
+        plan_(context.plan),
+        kernels_(context.set.kernels<Key, kFloat>()),
+        encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
+        writer_(context, context.outputs, kernels_.rank, 1) {}
 
   /// Runs a tile of `width` columns. Joins each group of `factor` adjacent rows
   /// of the tensor into one row of factor * width columns. The last joined row
   /// may be shorter. Divides the joined rows among pieces that run in parallel.
   void Do(int64_t slice, int64_t width) {
-    const int64_t factor = run_.schedule.row_factor;
-    const int64_t pieces = run_.schedule.pieces;
+    const int64_t factor = context_.schedule.row_factor;
+    const int64_t pieces = context_.schedule.pieces;
     const int64_t rows = plan_.n / factor;
     const int64_t pitch = plan_.inner * factor;
     const int64_t outer = slice / plan_.inner;
     const int64_t column = slice % plan_.inner;
-    const std::byte* tile = run_.at(outer * plan_.n * plan_.inner + column);
+    const std::byte* tile = context_.at(outer * plan_.n * plan_.inner + column);
     while (static_cast<int64_t>(piece_blocks_.size()) < pieces) {
       const int64_t size =
-          State::Elements(run_.schedule.tile * factor, plan_.k);
+          State::Elements(context_.schedule.tile * factor, plan_.k);
       piece_blocks_.push_back(std::make_unique_for_overwrite<Block[]>(
           static_cast<size_t>(size / State::kBlock)));
     }
@@ -55,20 +49,19 @@ class ColumnRunner {
       const int64_t first = p * rows / pieces;
       const int64_t last = (p + 1) * rows / pieces;
       const auto row = [&](int64_t r) { return At<Key>(tile, r * pitch); };
-      ForEachBlock(first, last, block, run_.cancellation,
+      ForEachBlock(first, last, block, context_.cancellation,
                    [&](int64_t begin, int64_t end) {
-                     run_.kernels.feed_columns(run_.encoder, state, row(begin),
-                                               end - begin, pitch,
-                                               begin - first);
+                     kernels_.feed_columns(encoder_, state, row(begin),
+                                           end - begin, pitch, begin - first);
                    });
       if (p == pieces - 1 && plan_.n % factor > 0) {
         state.columns = plan_.n % factor * width;
-        run_.kernels.feed_columns(run_.encoder, state, row(rows), 1, pitch,
-                                  rows - first);
+        kernels_.feed_columns(encoder_, state, row(rows), 1, pitch,
+                              rows - first);
       }
     };
     // After a cancellation, the indices are invalid, so do not write outputs.
-    if (!ForEachPiece(pieces, run_.cancellation, feed)) return;
+    if (!ForEachPiece(pieces, context_.cancellation, feed)) return;
     if (factor == 1 && pieces == 1 && plan_.order == Order::kValue &&
         plan_.values.contiguous && plan_.indices.contiguous) {
       WriteTile(outer * plan_.k * plan_.inner + column, width, tile);
@@ -78,7 +71,7 @@ class ColumnRunner {
   }
 
  private:
-  bool cancelled() const { return IsCancelled(run_.cancellation); }
+  bool cancelled() const { return IsCancelled(context_.cancellation); }
 
   using State = ColumnState<Key>;
 
@@ -107,14 +100,16 @@ class ColumnRunner {
         const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
         const int64_t at = first + j * plan_.inner + c;
         if (plan_.wants_values) {
-          Store(run_.outputs.values.data(), at, BitsOf({*key, row}, tile, c));
+          Store(context_.outputs.values.data(), at,
+                BitsOf({*key, row}, tile, c));
         }
         if (!plan_.wants_indices) continue;
         const auto index = static_cast<uint64_t>(row + plan_.index_offset);
         if (wide) {
-          Store(run_.outputs.indices.data(), at, index);
+          Store(context_.outputs.indices.data(), at, index);
         } else {
-          Store(run_.outputs.indices.data(), at, static_cast<uint32_t>(index));
+          Store(context_.outputs.indices.data(), at,
+                static_cast<uint32_t>(index));
         }
       }
     }
@@ -123,7 +118,7 @@ class ColumnRunner {
   // Merges the candidates of each column from all pieces, and writes the best.
   void MergeTile(int64_t slice, int64_t width, const std::byte* tile,
                  int64_t rows) {
-    const int64_t factor = run_.schedule.row_factor;
+    const int64_t factor = context_.schedule.row_factor;
     const auto pieces = static_cast<int64_t>(piece_blocks_.size());
     for (int64_t c = 0; c < width && !cancelled(); ++c) {
       items_.clear();
@@ -156,13 +151,15 @@ class ColumnRunner {
 
   // Returns the bits of an element of column `c`.
   Key BitsOf(const Item& item, const std::byte* tile, int64_t c) const {
-    return run_.encoder.IsShared(item.key)
+    return encoder_.IsShared(item.key)
                ? Load<Key>(tile, item.index * plan_.inner + c)
-               : run_.encoder.Bits(item.key);
+               : encoder_.Bits(item.key);
   }
 
-  const RunContext<Key, kFloat>& run_;
+  const ExecutionContext& context_;
   const Plan& plan_;
+  const Kernels<Key, kFloat>& kernels_;
+  const SortKeyEncoder<Key, kFloat> encoder_;
   std::vector<std::unique_ptr<Block[]>> piece_blocks_;
   std::vector<Item> items_;
   const SliceWriter<Key> writer_;

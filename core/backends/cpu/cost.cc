@@ -3,10 +3,7 @@
 #include <algorithm>
 
 #include "core/backends/cpu/chooser.h"
-#include "core/backends/cpu/element_fold.h"
-#include "core/backends/cpu/run_context.h"
-#include "core/backends/cpu/run_tiles.h"
-#include "core/backends/cpu/unpacked.h"
+#include "core/backends/cpu/kernels.h"
 
 namespace topk::cpu {
 namespace {
@@ -48,7 +45,8 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
 // case is a short row of equal elements, which is processed like a long row.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
-  return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
+  return std::min(1000.0,
+                  250 + 25 * static_cast<double>(DistinctElements(plan)));
 }
 
 // Returns the overhead of all slices, in nanoseconds. With kColumns, the first
@@ -79,6 +77,74 @@ Size Nanoseconds(const Plan& plan, bool fold) {
                   static_cast<double>(plan.slices()) * slice);
 }
 
+// Returns the memory in which sub-byte values are collected before they are
+// packed (unpacked.h).
+Size UnpackedBytes(const Plan& plan) {
+  return InfoOf(plan.dtype).packed() && plan.wants_values
+             ? plan.output_elements()
+             : 0;
+}
+
+// Returns an upper bound on the memory of a ColumnRunner or a SliceRunner.
+// `selections` is the number of slices whose selections exist at the same time.
+Size RunnerBytes(const Plan& plan, const Schedule& schedule,
+                 int64_t selections) {
+  const Size bytes = InfoOf(plan.dtype).bytes;
+  const Size k = plan.k;
+  const Size pieces = schedule.pieces;
+  if (schedule.algorithm == Algorithm::kColumns) {
+    // Each piece keeps k keys and k indices of each column, and one bound.
+    constexpr int64_t kMaxBlock = kVectorBytes / 4;
+    const Size columns = Size(schedule.tile) * schedule.row_factor + kMaxBlock;
+    // The candidates of a slice, in an array that doubles its size.
+    constexpr int64_t kCandidateBytes = 2 * 16;
+    return pieces * (columns * (2 * k + 1) * bytes +
+                     schedule.row_factor * k * kCandidateBytes);
+  }
+  const Size n = DistinctElements(plan);
+  const bool sorts = schedule.algorithm == Algorithm::kSort;
+  const bool whole = schedule.block >= n;
+  const Size readers = whole ? 1 : pieces;
+  Size total;
+  if (schedule.copies) {
+    const int copies = schedule.unpacks && plan.inner > 1 ? 2 : 1;
+    total += readers * schedule.tile * std::min(Size(schedule.block), n) *
+             bytes * copies;
+  }
+  if (schedule.stages) {
+    total += schedule.tile * k * (bytes + InfoOf(plan.index_type).bytes);
+  }
+  // The input and the output of the sort, and its counters (rank_sort.h).
+  if (const Size sorted = sorts ? n : k; sorted > kMaxRankCount) {
+    total += 2 * sorted * std::max(2 * bytes, Size(8)) +
+             Size(schedule.sort_pieces) * 1024;
+  }
+  if (sorts) return total;
+  // The group maxima of a sample (bound.h), in an array that doubles its size.
+  const Size sampled =
+      std::min(n, std::clamp(Size(n.value() / 64), Size(8192), Size(65536)));
+  const Size maxima = std::max(Size(4096), std::min(12 * k + 8, 2 * sampled));
+  total += (whole && pieces > 1 ? pieces + 1 : readers) * 2 * maxima * bytes;
+  // The bounds of the columns of a tile, and the columns that a scan finds.
+  total += readers * (schedule.tile + Size(kScanSlack)) * (bytes + 4);
+  constexpr int64_t kFixedBytes = 512;
+  const Size candidates =
+      std::min(k + SlackFor(plan.k, schedule.tile > 1 && !whole), n);
+  return total +
+         pieces * selections * (candidates * (bytes + 16) + kFixedBytes);
+}
+
+// Returns an upper bound on the memory of RunTiles() for all slices.
+Size TilesBytes(const Plan& plan, const Schedule& schedule, int threads) {
+  if (schedule.algorithm == Algorithm::kNothing) return 0;
+  const int64_t runners =
+      schedule.run_inline
+          ? 1
+          : std::min<int64_t>(schedule.tiles(plan, plan.slices()), threads);
+  const bool whole = schedule.block >= DistinctElements(plan);
+  return runners * RunnerBytes(plan, schedule, whole ? 1 : schedule.tile);
+}
+
 }  // namespace
 
 Size RunNanoseconds(const Plan& plan) {
@@ -88,11 +154,7 @@ Size RunNanoseconds(const Plan& plan) {
 Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
   Cost cost = CostOfOutputs(plan);
   cost.working_bytes =
-      PackedValues::Bytes(plan) +
-      WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
-                                   const SortKeyEncoder<Key, kFloat>&) {
-        return RunTilesBytes<Key, kFloat>(plan, schedule, threads);
-      });
+      UnpackedBytes(plan) + TilesBytes(plan, schedule, threads);
   cost.nanoseconds = RunNanoseconds(plan);
   return cost;
 }
@@ -100,12 +162,13 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
 Cost FoldCost(const Plan& plan, int threads, double task) {
   Cost cost = CostOfOutputs(plan);
   if (plan.slices() == 0) return cost;
+  const Schedule schedule = FoldSchedule(plan, threads, task);
+  const int64_t positions = BufferedPositions(plan);
   cost.working_bytes =
-      PackedValues::Bytes(plan) +
-      WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
-                                   const SortKeyEncoder<Key, kFloat>&) {
-        return ElementFold<Key, kFloat>::Bytes(plan, threads, task);
-      });
+      UnpackedBytes(plan) +
+      Size(positions) * plan.inner * InfoOf(plan.dtype).bytes +
+      (positions == plan.n ? TilesBytes(plan, schedule, threads)
+                           : RunnerBytes(plan, schedule, plan.inner));
   constexpr int64_t kCandidateBytes = 24;
   // Include the time to zero the memory of all selections.
   cost.nanoseconds +=

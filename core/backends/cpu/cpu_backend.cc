@@ -14,10 +14,11 @@
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/element_fold.h"
-#include "core/backends/cpu/run_context.h"
+#include "core/backends/cpu/execution_context.h"
 #include "core/backends/cpu/run_tiles.h"
 #include "core/backends/cpu/unpacked.h"
 #include "core/base/deferred_free.h"
+#include "core/base/with_sort_key_encoder.h"
 
 namespace topk {
 namespace {
@@ -116,10 +117,10 @@ class CpuPlan final : public PreparedPlan {
     }
     return WithSortKeyEncoder(
         plan_,
-        [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>& encoder)
-            -> std::unique_ptr<Fold> {
+        [&]<class Key, bool kFloat>(
+            const SortKeyEncoder<Key, kFloat>&) -> std::unique_ptr<Fold> {
           return std::make_unique<cpu::ElementFold<Key, kFloat>>(
-              plan_, outputs, encoder, resources_, cancellation);
+              plan_, outputs, resources_, cancellation);
         });
   }
 
@@ -164,13 +165,12 @@ void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
   if (schedule.algorithm == Algorithm::kNothing) return;
   const PackedValues values(plan, outputs);
   const Outputs unpacked = values.unpacked();
-  WithSortKeyEncoder(plan, [&]<class Key, bool kFloat>(
-                               const SortKeyEncoder<Key, kFloat>& encoder) {
-    const cpu::RunContext<Key, kFloat> run = {
-        plan,    schedule, set,      set.kernels<Key, kFloat>(),
-        encoder, tensor,   unpacked, cancellation};
-    RunTiles(run, AllSlices(plan));
-  });
+  const ExecutionContext context = {plan,     schedule,     set,
+                                    unpacked, cancellation, tensor};
+  WithSortKeyEncoder(
+      plan, [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>&) {
+        RunTiles<Key, kFloat>(context, 0, plan.slices());
+      });
   if (!IsCancelled(cancellation))
     values.Write(schedule.run_inline, cancellation);
 }

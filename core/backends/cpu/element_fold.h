@@ -21,8 +21,8 @@
 #include <span>
 
 #include "core/backends/cpu/chooser.h"
+#include "core/backends/cpu/execution_context.h"
 #include "core/backends/cpu/pieces.h"
-#include "core/backends/cpu/run_context.h"
 #include "core/backends/cpu/run_tiles.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/unpacked.h"
@@ -37,65 +37,48 @@ class ElementFold final : public Fold {
  public:
   /// `plan` and `cancellation` must outlive this object. `resources` must
   /// outlive all calls, but may be destroyed before this object.
-  ElementFold(const Plan& plan, const Outputs& outputs,
-              const SortKeyEncoder<Key, kFloat>& encoder, Resources& resources,
+  ElementFold(const Plan& plan, const Outputs& outputs, Resources& resources,
               const Cancellation* cancellation)
       : Fold(plan),
+        plan_(plan),
         type_(InfoOf(plan.dtype)),
-        unpacked_plan_(type_.packed() ? std::optional(UnpackedPlan(plan))
-                                      : std::nullopt),
-        plan_(unpacked_plan_ ? *unpacked_plan_ : plan),
         values_(plan, outputs),
         outputs_(values_.unpacked()),
-        encoder_(encoder),
         arenas_(resources.arenas),
-        rows_(BufferedPositions(plan_)),
-        schedule_(FoldSchedule(plan_, resources.threads, resources.task)),
-        run_{plan_,         schedule_,
-             resources.set, resources.set.kernels<Key, kFloat>(),
-             encoder_,      nullptr,
-             outputs_,      cancellation} {
-    if (rows_ < plan.n) runner_.emplace(run_);
-  }
-
-  /// Returns an upper bound on the memory of an ElementFold, in bytes.
-  static Size Bytes(const Plan& own, int threads, double task) {
-    const Plan plan = InfoOf(own.dtype).packed() ? UnpackedPlan(own) : own;
-    const Schedule schedule = FoldSchedule(plan, threads, task);
-    const int64_t rows = BufferedPositions(plan);
-    const Size bytes = Size(rows) * plan.inner * sizeof(Key);
-    return bytes +
-           (rows == plan.n
-                ? RunTilesBytes<Key, kFloat>(plan, schedule, threads)
-                : SliceRunner<Key, kFloat>::Bytes(plan, schedule, true));
+        rows_(BufferedPositions(plan)),
+        schedule_(FoldSchedule(plan, resources.threads, resources.task)),
+        context_{plan,     schedule_,    resources.set,
+                 outputs_, cancellation, nullptr} {
+    if (rows_ < plan.n) runner_.emplace(context_);
   }
 
   Execution Finish() override {
-    values_.Write(/*run_inline=*/true, run_.cancellation);
-    return {"cpu", "fold", run_.set.name};
+    values_.Write(/*run_inline=*/true, context_.cancellation);
+    return {"cpu", "fold", context_.set.name};
   }
 
  private:
-  // Adds a chunk in units of one element, or of eight packed elements. Joins
-  // units that are split across chunks. The last packed unit may be incomplete.
+  // Adds a chunk in groups of one element, or of eight packed elements. Joins
+  // groups that are split across chunks. The last group of packed elements may
+  // be incomplete.
   void Take(std::span<const std::byte> chunk) override {
-    const auto unit =
+    const auto group =
         static_cast<size_t>(type_.packed() ? type_.bits : type_.bytes);
     while (!chunk.empty()) {
       const auto part =
-          split_size_ == 0 && chunk.size() >= unit
-              ? chunk.first(chunk.size() / unit * unit)
-              : chunk.first(std::min(chunk.size(), unit - split_size_));
+          split_size_ == 0 && chunk.size() >= group
+              ? chunk.first(chunk.size() / group * group)
+              : chunk.first(std::min(chunk.size(), group - split_size_));
       chunk = chunk.subspan(part.size());
-      if (part.size() >= unit) {
-        AddUnits(part);
+      if (part.size() >= group) {
+        AddGroups(part);
         continue;
       }
       std::ranges::copy(part, split_.data() + split_size_);
       split_size_ += part.size();
       const int64_t bits = std::min(Left(), kPackedGroup) * type_.bits;
-      if (split_size_ >= std::min(unit, static_cast<size_t>(bits + 7) / 8)) {
-        AddUnits(std::span(split_).first(split_size_));
+      if (split_size_ >= std::min(group, static_cast<size_t>(bits + 7) / 8)) {
+        AddGroups(std::span(split_).first(split_size_));
         split_size_ = 0;
       }
     }
@@ -106,16 +89,16 @@ class ElementFold final : public Fold {
     return plan_.slices() * plan_.n - position_ - buffered_;
   }
 
-  void AddUnits(std::span<const std::byte> units) {
+  void AddGroups(std::span<const std::byte> groups) {
     // The last byte may have unused bits.
     const int64_t count =
-        std::min(static_cast<int64_t>(units.size()) * 8 / type_.bits, Left());
-    if (!type_.packed()) return Add(units.data(), count);
-    ForEachBlock(0, count, kBlockElements, run_.cancellation,
+        std::min(static_cast<int64_t>(groups.size()) * 8 / type_.bits, Left());
+    if (!type_.packed()) return Add(groups.data(), count);
+    ForEachBlock(0, count, kBlockElements, context_.cancellation,
                  [&](int64_t begin, int64_t end) {
                    std::array<std::byte, kBlockElements> bytes;
-                   Unpack(run_.kernels, type_, units.data(), begin, end - begin,
-                          bytes.data());
+                   Unpack(*context_.set.table, type_, groups.data(), begin,
+                          end - begin, bytes.data());
                    Add(bytes.data(), end - begin);
                  });
   }
@@ -124,7 +107,7 @@ class ElementFold final : public Fold {
   void Add(const std::byte* elements, int64_t count) {
     const int64_t inner = plan_.inner;
     const int64_t whole = plan_.n * inner;
-    while (count > 0 && !IsCancelled(run_.cancellation)) {
+    while (count > 0 && !IsCancelled(context_.cancellation)) {
       const int64_t left = whole - position_ % whole;
       const int64_t size = std::min(rows_ * inner, left);
       int64_t taken = std::min(count, size - buffered_);
@@ -153,42 +136,40 @@ class ElementFold final : public Fold {
                   At<Key>(elements, begin),
                   static_cast<size_t>(end - begin) * sizeof(Key));
     };
-    ForEachBlock(0, count, kBlockBytes, run_.cancellation, copy);
+    ForEachBlock(0, count, kBlockBytes, context_.cancellation, copy);
     buffered_ += count;
   }
 
   // Selects from the next `count` elements. The elements are either all slices
   // of one or more outer indices, or a part of each slice of one outer index.
   void Select(const std::byte* elements, int64_t count) {
-    run_.tensor = elements;
-    run_.first = position_;
+    context_.elements = elements;
+    context_.first = position_;
     position_ += count;
-    const int64_t first = run_.first / plan_.inner;  // axis position
+    const int64_t first = context_.first / plan_.inner;  // axis position
     const int64_t outer = first / plan_.n;
     const auto run = [&] {
       if (runner_) {
         const int64_t begin = first % plan_.n;
         runner_->Feed(outer, begin, begin + count / plan_.inner);
       } else {
-        RunTiles(run_, {outer * plan_.inner, count / plan_.n});
+        RunTiles<Key, kFloat>(context_, outer * plan_.inner, count / plan_.n);
       }
     };
     schedule_.run_inline ? run() : arenas_.Run(run);
   }
 
-  const DTypeInfo& type_;
-  const std::optional<Plan> unpacked_plan_;
   const Plan& plan_;
+  const DTypeInfo& type_;
   const PackedValues values_;
   const Outputs outputs_;
-  const SortKeyEncoder<Key, kFloat> encoder_;
   ArenaPool& arenas_;
   const int64_t rows_;
   const Schedule schedule_;
-  RunContext<Key, kFloat> run_;
+  ExecutionContext context_;
   // Used only if the block is too small for whole slices (rows_ < n).
   std::optional<SliceRunner<Key, kFloat>> runner_;
-  std::array<std::byte, 8> split_{};  // a unit split across chunks
+  std::array<std::byte, 8> split_{};  // a group split across chunks
   size_t split_size_ = 0;
   Scratch<std::byte> buffer_;
   int64_t buffered_ = 0;  // elements in the buffer

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/backends/cpu/kernels.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk::cpu {
 
@@ -22,7 +22,7 @@ struct InstructionSet {
   /// Returns the kernels for one kind of key.
   template <class Key, bool kFloat>
   const Kernels<Key, kFloat>& kernels() const {
-    return std::get<Kernels<Key, kFloat>>(*table);
+    return std::get<Kernels<Key, kFloat>>(table->by_key);
   }
 };
 

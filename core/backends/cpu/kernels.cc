@@ -25,24 +25,24 @@ HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
 template <class Key, bool kFloat>
-constexpr Kernels<Key, kFloat> Table() {
+constexpr Kernels<Key, kFloat> KernelsFor() {
   Kernels<Key, kFloat> kernels = {Scan<Key>, RaiseMaxima<Key, kFloat>,
                                   Kth<Key>,  ScanColumns<Key, kFloat>,
                                   Rank<Key>, SelectShortRows<Key, kFloat>,
-                                  nullptr,   Transpose<Key>,
                                   nullptr};
   if constexpr (sizeof(Key) >= 4) {
     kernels.feed_columns = FeedColumns<Key, kFloat>;
   }
-  if constexpr (sizeof(Key) == 1) kernels.unpack_halves = UnpackHalves;
   return kernels;
 }
 
 constexpr KernelTable kTable = {
-    Table<uint8_t, false>(),  Table<uint8_t, true>(),
-    Table<uint16_t, false>(), Table<uint16_t, true>(),
-    Table<uint32_t, false>(), Table<uint32_t, true>(),
-    Table<uint64_t, false>(), Table<uint64_t, true>()};
+    {KernelsFor<uint8_t, false>(), KernelsFor<uint8_t, true>(),
+     KernelsFor<uint16_t, false>(), KernelsFor<uint16_t, true>(),
+     KernelsFor<uint32_t, false>(), KernelsFor<uint32_t, true>(),
+     KernelsFor<uint64_t, false>(), KernelsFor<uint64_t, true>()},
+    Transpose,
+    UnpackHalves};
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -120,24 +120,27 @@ struct Kernels {
   void (*feed_columns)(const Encoder& encoder, const ColumnState<Key>& state,
                        const std::byte* elements, int64_t count, int64_t pitch,
                        int64_t first);
-
-  /// Transposes a matrix of `rows` rows and `columns` columns. A pitch is the
-  /// distance between adjacent rows of a matrix, in elements.
-  void (*transpose)(const std::byte* elements, int64_t rows, int64_t columns,
-                    int64_t pitch, std::byte* transposed,
-                    int64_t transposed_pitch);
-
-  /// Unpacks `count` bytes, each with two elements, like Unpack() in
-  /// core/base/packing.h. Null unless keys have 8 bits.
-  void (*unpack_halves)(const std::byte* packed, int64_t count,
-                        std::byte* elements);
 };
 
 /// The kernels of one instruction set.
-using KernelTable =
-    std::tuple<Kernels<uint8_t, false>, Kernels<uint8_t, true>,
-               Kernels<uint16_t, false>, Kernels<uint16_t, true>,
-               Kernels<uint32_t, false>, Kernels<uint32_t, true>,
-               Kernels<uint64_t, false>, Kernels<uint64_t, true>>;
+struct KernelTable {
+  std::tuple<Kernels<uint8_t, false>, Kernels<uint8_t, true>,
+             Kernels<uint16_t, false>, Kernels<uint16_t, true>,
+             Kernels<uint32_t, false>, Kernels<uint32_t, true>,
+             Kernels<uint64_t, false>, Kernels<uint64_t, true>>
+      by_key;
+
+  /// Transposes a matrix of `rows` rows and `columns` columns of elements of
+  /// `bytes` = 1, 2, 4 or 8 bytes. A pitch is the distance between adjacent
+  /// rows of a matrix, in elements.
+  void (*transpose)(int bytes, const std::byte* elements, int64_t rows,
+                    int64_t columns, int64_t pitch, std::byte* transposed,
+                    int64_t transposed_pitch);
+
+  /// Unpacks `count` bytes, each with two elements, like Unpack() in
+  /// core/base/packing.h.
+  void (*unpack_halves)(const std::byte* packed, int64_t count,
+                        std::byte* elements);
+};
 
 }  // namespace topk::cpu

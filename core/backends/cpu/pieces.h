@@ -65,8 +65,9 @@ bool ForEachBlockOf(int64_t count, int64_t pieces,
   });
 }
 
-/// Calls fn(begin, end) for ranges of [0, count) with `grain` or more elements,
-/// in parallel if there are several. Starts no more calls after a cancellation.
+/// Divides [0, count) into ranges and calls fn(begin, end) for each, in
+/// parallel if count > grain. A range of at most `grain` elements is not
+/// divided further. Starts no more calls after a cancellation.
 void ForEachRange(int64_t count, int64_t grain,
                   const Cancellation* cancellation,
                   absl::FunctionRef<void(int64_t, int64_t)> fn);

@@ -6,8 +6,8 @@
 // that exceed the bound (simd/scan-inl.h), and select from these elements
 // (selection.h). With several threads, the row is cut into pieces with a common
 // bound. Each piece has a selection, and the selections are merged in order.
-// Elements of 8 and 16 bits are handled the same way, 64 or 32 per vector. The
-// scan ends early once k elements have the greatest possible key.
+// Elements of 8 and 16 bits are handled the same way, up to 64 or 32 per
+// vector. The scan ends early once k elements have the greatest possible key.
 //
 // Why: nearly all rows are read at most twice, once only for a sample. If fewer
 // than k elements exceed a bound, counting detects this, and the bound is
@@ -50,25 +50,16 @@
 namespace topk::cpu {
 
 /// Contiguous elements of a slice. Their indices are `first`, `first` + 1, ...
-struct Stretch {
+struct Segment {
   const std::byte* elements;
   int64_t count;
   int64_t first;
 
   /// Returns the elements begin .. end - 1.
   template <class Key>
-  Stretch Part(int64_t begin, int64_t end) const {
+  Segment Part(int64_t begin, int64_t end) const {
     return {At<Key>(elements, begin), end - begin, first + begin};
   }
-};
-
-/// A bound from the previous row. Consecutive rows are often similar.
-template <class Key>
-struct Hint {
-  std::optional<Key> bound;
-  /// The number of rows until the hint is tried again. Set when the hint fails,
-  /// because a failure costs an extra read of the row.
-  int wait = 0;
 };
 
 /// Feeds the elements of rows to Selection objects, which keep the k best.
@@ -91,36 +82,47 @@ class RowFeed {
         patience_(patience),
         bounds_(kernels, encoder) {}
 
-  /// Returns an upper bound on the memory, in bytes, for rows of `count`
-  /// elements, each divided into `pieces` pieces.
-  static Size Bytes(int64_t count, int64_t k, int64_t pieces) {
-    return (pieces > 1 ? pieces + 1 : 1) * Bounds<Key, kFloat>::Bytes(count, k);
-  }
-
-  /// Divides a row, or the next part of a row, among the selections, which run
-  /// in parallel. If there is no bound yet, gets a bound from `hint` or from a
-  /// sample of the row, to skip most elements. If `hint` is not null, Feed()
-  /// replaces the previous row's bound in `hint` with a bound for the next row.
-  void Feed(const Stretch& row, Selections selections,
-            Hint<Key>* hint = nullptr) {
-    if (selections[0].bounded()) {
-      // Have less patience with a short part of a row, which would end first.
-      const int64_t fills = row.count / (8 * SlackFor(k_, false));
-      return Read(row, std::clamp(fills, int64_t{1}, patience_), bounds_,
-                  selections);
-    }
+  /// Divides a whole row among the selections, which run in parallel and have
+  /// no bound yet. Gets a bound from the previous row or from a sample of this
+  /// row, to skip most elements.
+  void FeedRow(const std::byte* elements, int64_t count,
+               Selections selections) {
+    const Segment row = {elements, count, 0};
     std::optional<Held> held;
-    if (hint != nullptr && k_ <= row.count / 2) {
-      if (hint->wait > 0) {
-        --hint->wait;
-      } else if (hint->bound) {
-        held = Try(*hint->bound, row, patience_, bounds_, selections);
-        if (!held) hint->wait = kWait;
+    if (k_ <= count / 2) {
+      if (hint_.wait > 0) {
+        --hint_.wait;
+      } else if (hint_.bound) {
+        held = Try(*hint_.bound, row, patience_, bounds_, selections);
+        if (!held) hint_.wait = kWait;
       }
     }
     if (!held) held = FeedSampled(row, patience_, bounds_, selections);
-    if (hint != nullptr) hint->bound = NextHint(held, selections);
+    hint_.bound = NextHint(held, selections);
   }
+
+  /// Feeds the next part of a row to its selection. If the selection has no
+  /// bound yet, gets a bound from a sample of this part.
+  void FeedPart(const Segment& part, Selection<Key>& selection) {
+    const Selections one(&selection, 1);
+    if (!selection.bounded()) {
+      FeedSampled(part, patience_, bounds_, one);
+      return;
+    }
+    // Have less patience with a short part of a row, which would end first.
+    const int64_t fills = part.count / (8 * SlackFor(k_, false));
+    Read(part, std::clamp(fills, int64_t{1}, patience_), bounds_, one);
+  }
+
+  /// A bound from the previous row. Consecutive rows are often similar.
+  struct Hint {
+    std::optional<Key> bound;
+    /// The number of rows until the hint is tried again. Set when the hint
+    /// fails, because a failure costs an extra read of the row.
+    int wait = 0;
+  };
+  /// The bound that FeedRow() tries first in the next row.
+  Hint& hint() { return hint_; }
 
   /// Returns whether a selection has k elements with the best key, so that no
   /// later element can enter.
@@ -129,8 +131,9 @@ class RowFeed {
   }
 
   /// Offers elements to a selection until its buffer has filled up `patience`
-  /// times. Returns the number of elements read, or run.count if cancelled.
-  int64_t Scan(Stretch run, int64_t patience, Selection<Key>& selection) const {
+  /// times. Returns the number of elements read, or part.count if cancelled.
+  int64_t Scan(Segment part, int64_t patience,
+               Selection<Key>& selection) const {
     constexpr int64_t kPositions = 1024;
     constexpr int64_t kMost = kScanBytes / static_cast<int64_t>(sizeof(Key));
     std::array<uint32_t, kPositions> positions;
@@ -138,22 +141,22 @@ class RowFeed {
     const int64_t enough = selection.reselections() + patience;
     int64_t i = 0;
     const auto offer = [&](int64_t at) {
-      const Key bits = Load<Key>(run.elements, at);
+      const Key bits = Load<Key>(part.elements, at);
       selection.Offer(encoder(bits), bits,
-                      static_cast<uint64_t>(run.first + at));
+                      static_cast<uint64_t>(part.first + at));
     };
-    while (i < run.count && selection.reselections() < enough) {
-      if (IsCancelled(selection.cancellation())) return run.count;
+    while (i < part.count && selection.reselections() < enough) {
+      if (IsCancelled(selection.cancellation())) return part.count;
       if (!selection.bounded()) {
         const int64_t end =
-            std::min({run.count, i + selection.room(), i + kBlockElements});
+            std::min({part.count, i + selection.room(), i + kBlockElements});
         for (; i < end; ++i) offer(i);
         continue;
       }
-      if (IsComplete(selection)) return run.count;
+      if (IsComplete(selection)) return part.count;
       const Scanned scanned = kernels_.scan(
-          ProbeAbove(encoder, selection.bound()), At<Key>(run.elements, i),
-          std::min(run.count - i, kMost), positions.data(),
+          ProbeAbove(encoder, selection.bound()), At<Key>(part.elements, i),
+          std::min(part.count - i, kMost), positions.data(),
           std::min(kPositions, selection.room() + kScanSlack));
       for (int64_t p = 0; p < scanned.found; ++p) {
         offer(i + positions[static_cast<size_t>(p)]);
@@ -174,7 +177,7 @@ class RowFeed {
   // Estimates bounds from a sample of the row. Reads the row once for each
   // bound, from high to low, until k elements exceed the bound. If all bounds
   // fail, reads the row without a bound. Returns the successful bound, if any.
-  std::optional<Held> FeedSampled(const Stretch& row, int64_t patience,
+  std::optional<Held> FeedSampled(const Segment& row, int64_t patience,
                                   Bounds<Key, kFloat>& bounds,
                                   Selections selections) const {
     if (k_ <= row.count / 2) {
@@ -192,7 +195,7 @@ class RowFeed {
 
   // Reads the row, skipping elements that do not exceed `bound`. If fewer than
   // k elements exceed it, drops the row's candidates and returns nullopt.
-  std::optional<Held> Try(Key bound, const Stretch& row, int64_t patience,
+  std::optional<Held> Try(Key bound, const Segment& row, int64_t patience,
                           Bounds<Key, kFloat>& bounds,
                           Selections selections) const {
     if (selections[0].bounded() && selections[0].bound() >= bound) {
@@ -226,12 +229,12 @@ class RowFeed {
   // buffer fills up `patience` times, its elements are probably ascending, and
   // its unread elements are sampled for a better bound. A single selection
   // reuses `bounds`, because no more bounds of the old sample will be tried.
-  void Read(const Stretch& row, int64_t patience, Bounds<Key, kFloat>& bounds,
+  void Read(const Segment& row, int64_t patience, Bounds<Key, kFloat>& bounds,
             Selections selections) const {
     const auto pieces = static_cast<int64_t>(selections.size());
     ForEachPiece(pieces, selections[0].cancellation(), [&](int64_t p) {
       const Selections one = selections.subspan(static_cast<size_t>(p), 1);
-      const Stretch piece =
+      const Segment piece =
           row.Part<Key>(p * row.count / pieces, (p + 1) * row.count / pieces);
       const int64_t taken = Scan(piece, patience, one[0]);
       if (taken == piece.count) return;
@@ -265,6 +268,7 @@ class RowFeed {
   const Key best_key_;
   const int64_t patience_;
   Bounds<Key, kFloat> bounds_;
+  Hint hint_;
 };
 
 }  // namespace topk::cpu

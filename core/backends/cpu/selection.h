@@ -28,7 +28,6 @@
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
-#include "core/base/checked.h"
 #include "core/base/deferred_free.h"
 
 namespace topk::cpu {
@@ -99,13 +98,8 @@ class Selection {
     elements_.reserve(capacity_);
   }
 
-  /// Returns an upper bound on the memory of a selection, in bytes.
-  static Size Bytes(int64_t k, int64_t slack, int64_t n) {
-    constexpr int64_t kAllocator = 16;  // candidates
-    return sizeof(Selection) +
-           (std::min(Size(k) + slack, Size(n)) + kAllocator) *
-               (sizeof(Key) + sizeof(Element));
-  }
+  /// Returns the memory reserved for candidates, in bytes.
+  size_t bytes() const { return capacity_ * (sizeof(Key) + sizeof(Element)); }
 
   /// The cancellation that was passed to the constructor. May be null.
   const Cancellation* cancellation() const { return cancellation_; }

@@ -4,13 +4,12 @@
 #include <array>
 #include <span>
 
-#include "core/backends/backend.h"
+#include "core/backends/cpu/execution_context.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/rank_sort.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/selection.h"
-#include "core/base/checked.h"
 #include "core/base/elements.h"
 #include "core/plan/plan.h"
 
@@ -20,27 +19,19 @@ namespace topk::cpu {
 template <class Key>
 class SliceWriter {
  public:
-  /// All arguments must outlive this object. Sorts a slice in `pieces` parallel
-  /// pieces. If `pieces` > 1, the caller must run in a oneTBB arena, which
-  /// limits the number of threads. `cancellation` may be null. After a
+  /// `context` and `outputs` must outlive this object. `rank` is Kernels::rank.
+  /// If the schedule stages outputs, writes each slice to a row of `outputs`.
+  /// Sorts a slice in `pieces` parallel pieces. If `pieces` > 1, the caller
+  /// must run in a oneTBB arena, which limits the number of threads. After a
   /// cancellation, slices may be incomplete.
-  template <bool kFloat>
-  SliceWriter(const Plan& plan, const Outputs& outputs,
-              const Kernels<Key, kFloat>& kernels, int64_t pieces,
-              const Cancellation* cancellation)
-      : plan_(plan),
+  SliceWriter(const ExecutionContext& context, const Outputs& outputs,
+              void (*rank)(const Key*, int64_t, Key*), int64_t pieces)
+      : plan_(context.plan),
         outputs_(outputs),
-        rank_(kernels.rank),
+        rank_(rank),
+        stages_(context.schedule.stages),
         pieces_(pieces),
-        cancellation_(cancellation) {}
-
-  /// Returns an upper bound, in bytes, on the memory of a writer that sorts up
-  /// to `count` elements in `pieces` parallel pieces.
-  static Size Bytes(int64_t count, int64_t pieces) {
-    if (count <= kMaxRankCount) return 0;
-    return 2 * Size(count) * sizeof(Ranked<Key>) +
-           Size(pieces) * kBuckets * sizeof(uint32_t);
-  }
+        cancellation_(context.cancellation) {}
 
   /// Writes the k best elements of a selection. REQUIRES: at least k elements
   /// were offered to the selection.
@@ -153,13 +144,18 @@ class SliceWriter {
       std::byte* const indices =
           plan_.wants_indices ? outputs_.indices.data() : nullptr;
       const auto axis = static_cast<size_t>(plan_.axis);
-      const int64_t value_step = plan_.values.strides[axis];
-      const int64_t index_step = plan_.indices.strides[axis];
+      const auto step_of = [&](const Layout& layout) {
+        return stages_ ? 1 : layout.strides[axis];
+      };
+      const auto position = [&](const Layout& layout) {
+        return begin * step_of(layout) +
+               (stages_ ? slice * plan_.k : SliceOffset(plan_, layout, slice));
+      };
+      const int64_t value_step = step_of(plan_.values);
+      const int64_t index_step = step_of(plan_.indices);
       const auto offset = static_cast<uint64_t>(plan_.index_offset);
-      int64_t value =
-          SliceOffset(plan_, plan_.values, slice) + begin * value_step;
-      int64_t index =
-          SliceOffset(plan_, plan_.indices, slice) + begin * index_step;
+      int64_t value = position(plan_.values);
+      int64_t index = position(plan_.indices);
       for (int64_t j = begin; j < end; ++j) {
         store_rank(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
           if (values != nullptr) Store(values, value, bits);
@@ -177,6 +173,7 @@ class SliceWriter {
   const Plan& plan_;
   const Outputs& outputs_;
   void (*const rank_)(const Key*, int64_t, Key*);
+  const bool stages_;
   const int64_t pieces_;
   const Cancellation* const cancellation_;
   Scratch<Ranked<Key>> items_;

@@ -1,80 +1,81 @@
 // Selects the best k elements of each slice. Reads slices as contiguous rows,
-// either in place or copied block by block (block_source.h).
+// either in place or copied (block_source.h).
+//
+// Algorithm: slices that fit in one block are selected one after another.
+// Longer slices are read block by block, and each slice has its own selection.
+// Once all selections of a tile have a bound, the remaining elements of
+// adjacent columns are compared with the bounds in place.
+//
+// Why: nearly all elements fail the comparison, and comparing takes half the
+// time of copying. Without bounds, or with few columns, copying is faster.
+//
+// Tests: unit/long_slices_test.cc, conformance/.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "core/backends/cpu/block_feed.h"
-#include "core/backends/cpu/run_context.h"
+#include "core/backends/cpu/block_source.h"
+#include "core/backends/cpu/execution_context.h"
+#include "core/backends/cpu/pieces.h"
+#include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/slice_writer.h"
 #include "core/base/deferred_free.h"
 
 namespace topk::cpu {
 
+/// Returns an upper bound on the keys of a type. For a sub-byte type, this is
+/// the greatest key.
+template <class Key, bool kFloat>
+Key GreatestKey(const DTypeInfo& type,
+                const SortKeyEncoder<Key, kFloat>& encoder) {
+  if (!type.packed()) return static_cast<Key>(~Key{0});
+  Key greatest = 0;
+  const int step = 1 << (8 - type.bits);
+  for (int bits = 0; bits < 256; bits += step) {
+    greatest = std::max(greatest, encoder(static_cast<Key>(bits)));
+  }
+  return greatest;
+}
+
 /// Selects from tiles of slices, or from slices that arrive in parts. REQUIRES:
 /// the algorithm is neither kNothing nor kColumns.
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
-  explicit SliceRunner(const RunContext<Key, kFloat>& run)
-      : run_(run),
-        plan_(run.plan),
-        schedule_(run.schedule),
+  /// `context` must outlive this object.
+  explicit SliceRunner(const ExecutionContext& context)
+      : context_(context),
+        plan_(context.plan),
+        schedule_(context.schedule),
         n_(DistinctElements(plan_)),
-        staged_(IsStaged(plan_, schedule_)),
-        tile_plan_(staged_ ? std::optional(RowsOfTile(plan_, schedule_.tile))
-                           : std::nullopt),
-        outputs_(run.outputs),
-        feed_(run),
-        writer_(staged_ ? *tile_plan_ : plan_, outputs_, run.kernels,
-                schedule_.sort_pieces, run.cancellation) {
-    if (staged_) {
-      outputs_ = {Stage(values_, plan_.wants_values, tile_plan_->values),
-                  Stage(indices_, plan_.wants_indices, tile_plan_->indices)};
+        kernels_(context.set.kernels<Key, kFloat>()),
+        encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
+        outputs_(context.outputs),
+        source_(context),
+        feed_(kernels_, encoder_, plan_.k,
+              GreatestKey(InfoOf(plan_.dtype), encoder_)),
+        writer_(context, outputs_, kernels_.rank, schedule_.sort_pieces) {
+    if (schedule_.stages) {
+      outputs_ = {Stage(values_, plan_.wants_values, plan_.dtype),
+                  Stage(indices_, plan_.wants_indices, plan_.index_type)};
     }
   }
 
   ~SliceRunner() {
-    constexpr int64_t kLarge = int64_t{16} << 20;  // 2 ms
     if (selections_.empty()) return;
-    const Size bytes = SelectionBytes(plan_, schedule_, selections_.size());
-    if (bytes < kLarge) return;
-    using Selected = decltype(selections_);
-    DeferFree(std::unique_ptr<Selected>(new (std::nothrow)
-                                            Selected(std::move(selections_))),
-              static_cast<size_t>(bytes.value()));
-  }
-
-  /// Returns an upper bound on the memory that a runner uses, in bytes. `folds`
-  /// is true if the caller uses Feed(), and false if the caller uses Do().
-  static Size Bytes(const Plan& plan, const Schedule& schedule,
-                    bool folds = false) {
-    const int64_t n = DistinctElements(plan);
-    const bool sorts = schedule.algorithm == Algorithm::kSort;
-    const int64_t readers = schedule.block < n ? schedule.pieces : 1;
-    Size bytes =
-        SliceWriter<Key>::Bytes(sorts ? n : plan.k, schedule.sort_pieces);
-    if (schedule.copies || !sorts) {
-      bytes += readers * BlockFeed<Key, kFloat>::Bytes(plan, schedule, n);
-    }
-    if (IsStaged(plan, schedule)) {
-      const Plan rows = RowsOfTile(plan, schedule.tile);
-      bytes += Size(rows.values.bytes) + rows.indices.bytes;
-    }
-    if (sorts) return bytes;
-    const int64_t slices = folds                ? plan.inner
-                           : schedule.block < n ? schedule.tile
-                                                : 1;
-    return bytes +
-           SelectionBytes(plan, schedule, Size(schedule.pieces) * slices);
+    const size_t bytes = selections_.size() * selections_[0].bytes();
+    if (bytes < kLargeBytes) return;
+    using Selections = decltype(selections_);
+    DeferFree(std::unique_ptr<Selections>(
+                  new (std::nothrow) Selections(std::move(selections_))),
+              bytes);
   }
 
   /// Runs a tile of `width` slices.
@@ -94,50 +95,29 @@ class SliceRunner {
     selections_.reserve(static_cast<size_t>(plan_.inner));
     for (int64_t c = 0; c < plan_.inner && !cancelled(); c += schedule_.tile) {
       const int64_t width = std::min(schedule_.tile, plan_.inner - c);
-      feed_.Feed(first + c, width, begin, end, &Selections(c + width)[c], 1);
+      FeedSlices(first + c, begin, end,
+                 Selections(c + width).subspan(static_cast<size_t>(c)));
     }
     if (end < n_) return;
     for (int64_t c = 0; c < plan_.inner && !cancelled(); ++c) {
-      Write(first + c, c);
+      Write(first + c, c, plan_.inner);
     }
   }
 
  private:
-  using Span = std::span<std::byte>;
+  bool cancelled() const { return IsCancelled(context_.cancellation); }
 
-  bool cancelled() const { return IsCancelled(run_.cancellation); }
-
-  // Returns whether a tile's outputs are first buffered as rows and then moved
-  // to their places. The short-rows kernel can write only rows. For other tiles
-  // of whole slices, moving all outputs in one pass is faster.
-  static bool IsStaged(const Plan& plan, const Schedule& schedule) {
-    const bool rows =
-        plan.inner == 1 && plan.values.contiguous && plan.indices.contiguous;
-    const bool whole =
-        schedule.copies && schedule.block >= DistinctElements(plan);
-    return !rows && (whole || schedule.algorithm == Algorithm::kShortRows);
-  }
-
-  static int64_t Slack(const Plan& plan, const Schedule& schedule) {
-    return SlackFor(
-        plan.k, schedule.tile > 1 && schedule.block < DistinctElements(plan));
-  }
-
-  static Size SelectionBytes(const Plan& plan, const Schedule& schedule,
-                             Size count) {
-    return count * Selection<Key>::Bytes(plan.k, Slack(plan, schedule),
-                                         DistinctElements(plan));
-  }
-
-  static Span Stage(Scratch<std::byte>& memory, bool wanted,
-                    const Layout& layout) {
-    return memory.Get(wanted ? static_cast<size_t>(layout.bytes) : 0);
+  // Returns memory for an output of all slices of a tile.
+  std::span<std::byte> Stage(Scratch<std::byte>& memory, bool wanted,
+                             DType type) const {
+    const int64_t bytes = schedule_.tile * plan_.k * InfoOf(type).bytes;
+    return memory.Get(wanted ? static_cast<size_t>(bytes) : 0);
   }
 
   void SelectWhole(int64_t first, int64_t width) {
-    const std::byte* rows = feed_.source().Get(first, width, 0, n_);
+    const std::byte* rows = source_.Get(first, width, 0, n_);
     if (cancelled()) return;
-    const int64_t slice = staged_ ? 0 : first;
+    const int64_t slice = schedule_.stages ? 0 : first;
     if (schedule_.algorithm == Algorithm::kShortRows) {
       SelectShortRows(rows, slice, width);
     } else {
@@ -145,20 +125,14 @@ class SliceRunner {
         SelectRow(At<Key>(rows, c * n_), slice + c);
       }
     }
-    if (!staged_ || cancelled()) return;
+    if (!schedule_.stages || cancelled()) return;
     if (plan_.wants_values) {
-      Unstage(run_.kernels, plan_.values, first, width, outputs_.values,
-              run_.outputs.values);
+      Unstage(plan_.dtype, plan_.values, first, width, outputs_.values.data(),
+              context_.outputs.values.data());
     }
-    if (!plan_.wants_indices) return;
-    const auto unstage = [&](const auto& kernels) {
-      Unstage(kernels, plan_.indices, first, width, outputs_.indices,
-              run_.outputs.indices);
-    };
-    if (InfoOf(plan_.index_type).bytes == 8) {
-      unstage(run_.set.template kernels<uint64_t, false>());
-    } else {
-      unstage(run_.set.template kernels<uint32_t, false>());
+    if (plan_.wants_indices) {
+      Unstage(plan_.index_type, plan_.indices, first, width,
+              outputs_.indices.data(), context_.outputs.indices.data());
     }
   }
 
@@ -179,7 +153,7 @@ class SliceRunner {
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
     for (int64_t begin = 0; begin < count; begin += kShortRowsAtOnce) {
-      uint64_t left = run_.kernels.select_short_rows(run_.encoder, rows, begin);
+      uint64_t left = kernels_.select_short_rows(encoder_, rows, begin);
       for (; left != 0; left &= left - 1) {
         const int64_t row = begin + std::countr_zero(left);
         SelectRow(At<Key>(elements, row * n_), slice + row);
@@ -189,100 +163,176 @@ class SliceRunner {
 
   void SelectRow(const std::byte* row, int64_t slice) {
     if (schedule_.algorithm == Algorithm::kSort) {
-      writer_.WriteSorted(slice, run_.encoder, row);
+      writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    feed_.row_feed().Feed({row, n_, 0}, Selections(1), &hint_);
-    Write(slice, 0);
+    feed_.FeedRow(row, n_, Selections(1));
+    Write(slice, 0, 1);
   }
 
   // Selects from slices that do not fit into one block.
   void SelectInBlocks(int64_t first, int64_t width) {
-    Selections(width);
+    const std::span<Selection<Key>> selections = Selections(width);
     const int64_t pieces = schedule_.pieces;
-    int64_t begin = 0;
-    const auto feed = [&](int64_t p) {
-      const auto feed_piece = [&](BlockFeed<Key, kFloat>& piece) {
-        piece.Feed(first, width, begin + p * (n_ - begin) / pieces,
-                   begin + (p + 1) * (n_ - begin) / pieces,
-                   &selections_[static_cast<size_t>(p)], pieces);
-      };
-      if (p == 0) return feed_piece(feed_);  // reuses its memory
-      BlockFeed<Key, kFloat> other(run_);
-      feed_piece(other);
+    // Piece p has the selections p * width .. (p + 1) * width - 1.
+    const auto of_piece = [&](int64_t p) {
+      return selections.subspan(static_cast<size_t>(p * width),
+                                static_cast<size_t>(width));
     };
     // The selection from a sub-byte slice is often complete after the first
     // block. Read this block before any other thread starts.
+    int64_t begin = 0;
     bool done = false;
     if (pieces > 1 && InfoOf(plan_.dtype).packed()) {
       begin = schedule_.block;
-      done = feed_.Feed(first, width, 0, begin, selections_.data(), pieces);
+      done = FeedSlices(first, 0, begin, of_piece(0));
     }
-    if (!done && !ForEachPiece(pieces, run_.cancellation, feed)) return;
-    for (int64_t c = 0; c < width && !cancelled(); ++c) Write(first + c, c);
+    const auto feed = [&](int64_t p) {
+      const auto feed_piece = [&](SliceRunner& runner) {
+        runner.FeedSlices(first, begin + p * (n_ - begin) / pieces,
+                          begin + (p + 1) * (n_ - begin) / pieces, of_piece(p));
+      };
+      if (p == 0) return feed_piece(*this);
+      SliceRunner own(context_);  // each piece needs its own memory
+      feed_piece(own);
+    };
+    if (!done && !ForEachPiece(pieces, context_.cancellation, feed)) return;
+    for (int64_t c = 0; c < width && !cancelled(); ++c) {
+      Write(first + c, c, width);
+    }
   }
 
-  // Returns the selections for `count` slices: for each slice, one per piece.
+  // Feeds the elements begin .. end - 1 of adjacent slices, starting with slice
+  // `first`, to the selection of each slice. Returns true if all selections
+  // have k elements with the greatest possible key, so that the later elements
+  // of these slices can be skipped.
+  bool FeedSlices(int64_t first, int64_t begin, int64_t end,
+                  std::span<Selection<Key>> selections) {
+    const auto width = static_cast<int64_t>(selections.size());
+    const int64_t block = schedule_.block;
+    // Keep the first block short. If k of its elements have the greatest
+    // possible key, the rest of the slice need not be read.
+    int64_t size =
+        begin == 0 && block < plan_.n ? std::max(block / 8, int64_t{1}) : block;
+    while (begin < end && !cancelled()) {
+      if (LoadBounds(selections)) {
+        FeedInPlace(first, begin, end, selections);
+        return false;
+      }
+      const int64_t next = std::min(begin + size, end);
+      const std::byte* rows = source_.Get(first, width, begin, next);
+      if (cancelled()) return false;
+      bool done = true;
+      for (int64_t c = 0; c < width; ++c) {
+        Selection<Key>& selection = selections[static_cast<size_t>(c)];
+        const std::byte* row = At<Key>(rows, c * (next - begin));
+        feed_.FeedPart({row, next - begin, begin}, selection);
+        done &= feed_.IsComplete(selection);
+      }
+      if (done) return true;
+      begin = next;
+      size = block;
+    }
+    return false;
+  }
+
+  // Sets bounds_ for FeedInPlace(). Returns false if columns must be copied.
+  bool LoadBounds(std::span<const Selection<Key>> selections) {
+    // Narrower blocks are copied.
+    constexpr size_t kMinColumns = 32;
+    // Copying 1-byte elements is cheap and allows FeedSlices() to stop early.
+    if (selections.size() < kMinColumns || !plan_.input.contiguous ||
+        plan_.inner == 1 || sizeof(Key) == 1) {
+      return false;
+    }
+    bounds_.resize(selections.size());
+    columns_.resize(selections.size() + kScanSlack);
+    for (size_t c = 0; c < selections.size(); ++c) {
+      if (!selections[c].bounded()) return false;
+      bounds_[c] = selections[c].bound();
+    }
+    return true;
+  }
+
+  void FeedInPlace(int64_t first, int64_t begin, int64_t end,
+                   std::span<Selection<Key>> selections) {
+    const auto width = static_cast<int64_t>(selections.size());
+    const auto encoder = encoder_;  // local copy: stores may alias members
+    const int64_t offset = SliceOffset(plan_, plan_.input, first);
+    const auto feed_rows = [&](int64_t low, int64_t high) {
+      const std::byte* const rows = context_.at(offset + low * plan_.inner);
+      for (int64_t i = low; i < high; ++i) {
+        const std::byte* const row = At<Key>(rows, (i - low) * plan_.inner);
+        const int64_t found = kernels_.scan_columns(
+            encoder, row, width, bounds_.data(), columns_.data());
+        for (int64_t j = 0; j < found; ++j) {
+          const size_t column = columns_[static_cast<size_t>(j)];
+          const Key bits = Load<Key>(row, static_cast<int64_t>(column));
+          selections[column].Offer(encoder(bits), bits,
+                                   static_cast<uint64_t>(i));
+          bounds_[column] = selections[column].bound();
+        }
+      }
+    };
+    ForEachBlock(begin, end, std::max(kBlockElements / width, int64_t{1}),
+                 context_.cancellation, feed_rows);
+  }
+
+  // Returns the selections for `count` slices: for each piece, one per slice.
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
+    const bool many = schedule_.tile > 1 && schedule_.block < n_;
     while (selections_.size() < size) {
-      selections_.emplace_back(run_.kernels.kth, plan_.k,
-                               Slack(plan_, schedule_), n_, run_.cancellation);
+      selections_.emplace_back(kernels_.kth, plan_.k, SlackFor(plan_.k, many),
+                               n_, context_.cancellation);
     }
     return std::span(selections_).first(size);
   }
 
-  // Merges the selections of one slice and writes the result to output slice
-  // `slice`. The selections begin at selections_[number * pieces].
-  void Write(int64_t slice, int64_t number) {
-    const int64_t pieces = schedule_.pieces;
-    const auto selections = std::span(selections_)
-                                .subspan(static_cast<size_t>(number * pieces),
-                                         static_cast<size_t>(pieces));
-    for (size_t s = 1; s < selections.size(); ++s) {
-      selections[0].Merge(selections[s]);
+  // Merges the selections of slice number `number` out of `count`, one per
+  // piece, and writes the result to output slice `slice`.
+  void Write(int64_t slice, int64_t number, int64_t count) {
+    Selection<Key>& selection = selections_[static_cast<size_t>(number)];
+    for (int64_t p = 1; p < schedule_.pieces; ++p) {
+      selection.Merge(selections_[static_cast<size_t>(p * count + number)]);
     }
-    writer_.Write(slice, selections[0]);
-    selections[0].Reset();
+    writer_.Write(slice, selection);
+    selection.Reset();
   }
 
-  // Copies buffered values or indices to slices `first` to `first + width - 1`.
-  template <class T, bool kIsFloat>
-  void Unstage(const Kernels<T, kIsFloat>& kernels, const Layout& layout,
-               int64_t first, int64_t width, Span from, Span to) const {
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  // Copies staged values or indices to slices `first` to `first + width - 1`.
+  void Unstage(DType type, const Layout& layout, int64_t first, int64_t width,
+               const std::byte* from, std::byte* to) const {
+    const int bytes = InfoOf(type).bytes;
     const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
+    const int64_t adjacent = layout.contiguous && plan_.inner > 1 ? width : 1;
     const auto copy = [&](int64_t begin, int64_t end) {
-      if (layout.contiguous && plan_.inner > 1) {
-        const int64_t at =
-            SliceOffset(plan_, layout, first) + begin * plan_.inner;
-        kernels.transpose(from.data() + begin * kBytes, width, end - begin,
-                          plan_.k, to.data() + at * kBytes, plan_.inner);
-        return;
-      }
-      for (int64_t c = 0; c < width; ++c) {
-        const int64_t at = SliceOffset(plan_, layout, first + c);
-        for (int64_t j = begin; j < end; ++j) {
-          Store(to.data(), at + j * step,
-                Load<T>(from.data(), c * plan_.k + j));
-        }
+      for (int64_t c = 0; c < width; c += adjacent) {
+        const int64_t at = SliceOffset(plan_, layout, first + c) + begin * step;
+        context_.set.table->transpose(
+            bytes, from + (c * plan_.k + begin) * bytes, adjacent, end - begin,
+            plan_.k, to + at * bytes, step);
       }
     };
-    ForEachBlock(0, plan_.k, RowsPerBlock(width), run_.cancellation, copy);
+    ForEachBlock(0, plan_.k, RowsPerBlock(width), context_.cancellation, copy);
   }
 
-  const RunContext<Key, kFloat>& run_;
+  const ExecutionContext& context_;
   const Plan& plan_;
   const Schedule& schedule_;
   const int64_t n_;
-  const bool staged_;
-  const std::optional<Plan> tile_plan_;
+  const Kernels<Key, kFloat>& kernels_;
+  const SortKeyEncoder<Key, kFloat> encoder_;
   Outputs outputs_;
   Scratch<std::byte> values_;
   Scratch<std::byte> indices_;
-  BlockFeed<Key, kFloat> feed_;
-  Hint<Key> hint_;
+  BlockSource source_;
+  RowFeed<Key, kFloat> feed_;
   std::vector<Selection<Key>> selections_;
+  // The bounds of the columns in FeedInPlace(), and the columns that a scan
+  // finds.
+  std::vector<Key> bounds_;
+  std::vector<uint32_t> columns_;
   SliceWriter<Key> writer_;
 };
 

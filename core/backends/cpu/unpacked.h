@@ -20,44 +20,20 @@
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
 #include "core/base/packing.h"
-#include "core/base/sort_key_encoder.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
 
 /// Like Unpack() in core/base/packing.h, but uses `kernels` where possible.
-template <class Key, bool kFloat>
-void Unpack(const Kernels<Key, kFloat>& kernels, const DTypeInfo& type,
-            const std::byte* packed, int64_t first, int64_t count,
-            std::byte* bytes) {
+inline void Unpack(const KernelTable& kernels, const DTypeInfo& type,
+                   const std::byte* packed, int64_t first, int64_t count,
+                   std::byte* bytes) {
   // A pair of 4-bit elements that begins at an even position fills one byte.
   const bool halves = type.bits == 4 && first % 2 == 0;
   const int64_t pairs = halves ? count / 2 : 0;
   if (pairs > 0) kernels.unpack_halves(packed + first / 2, pairs, bytes);
   const int64_t done = 2 * pairs;
-  Unpack(type, packed, first + done, count - done, bytes + done);
-}
-
-/// Returns the plan for a tensor whose elements have been unpacked to bytes.
-inline Plan UnpackedPlan(const Plan& plan) {
-  Plan unpacked = plan;
-  unpacked.input.shares_bytes = false;
-  unpacked.input.bytes = plan.slices() * plan.n;
-  return unpacked;
-}
-
-/// Returns an upper bound on the keys of a type. For a sub-byte type, this is
-/// the greatest key.
-template <class Key, bool kFloat>
-Key FirstKey(const DTypeInfo& type,
-             const SortKeyEncoder<Key, kFloat>& encoder) {
-  if (!type.packed()) return static_cast<Key>(~Key{0});
-  Key first = 0;
-  const int step = 1 << (8 - type.bits);
-  for (int bits = 0; bits < 256; bits += step) {
-    first = std::max(first, encoder(static_cast<Key>(bits)));
-  }
-  return first;
+  topk::Unpack(type, packed, first + done, count - done, bytes + done);
 }
 
 /// The outputs of a plan. Sub-byte values are written as bytes and packed at
@@ -68,13 +44,9 @@ class PackedValues {
   PackedValues(const Plan& plan, const Outputs& outputs)
       : type_(InfoOf(plan.dtype)),
         outputs_(outputs),
-        bytes_(memory_.Get(static_cast<size_t>(Bytes(plan).value()))) {}
-
-  /// Returns an upper bound on the memory of this object, in bytes.
-  static Size Bytes(const Plan& plan) {
-    return InfoOf(plan.dtype).packed() && plan.wants_values ? plan.selected()
-                                                            : 0;
-  }
+        bytes_(memory_.Get(type_.packed() && plan.wants_values
+                               ? static_cast<size_t>(plan.output_elements())
+                               : 0)) {}
 
   /// Returns the outputs to write to. Each sub-byte value takes a whole byte.
   Outputs unpacked() const {

@@ -8,7 +8,7 @@ namespace {
 constexpr double kMax = 9e18;  // fits int64_t
 
 // Returns how often a method reads or writes each item.
-double Passes(Method method, int64_t order_bytes) {
+double Passes(Method method, int64_t sort_key_bytes) {
   switch (method) {
     case Method::kKeepAll:
     case Method::kBatchedTopK:
@@ -16,7 +16,7 @@ double Passes(Method method, int64_t order_bytes) {
     case Method::kTopK:
       return 4;
     default:
-      return 2 * static_cast<double>(order_bytes) + 4;  // a pass per byte
+      return 2 * static_cast<double>(sort_key_bytes) + 4;  // a pass per byte
   }
 }
 
@@ -81,7 +81,7 @@ int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   const int element = InfoOf(plan.dtype).bytes;
   const auto elements = static_cast<double>(plan.outer * plan.n) *
                         static_cast<double>(plan.inner);
-  const auto output = static_cast<double>(plan.selected()) *
+  const auto output = static_cast<double>(plan.output_elements()) *
                       (element + InfoOf(plan.index_type).bytes);
   const double chunks = std::max(static_cast<double>(plan.outer * plan.n) /
                                      static_cast<double>(chunk_positions),
@@ -92,11 +92,11 @@ int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
   const Method method = MethodOf(plan, chunk_positions);
   const bool one_by_one =
       method == Method::kTopK || method == Method::kRadixSort;
-  const auto order = OrderBytes(element);
+  const auto sort_key_bytes = SortKeyBytes(element);
   const double computing =
       chunks * ((one_by_one ? slices : 1) + 2) * kCallNanoseconds +
-      elements * Passes(method, order) * static_cast<double>(order) /
-          kDeviceBytesPerNanosecond;
+      elements * Passes(method, sort_key_bytes) *
+          static_cast<double>(sort_key_bytes) / kDeviceBytesPerNanosecond;
   const double copying =
       (elements * element + output) / kCopyBytesPerNanosecond;
   return static_cast<int64_t>(

@@ -11,7 +11,7 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cuda/tasks.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk::cuda {
 

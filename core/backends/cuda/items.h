@@ -1,6 +1,6 @@
-// An item represents an element. The item's sort key, called `order`, contains
-// the element's index and is therefore unique in the slice. All correct
-// selections return the same items, because there are no ties.
+// An item represents an element. The item's sort key contains the element's
+// index and is therefore unique in the slice. All correct selections return the
+// same items, because there are no ties.
 //
 // Limited to C++17, because this file is compiled for host and device.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace topk::cuda {
 
-__extension__ using Order128 = unsigned __int128;
+__extension__ using SortKey128 = unsigned __int128;
 
 /// Returns the key of an element. Elements with greater keys rank first. Key is
 /// uint32_t for elements of up to 4 bytes, and uint64_t for wider elements, so
@@ -47,54 +47,56 @@ TOPK_HOST_DEVICE inline Division Divide(int64_t a, int64_t b) {
 }
 
 /// The types of an item's sort key and bits. BitsT is uint32_t or uint64_t.
-template <class OrderT, class BitsT>
+template <class SortKeyT, class BitsT>
 struct ItemTypes {
-  using Order = OrderT;
+  using SortKey = SortKeyT;
   using Bits = BitsT;
   static constexpr int kHalf = static_cast<int>(8 * sizeof(Bits));
-  static_assert(sizeof(Order) == 2 * sizeof(Bits));
+  static_assert(sizeof(SortKey) == 2 * sizeof(Bits));
 
   /// Returns a number that ranks an element. Its upper half is the key, and its
   /// lower half the inverted index, so equal keys rank by ascending index.
-  TOPK_HOST_DEVICE static Order OrderOf(const KeyRule& rule, Bits bits,
-                                        int64_t index) {
+  TOPK_HOST_DEVICE static SortKey SortKeyOf(const KeyRule& rule, Bits bits,
+                                            int64_t index) {
     const Bits key = KeyOf<Bits>(rule, bits);
-    return (static_cast<Order>(key) << kHalf) |
-           static_cast<Order>(static_cast<Bits>(~static_cast<Bits>(index)));
+    return (static_cast<SortKey>(key) << kHalf) |
+           static_cast<SortKey>(static_cast<Bits>(~static_cast<Bits>(index)));
   }
 
   /// Returns a sort key that ranks items by index alone, lowest index first.
-  TOPK_HOST_DEVICE static Order ByIndex(Order order) { return order << kHalf; }
+  TOPK_HOST_DEVICE static SortKey ByIndex(SortKey sort_key) {
+    return sort_key << kHalf;
+  }
 
-  /// Returns the index of the element whose sort key is `order`. If
-  /// `arrangement` is kByIndex, `order` must come from ByIndex().
-  TOPK_HOST_DEVICE static int64_t IndexOf(Order order,
+  /// Returns the index of the element whose sort key is `sort_key`. If
+  /// `arrangement` is kByIndex, `sort_key` must come from ByIndex().
+  TOPK_HOST_DEVICE static int64_t IndexOf(SortKey sort_key,
                                           Arrangement arrangement) {
-    if (arrangement == Arrangement::kByIndex) order >>= kHalf;
-    return static_cast<int64_t>(static_cast<Bits>(~order));
+    if (arrangement == Arrangement::kByIndex) sort_key >>= kHalf;
+    return static_cast<int64_t>(static_cast<Bits>(~sort_key));
   }
 };
 
 using NarrowItems = ItemTypes<uint64_t, uint32_t>;
-using WideItems = ItemTypes<Order128, uint64_t>;
+using WideItems = ItemTypes<SortKey128, uint64_t>;
 
 /// The items of a task: those kept from earlier tiles, then those of this tile.
 /// Items of this tile are computed on access.
 template <class Types>
 struct ItemSource {
-  using Order = typename Types::Order;
+  using SortKey = typename Types::SortKey;
   using Bits = typename Types::Bits;
 
   SelectTask task;
 
-  /// Returns the order (sort key) of item i of slice s.
-  TOPK_HOST_DEVICE Order OrderAt(int64_t s, int64_t i) const {
+  /// Returns the sort key of item i of slice s.
+  TOPK_HOST_DEVICE SortKey SortKeyAt(int64_t s, int64_t i) const {
     if (i < task.carried_count) {
-      return static_cast<const Order*>(
-          task.carried.orders)[s * task.carried_count + i];
+      return static_cast<const SortKey*>(
+          task.carried.sort_keys)[s * task.carried_count + i];
     }
-    return Types::OrderOf(task.rule, BitsAt(s, i),
-                          task.first_position + i - task.carried_count);
+    return Types::SortKeyOf(task.rule, BitsAt(s, i),
+                            task.first_position + i - task.carried_count);
   }
 
   /// Returns the bits of item i of slice s.
@@ -148,9 +150,9 @@ TOPK_HOST_DEVICE void WriteOutput(const SelectTask& task, int64_t t) {
   if (task.indices != nullptr) {
     const int64_t index =
         task.index_offset +
-        Types::IndexOf(
-            static_cast<const typename Types::Order*>(task.kept.orders)[from],
-            task.arrangement);
+        Types::IndexOf(static_cast<const typename Types::SortKey*>(
+                           task.kept.sort_keys)[from],
+                       task.arrangement);
     if (task.index_bytes == 4) {
       static_cast<uint32_t*>(task.indices)[t] = static_cast<uint32_t>(index);
     } else {

@@ -56,28 +56,28 @@ Method ChooseSort(int64_t slices, int64_t count);
 std::string_view NameOf(Method method);
 
 /// Items of several slices on the device. Both arrays have the shape [slices,
-/// count]. `orders` holds sort keys (see items.h), and `bits` holds the
+/// count]. `sort_keys` holds sort keys (see items.h), and `bits` holds the
 /// elements' bits. Items with greater sort keys rank first. No two items of a
-/// slice have the same sort key. Sort keys take OrderBytes() bytes each, and
+/// slice have the same sort key. Sort keys take SortKeyBytes() bytes each, and
 /// bits take half as many.
 struct ItemArrays {
-  void* orders = nullptr;
+  void* sort_keys = nullptr;
   void* bits = nullptr;
 };
 
 /// Returns the size in bytes of an item's sort key, which includes the index.
-constexpr int64_t OrderBytes(int element_bytes) {
+constexpr int64_t SortKeyBytes(int element_bytes) {
   return element_bytes <= 4 ? 8 : 16;
 }
 constexpr int64_t ItemBytes(int element_bytes) {
-  return OrderBytes(element_bytes) * 3 / 2;
+  return SortKeyBytes(element_bytes) * 3 / 2;
 }
 
 /// Divides `memory` into the two arrays that hold `count` items. REQUIRES:
 /// `memory` has count * ItemBytes() bytes.
 inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
   return {memory,
-          static_cast<char*>(memory) + count * OrderBytes(element_bytes)};
+          static_cast<char*>(memory) + count * SortKeyBytes(element_bytes)};
 }
 
 /// The order in which a task writes items.

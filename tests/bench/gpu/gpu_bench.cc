@@ -22,7 +22,7 @@
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
 #include "core/backends/cuda/tasks.h"
-#include "core/base/process_limits.h"
+#include "core/common/process_limits.h"
 #include "tests/bench/gpu/cub_topk.h"
 #include "tests/bench/modes.h"
 #include "tests/support/compute.h"
@@ -96,7 +96,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const int bytes = InfoOf(plan.dtype).bytes;
   const DeviceBuffer items(
-      static_cast<size_t>(plan.selected() * cuda::ItemBytes(bytes)));
+      static_cast<size_t>(plan.output_elements() * cuda::ItemBytes(bytes)));
   const DeviceBuffer values(answer.values.size());
   const DeviceBuffer indices(answer.indices.size());
   cudaMemPool_t pool = nullptr;
@@ -112,7 +112,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.batches = plan.outer;
   select.positions = plan.n;
   select.inner = plan.inner;
-  select.kept = cuda::ArraysIn(items.get(), plan.selected(), bytes);
+  select.kept = cuda::ArraysIn(items.get(), plan.output_elements(), bytes);
   select.k = plan.k;
   select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
   select.arrangement = Arrangement::kByValue;

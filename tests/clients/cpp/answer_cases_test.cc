@@ -13,7 +13,7 @@
 #include "client/credentials.h"
 #include "client/retry.h"
 #include "core/base/text.h"
-#include "core/security/target.h"
+#include "core/common/target.h"
 #include "topk/merge.h"
 
 namespace topk {

@@ -41,18 +41,19 @@ HWY_INLINE void TransposeSquare(D d, V (&v)[kVectors]) {
   }
 }
 
-/// Implements Kernels::transpose.
-template <class Key>
-void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
-               int64_t pitch, std::byte* transposed, int64_t transposed_pitch) {
-  const hn::CappedTag<Key, 16 / sizeof(Key)> d;
+/// Transposes a matrix of unsigned integers.
+template <class Bits>
+void TransposeOf(const std::byte* elements, int64_t rows, int64_t columns,
+                 int64_t pitch, std::byte* transposed,
+                 int64_t transposed_pitch) {
+  const hn::CappedTag<Bits, 16 / sizeof(Bits)> d;
   constexpr int64_t kSide = hn::MaxLanes(decltype(d)());
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Bits));
   constexpr int64_t kRows = std::max(kSide, int64_t{16});
   const auto copy = [&](int64_t r, int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       std::memcpy(transposed + (c * transposed_pitch + r) * kBytes,
-                  elements + (r * pitch + c) * kBytes, sizeof(Key));
+                  elements + (r * pitch + c) * kBytes, sizeof(Bits));
     }
   };
   const int64_t whole_rows = rows - rows % kSide;
@@ -69,7 +70,7 @@ void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
         for (int64_t i = 0; i < kSide; ++i) {
           hn::StoreU(
               v[i], d,
-              reinterpret_cast<Key*>(
+              reinterpret_cast<Bits*>(
                   transposed + ((c + i) * transposed_pitch + r) * kBytes));
         }
       }
@@ -79,7 +80,27 @@ void Transpose(const std::byte* elements, int64_t rows, int64_t columns,
   for (int64_t r = whole_rows; r < rows; ++r) copy(r, 0, columns);
 }
 
-/// Implements Kernels::unpack_halves.
+/// Implements KernelTable::transpose.
+inline void Transpose(int bytes, const std::byte* elements, int64_t rows,
+                      int64_t columns, int64_t pitch, std::byte* transposed,
+                      int64_t transposed_pitch) {
+  const auto transpose = [&](auto bits) {
+    TransposeOf<decltype(bits)>(elements, rows, columns, pitch, transposed,
+                                transposed_pitch);
+  };
+  switch (bytes) {
+    case 1:
+      return transpose(uint8_t{});
+    case 2:
+      return transpose(uint16_t{});
+    case 4:
+      return transpose(uint32_t{});
+    default:
+      return transpose(uint64_t{});
+  }
+}
+
+/// Implements KernelTable::unpack_halves.
 inline void UnpackHalves(const std::byte* packed, int64_t count,
                          std::byte* elements) {
   const Tag<uint16_t> words;

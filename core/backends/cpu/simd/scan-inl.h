@@ -1,6 +1,6 @@
 // Finds the elements of a row, or of a row of columns, that exceed a bound.
 //
-// Algorithm: a probe (probe.h) first tests the maximum of 4 vectors. The
+// Algorithm: a probe (probe.h) first tests the maximum of several vectors. The
 // vectors are tested one by one only if the maximum passes. The results are
 // words of mask bits, and the positions of the elements that pass are appended.
 //
@@ -9,7 +9,7 @@
 // from memory. Positions are in ascending order, so ties are resolved correctly
 // (selection.h).
 //
-// When: row_feed.h and block_feed.h have a bound. Costs: the read, and 10 to 20
+// When: row_feed.h and slices.h have a bound. Costs: the read, and 10 to 20
 // ns for each element that passes.
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
-/// The number of vectors in a block.
+/// The minimum number of vectors in a block.
 inline constexpr int64_t kBlockVectors = 4;
 
 /// Implements Kernels::scan.
@@ -42,7 +42,7 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
     return true;
   };
   while (i + kBlock <= count) {
-    if (!vector_probe.template MayLetIn<kBlock / kLanes>(at(i))) {
+    if (!vector_probe.template AnyMayExceed<kBlock / kLanes>(at(i))) {
       i += kBlock;
     } else if (!look(i + kBlock)) {
       return {i, found};

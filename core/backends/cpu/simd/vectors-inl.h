@@ -179,7 +179,7 @@ class VectorProbe {
   /// Returns whether any element of the next kVectors vectors may exceed the
   /// probe's bound. Fast, because only the maximum of each lane is tested.
   template <int kVectors>
-  HWY_INLINE bool MayLetIn(const std::byte* elements) const {
+  HWY_INLINE bool AnyMayExceed(const std::byte* elements) const {
     const D d;
     constexpr int64_t kLanes = hn::MaxLanes(D());
     const auto load = [elements, d](int64_t i) HWY_ATTR {

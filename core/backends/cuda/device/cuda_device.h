@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/backends/cuda/device.h"
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk::cuda {
 

@@ -76,26 +76,26 @@ __host__ __device__ Computed<Fn> Compute(Fn fn) {
   return Computed<Fn>(::cuda::counting_iterator<int64_t>(0), fn);
 }
 
-// Returns the sort key (if kOrder) or the bits of item i of a slice.
-template <class Types, bool kOrder>
+// Returns the sort key (if kSortKey) or the bits of item i of a slice.
+template <class Types, bool kSortKey>
 struct PartOfItem {
   ItemSource<Types> source;
   int64_t slice;
   __host__ __device__ auto operator()(int64_t i) const {
-    if constexpr (kOrder) {
-      return source.OrderAt(slice, i);
+    if constexpr (kSortKey) {
+      return source.SortKeyAt(slice, i);
     } else {
       return source.BitsAt(slice, i);
     }
   }
 };
 
-// Returns an iterator over the sort keys (if kOrder) or the bits of a slice.
-template <class Types, bool kOrder>
+// Returns an iterator over the sort keys (if kSortKey) or the bits of a slice.
+template <class Types, bool kSortKey>
 struct EachSlice {
   ItemSource<Types> source;
   __host__ __device__ auto operator()(int64_t slice) const {
-    return Compute(PartOfItem<Types, kOrder>{source, slice});
+    return Compute(PartOfItem<Types, kSortKey>{source, slice});
   }
 };
 
@@ -117,8 +117,8 @@ struct WriteItem {
   int64_t count;
   __device__ void operator()(int64_t t) const {
     const Division at = Divide(t, count);
-    static_cast<typename Types::Order*>(to.orders)[t] =
-        source.OrderAt(at.quotient, at.remainder);
+    static_cast<typename Types::SortKey*>(to.sort_keys)[t] =
+        source.SortKeyAt(at.quotient, at.remainder);
     static_cast<typename Types::Bits*>(to.bits)[t] =
         source.BitsAt(at.quotient, at.remainder);
   }
@@ -126,9 +126,9 @@ struct WriteItem {
 
 template <class Types>
 struct MakeByIndex {
-  typename Types::Order* orders;
+  typename Types::SortKey* sort_keys;
   __device__ void operator()(int64_t i) const {
-    orders[i] = Types::ByIndex(orders[i]);
+    sort_keys[i] = Types::ByIndex(sort_keys[i]);
   }
 };
 
@@ -146,7 +146,7 @@ class Selector {
   }
 
  private:
-  using Order = typename Types::Order;
+  using SortKey = typename Types::SortKey;
   using Bits = typename Types::Bits;
 
   bool SortsByValue() const {
@@ -167,7 +167,7 @@ class Selector {
     if (task_.arrangement == Arrangement::kByIndex) {
       TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
           task_.kept_count(),
-          MakeByIndex<Types>{static_cast<Order*>(chosen.orders)},
+          MakeByIndex<Types>{static_cast<SortKey*>(chosen.sort_keys)},
           place_.stream));
     }
     return Sort(task_.slices(), task_.k, chosen, task_.kept);
@@ -216,7 +216,8 @@ class Selector {
     return WithScratch(place_, [&](void* scratch, size_t& bytes) {
       return cub::DeviceBatchedTopK::MaxPairs(
           scratch, bytes, Compute(EachSlice<Types, true>{source_}),
-          Compute(SliceBegin<Order*>{static_cast<Order*>(to.orders), task_.k}),
+          Compute(SliceBegin<SortKey*>{static_cast<SortKey*>(to.sort_keys),
+                                       task_.k}),
           Compute(EachSlice<Types, false>{source_}),
           Compute(SliceBegin<Bits*>{static_cast<Bits*>(to.bits), task_.k}),
           immediate{task_.length(), bounds<int64_t{1}, kMaxBatchedLength>()},
@@ -237,7 +238,7 @@ class Selector {
       TOPK_CUDA_RETURN(WithScratch(place_, [&](void* scratch, size_t& bytes) {
         return cub::DeviceTopK::MaxPairs(
             scratch, bytes, Compute(PartOfItem<Types, true>{source_, slice}),
-            static_cast<Order*>(to.orders) + slice * task_.k,
+            static_cast<SortKey*>(to.sort_keys) + slice * task_.k,
             Compute(PartOfItem<Types, false>{source_, slice}),
             static_cast<Bits*>(to.bits) + slice * task_.k,
             static_cast<uint32_t>(task_.length()),
@@ -266,23 +267,23 @@ class Selector {
   // Sorts each slice of [slices, count] in descending order.
   cudaError_t Sort(int64_t slices, int64_t count, const ItemArrays& from,
                    const ItemArrays& to) {
-    const auto* orders = static_cast<const Order*>(from.orders);
+    const auto* sort_keys = static_cast<const SortKey*>(from.sort_keys);
     const auto* bits = static_cast<const Bits*>(from.bits);
-    auto* const sorted_orders = static_cast<Order*>(to.orders);
+    auto* const sorted_keys = static_cast<SortKey*>(to.sort_keys);
     auto* const sorted_bits = static_cast<Bits*>(to.bits);
     if (ChooseSort(slices, count) == Method::kSegmentedSort) {
       const auto begins = Compute(SliceBegin<int64_t>{0, count});
       return WithScratch(place_, [&](void* scratch, size_t& bytes) {
         return cub::DeviceSegmentedSort::SortPairsDescending(
-            scratch, bytes, orders, sorted_orders, bits, sorted_bits,
+            scratch, bytes, sort_keys, sorted_keys, bits, sorted_bits,
             slices * count, slices, begins, begins + 1, place_.stream);
       });
     }
     for (int64_t at = 0; at < slices * count; at += count) {
       TOPK_CUDA_RETURN(WithScratch(place_, [&](void* scratch, size_t& bytes) {
         return cub::DeviceRadixSort::SortPairsDescending(
-            scratch, bytes, orders + at, sorted_orders + at, bits + at,
-            sorted_bits + at, count, 0, static_cast<int>(8 * sizeof(Order)),
+            scratch, bytes, sort_keys + at, sorted_keys + at, bits + at,
+            sorted_bits + at, count, 0, static_cast<int>(8 * sizeof(SortKey)),
             place_.stream);
       }));
     }

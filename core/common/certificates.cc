@@ -1,4 +1,4 @@
-#include "core/security/certificates.h"
+#include "core/common/certificates.h"
 
 #include <openssl/bn.h>
 
@@ -34,7 +34,7 @@ Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                                      const PemFile& key) {
   const Result<std::vector<Certificate>> chain = ReadCertificates(certificate);
   if (!chain.ok()) return chain.status();
-  const Result<Key> own = ReadKey(key);
+  const Result<PrivateKey> own = ReadPrivateKey(key);
   if (!own.ok()) return own.status();
   X509* leaf = chain->front().get();
   if (X509_check_private_key(leaf, own->get()) != 1) {

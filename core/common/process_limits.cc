@@ -1,4 +1,4 @@
-#include "core/base/process_limits.h"
+#include "core/common/process_limits.h"
 
 #include <sched.h>
 

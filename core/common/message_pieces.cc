@@ -1,4 +1,4 @@
-#include "core/wire/message_pieces.h"
+#include "core/common/message_pieces.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream.h>

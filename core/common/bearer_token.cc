@@ -1,4 +1,4 @@
-#include "core/security/bearer_token.h"
+#include "core/common/bearer_token.h"
 
 #include <openssl/sha.h>
 

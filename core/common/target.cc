@@ -1,4 +1,4 @@
-#include "core/security/target.h"
+#include "core/common/target.h"
 
 #include <arpa/inet.h>
 

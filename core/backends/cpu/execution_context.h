@@ -1,4 +1,4 @@
-// The parameters of a run of a plan over one tensor.
+// The parameters of a computation.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,9 @@
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/instruction_set.h"
-#include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/base/cancellation.h"
-#include "core/base/checked.h"
 #include "core/base/dtype.h"
-#include "core/base/elements.h"
-#include "core/base/sort_key_encoder.h"
-#include "core/base/with_sort_key_encoder.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
@@ -27,23 +22,20 @@ struct Resources {
   ArenaPool arenas;
 };
 
-/// The parameters of a run over one tensor. All referenced objects must outlive
-/// this object.
-template <class Key, bool kFloat>
-struct RunContext {
+/// The parameters of a computation on one tensor, or on a part of a tensor. All
+/// referenced objects must outlive this object.
+struct ExecutionContext {
   const Plan& plan;
   const Schedule& schedule;
   const InstructionSet& set;
-  const Kernels<Key, kFloat>& kernels;
-  const SortKeyEncoder<Key, kFloat>& encoder;
-  const std::byte* tensor;
   const Outputs& outputs;
   const Cancellation* cancellation;  ///< may be null
-  int64_t first = 0;  ///< the number of the first element of `tensor`
+  const std::byte* elements;
+  int64_t first = 0;  ///< the number of the first element in `elements`
 
-  /// Returns the address of element number `element`.
+  /// Returns the address of element number `element` of the tensor.
   const std::byte* at(int64_t element) const {
-    return At<Key>(tensor, element - first);
+    return elements + (element - first) * InfoOf(plan.dtype).bytes;
   }
 };
 

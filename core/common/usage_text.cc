@@ -1,4 +1,4 @@
-#include "core/command_line/usage_text.h"
+#include "core/common/usage_text.h"
 
 #include <algorithm>
 #include <optional>

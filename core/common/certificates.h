@@ -4,8 +4,8 @@
 #include <ctime>
 #include <string>
 
-#include "core/base/status.h"
-#include "core/security/pem.h"
+#include "core/common/pem.h"
+#include "topk/status.h"
 
 namespace topk {
 

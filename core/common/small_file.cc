@@ -1,4 +1,4 @@
-#include "core/security/small_file.h"
+#include "core/common/small_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "core/base/free_with.h"
-#include "core/base/status.h"
-#include "core/security/small_file.h"
+#include "core/common/small_file.h"
+#include "topk/status.h"
 
 namespace topk {
 
 using Bio = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, FreeWith<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
 using RevocationList = std::unique_ptr<X509_CRL, FreeWith<X509_CRL_free>>;
 using SslContext = std::unique_ptr<SSL_CTX, FreeWith<SSL_CTX_free>>;
 
@@ -33,7 +33,7 @@ struct PemFile {
 /// if no object is found, an object is damaged, or the key is encrypted.
 Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem);
 Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem);
-Result<Key> ReadKey(const PemFile& pem);
+Result<PrivateKey> ReadPrivateKey(const PemFile& pem);
 
 /// Returns the status for an invalid PEM file. `what` completes the message
 /// "FLAG: PATH ...".

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/base/status.h"
+#include "topk/status.h"
 
 namespace topk {
 

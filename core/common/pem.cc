@@ -1,4 +1,4 @@
-#include "core/security/pem.h"
+#include "core/common/pem.h"
 
 #include <openssl/err.h>
 
@@ -54,11 +54,12 @@ Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem) {
   return ReadAll<RevocationList>(pem, "revocation list", PEM_read_bio_X509_CRL);
 }
 
-Result<Key> ReadKey(const PemFile& pem) {
+Result<PrivateKey> ReadPrivateKey(const PemFile& pem) {
   const Bio bio = Open(pem.text);
   bool asked = false;
   ERR_clear_error();
-  Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, &asked));
+  PrivateKey key(
+      PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, &asked));
   if (asked) {
     return BadPem(pem, "is encrypted; a key without passphrase is needed");
   }

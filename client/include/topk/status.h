@@ -1,1 +1,0 @@
-../../../core/base/status.h
