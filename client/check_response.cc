@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/base/checked.h"
 #include "core/base/dtype.h"
@@ -88,6 +89,22 @@ Status CheckResponse(const v1::TopKRequest& request,
       !std::ranges::equal(values.shape(), indices.shape())) {
     return BadAnswer("response.indices.shape",
                      "differs from the shape of the values");
+  }
+  return {};
+}
+
+Status Assemble(v1::TopKResponseChunk& chunk,
+                std::optional<v1::TopKResponse>& response) {
+  if (chunk.has_header() == response.has_value()) {
+    return BadAnswer(
+        "", response ? "a second header" : "a chunk arrived before the header");
+  }
+  if (chunk.has_header()) {
+    response = std::move(*chunk.mutable_header());
+  } else if (chunk.has_values()) {
+    response->mutable_values()->mutable_data()->append(chunk.values());
+  } else {
+    response->mutable_indices()->mutable_data()->append(chunk.indices());
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // Checks responses before they are used.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "topk/status.h"
@@ -18,5 +19,9 @@ Status BadAnswer(std::string_view field, std::string_view message);
 /// server's values and indices.
 Status CheckResponse(const v1::TopKRequest& request,
                      const v1::TopKResponse& response);
+
+/// Adds a message of StreamTopK to the response that is being assembled.
+Status Assemble(v1::TopKResponseChunk& chunk,
+                std::optional<v1::TopKResponse>& response);
 
 }  // namespace topk

@@ -77,23 +77,6 @@ Result<Response> Checked(const v1::TopKRequest& request,
   return Response(std::move(response));
 }
 
-// Adds a message of StreamTopK to the response that is being assembled.
-Status Assemble(v1::TopKResponseChunk& chunk,
-                std::optional<v1::TopKResponse>& response) {
-  if (chunk.has_header() == response.has_value()) {
-    return BadAnswer(
-        "", response ? "a second header" : "a chunk arrived before the header");
-  }
-  if (chunk.has_header()) {
-    response = std::move(*chunk.mutable_header());
-  } else if (chunk.has_values()) {
-    response->mutable_values()->mutable_data()->append(chunk.values());
-  } else {
-    response->mutable_indices()->mutable_data()->append(chunk.indices());
-  }
-  return {};
-}
-
 struct Call {
   system_clock::time_point deadline;
   const CallOptions& options;

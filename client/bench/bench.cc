@@ -1,5 +1,6 @@
 #include "client/bench/bench.h"
 
+#include <absl/synchronization/mutex.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,16 +9,18 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <iostream>
-#include <mutex>
 #include <vector>
 
+#include "client/bench/driver.h"
 #include "client/bench/load.h"
 #include "client/bench/mix.h"
 #include "client/bench/report.h"
 #include "client/bench/request_template.h"
+#include "client/channel.h"
 #include "client/cli/errors.h"
+#include "client/credentials.h"
+#include "client/numpy/npy.h"
 #include "core/base/text.h"
 #include "core/engine.h"
 
@@ -45,116 +48,160 @@ void Interrupt(int) {
   interrupted = true;
 }
 
+// Sets the tensor to send, and the specs of the requests to send.
+ExitCode ReadSpecs(const BenchFlags& flags, std::vector<RequestSpec>& specs) {
+  specs = {flags.kind};
+  if (!flags.input.empty()) {
+    Result<NpyArray> input = ReadNpy(flags.input, {});
+    if (!input.ok()) return ReportInput(flags.input, input.status());
+    specs[0].shape = input->shape;
+    specs[0].dtype = FindDType(static_cast<int>(input->dtype))->name;
+    specs[0].origin = "--input";
+    specs[0].input = *std::move(input);
+  }
+  if (flags.mix.empty()) return kOk;
+  std::ifstream file(flags.mix);
+  if (!file) {
+    return ReportInput(flags.mix,
+                       {Code::kNotFound, "MIX", flags.mix,
+                        StrCat("cannot be read: ", ErrnoText(errno))});
+  }
+  Result<std::vector<RequestSpec>> mix = ParseMix(file, flags.mix, flags.kind);
+  if (!mix.ok()) return ReportUsage(mix.status());
+  specs = *std::move(mix);
+  return kOk;
+}
+
 // Creates the request templates. On failure, prints the error and returns its
 // exit status.
 ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
                        std::vector<RequestTemplate>& kinds) {
-  std::vector<RequestSpec> specs = {flags.kind};
-  if (!flags.mix.empty()) {
-    std::ifstream file(flags.mix);
-    if (!file) {
-      return ReportInput(flags.mix,
-                         {Code::kNotFound, "MIX", flags.mix,
-                          StrCat("cannot be read: ", ErrnoText(errno))});
-    }
-    Result<std::vector<RequestSpec>> mix =
-        ParseMix(file, flags.mix, flags.kind);
-    if (!mix.ok()) return ReportUsage(mix.status());
-    specs = *std::move(mix);
-  }
+  std::vector<RequestSpec> specs;
+  if (const ExitCode code = ReadSpecs(flags, specs); code != kOk) return code;
   const Engine engine({});
   for (const RequestSpec& spec : specs) {
     Result<RequestTemplate> kind =
-        MakeRequestTemplate(spec, path.in_one_message, flags.profile.batch,
-                            flags.profile.seed + kinds.size());
+        MakeRequestTemplate(spec, path, flags.profile.seed + kinds.size());
     if (!kind.ok()) return ReportUsage(kind.status());
     if (flags.profile.verify > 0) {
       Status status = SetExpected(engine, *kind);
       if (!flags.mix.empty()) status.message += StrCat(" (", kind->name, ")");
       if (!status.ok()) return Report(status, nullptr);
     }
+    if (Status s = SerializeMessages(path, flags.profile.batch,
+                                     flags.concurrency, *kind);
+        !s.ok()) {
+      return Report(s, nullptr);
+    }
     kinds.push_back(*std::move(kind));
   }
   return kOk;
 }
 
-// Shows the progress of a load in a single line on stderr.
+// Reports that a file cannot be written, after an error of the system.
+ExitCode ReportOutput(const std::string& path) {
+  std::cerr << "topk: " << EscapeControls(path)
+            << ": cannot be written: " << ErrnoText(errno) << "\n";
+  return kFailed;
+}
+
+// Shows the progress of a load on stderr, and writes it to a file.
 class Watch {
  public:
+  Watch(const BenchFlags& flags, std::ostream& csv, Load& load)
+      : lines_(flags.progress),
+        line_(!flags.progress && isatty(STDERR_FILENO)),
+        csv_(csv),
+        load_(load) {
+    csv_ << kCsvHeader << "\n";
+  }
   ~Watch() {
-    if (shown_ != start_) std::cerr << "\n";
+    if (line_ && shown_.count() > 0) std::cerr << "\n";
   }
 
-  void operator()(int64_t requests) {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    const auto now = std::chrono::steady_clock::now();
-    if (!lock || now - shown_ < std::chrono::milliseconds(100)) return;
-    shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
+  // Shows the part of the load since the previous row, if that was a second ago
+  // or if the load is over.
+  void Update(Load::Time now, bool over = false) {
+    if (!over && now < next_) return;
+    const LoadStats stats = load_.TakeRecent();
+    if (over && stats.answered() + stats.failed() == 0) return;
+    using Seconds = std::chrono::duration<double>;
+    const ProgressRow row{Seconds(now).count(), Seconds(now - shown_).count(),
+                          stats};
     // \033[K clears the rest of a longer previous line.
-    std::cerr << "\r" << static_cast<int64_t>(seconds) << " s, " << requests
-              << " requests, "
-              << static_cast<int64_t>(static_cast<double>(requests) / seconds)
-              << "/s\033[K" << std::flush;
+    if (line_) std::cerr << "\r" << ToText(row) << "\033[K" << std::flush;
+    if (lines_) std::cerr << ToText(row) << "\n";
+    csv_ << ToCsv(row) << std::endl;
+    shown_ = now;
+    next_ += std::chrono::seconds(1);
   }
 
  private:
-  const std::chrono::steady_clock::time_point start_ =
-      std::chrono::steady_clock::now();
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point shown_ = start_;
+  const bool lines_;
+  const bool line_;
+  std::ostream& csv_;
+  Load& load_;
+  Load::Time shown_{0};
+  Load::Time next_ = std::chrono::seconds(1);
 };
 
 }  // namespace
 
 ExitCode Bench(const BenchFlags& flags) {
+  // Debian's Abseil checks the order in which gRPC takes its locks. The checks
+  // are 10 % of the instructions of a call.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const BenchPath& path =
-      *std::ranges::find(BenchPaths(), flags.path, &BenchPath::name);
+      *std::ranges::find(kBenchPaths, flags.path, &BenchPath::name);
   std::vector<RequestTemplate> kinds;
   if (const ExitCode code = MakeTemplates(flags, path, kinds); code != kOk) {
     return code;
   }
   ClientOptions client = flags.client;
   client.own_connection = flags.connections > 1;
-  std::vector<Client> clients;
-  clients.reserve(static_cast<size_t>(flags.connections));
-  for (int i = 0; i < flags.connections; ++i) clients.emplace_back(client);
-  std::vector<Send> callers;
-  for (size_t i = 0; i < static_cast<size_t>(flags.concurrency); ++i) {
-    callers.push_back(path.make_caller(clients[i % clients.size()]));
+  CallSettings settings{path, client, flags.metadata,
+                        TokenFile(client.token_file)};
+  std::ofstream csv;
+  if (!flags.csv.empty()) {
+    csv.open(flags.csv);
+    if (!csv) return ReportOutput(flags.csv);
   }
-
   const std::string& request_id = flags.kind.operation.request_id;
-  for (size_t i = 0; i < clients.size(); ++i) {  // connect before the test
-    const Answers answers = callers[i](kinds.front());
-    if (!answers.front().ok() && !flags.keep_going) {
-      return Report(answers.front().status(), &client, request_id);
+  Channels channels;
+  for (int i = 0; i < flags.connections; ++i) {  // connect before the test
+    channels.push_back(Connect(client, MakeCredentials(client)));
+    const Outcome first = CallOnce(settings, kinds.front(), channels.back());
+    if (!first.errors.empty() && !flags.keep_going) {
+      return Report(first.errors.front(), &client, request_id);
     }
   }
-  LoadOptions options;
-  options.profile = flags.profile;
-  options.keep_going = flags.keep_going;
-  LoadResult result;
+  std::vector<double> weights;
+  for (const RequestTemplate& kind : kinds) weights.push_back(kind.weight);
+  Load load(flags.profile, weights, flags.keep_going);
   {
-    options.interrupted = [] { return interrupted.load(); };
     HandleInterrupts(Interrupt);
-    Watch watch;
-    if (isatty(STDERR_FILENO)) options.progress = std::ref(watch);
-    result = RunLoad(options, kinds, callers);
+    Watch watch(flags, csv, load);
+    const Load::Time end =
+        Drive(settings, kinds, channels, flags.concurrency,
+              flags.profile.rate > 0, load, [&](Load::Time now) {
+                if (interrupted) load.Interrupt(now);
+                watch.Update(now);
+              });
+    watch.Update(end, /*over=*/true);
     HandleInterrupts(SIG_DFL);
   }
-  if (!result.wrong.empty()) {
-    std::cerr << "topk: a response to " << result.wrong
+  const LoadResult result = load.Result();
+  const LoadStats total = result.Total();
+  if (result.wrong) {
+    std::cerr << "topk: a response to " << kinds[*result.wrong].name
               << " differs from the result computed locally\n";
     return kWrongAnswer;
   }
   // Print no statistics if no response was counted.
-  const bool answered = std::ranges::any_of(
-      result.stats, [](const LoadStats& stats) { return stats.answered > 0; });
-  if (!answered && !result.error.ok()) {
+  if (total.answered() == 0 && !result.error.ok()) {
     return Report(result.error, &client, request_id);
   }
-  if (!answered) {
+  if (total.answered() == 0) {
     std::cerr << "topk: interrupted before the first counted response\n";
     return kInterrupted;
   }
@@ -164,6 +211,7 @@ ExitCode Bench(const BenchFlags& flags) {
   } else {
     PrintText(report, std::cout);
   }
+  if (!flags.csv.empty() && !csv.flush()) return ReportOutput(flags.csv);
   if (!result.error.ok() && !flags.keep_going) {
     return Report(result.error, &client, request_id);
   }
@@ -171,12 +219,17 @@ ExitCode Bench(const BenchFlags& flags) {
     std::cerr << "topk: interrupted: the report covers part of the load\n";
     return kInterrupted;
   }
+  const std::vector<std::string> exceeded = ExceededLimits(flags, total);
+  for (const std::string& limit : exceeded) {
+    std::cerr << "topk: " << limit << "\n";
+  }
   if (!result.kept_up) {
     std::cerr << "topk: the callers could not keep up with --rate: raise "
                  "--concurrency or lower --rate\n";
-    return kRateMissed;
   }
-  return kOk;
+  return !exceeded.empty() ? kThresholdCrossed
+         : !result.kept_up ? kRateMissed
+                           : kOk;
 }
 
 }  // namespace topk::cli

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "client/bench/load.h"
 #include "client/bench/mix.h"
 #include "client/bench/path.h"
-#include "client/bench/schedule.h"
 #include "client/cli/exit_code.h"
 #include "topk/client.h"
 
@@ -18,24 +22,36 @@ struct BenchFlags {
   RequestSpec kind;
   /// The file that defines a mix of requests; "" = no mix.
   std::string mix;
-  std::string path{BenchPaths().front().name};
+  /// A .npy file with the tensor to send; "" = random tensors.
+  std::string input;
+  std::string path{kBenchPaths[0].name};
   LoadProfile profile;
   int concurrency = 1;
   int connections = 1;
   bool keep_going = false;
+  /// The limits of the 99th percentile of the latency, in seconds, and of the
+  /// number of failed requests.
+  std::optional<double> max_p99;
+  std::optional<int64_t> max_errors;
+  bool progress = false;
+  /// The file for a row per second; "" = none.
+  std::string csv;
   bool json = false;
-  ClientOptions client;
+  std::vector<std::pair<std::string, std::string>> metadata;
+  /// Makes one attempt per call, so that the report counts all failures.
+  ClientOptions client = {.max_attempts = 1};
 };
 
 /// Adds the flags to the subcommand. The defaults of some flags depend on other
 /// flags. Parsing throws CLI::ValidationError if flags contradict each other.
 void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 
-/// Sends random tensors repeatedly from several threads, at a fixed rate or in
-/// a closed loop, and prints the rate and latencies. Returns kWrongAnswer if
-/// the bytes of a response differ from those computed in this process. SIGINT
-/// or SIGTERM stops the load test once the calls in flight have finished. The
-/// report is then partial, and the exit status is kInterrupted.
+/// Sends tensors repeatedly, at a fixed rate or in a closed loop, and prints
+/// the rate and latencies. Returns kWrongAnswer if the bytes of a response
+/// differ from those computed in this process, and kThresholdCrossed after the
+/// report if a limit is exceeded. SIGINT or SIGTERM stops the load test once
+/// the calls in flight have finished. The report is then partial, and the exit
+/// status is kInterrupted.
 ExitCode Bench(const BenchFlags& flags);
 
 }  // namespace topk::cli

@@ -10,9 +10,29 @@
 namespace topk::cli {
 namespace {
 
+constexpr char kKeyCharacters[] = "0123456789abcdefghijklmnopqrstuvwxyz_.-";
 constexpr int kOpenLoopCallers = 64;
 constexpr int64_t kBatch = 16;
 constexpr double kDaySeconds = 86400;
+
+// Accepts metadata that gRPC accepts. The messages do not contain the value,
+// which may be secret.
+std::string CheckMetadata(const std::string& text) {
+  const size_t end = text.find('=');
+  if (end == std::string::npos) return "must be KEY=VALUE";
+  const std::string key = text.substr(0, end);
+  if (key.empty() || key.find_first_not_of(kKeyCharacters) != key.npos) {
+    return StrCat("the key ", Quote(key),
+                  " must consist of lowercase letters, digits and _.-");
+  }
+  if (key.starts_with("grpc-")) {
+    return StrCat("the key ", Quote(key), " is reserved for gRPC");
+  }
+  const bool printable = std::ranges::all_of(
+      text.substr(end + 1), [](char c) { return c >= 0x20 && c < 0x7f; });
+  if (printable || key.ends_with("-bin")) return "";
+  return StrCat("the value of ", Quote(key), " must be printable ASCII");
+}
 
 // Sets derived defaults. Throws if flags contradict each other.
 void Settle(const CLI::App& command, BenchFlags& flags) {
@@ -35,7 +55,7 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
                "; each connection needs at least one caller"));
   }
   const bool batched =
-      std::ranges::find(BenchPaths(), flags.path, &BenchPath::name)->batched;
+      std::ranges::find(kBenchPaths, flags.path, &BenchPath::name)->batched();
   if (!batched && given("--batch")) {
     refuse("--batch",
            StrCat("--path ", flags.path,
@@ -47,6 +67,12 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
            StrCat(profile.requests, " is not a multiple of --batch ",
                   profile.batch));
   }
+  for (const char* flag : {"--shape", "--dtype", "--mix"}) {
+    if (given("--input") && given(flag)) {
+      refuse(flag, "--input sets the shape and the element type");
+    }
+  }
+  if (given("--max-errors")) flags.keep_going = true;
 }
 
 }  // namespace
@@ -76,8 +102,14 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
           "kind is chosen at random, by weight. Missing keys have the values "
           "of the flags")
       ->type_name("FILE");
+  command
+      .add_option(
+          "--input", flags.input,
+          "A .npy file with the tensor to send in each request, instead "
+          "of random tensors. Replaces --shape and --dtype")
+      ->type_name("FILE");
   std::vector<std::string> paths;
-  for (const BenchPath& path : BenchPaths()) paths.emplace_back(path.name);
+  for (const BenchPath& path : kBenchPaths) paths.emplace_back(path.name);
   command
       .add_option("--path", flags.path,
                   "How to send requests: each in one message (unary), each in "
@@ -147,6 +179,37 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       "Continue after failed calls. The report counts them by status code, "
       "and counts lost connections and failed connection attempts. A wrong "
       "result always ends the run");
+  command
+      .add_option("--max-p99", flags.max_p99,
+                  "Exit with status 8 if the 99th percentile of the latency "
+                  "exceeds this duration, e.g. 5ms")
+      ->transform(Duration(kDaySeconds));
+  command
+      .add_option("--max-errors", flags.max_errors,
+                  "Exit with status 8 if more requests fail. Implies "
+                  "--keep-going")
+      ->transform(Whole(0));
+  command.add_flag("--progress", flags.progress,
+                   "Print the requests, latencies and errors of each second, "
+                   "including the warm-up, on stderr");
+  command
+      .add_option("--csv", flags.csv,
+                  "Write the rows of --progress to this file, as CSV")
+      ->type_name("FILE");
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--metadata",
+          [&flags](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              const size_t end = text.find('=');
+              flags.metadata.emplace_back(text.substr(0, end),
+                                          text.substr(end + 1));
+            }
+          },
+          "Metadata to send with each call. May be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(CheckMetadata, ""));
   command
       .add_option(
           "--seed", profile.seed,

@@ -7,28 +7,40 @@
 namespace topk::cli {
 namespace {
 
-// Returns the width of the histogram step that contains `value`. The width is 1
-// below 128. From 128 on, each range [2^n, 2^(n+1)) has 64 equal steps.
-int64_t WidthAt(int64_t value) {
+// Steps 0 to 127 contain one value each. From there on, each range
+// [2^n, 2^(n+1)) has 64 equal steps.
+size_t StepOf(int64_t value) {
   constexpr int kBits = 7;
-  const auto bits =
-      static_cast<int>(std::bit_width(static_cast<uint64_t>(value)));
-  return int64_t{1} << std::max(0, bits - kBits);
+  const int shift = std::max(
+      0,
+      static_cast<int>(std::bit_width(static_cast<uint64_t>(value))) - kBits);
+  return (static_cast<size_t>(shift) << 6) +
+         static_cast<size_t>(value >> shift);
+}
+
+// Returns the lowest value of a step.
+int64_t LowOf(size_t step) {
+  const size_t shift = std::max(step >> 6, size_t{1}) - 1;
+  return static_cast<int64_t>((step - (shift << 6)) << shift);
 }
 
 }  // namespace
 
 void Histogram::Record(int64_t value) {
   value = std::max<int64_t>(value, 0);
-  const int64_t kept = std::min(value, (int64_t{1} << 48) - 1);
-  ++counts_[kept - kept % WidthAt(kept)];
+  const size_t step = StepOf(std::min(value, (int64_t{1} << 48) - 1));
+  if (step >= counts_.size()) counts_.resize(step + 1);
+  ++counts_[step];
   ++count_;
   max_ = std::max(max_, value);
   sum_ += static_cast<double>(value);
 }
 
 void Histogram::Merge(const Histogram& other) {
-  for (const auto& [low, count] : other.counts_) counts_[low] += count;
+  counts_.resize(std::max(counts_.size(), other.counts_.size()));
+  for (size_t i = 0; i < other.counts_.size(); ++i) {
+    counts_[i] += other.counts_[i];
+  }
   count_ += other.count_;
   max_ = std::max(max_, other.max_);
   sum_ += other.sum_;
@@ -39,9 +51,11 @@ int64_t Histogram::Percentile(double share) const {
       1, static_cast<int64_t>(std::ceil(share * static_cast<double>(count_))));
   if (rank >= count_) return max_;
   int64_t seen = 0;
-  for (const auto& [low, count] : counts_) {
-    seen += count;
-    if (seen >= rank) return std::min(low + (WidthAt(low) - 1) / 2, max_);
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    seen += counts_[i];
+    if (seen >= rank) {
+      return std::min((LowOf(i) + LowOf(i + 1) - 1) / 2, max_);
+    }
   }
   return max_;
 }
@@ -52,8 +66,8 @@ double Histogram::mean() const {
 
 std::vector<Histogram::Step> Histogram::Steps() const {
   std::vector<Step> steps;
-  for (const auto& [low, count] : counts_) {
-    steps.push_back({low, low + WidthAt(low), count});
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    if (counts_[i] > 0) steps.push_back({LowOf(i), LowOf(i + 1), counts_[i]});
   }
   return steps;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 namespace topk::cli {
@@ -41,8 +40,8 @@ class Histogram {
   std::vector<Step> Steps() const;
 
  private:
-  // Maps Step::low to Step::count. Contains only steps with values.
-  std::map<int64_t, int64_t> counts_;
+  // The count of each step, up to the highest step with values.
+  std::vector<int64_t> counts_;
   int64_t count_ = 0;
   int64_t max_ = 0;
   double sum_ = 0;

@@ -1,63 +1,62 @@
-// The load generator: sends calls on a schedule, and times, counts and verifies
-// them.
+// Schedules the calls of a load test, and counts and times their outcomes.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
+#include <mutex>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "client/bench/histogram.h"
-#include "client/bench/request_template.h"
-#include "client/bench/schedule.h"
 #include "topk/status.h"
-#include "topk/v1/topk.pb.h"
 
 namespace topk::cli {
 
-/// The responses or errors of a call, one for each request.
-using Answers = std::vector<Result<Response>>;
-
-/// Sends one call with requests of one kind, and returns the responses. Each
-/// caller has its own Send.
-using Send = std::function<Answers(const RequestTemplate& kind)>;
-
-/// Measures the time of a load test. Thread-safe.
-class LoadClock {
- public:
-  virtual ~LoadClock() = default;
-  /// Returns the time since an arbitrary fixed point.
-  virtual std::chrono::nanoseconds Now() = 0;
-  /// Blocks until Now() has reached `time`.
-  virtual void SleepUntil(std::chrono::nanoseconds time) = 0;
+/// The arrival rate and duration of a load test.
+struct LoadProfile {
+  /// The number of requests per second in an open loop, which does not wait for
+  /// responses. 0 = a closed loop: each caller sends its next request as soon
+  /// as it has a response.
+  double rate = 0;
+  /// Whether the gaps between arrivals in an open loop are exponentially
+  /// distributed instead of equal.
+  bool poisson = false;
+  /// The number of requests to measure; 0 = as many as fit in `seconds`.
+  int64_t requests = 0;
+  double seconds = 5;
+  /// The duration of the warm-up in seconds. Its calls are not counted.
+  double warmup = 1;
+  /// The number of requests per call.
+  int64_t batch = 1;
+  /// The fraction of the calls whose responses are verified, 0 .. 1.
+  double verify = 1;
+  uint64_t seed = 1;
 };
 
-/// Returns a clock that reads the machine's monotonic clock.
-LoadClock& SteadyClock();
-
-/// Configures a load test.
-struct LoadOptions {
-  LoadProfile profile;
-  /// Whether to continue after failed requests. Otherwise, the first failure
-  /// ends the load test. A wrong response always ends the load test.
-  bool keep_going = false;
-  /// If set, the client threads call this function after each response.
-  /// `requests` is the number of requests sent so far, including the warm-up.
-  std::function<void(int64_t requests)> progress;
-  /// If set, returns whether to end the load test. Polled before each call and
-  /// while waiting until a call is due.
-  std::function<bool()> interrupted;
+/// The outcome of one call.
+struct Outcome {
+  /// For each response, the server's own time in nanoseconds: how long its
+  /// backend computed.
+  std::vector<int64_t> compute = {};
+  /// The errors of the other requests.
+  std::vector<Status> errors = {};
+  /// Whether a verified response is wrong.
+  bool wrong = false;
+  bool retried = false;
 };
 
-/// The results of one kind of request, excluding the warm-up.
+/// The results of one kind of request.
 struct LoadStats {
   /// The latencies, in nanoseconds, of calls whose requests all succeeded. A
   /// latency is the time from the scheduled start of a call, or from its actual
   /// start in a closed loop, to its last response.
   Histogram latency;
-  int64_t answered = 0;
+  /// The server's own time for each response; see Outcome::compute.
+  Histogram compute;
   int64_t verified = 0;
   /// The number of failed requests by status code.
   std::map<std::string, int64_t> errors;
@@ -67,36 +66,96 @@ struct LoadStats {
   /// the number of requests whose connection broke before the response arrived.
   int64_t not_connected = 0;
   int64_t lost = 0;
+  /// The number of requests, answered or failed, in calls that were retried.
+  int64_t retried = 0;
 
+  int64_t answered() const { return compute.count(); }
+  int64_t failed() const;
   void Add(const LoadStats& other);
 };
 
 /// The results of a load test.
 struct LoadResult {
-  /// The results of each kind of request.
+  /// The results of each kind of request, excluding the warm-up.
   std::vector<LoadStats> stats;
   /// The time from the end of the warm-up to the last response. In an open loop
   /// with a time limit, also includes the idle time between the last response
   /// and the end of the load test.
   double seconds = 0;
   /// Open loop only. `missed` counts requests that were due but not sent when
-  /// the load test ended. `lag` is the delay of the last request sent, in
-  /// seconds. `kept_up` tells whether `lag` is at most 1 % of the duration.
+  /// the load test ended. With Poisson arrivals, this is an estimate. `lag` is
+  /// the delay of the last request sent, in seconds. `kept_up` tells whether
+  /// `lag` is at most 1 % of the duration.
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;
-  /// Whether LoadOptions::interrupted ended the load test early.
+  /// Whether Load::Interrupt() ended the load test early.
   bool interrupted = false;
   Status error;
-  /// The kind of request that had a wrong response, or "" if there is none.
-  std::string wrong;
+  /// The index of the kind of request that had a wrong response.
+  std::optional<size_t> wrong;
+
+  LoadStats Total() const;
 };
 
-/// Runs a load test with one thread per caller until the profile's number of
-/// requests or duration is reached. `kinds` and `callers` must not be empty.
-LoadResult RunLoad(const LoadOptions& options,
-                   const std::vector<RequestTemplate>& kinds,
-                   const std::vector<Send>& callers,
-                   LoadClock& clock = SteadyClock());
+/// A load test: hands out the calls in the order in which they are due, and
+/// records their outcomes. The same seed yields the same calls, regardless of
+/// the threads that make them. Thread-safe.
+class Load {
+ public:
+  /// The time since the load test began.
+  using Time = std::chrono::nanoseconds;
+
+  struct Call {
+    /// When the call is due. In a closed loop, this is when Next() was called.
+    Time at;
+    /// The index of the kind of request, chosen at random by weight.
+    size_t kind;
+    bool verify;
+    /// Whether the call counts, i.e. is not part of the warm-up.
+    bool counted;
+  };
+
+  /// `weights` are those of the kinds of requests. A wrong response ends the
+  /// load test. Unless `keep_going`, so does a failed request.
+  Load(const LoadProfile& profile, const std::vector<double>& weights,
+       bool keep_going);
+
+  /// Returns the next call, or nullopt once the load test is over. Skips
+  /// warm-up calls that are unsent when the warm-up ends. Unless it is stopped,
+  /// the load test has at least one counted call.
+  std::optional<Call> Next(Time now);
+
+  /// Records the outcome of a call.
+  void Record(const Call& call, Time sent, Time answered,
+              const Outcome& outcome);
+
+  /// Ends the load test early.
+  void Interrupt(Time now);
+  /// Whether the load test has ended early.
+  bool stopped() const;
+
+  /// Returns the stats of all kinds, including the warm-up, since the previous
+  /// call.
+  LoadStats TakeRecent();
+
+  /// REQUIRES: the outcomes of all calls have been recorded.
+  LoadResult Result() const;
+
+ private:
+  const LoadProfile profile_;
+  const bool keep_going_;
+  const int64_t calls_;  // calls to count; 0 = limited only by time
+  mutable std::mutex mutex_;
+  std::mt19937_64 random_;
+  std::discrete_distribution<size_t> kinds_;
+  double next_ = 0;  // open loop: when the next call is due, in seconds
+  int64_t counted_ = 0;
+  LoadResult result_;
+  LoadStats recent_;
+  Time last_sent_{-1};
+  Time last_answer_{0};
+  Time stopped_at_ = Time::max();
+};
 
 }  // namespace topk::cli

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <istream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/cli/request.h"
+#include "client/numpy/npy.h"
 #include "topk/status.h"
 
 namespace topk::cli {
@@ -18,6 +20,8 @@ struct RequestSpec {
   std::vector<int64_t> shape = {1, 1000};
   std::string dtype = "f32";
   OperatorFlags operation;
+  /// The tensor, of this shape and element type. Random if not set.
+  std::optional<NpyArray> input;
   /// The source of the shape, for error messages.
   std::string origin = "--shape";
 

@@ -1,11 +1,9 @@
-// The ways to send calls to a server.
+// The ways to send requests to a server.
 #pragma once
 
-#include <span>
 #include <string_view>
 
-#include "client/bench/load.h"
-#include "topk/client.h"
+#include "core/common/methods.h"
 
 namespace topk::cli {
 
@@ -13,14 +11,23 @@ namespace topk::cli {
 struct BenchPath {
   /// The value of --path.
   std::string_view name;
+  Method method;
+  bool in_shared_memory = false;
+
+  /// Whether a call has several requests.
+  bool batched() const { return method == Method::kComputeTopKMany; }
+  bool unary() const { return method == Method::kComputeTopK; }
   /// Whether a request is one message, whose size is limited.
-  bool in_one_message;
-  bool batched;
-  /// Creates one caller's Send function. `client` must outlive the function.
-  Send (*make_caller)(const Client& client);
+  bool in_one_message() const {
+    return method != Method::kStreamTopK && !in_shared_memory;
+  }
 };
 
-/// Returns all paths; the first is the default.
-std::span<const BenchPath> BenchPaths();
+/// All paths; the first is the default.
+inline constexpr BenchPath kBenchPaths[] = {
+    {"unary", Method::kComputeTopK},
+    {"stream", Method::kStreamTopK},
+    {"many", Method::kComputeTopKMany},
+    {"shm", Method::kComputeTopK, true}};
 
 }  // namespace topk::cli

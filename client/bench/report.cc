@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/text.h"
+
 namespace topk::cli {
 namespace {
 
@@ -42,44 +44,49 @@ std::string TimeText(double nanoseconds) {
   return text.str();
 }
 
-LoadStats Total(const LoadResult& result) {
-  LoadStats total;
-  for (const LoadStats& stats : result.stats) total.Add(stats);
-  return total;
-}
-
 double Bytes(const BenchReport& report) {
   double bytes = 0;
   for (size_t i = 0; i < report.kinds.size(); ++i) {
-    bytes += static_cast<double>(report.result.stats[i].answered) *
+    bytes += static_cast<double>(report.result.stats[i].answered()) *
              static_cast<double>(report.kinds[i].request_bytes);
   }
   return bytes;
 }
 
+double Microseconds(const Histogram& times, double share) {
+  return static_cast<double>(times.Percentile(share)) / 1e3;
+}
+
 void AddStats(const LoadStats& stats, OrderedJson& json) {
   json["mean_us"] = stats.latency.mean() / 1e3;
   for (const Column& column : kPercentiles) {
-    json[column.key] =
-        static_cast<double>(stats.latency.Percentile(column.share)) / 1e3;
+    json[column.key] = Microseconds(stats.latency, column.share);
   }
+  json["compute_mean_us"] = stats.compute.mean() / 1e3;
+  json["compute_p50_us"] = Microseconds(stats.compute, 0.5);
+  json["compute_p99_us"] = Microseconds(stats.compute, 0.99);
   json["verified"] = stats.verified;
   json["errors"] = stats.errors;
   json["not_connected"] = stats.not_connected;
   json["lost"] = stats.lost;
   json["retry_hints"] = stats.retry_hints;
+  json["retried"] = stats.retried;
+}
+
+void PrintTimes(int64_t requests, const Histogram& times,
+                const std::string& name, std::ostream& out) {
+  out << std::setw(8) << requests << std::setw(7) << TimeText(times.mean());
+  for (const Column& column : kPercentiles) {
+    out << std::setw(7)
+        << TimeText(static_cast<double>(times.Percentile(column.share)));
+  }
+  out << "  " << name << "\n";
 }
 
 void PrintRow(const LoadStats& stats, const std::string& name,
               std::ostream& out) {
-  out << std::setw(8) << stats.answered << std::setw(7)
-      << TimeText(stats.latency.mean());
-  for (const Column& column : kPercentiles) {
-    out << std::setw(7)
-        << TimeText(
-               static_cast<double>(stats.latency.Percentile(column.share)));
-  }
-  out << "  " << name << "\n";
+  PrintTimes(stats.answered(), stats.latency, name, out);
+  PrintTimes(stats.answered(), stats.compute, "  computing", out);
 }
 
 void PrintLoad(const BenchFlags& flags, std::ostream& out) {
@@ -100,13 +107,14 @@ void PrintLoad(const BenchFlags& flags, std::ostream& out) {
 
 void PrintText(const BenchReport& report, std::ostream& out) {
   const LoadResult& result = report.result;
-  const LoadStats total = Total(result);
+  const LoadStats total = result.Total();
   out << std::defaultfloat << std::setprecision(6);
   PrintLoad(report.flags, out);
-  const double rate = static_cast<double>(total.answered) / result.seconds;
-  out << std::fixed << total.answered << " requests in " << std::setprecision(2)
-      << result.seconds << " s: " << std::setprecision(rate < 100 ? 2 : 0)
-      << rate << " requests/s, " << std::setprecision(3)
+  const double rate = static_cast<double>(total.answered()) / result.seconds;
+  out << std::fixed << total.answered() << " requests in "
+      << std::setprecision(2) << result.seconds
+      << " s: " << std::setprecision(rate < 100 ? 2 : 0) << rate
+      << " requests/s, " << std::setprecision(3)
       << Bytes(report) / result.seconds / 1e9 << " GB/s; " << total.verified
       << " verified\n";
   if (result.interrupted) out << "interrupted: the load ended early\n";
@@ -125,6 +133,9 @@ void PrintText(const BenchReport& report, std::ostream& out) {
         std::pair(total.retry_hints, "received a retry delay")}) {
     if (count > 0) out << count << " of them " << text << "\n";
   }
+  if (total.retried > 0) {
+    out << total.retried << " requests needed several attempts\n";
+  }
   out << "\nrequests   mean";
   for (const Column& column : kPercentiles) out << std::setw(7) << column.name;
   out << "\n";
@@ -141,11 +152,11 @@ void PrintText(const BenchReport& report, std::ostream& out) {
 OrderedJson ToJson(const BenchReport& report) {
   const BenchFlags& flags = report.flags;
   const LoadResult& result = report.result;
-  const LoadStats total = Total(result);
-  const auto answered = static_cast<double>(total.answered);
+  const LoadStats total = result.Total();
+  const auto answered = static_cast<double>(total.answered());
   OrderedJson json = {
       {"path", flags.path},
-      {"requests", total.answered},
+      {"requests", total.answered()},
       {"concurrency", flags.concurrency},
       {"connections", flags.connections},
       {"batch", flags.profile.batch},
@@ -169,7 +180,7 @@ OrderedJson ToJson(const BenchReport& report) {
     const RequestTemplate& kind = report.kinds[i];
     OrderedJson row = {{"name", kind.name},
                        {"weight", kind.weight},
-                       {"requests", result.stats[i].answered},
+                       {"requests", result.stats[i].answered()},
                        {"request_bytes", kind.request_bytes}};
     AddStats(result.stats[i], row);
     json["kinds"].push_back(std::move(row));
@@ -182,6 +193,47 @@ OrderedJson ToJson(const BenchReport& report) {
          {"count", step.count}});
   }
   return json;
+}
+
+std::string ToText(const ProgressRow& row) {
+  const LoadStats& stats = row.stats;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << row.end
+       << " s: " << stats.answered() << " requests, " << std::setprecision(0)
+       << static_cast<double>(stats.answered()) / row.seconds << "/s, p50 "
+       << TimeText(static_cast<double>(stats.latency.Percentile(0.5)))
+       << ", p99 "
+       << TimeText(static_cast<double>(stats.latency.Percentile(0.99))) << ", "
+       << stats.failed() << " errors";
+  return text.str();
+}
+
+std::string ToCsv(const ProgressRow& row) {
+  const LoadStats& stats = row.stats;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << row.end << ','
+       << stats.answered() << ','
+       << static_cast<double>(stats.answered()) / row.seconds << ','
+       << Microseconds(stats.latency, 0.5) << ','
+       << Microseconds(stats.latency, 0.99) << ',' << stats.failed();
+  return text.str();
+}
+
+std::vector<std::string> ExceededLimits(const BenchFlags& flags,
+                                        const LoadStats& total) {
+  std::vector<std::string> messages;
+  const auto p99 = static_cast<double>(total.latency.Percentile(0.99));
+  if (flags.max_p99 && p99 > *flags.max_p99 * 1e9) {
+    messages.push_back(StrCat("--max-p99: the 99th percentile of the latency, ",
+                              TimeText(p99), ", exceeds the limit of ",
+                              TimeText(*flags.max_p99 * 1e9)));
+  }
+  if (flags.max_errors && total.failed() > *flags.max_errors) {
+    messages.push_back(StrCat("--max-errors: ", total.failed(),
+                              " requests failed, more than the limit of ",
+                              *flags.max_errors));
+  }
+  return messages;
 }
 
 }  // namespace topk::cli

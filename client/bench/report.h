@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "client/bench/bench.h"
@@ -24,5 +25,23 @@ void PrintText(const BenchReport& report, std::ostream& out);
 /// Returns the report as JSON. Fields with "us" in their names are times in
 /// microseconds.
 nlohmann::ordered_json ToJson(const BenchReport& report);
+
+/// The stats of a part of a load test, e.g. one second.
+struct ProgressRow {
+  /// When the part ended, and how long it took, in seconds.
+  double end;
+  double seconds;
+  const LoadStats& stats;
+};
+
+/// Returns a row as a line of text, and as a line of CSV.
+std::string ToText(const ProgressRow& row);
+std::string ToCsv(const ProgressRow& row);
+inline constexpr char kCsvHeader[] =
+    "seconds,requests,requests_per_second,p50_us,p99_us,errors";
+
+/// Returns a message for each limit in the flags that `total` exceeds.
+std::vector<std::string> ExceededLimits(const BenchFlags& flags,
+                                        const LoadStats& total);
 
 }  // namespace topk::cli

@@ -1,14 +1,19 @@
 #include "client/bench/request_template.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 #include <span>
+#include <utility>
 
+#include "client/borrowed_buffers.h"
 #include "core/base/checked.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 #include "core/engine.h"
+#include "core/common/message_pieces.h"
 
 namespace topk::cli {
 namespace {
@@ -16,6 +21,8 @@ namespace {
 // A message must be smaller than 2 GiB. 1 MiB is reserved for fields other than
 // the tensor.
 constexpr int64_t kMaxMessageTensorBytes = (int64_t{2} << 30) - (1 << 20);
+constexpr size_t kChunkBytes = size_t{1} << 20;
+
 std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto width = static_cast<size_t>(type.bytes);
@@ -49,11 +56,12 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
 }  // namespace
 
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
-                                            bool in_one_message, int64_t batch,
+                                            const BenchPath& path,
                                             uint64_t seed) {
   const DTypeInfo& type = *FindDType(spec.dtype);
-  const int64_t most = in_one_message ? kMaxMessageTensorBytes
-                                      : std::numeric_limits<int64_t>::max();
+  const int64_t most = path.in_one_message()
+                           ? kMaxMessageTensorBytes
+                           : std::numeric_limits<int64_t>::max();
   int64_t count = 1;
   int64_t bytes = 0;
   for (const int64_t size : spec.shape) {
@@ -63,9 +71,10 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
           "SHAPE", "shape",
           StrCat(spec.origin, ": must have sizes >= 0 and at most ", most,
                  " bytes",
-                 in_one_message ? ", because the tensor must fit in one "
-                                  "message; --path stream has no such limit"
-                                : ""));
+                 path.in_one_message()
+                     ? ", because the tensor must fit in one message; --path "
+                       "stream has no such limit"
+                     : ""));
     }
   }
   Result<v1::TopKRequest> request = MakeRequest(
@@ -74,18 +83,54 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
   RequestTemplate kind;
   kind.name = spec.Name();
   kind.weight = spec.weight;
-  kind.tensor = std::make_shared<std::string>(RandomData(type, bytes, seed));
-  kind.request_bytes =
-      static_cast<int64_t>(request->ByteSizeLong() + kind.tensor->size());
-  kind.requests.assign(
-      static_cast<size_t>(batch),
-      Request(*std::move(request), std::as_bytes(std::span(*kind.tensor))));
+  kind.request = *std::move(request);
+  if (spec.input) {
+    kind.tensor = *spec.input;
+  } else {
+    const auto data =
+        std::make_shared<std::string>(RandomData(type, bytes, seed));
+    kind.tensor = {type.type, spec.shape, std::as_bytes(std::span(*data)),
+                   data};
+  }
+  kind.request_bytes = static_cast<int64_t>(kind.request.ByteSizeLong() +
+                                            kind.tensor.data.size());
   return kind;
 }
 
+Status SerializeMessages(const BenchPath& path, int64_t batch, int callers,
+                         RequestTemplate& kind) {
+  const std::span<const std::byte> data = kind.tensor.data;
+  BorrowedBuffers copies(Memory::kCopied);
+  if (path.in_shared_memory) {
+    for (int i = 0; i < callers; ++i) {
+      Result<SharedMemory> region = SharedMemory::Create("", data.size());
+      if (!region.ok()) return region.status();
+      std::ranges::copy(data, region->data().begin());
+      v1::TopKRequest message = kind.request;
+      *message.mutable_tensor()->mutable_shared_memory() =
+          region->Region(0, data.size());
+      kind.messages.push_back(copies.Wrap(PiecesOf(message)));
+      kind.regions.push_back(*std::move(region));
+    }
+  } else if (path.method == Method::kStreamTopK) {
+    v1::TopKRequestChunk header;
+    *header.mutable_header() = kind.request;
+    kind.messages.push_back(copies.Wrap(PiecesOf(header)));
+    for (size_t at = 0; at < data.size(); at += kChunkBytes) {
+      kind.messages.push_back(copies.Wrap(
+          PiecesOf(v1::TopKRequestChunk::kDataFieldNumber,
+                   data.subspan(at, std::min(kChunkBytes, data.size() - at)))));
+    }
+  } else {
+    kind.messages.assign(static_cast<size_t>(batch),
+                         copies.Wrap(PiecesOf(kind.request, data)));
+  }
+  return {};
+}
+
 Status SetExpected(const Engine& engine, RequestTemplate& kind) {
-  Result<v1::TopKResponse> answer = engine.Compute(
-      kind.requests.front().message(), std::as_bytes(std::span(*kind.tensor)));
+  Result<v1::TopKResponse> answer =
+      engine.Compute(kind.request, kind.tensor.data);
   if (!answer.ok()) return answer.status();
   kind.expected = *std::move(answer);
   return {};

@@ -1,15 +1,18 @@
 // Requests that the load generator sends repeatedly.
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
+
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "client/bench/mix.h"
-#include "topk/request.h"
+#include "client/bench/path.h"
+#include "client/numpy/npy.h"
 #include "topk/status.h"
+#include "topk/shared_memory.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
@@ -18,28 +21,36 @@ class Engine;
 
 namespace topk::cli {
 
-/// A kind of request and its randomly generated tensor data.
+/// A kind of request, serialized once for all calls.
 struct RequestTemplate {
   std::string name;
   double weight = 1;
-  /// The data of the tensor of each request.
-  std::shared_ptr<const std::string> tensor;
-  /// The requests of one call.
-  std::vector<Request> requests;
+  /// The tensor of each request.
+  NpyArray tensor;
+  /// The request without its data.
+  v1::TopKRequest request;
+  /// The messages of a call. With --path shm, there is instead one message for
+  /// each caller, which refers to one of `regions`.
+  std::vector<grpc::ByteBuffer> messages;
+  std::vector<SharedMemory> regions;
   /// The size of one request including its data.
   int64_t request_bytes = 0;
   /// The expected response to each request, if responses are verified.
   std::optional<v1::TopKResponse> expected;
 };
 
-/// Returns a template with random elements: floats from 0 to 1, integers with
-/// random bits. `batch` is the number of requests per call. Returns
-/// INVALID_ARGUMENT with the flag or the line of the mix if the dialect does
-/// not support the flags, or if `in_one_message` and the tensor is too large
-/// for a message.
+/// Returns a template with the tensor in `spec`, or with random elements:
+/// floats from 0 to 1, integers with random bits. Returns INVALID_ARGUMENT with
+/// the flag or the line of the mix if the dialect does not support the flags,
+/// or if the tensor is too large for the path.
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
-                                            bool in_one_message, int64_t batch,
+                                            const BenchPath& path,
                                             uint64_t seed);
+
+/// Serializes the messages. `batch` is the number of requests per call. Returns
+/// an error if the shared memory cannot be created.
+Status SerializeMessages(const BenchPath& path, int64_t batch, int callers,
+                         RequestTemplate& kind);
 
 /// Computes and sets the expected response. Returns the errors of
 /// Engine::Compute().

@@ -5,9 +5,11 @@
 #include <signal.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/text.h"
@@ -84,6 +86,125 @@ TEST_F(Command, BenchCountsFailures) {
        {"full", "\"requests\":3,", "\"errors\":{\"INVALID_ARGUMENT\":1}"}) {
     EXPECT_THAT(output_, HasSubstr(part));
   }
+}
+
+TEST_F(Command, BenchRetriesOnlyIfAsked) {
+  const grpc::Status busy(grpc::StatusCode::UNAVAILABLE, "busy");
+  // The even calls fail. The first call only connects.
+  const FakeServer server(ServerOf(
+      [&](int call) { return call % 2 == 0 ? busy : Succeed(); }, calls_));
+  const std::string bench = "bench --k 2 --requests 3 --verify 0 --json";
+  EXPECT_EQ(Run(bench + " --max-errors 1", server), 8);
+  EXPECT_THAT(output_, HasSubstr("\"errors\":{\"UNAVAILABLE\":2}"));
+  EXPECT_THAT(output_, HasSubstr("\"retried\":0"));
+  EXPECT_THAT(output_, HasSubstr("topk: --max-errors: 2 requests failed, more "
+                                 "than the limit of 1\n"));
+  calls_ = 0;
+  EXPECT_EQ(Run(bench + " --max-attempts 2", server), 0) << output_;
+  EXPECT_EQ(calls_, 7);
+  EXPECT_THAT(output_, HasSubstr("\"retried\":3"));
+}
+
+TEST_F(Command, BenchResumesABrokenStream) {
+  // Every stream breaks after 10 results.
+  std::atomic<int> requests = 0;
+  const FakeServer server({.many = [&](auto& stream) {
+    v1::TopKRequest request;
+    for (int i = 0; i < 10; ++i) {
+      if (!stream.Read(&request)) return Succeed();
+      ++requests;
+      v1::TopKResult result;
+      *result.mutable_response() = AnswerTo(request);
+      stream.Write(result);
+    }
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken");
+  }});
+  EXPECT_EQ(Run("bench --k 2 --path many --requests 16 --verify 0 --json "
+                "--max-attempts 2",
+                server),
+            0)
+      << output_;
+  EXPECT_EQ(requests, 32);
+  EXPECT_THAT(output_, HasSubstr("\"retried\":16"));
+}
+
+TEST_F(Command, BenchCountsTheResultsOfABrokenStream) {
+  std::atomic<bool> fails = false;  // the first stream only connects
+  const FakeServer server({.many = [&](auto& stream) {
+    v1::TopKRequest request;
+    for (int i = 0; stream.Read(&request); ++i) {
+      v1::TopKResult result;
+      if (fails && i == 1) {
+        result.mutable_error()->set_code(3);
+      } else {
+        *result.mutable_response() = AnswerTo(request);
+      }
+      if (fails && i == 3) {
+        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken");
+      }
+      stream.Write(result);
+    }
+    fails = true;
+    return Succeed();
+  }});
+  EXPECT_EQ(Run("bench --k 2 --path many --batch 5 --requests 5 --verify 0 "
+                "--json --keep-going",
+                server),
+            0)
+      << output_;
+  EXPECT_THAT(output_, HasSubstr("\"requests\":2,"));
+  EXPECT_THAT(
+      output_,
+      HasSubstr("\"errors\":{\"INVALID_ARGUMENT\":1,\"UNAVAILABLE\":2}"));
+}
+
+TEST_F(Command, BenchRejectsBadResponses) {
+  const FakeServer server({.compute =
+                               [](auto&, auto&, v1::TopKResponse& answer) {
+                                 answer.clear_indices();
+                                 return Succeed();
+                               },
+                           .stream = [](auto&) { return Succeed(); },
+                           .many =
+                               [](auto& stream) {
+                                 v1::TopKRequest request;
+                                 while (stream.Read(&request)) continue;
+                                 v1::TopKResult result;
+                                 *result.mutable_response() = AnswerTo(request);
+                                 stream.Write(result);
+                                 return Succeed();
+                               }});
+  for (const auto& [path, error] :
+       {std::pair("unary", "response.indices: the server's response is wrong"),
+        {"stream", "the stream ended without a header [BAD_ANSWER]"},
+        {"many", "fewer results than requests [BAD_ANSWER]"}}) {
+    EXPECT_EQ(Run(StrCat("bench --k 2 --max-attempts 2 --path ", path), server),
+              1);
+    EXPECT_THAT(output_, HasSubstr(error));
+  }
+}
+
+TEST_F(Command, BenchSendsMetadata) {
+  std::mutex mutex;
+  std::multimap<std::string, std::string> found;
+  const FakeServer server(
+      {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
+        const std::lock_guard lock(mutex);
+        found.clear();
+        for (const auto& [key, value] : context.client_metadata()) {
+          found.emplace(std::string(key.data(), key.size()),
+                        std::string(value.data(), value.size()));
+        }
+        return Succeed();
+      }});
+  EXPECT_EQ(Run("bench --k 2 --requests 1 --verify 0 --metadata x-a=1=2 "
+                "--metadata x-b= --metadata x-a=3",
+                server),
+            0)
+      << output_;
+  EXPECT_EQ(found.count("x-a"), 2);
+  EXPECT_EQ(found.find("x-a")->second, "1=2");
+  EXPECT_EQ(found.find("x-b")->second, "");
 }
 
 TEST_F(Command, BenchOpensTheRequestedConnections) {

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,27 +17,27 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// A clock for one caller. Time passes only while the caller waits or works.
-class FakeClock final : public LoadClock {
- public:
-  nanoseconds Now() override { return now_; }
-  void SleepUntil(nanoseconds time) override { now_ = std::max(now_, time); }
-  void Work(nanoseconds time) { now_ += time; }
+constexpr nanoseconds kNever = nanoseconds::max();
 
- private:
-  nanoseconds now_{1234567};
-};
-
-std::vector<RequestTemplate> OneTemplate() {
-  std::vector<RequestTemplate> kinds(1);
-  kinds[0].name = "a kind";
-  return kinds;
-}
-
-LoadResult RunOne(FakeClock& clock, const LoadOptions& options,
-                  const std::function<Answers()>& send) {
-  return RunLoad(options, OneTemplate(),
-                 {[&](const RequestTemplate&) { return send(); }}, clock);
+// Makes the calls of a load with one caller. `send` makes a call and adds its
+// duration to the time. The load is interrupted at the time `interrupt`.
+LoadResult RunOne(Load& load, const std::function<Outcome(nanoseconds&)>& send,
+                  nanoseconds interrupt = kNever) {
+  nanoseconds now{0};
+  while (true) {
+    if (now >= interrupt) load.Interrupt(now);
+    const auto call = load.Next(now);
+    if (!call) break;
+    if (call->at > std::max(now, interrupt)) {
+      load.Interrupt(interrupt);
+      break;
+    }
+    const nanoseconds sent = std::max(now, call->at);
+    now = sent;
+    const Outcome outcome = send(now);
+    load.Record(*call, sent, now, outcome);
+  }
+  return load.Result();
 }
 
 constexpr double kAny = -1;
@@ -45,31 +45,34 @@ constexpr double kAny = -1;
 // Runs a load with one caller and checks its result. The calls take `durations`
 // in ms; further calls take as long as the last one. The load is interrupted
 // after `interrupt` ms, and every `fails`-th call fails. 0 means never.
-LoadResult Check(const char* name, const LoadOptions& load,
+LoadResult Check(const char* name, const LoadProfile& profile,
                  const std::vector<int>& durations, size_t calls,
                  int64_t answered, double seconds, int64_t missed = 0,
-                 int interrupt = 0, size_t fails = 0) {
+                 int interrupt = 0, size_t fails = 0, bool keep_going = false) {
   SCOPED_TRACE(name);
-  FakeClock clock;
-  const nanoseconds end = clock.Now() + milliseconds(interrupt);
-  LoadOptions options = load;
-  options.interrupted = [&] { return interrupt > 0 && clock.Now() >= end; };
   size_t made = 0;
   int64_t failed = 0;
-  LoadResult result = RunOne(clock, options, [&] {
-    clock.Work(milliseconds(durations[std::min(made, durations.size() - 1)]));
-    Answers answers(static_cast<size_t>(load.profile.batch),
-                    Response(v1::TopKResponse()));
-    if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
-      answers[0] = ResourceExhausted("", "", "full", milliseconds(7));
-      ++failed;
-    }
-    return answers;
-  });
+  Load load(profile, {1}, keep_going);
+  LoadResult result = RunOne(
+      load,
+      [&](nanoseconds& now) {
+        now += milliseconds(durations[std::min(made, durations.size() - 1)]);
+        Outcome outcome;
+        outcome.compute.assign(static_cast<size_t>(profile.batch), 5);
+        if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
+          outcome.compute.pop_back();
+          outcome.errors = {ResourceExhausted("", "", "full", milliseconds(7))};
+          ++failed;
+        }
+        return outcome;
+      },
+      interrupt > 0 ? milliseconds(interrupt) : kNever);
   const LoadStats& stats = result.stats[0];
   EXPECT_EQ(made, calls);
-  EXPECT_EQ(stats.answered, answered);
-  EXPECT_EQ(stats.latency.count(), answered / load.profile.batch);
+  EXPECT_EQ(stats.answered(), answered);
+  EXPECT_EQ(stats.latency.count(), answered / profile.batch);
+  EXPECT_EQ(stats.verified, answered);
+  EXPECT_EQ(stats.compute.max(), answered > 0 ? 5 : 0);
   if (seconds != kAny) {
     EXPECT_NEAR(result.seconds, seconds, 1e-9);
   }
@@ -77,11 +80,12 @@ LoadResult Check(const char* name, const LoadOptions& load,
   EXPECT_EQ(result.kept_up, missed == 0);
   EXPECT_EQ(result.interrupted, interrupt > 0);
   EXPECT_EQ(stats.retry_hints, failed);
+  EXPECT_EQ(stats.failed(), failed);
   std::map<std::string, int64_t> errors;
   if (failed > 0) errors["RESOURCE_EXHAUSTED"] = failed;
   EXPECT_EQ(stats.errors, errors);
   EXPECT_EQ(result.error.message, failed > 0 ? "full" : "");
-  EXPECT_EQ(result.wrong, "");
+  EXPECT_FALSE(result.wrong);
   return result;
 }
 
@@ -92,18 +96,18 @@ void ExpectMilliseconds(const LoadResult& result, double share, double expect) {
       << share;
 }
 
-LoadOptions Counted(int64_t requests, double rate = 0, double warmup = 0) {
-  LoadOptions options;
-  options.profile.requests = requests;
-  options.profile.rate = rate;
-  options.profile.warmup = warmup;
-  return options;
+LoadProfile Counted(int64_t requests, double rate = 0, double warmup = 0) {
+  LoadProfile profile;
+  profile.requests = requests;
+  profile.rate = rate;
+  profile.warmup = warmup;
+  return profile;
 }
 
-LoadOptions Timed(double seconds, double rate, double warmup) {
-  LoadOptions options = Counted(0, rate, warmup);
-  options.profile.seconds = seconds;
-  return options;
+LoadProfile Timed(double seconds, double rate, double warmup) {
+  LoadProfile profile = Counted(0, rate, warmup);
+  profile.seconds = seconds;
+  return profile;
 }
 
 TEST(Load, MeasuresLatencies) {
@@ -118,8 +122,8 @@ TEST(Load, MeasuresLatencies) {
       Check("from the call", Counted(10), {30, 1}, 10, 10, 0.039);
   ExpectMilliseconds(closed, 0.9, 1);
   ExpectMilliseconds(closed, 1, 30);
-  LoadOptions batches = Counted(20, 100);
-  batches.profile.batch = 5;
+  LoadProfile batches = Counted(20, 100);
+  batches.batch = 5;
   Check("one for each batch", batches, {2}, 4, 20, 0.152);
 }
 
@@ -145,16 +149,13 @@ TEST(Load, WarmUpIsNotCounted) {
 }
 
 TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
-  LoadOptions load = Counted(10);
-  Check("ends", load, {0}, 2, 1, 0, 0, 0, 2);
-  load.keep_going = true;
-  Check("keeps going", load, {0}, 10, 5, 0, 0, 0, 2);
+  Check("ends", Counted(10), {0}, 2, 1, 0, 0, 0, 2);
+  Check("keeps going", Counted(10), {0}, 10, 5, 0, 0, 0, 2, true);
   Check("open loop", Timed(10, 10, 0), {50}, 5, 4, 0.45, 0, 0, 5);
   Check("until the end of the time", Timed(1, 4, 0), {10}, 4, 4, 1);
 }
 
 TEST(Load, CountsLostCallsApartFromMissingConnections) {
-  FakeClock clock;
   // A server sent the last failure. gRPC itself reports the others.
   const Status failures[] = {
       {Code::kUnavailable, "", "", "Socket closed"},
@@ -164,47 +165,91 @@ TEST(Load, CountsLostCallsApartFromMissingConnections) {
        "refused"},
       {Code::kUnavailable, "SHUTTING_DOWN", "", "the server is shutting down"}};
   int calls = 0;
-  LoadOptions load = Counted(4);
-  load.keep_going = true;
-  const LoadResult result =
-      RunOne(clock, load, [&] { return Answers(1, failures[calls++]); });
-  LoadStats total;
-  total.Add(result.stats[0]);
+  Load load(Counted(4), {1}, /*keep_going=*/true);
+  const LoadResult result = RunOne(load, [&](nanoseconds&) {
+    return Outcome{.errors = {failures[calls++]}};
+  });
+  const LoadStats total = result.Total();
   EXPECT_EQ(total.errors, (std::map<std::string, int64_t>{{"UNAVAILABLE", 4}}));
+  EXPECT_EQ(total.failed(), 4);
   EXPECT_EQ(total.lost, 2);
   EXPECT_EQ(total.not_connected, 1);
   EXPECT_EQ(total.retry_hints, 0);
   EXPECT_EQ(result.error.message, failures[0].message);
 }
 
-TEST(Load, ManyCallersShareTheRequests) {
-  std::vector<RequestTemplate> kinds(2);
-  kinds[1].weight = 3;
-  std::atomic<int> calls = 0;
-  std::atomic<int64_t> most = 0;
-  LoadOptions options = Counted(8000);
-  options.progress = [&](int64_t requests) {
-    if (requests == 8000) most = requests;
-  };
-  const std::vector<Send> callers(8, [&](const RequestTemplate&) {
-    ++calls;
-    return Answers(1, Response(v1::TopKResponse()));
+TEST(Load, CountsTheRequestsOfRetriedCalls) {
+  int calls = 0;
+  Load load(Counted(4), {1}, /*keep_going=*/true);
+  const LoadResult result = RunOne(load, [&](nanoseconds&) {
+    Outcome outcome{.compute = {1}, .retried = ++calls % 2 == 0};
+    if (calls == 4) outcome.errors = {Cancelled()};
+    return outcome;
   });
-  const LoadResult result = RunLoad(options, kinds, callers);
-  EXPECT_EQ(calls, 8000);
-  EXPECT_EQ(most, 8000);
-  EXPECT_EQ(result.stats[0].answered + result.stats[1].answered, 8000);
-  EXPECT_NEAR(static_cast<double>(result.stats[1].answered), 6000, 300);
+  EXPECT_EQ(result.Total().retried, 3);
 }
 
-TEST(Schedule, DependsOnTheSeedOnly) {
-  LoadProfile profile = Counted(1000, 100).profile;
+TEST(Load, EndsAtAWrongResult) {
+  int calls = 0;
+  Load load(Counted(10), {0.5, 0.5}, /*keep_going=*/true);
+  std::vector<size_t> kinds;
+  while (const auto call = load.Next(nanoseconds(0))) {
+    kinds.push_back(call->kind);
+    load.Record(*call, call->at, call->at,
+                {.compute = {1, 1}, .wrong = ++calls == 3});
+  }
+  const LoadResult result = load.Result();
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(result.wrong, kinds.back());
+  EXPECT_EQ(result.Total().verified, 6);
+}
+
+TEST(Load, ReportsRecentCallsOnce) {
+  Load load(Timed(1, 0, 1), {1, 1}, /*keep_going=*/true);
+  const auto record = [&](int at, int took) {
+    const auto call = load.Next(milliseconds(at));
+    ASSERT_TRUE(call);
+    load.Record(*call, milliseconds(at), milliseconds(at + took),
+                {.compute = {1}});
+  };
+  for (int i = 1; i <= 100; ++i) record(i, i);  // the warm-up counts too
+  const LoadStats first = load.TakeRecent();
+  EXPECT_EQ(first.answered(), 100);
+  EXPECT_NEAR(static_cast<double>(first.latency.Percentile(0.99)), 99e6, 1e6);
+  record(1500, 7);
+  const LoadStats second = load.TakeRecent();
+  EXPECT_EQ(second.answered(), 1);
+  EXPECT_EQ(second.latency.max(), nanoseconds(milliseconds(7)).count());
+  EXPECT_EQ(load.TakeRecent().answered(), 0);
+  EXPECT_EQ(load.Result().Total().answered(), 1);
+}
+
+TEST(Load, ManyCallersShareTheRequests) {
+  Load load(Counted(8000), {1, 3}, /*keep_going=*/false);
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 8; ++i) {
+      callers.emplace_back([&] {
+        while (const auto call = load.Next(nanoseconds(1))) {
+          load.Record(*call, call->at, call->at, {.compute = {1}});
+        }
+      });
+    }
+  }
+  const LoadResult result = load.Result();
+  EXPECT_EQ(result.Total().answered(), 8000);
+  EXPECT_EQ(load.TakeRecent().answered(), 8000);
+  EXPECT_NEAR(static_cast<double>(result.stats[1].answered()), 6000, 300);
+}
+
+TEST(Load, CallsDependOnTheSeedOnly) {
+  LoadProfile profile = Counted(1000, 100);
   profile.poisson = true;
   profile.verify = 0.25;
-  Schedule one(profile, {1, 1});
-  Schedule same(profile, {1, 1});
+  Load one(profile, {1, 1}, false);
+  Load same(profile, {1, 1}, false);
   profile.seed = 2;
-  Schedule other(profile, {1, 1});
+  Load other(profile, {1, 1}, false);
   int verified = 0;
   nanoseconds last{0};
   bool differs = false;
@@ -226,6 +271,15 @@ TEST(Schedule, DependsOnTheSeedOnly) {
   EXPECT_NEAR(verified, 250, 60);
   // 1000 gaps of 10 ms on average: 10 s, with a standard deviation of 0.3 s.
   EXPECT_NEAR(std::chrono::duration<double>(last).count(), 10, 1.5);
+}
+
+TEST(Load, StopsAtOnce) {
+  Load load(Counted(10), {1}, /*keep_going=*/false);
+  EXPECT_TRUE(load.Next(nanoseconds(0)));
+  EXPECT_FALSE(load.stopped());
+  load.Interrupt(milliseconds(1));
+  EXPECT_TRUE(load.stopped());
+  EXPECT_FALSE(load.Next(nanoseconds(0)));
 }
 
 }  // namespace

@@ -215,6 +215,9 @@ class Command(unittest.TestCase):
         self.assertGreater(result["requests_per_second"], 0)
         self.assertLessEqual(result["p50_us"], result["p99_9_us"])
         self.assertLessEqual(result["p99_9_us"], result["max_us"])
+        self.assertGreater(result["compute_p50_us"], 0)
+        self.assertLess(result["compute_p99_us"], result["max_us"])
+        self.assertEqual(result["retried"], 0)
         self.assertEqual(sum(step["count"] for step in result["histogram"]),
                          result["requests"] / result["batch"])
         return result
@@ -233,6 +236,13 @@ class Command(unittest.TestCase):
         self.assertEqual(result["verified"], 0)
         for kind in ("f16", "bf16", "f64", "u8", "i64"):
             self.bench("--dtype", kind, "--requests", 3, "--warmup", 0)
+        for way in ("unary", "stream", "many"):
+            for array in (self.x, np.asfortranarray(self.x.astype(">f8"))):
+                result = self.bench("--input", self.save("array.npy", array),
+                                    "--requests", 32, "--path", way)
+                self.assertEqual(result["verified"], 32)
+                self.assertEqual(result["kinds"][0]["name"],
+                                 f"3x4x50 f{array.itemsize * 8} k 3")
         for kind in ("u1", "u3", "i4", "f4e2m1", "f8e4m3", "f8e8m0"):
             self.bench("--dtype", kind, "--requests", 3, "--warmup", 0,
                        "--dialect", "openvino", "--shape", "3,1001")

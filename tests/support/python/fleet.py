@@ -77,7 +77,8 @@ def bench(topk, target, path="unary", *flags):
     shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
     return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
             path, "--shape", shape, "--concurrency", "4", "--warmup", "0",
-            "--duration", "600", *flags]
+            "--duration", "600", *(flags if "--max-attempts" in flags else
+                                   (*flags, "--max-attempts", "4"))]
 
 
 def python_load(topkd, target):

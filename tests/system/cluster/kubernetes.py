@@ -596,6 +596,7 @@ def check_overload(load):
     settle(PLAIN)
     unready = set()
     bench = ["topk", "bench", "--target", WAYS["ClusterIP"], "--k", "10",
+             "--max-attempts", "4",
              "--json", "--keep-going", "--duration", "15"]
     floods = {
         "512 connections": [*bench, "--shape", "4,1000", "--connections", "512",

@@ -36,6 +36,7 @@ def begin(topk, target, seconds, seed, directory):
     commands = {
         kind: [topk, "bench", "--target", target, "--k", "10", "--json",
                "--keep-going", "--warmup", "0", "--arrivals", "poisson",
+               "--max-attempts", "4",
                "--deadline", "20", "--duration", str(seconds), "--seed",
                str(seed), *(str(mix) if flag == "MIX" else flag
                             for flag in flags)]

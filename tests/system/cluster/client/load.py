@@ -212,6 +212,7 @@ class Bench:
             environment["TOPK_TOKEN_FILE"] = str(TOKEN)
         self._process = subprocess.Popen(
             ["topk", "bench", "--k", "10", "--shape", "4,1000", "--json",
+             "--max-attempts", "4",
              "--rate", "15", "--keep-going", "--warmup", "0", "--duration",
              "3600"], env=environment, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True)
