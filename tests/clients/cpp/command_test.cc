@@ -202,6 +202,7 @@ TEST_F(Command, BenchSendsMetadata) {
                 server),
             0)
       << output_;
+  const std::lock_guard lock(mutex);
   EXPECT_EQ(found.count("x-a"), 2);
   EXPECT_EQ(found.find("x-a")->second, "1=2");
   EXPECT_EQ(found.find("x-b")->second, "");
@@ -223,6 +224,7 @@ TEST_F(Command, BenchOpensTheRequestedConnections) {
                   server),
               0)
         << output_;
+    const std::lock_guard lock(mutex);
     EXPECT_EQ(peers.size(), connections);
   }
 }
