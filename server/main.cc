@@ -1,4 +1,5 @@
 // topkd: reads its settings, serves, and drains on SIGTERM or SIGINT.
+#include <absl/synchronization/mutex.h>
 #include <grpc/grpc.h>
 #include <pthread.h>
 #include <systemd/sd-daemon.h>
@@ -170,6 +171,9 @@ int LogAndServe(const CommandLine& line) {
   std::signal(SIGPIPE, SIG_IGN);  // raised when a scraper hangs up
   const auto log = MakeLogger(line.server.log_level, line.server.log_format);
   CaptureLibraryLogs(log);
+  // Debian builds Abseil with checks of the order in which mutexes are locked.
+  // They take a lock of the whole process whenever gRPC locks a mutex.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // Do not call grpc_shutdown() at exit: after a blocked write, gRPC 1.51 would
   // wait up to 10 s for its own threads.
   grpc_init();
