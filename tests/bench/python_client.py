@@ -30,7 +30,7 @@ import topk_client  # noqa: E402
 import tritonclient.grpc as triton  # noqa: E402
 from topk_client import Onnx, Request  # noqa: E402
 from topk_client._stubs import tensor_pb2, topk_pb2  # noqa: E402
-from topk_client.messages import Answer, Call  # noqa: E402
+from topk_client.messages import Call, Response  # noqa: E402
 
 K = 10
 MANY = 4000  # requests per stream
@@ -76,7 +76,7 @@ def triton_call(client, x):
         tensor = triton.InferInput("X", x.shape, "FP32")
         tensor.set_data_from_numpy(x)
         result = client.infer("onnx_topk", [tensor], parameters={"k": K})
-        return Answer(
+        return Response(
             result.as_numpy("values"), result.as_numpy("indices"), "", None)
     return call
 
@@ -91,7 +91,7 @@ def stub_request(x):
 
 
 def stub_answer(response):
-    return Answer(np.frombuffer(response.values.data, np.float32),
+    return Response(np.frombuffer(response.values.data, np.float32),
                   np.frombuffer(response.indices.data, np.int64), "", None)
 
 

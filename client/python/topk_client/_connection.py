@@ -5,9 +5,12 @@ overrides. The methods of topk_client.Client block and never suspend, so this
 client can run a coroutine with a single send().
 """
 
+import dataclasses
 import glob
 import ipaddress
 import json
+import logging
+import math
 import os
 import re
 import ssl
@@ -18,28 +21,30 @@ from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
 
 import grpc
 
-from topk_client._dtypes import Array
+from topk_client._dtypes import check_unmasked
 from topk_client._stubs import health_pb2, topk_pb2
 from topk_client.errors import TopKError, from_rpc
-from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, Answer, ArrayLike,
-                                  Call, Request, StreamedAnswer, parse)
-from topk_client.specs import OpenVINO
+from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, ArrayLike, Call,
+                                  Request, Response, StreamedResponse, TopK,
+                                  parse)
+from topk_client.specs import AnyOnnx, integer
+
+VERSION = "0.1.0"
 
 Path = Union[str, "os.PathLike[str]"]
+# A bearer token, or a function that returns it.
+Token = Union[str, Callable[[], str]]
 # Names and values of request headers, in the form that gRPC expects.
 Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
 
+_LOGGER = logging.getLogger("topk_client")
 _SERVICE = "topk.v1.TopKService"
 # A connection is closed if the server acknowledges no bytes for this long.
 _STUCK_MILLISECONDS = 10_000
 # gRPC enforces the timeout above only if keepalive pings are enabled. Servers
 # reject ping intervals below 5 minutes.
 _PING_MILLISECONDS = 600_000
-# The pause before the first retry and the maximum pause, in seconds. The first
-# three pauses take 2.1 s in total, enough for several connection attempts.
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 2.0
 # The initial and the maximum backoff between connection attempts. gRPC's
 # defaults are 1 s and 2 minutes. With 1 s, only two connection attempts would
 # fit into a call's retries. If one of two servers behind an address is dead,
@@ -74,6 +79,8 @@ _FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
 # Pickles are sent between machines, logged and stored.
 NO_TOKEN = ("a client with a token cannot be pickled, or the token would be in "
             "the pickle: pass token_file")
+_NO_CREDENTIALS = ("a client with credentials cannot be pickled: pass tls_ca, "
+                   "tls_cert and tls_key")
 # The minimum length of a token in characters, as in the server.
 _MIN_TOKEN = 16
 
@@ -236,9 +243,11 @@ def _read_tls_files(ca: Optional[Path], key: Optional[Path],
             contents.get("tls_key"), contents.get("tls_cert")]
 
 
-def _check_token(token: str) -> str:
-    """Returns the token. Raises ValueError if no server would accept it. The
-    error never contains a part of the token."""
+def _check_token(token: Any) -> str:
+    """Returns the token. Raises TypeError or ValueError if no server would
+    accept it. The error never contains a part of the token."""
+    if not isinstance(token, str):
+        raise TypeError(f"token is a {type(token).__name__}, not a str")
     if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
         raise ValueError("a token must consist of letters, digits and "
                          "-._~+/=, without spaces or line breaks")
@@ -272,28 +281,60 @@ def is_retried(error: TopKError) -> bool:
             grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL))
 
 
-class Attempts:
-    """The remaining attempts of a call, its deadline and its metadata."""
+@dataclasses.dataclass(frozen=True)
+class Retry:
+    """How often a call is attempted, and the pauses between the attempts. With
+    the defaults, all pauses take 2.1 s in total.
 
-    def __init__(self, most: int, timeout: float,
-                 metadata: Metadata = ()) -> None:
+    Attributes:
+      attempts: the maximum number of attempts, at least 1.
+      initial: the first pause in seconds.
+      maximum: the longest pause in seconds. The server may ask for longer ones.
+      multiplier: the factor by which each pause is longer than the previous
+        one, at least 1.
+    """
+
+    attempts: int = 4
+    initial: float = 0.1
+    maximum: float = 2.0
+    multiplier: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+                ("attempts", integer("attempts", self.attempts), 1),
+                ("initial", self.initial, 0),
+                ("maximum", self.maximum, self.initial),
+                ("multiplier", self.multiplier, 1)):
+            if not least <= value < math.inf:
+                raise ValueError(f"{name} is {value}; it must be finite and at "
+                                 f"least {least}")
+
+
+class Attempts:
+    """The remaining attempts of a call, its deadline, its metadata, and whether
+    each attempt waits for a connection."""
+
+    def __init__(self, retry: Retry, timeout: float, metadata: Metadata = (),
+                 wait_for_ready: bool = False) -> None:
         self.metadata = metadata
-        self._left = most
+        self.wait_for_ready = wait_for_ready
+        self._retry = retry
+        self._failed = 0
         self._deadline = time.monotonic() + timeout
-        self._pause = _FIRST_PAUSE
+        self._pause = retry.initial
 
     def seconds(self) -> float:
         """Returns the time until the deadline."""
         return max(0.0, self._deadline - time.monotonic())
 
-    def pause_after(self, error: TopKError) -> float:
+    def pause_after(self, error: TopKError, method: str = "") -> float:
         """Returns the seconds to wait before the next attempt, always less than
-        the time until the deadline. Raises the error if the call must not be
-        retried. If the server's retry delay ends after the deadline, the error
-        message says so."""
+        the time until the deadline, and logs the error. Raises the error if the
+        call must not be retried. If the server's retry delay ends after the
+        deadline, the error message says so."""
         told = error.retry_delay or 0.0
-        self._left -= 1
-        if not is_retried(error) or self._left <= 0:
+        self._failed += 1
+        if not is_retried(error) or self._failed >= self._retry.attempts:
             raise error
         pause = max(told, self._pause)
         if pause >= self.seconds():
@@ -301,7 +342,10 @@ class Attempts:
                 error.message += (" (not retried: its retry delay ends after "
                                   "the deadline)")
             raise error
-        self._pause = min(4 * self._pause, _LONGEST_PAUSE)
+        self._pause = min(self._retry.multiplier * self._pause,
+                          self._retry.maximum)
+        _LOGGER.debug("%s: attempt %d of %d failed, retrying in %.3g s: %s",
+                      method, self._failed, self._retry.attempts, pause, error)
         return pause
 
 
@@ -322,20 +366,26 @@ class Route:
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
                  sorted: bool) -> Request:
-    """Returns the request of topk(). It uses OpenVINO, the dialect that has all
-    element types."""
-    return Request(tensor, OpenVINO(
-        k, axis, "max" if largest else "min", "value" if sorted else "none",
-        "i64"))
+    """Returns the request of topk(). Raises TypeError or ValueError if k is not
+    an integer."""
+    if type(k) is not int:
+        check_unmasked("k", k)
+        k = integer("k", k)
+    return Request(tensor, AnyOnnx(k, axis, int(bool(largest)),
+                                   int(bool(sorted)), 11))
 
 
-def pair_of(answer: Union[Answer, TopKError]) -> Tuple[Array, Array]:
-    """Returns both arrays of an answer to topk_request(), or raises the
-    error."""
-    if isinstance(answer, TopKError):
-        raise answer
-    assert answer.values is not None and answer.indices is not None
-    return answer.values, answer.indices
+def _for_argument(error: TopKError) -> TopKError:
+    """Replaces a field such as onnx.k by the name of the argument of topk()."""
+    error.field = re.sub(r"\A(onnx|openvino)\.", "", error.field)
+    return error
+
+
+def topk_result(result: Union[Response, TopKError]) -> TopK:
+    """Returns the result of topk_request(), or raises the error."""
+    if isinstance(result, TopKError):
+        raise _for_argument(result)
+    return TopK(result.values, result.indices)
 
 
 class Connection:
@@ -349,7 +399,7 @@ class Connection:
       _open: calls make(*arguments), which opens a channel, and adds the
         interceptors.
       _unary: makes a unary call and returns the response.
-      _stream: makes a StreamTopK call and adds the responses to the answer.
+      _stream: makes a StreamTopK call and adds its messages to the response.
     """
 
     _grpc: Any
@@ -357,27 +407,30 @@ class Connection:
     _prepare: Callable[[Any, Any], Awaitable[Any]]
     _open: Callable[..., Any]
     _unary: Callable[[Any, bytes, Attempts], Awaitable[bytes]]
-    _stream: Callable[[Iterator[bytes], StreamedAnswer, Attempts],
+    _stream: Callable[[Iterator[bytes], StreamedResponse, Attempts],
                       Awaitable[None]]
 
     def __init__(
             self, target: str = "localhost:50051", *,
-            timeout: Optional[float] = 60.0, max_attempts: int = 4,
-            user_agent: str = "", tls: bool = False,
+            timeout: Optional[float] = 60.0,
+            retry: Optional[Retry] = Retry(), wait_for_ready: bool = False,
+            metadata: Metadata = (), user_agent: str = "", tls: bool = False,
             tls_ca: Optional[Path] = None, tls_cert: Optional[Path] = None,
             tls_key: Optional[Path] = None,
             tls_server_name: Optional[str] = None,
-            token: Optional[str] = None, token_file: Optional[Path] = None,
+            credentials: Optional[grpc.ChannelCredentials] = None,
+            token: Optional[Token] = None, token_file: Optional[Path] = None,
             token_over_plaintext: bool = False,
-            interceptors: Sequence[Any] = ()) -> None:
+            interceptors: Sequence[Any] = (),
+            channel_options: Sequence[Tuple[str, Any]] = ()) -> None:
         self._arguments = {name: value for name, value in locals().items()
                            if name != "self"}
-        if not 1 <= max_attempts <= 5:
-            raise ValueError(f"max_attempts is {max_attempts}, not 1 .. 5")
+        if not isinstance(retry, (Retry, type(None))):
+            raise TypeError(f"retry is {retry!r}, not a Retry or None")
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key must be set together")
         grpc_target = _grpc_target(target)
-        for name, text in (("user_agent", user_agent), ("token", token),
+        for name, text in (("user_agent", user_agent),
                            ("tls_server_name", tls_server_name)):
             if not isinstance(text, (str, type(None))):
                 raise TypeError(f"{name} is a {type(text).__name__}, not a str")
@@ -385,8 +438,16 @@ class Connection:
             tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
             raise ValueError(f"{target} is a Unix socket, which has no TLS")
+        if credentials is not None:
+            if not isinstance(credentials, grpc.ChannelCredentials):
+                raise TypeError(f"credentials is a {type(credentials).__name__}"
+                                ", not a grpc.ChannelCredentials")
+            if tls:
+                raise ValueError("credentials replace the options for TLS: do "
+                                 "not set both")
+        self._is_secure = tls or credentials is not None
         has_token = token is not None or token_file is not None
-        if has_token and not (tls or token_over_plaintext
+        if has_token and not (self._is_secure or token_over_plaintext
                               or _is_local(target)):
             raise ValueError(
                 f"the token would go to {target} without TLS; use TLS, or "
@@ -396,36 +457,44 @@ class Connection:
         # The client queries the limit before it sends the first large message.
         self._limit: Optional[int] = None
         self._last_message = b""
-        self._max_attempts = max_attempts
+        self._retry = retry or Retry(attempts=1)
+        self._wait_for_ready = wait_for_ready
+        self._metadata = _checked_metadata(metadata)
         self._interceptors = interceptors
-        self._token = token if token is None else _check_token(token)
+        self._token = (token if token is None or callable(token)
+                       else _check_token(token))
         self._token_file = token_file
         if token_file is not None:
             self._token = _read_token(token_file)
-        options: List[Tuple[str, Any]] = [
-            ("grpc.service_config", _SERVICE_CONFIG),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.max_receive_message_length", -1),
-            ("grpc.keepalive_time_ms", _PING_MILLISECONDS),
-            ("grpc.keepalive_timeout_ms", _STUCK_MILLISECONDS),
-            ("grpc.initial_reconnect_backoff_ms",
-             _FIRST_RECONNECT_MILLISECONDS),
-            ("grpc.max_reconnect_backoff_ms", _RECONNECT_MILLISECONDS),
-            ("grpc.dns_min_time_between_resolutions_ms", _RESOLVE_MILLISECONDS),
+        options: Dict[str, Any] = {
+            "grpc.service_config": _SERVICE_CONFIG,
+            "grpc.max_send_message_length": -1,
+            "grpc.max_receive_message_length": -1,
+            "grpc.keepalive_time_ms": _PING_MILLISECONDS,
+            "grpc.keepalive_timeout_ms": _STUCK_MILLISECONDS,
+            "grpc.initial_reconnect_backoff_ms": _FIRST_RECONNECT_MILLISECONDS,
+            "grpc.max_reconnect_backoff_ms": _RECONNECT_MILLISECONDS,
+            "grpc.dns_min_time_between_resolutions_ms": _RESOLVE_MILLISECONDS,
             # Leave retries to Attempts. gRPC's own retries may wait past the
             # deadline, and then lose the server's status. Also, gRPC 1.51 may
             # omit a message when it resends a stream after a connection breaks.
-            ("grpc.enable_retries", 0),
-        ]
-        if user_agent:
-            options.append(("grpc.primary_user_agent", user_agent))
+            "grpc.enable_retries": 0,
+            "grpc.primary_user_agent":
+                f"{user_agent} topk-client-python/{VERSION}".lstrip(),
+        }
         if tls_server_name:
-            options.append(("grpc.ssl_target_name_override", tls_server_name))
-        if has_token and not tls:
+            options["grpc.ssl_target_name_override"] = tls_server_name
+        if has_token and not self._is_secure:
             # A proxy must not see a token that is sent without TLS.
-            options.append(("grpc.enable_http_proxy", 0))
-        self._grpc_target, self._options = grpc_target, options
+            options["grpc.enable_http_proxy"] = 0
+        try:
+            options.update(channel_options)
+        except (TypeError, ValueError):
+            raise TypeError("channel_options must be pairs of a name and a "
+                            "value") from None
+        self._grpc_target, self._options = grpc_target, list(options.items())
         self._tls = _read_tls_files(tls_ca, tls_key, tls_cert) if tls else None
+        self._credentials = credentials
         self._lock = threading.Lock()
         self._closed = False
         self._opened: Optional[Route] = None
@@ -453,8 +522,10 @@ class Connection:
     def __getstate__(self) -> Dict[str, Any]:
         """Pickles the arguments. A copy of the client opens its own
         connections. Raises TypeError if an argument is a secret."""
-        if self._arguments["token"] is not None:
+        if isinstance(self._arguments["token"], str):
             raise TypeError(NO_TOKEN)
+        if self._credentials is not None:
+            raise TypeError(_NO_CREDENTIALS)
         return self._arguments
 
     def __setstate__(self, arguments: Dict[str, Any]) -> None:
@@ -480,18 +551,20 @@ class Connection:
             with self._lock:
                 if self._opened is None:
                     self._check_not_closed()
+                    credentials = self._credentials
+                    if self._tls is not None:
+                        credentials = grpc.ssl_channel_credentials(*self._tls)
                     self._opened = Route(
                         self._open(self._grpc.insecure_channel,
                                    self._grpc_target, self._options)
-                        if self._tls is None else
+                        if credentials is None else
                         self._open(self._grpc.secure_channel, self._grpc_target,
-                                   grpc.ssl_channel_credentials(*self._tls),
-                                   self._options))
+                                   credentials, self._options))
         return self._opened
 
     def _error(self, rpc: Any) -> TopKError:
         """Converts an error of gRPC."""
-        return from_rpc(rpc, self._arguments["target"], self._tls is not None)
+        return from_rpc(rpc, self._arguments["target"], self._is_secure)
 
     def _broken(self, error: TopKError, begun: bool) -> TopKError:
         """Marks an error that arrived after part of the response, because a
@@ -500,16 +573,21 @@ class Connection:
         error._begun = begun and not self._closed
         return error
 
-    def _attempts(self, timeout: Optional[float],
-                  metadata: Metadata) -> Attempts:
+    def _attempts(self, timeout: Optional[float], metadata: Metadata,
+                  wait_for_ready: Optional[bool]) -> Attempts:
         """Returns the attempts of a call that begins now. Raises ValueError if
         the client is closed."""
         if self._closed:
             raise ValueError("the client is closed")
+        mine = _checked_metadata(metadata)
+        if mine and self._metadata:
+            names = {name for name, _ in mine}
+            mine = (*(pair for pair in self._metadata if pair[0] not in names),
+                    *mine)
         return Attempts(
-            self._max_attempts,
-            self._timeout if timeout is None else _finite(timeout),
-            _checked_metadata(metadata))
+            self._retry, self._timeout if timeout is None else _finite(timeout),
+            mine or self._metadata,
+            self._wait_for_ready if wait_for_ready is None else wait_for_ready)
 
     def _how(self, attempts: Attempts) -> Dict[str, Any]:
         """Returns the keyword arguments for an RPC. Raises TopKError if the
@@ -526,9 +604,13 @@ class Connection:
             except ValueError:
                 pass  # the last valid token stays in use
         metadata = attempts.metadata
-        if self._token is not None:
-            metadata = (*metadata, ("authorization", f"Bearer {self._token}"))
-        return {"timeout": seconds, "metadata": metadata}
+        token = self._token
+        if token is not None:
+            if callable(token):
+                token = _check_token(token())
+            metadata = (*metadata, ("authorization", f"Bearer {token}"))
+        return {"timeout": seconds, "metadata": metadata,
+                "wait_for_ready": attempts.wait_for_ready or None}
 
     async def _capabilities(self, attempts: Attempts
                             ) -> topk_pb2.Capabilities:
@@ -537,7 +619,7 @@ class Connection:
                 return parse(topk_pb2.Capabilities, await self._unary(
                     self._route().get_capabilities, b"", attempts))
             except TopKError as error:
-                pause = attempts.pause_after(error)
+                pause = attempts.pause_after(error, "GetCapabilities")
             await self._sleep(pause)
 
     async def _serving(self, service: str, attempts: Attempts) -> bool:
@@ -547,9 +629,15 @@ class Connection:
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
+    async def _topk(self, request: Request, attempts: Attempts) -> TopK:
+        try:
+            return topk_result(await self._compute(request, None, attempts))
+        except TopKError as error:
+            _for_argument(error)
+            raise
+
     async def _compute(self, request: Request, stream: Optional[bool],
-                       timeout: Optional[float], metadata: Metadata) -> Answer:
-        attempts = self._attempts(timeout, metadata)
+                       attempts: Attempts) -> Response:
         call = Call(request)
         limit = await self._limit_for(attempts, call)
         streamed = call.is_streamed(stream, limit)
@@ -559,15 +647,16 @@ class Connection:
                 message = (await self._prepare(make, limit)
                            if call.nbytes > HEAVY_BYTES else make(limit))
                 if streamed:
-                    answer = StreamedAnswer(call)
-                    await self._stream(message, answer, attempts)
-                    return answer.answer()
+                    response = StreamedResponse(call)
+                    await self._stream(message, response, attempts)
+                    return response.response()
                 if call.nbytes > LARGE_BYTES and len(message) <= _KEPT_BYTES:
                     self._last_message = message
                 return call.read(await self._unary(
                     self._route().compute_topk, message, attempts))
             except TopKError as error:
-                pause = attempts.pause_after(error)
+                pause = attempts.pause_after(
+                    error, "StreamTopK" if streamed else "ComputeTopK")
             await self._sleep(pause)
 
     async def _limit_for(self, attempts: Attempts, call: Call) -> int:

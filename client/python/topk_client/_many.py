@@ -7,8 +7,8 @@ import asyncio
 import threading
 from typing import Any, AsyncIterator, Dict, Iterator, Optional, Union
 
-from topk_client.errors import TopKError, bad_answer
-from topk_client.messages import HEAVY_BYTES, Answer, Call
+from topk_client.errors import TopKError, bad_response
+from topk_client.messages import HEAVY_BYTES, Call, Response
 
 
 class _Pending:
@@ -18,7 +18,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self._calls: Dict[int, Call] = {}
-        self._taken = self._answered = 0
+        self._taken = self._received = 0
         # Whether no more requests are taken.
         self._ended = False
         # The error raised by the caller's iterator or by an invalid request.
@@ -34,12 +34,12 @@ class _Pending:
         self._mistake = mistake
         self._ended = True
 
-    def answer(self, data: bytes) -> Union[Answer, TopKError]:
+    def result(self, data: bytes) -> Union[Response, TopKError]:
         """Reads the next result. Raises BAD_ANSWER if it is not valid."""
-        call = self._calls.pop(self._answered, None)
+        call = self._calls.pop(self._received, None)
         if call is None:
-            raise bad_answer("more results than requests")
-        self._answered += 1
+            raise bad_response("more results than requests")
+        self._received += 1
         return call.read_result(data)
 
     def check_requests(self) -> None:
@@ -53,7 +53,7 @@ class _Pending:
         although the stream has ended without an error."""
         self.check_requests()
         if self._calls or not self._ended:
-            raise bad_answer("fewer results than requests")
+            raise bad_response("fewer results than requests")
 
 
 class PendingCalls(_Pending):
@@ -68,7 +68,7 @@ class PendingCalls(_Pending):
         """Returns a call, and takes the next request if needed. Returns None if
         there are no more requests."""
         # Check without the lock to avoid a deadlock: the caller's iterator runs
-        # with the lock held, and may wait for the answer to an earlier call.
+        # with the lock held, and may wait for the response to an earlier call.
         if number >= self._taken:
             with self._taking:
                 try:
@@ -83,7 +83,7 @@ class PendingCalls(_Pending):
     def messages(self, limit_for: Any) -> Iterator[bytes]:
         """Yields the request messages of a stream. Ends the stream if a request
         is invalid."""
-        number = self._answered
+        number = self._received
         while call := self._call(number):
             try:
                 message = call.message(limit_for(call))
@@ -125,7 +125,7 @@ class AsyncPendingCalls(_Pending):
             self._taking.cancel()
 
     async def messages(self, limit_for: Any) -> AsyncIterator[bytes]:
-        number = self._answered
+        number = self._received
         while call := await self._call(number):
             try:
                 limit = await limit_for(call)

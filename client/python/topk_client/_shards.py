@@ -15,12 +15,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._connection import NO_TOKEN, Attempts, is_retried
+from topk_client._connection import NO_TOKEN, Attempts, Retry, is_retried
 from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
 from topk_client.merge import Partial
-from topk_client.messages import array_of
+from topk_client.messages import array_of, widened
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
 from topk_client.specs import OpenVINO
 
@@ -60,8 +60,11 @@ class Question:
         servers = (servers,) if isinstance(servers, str) else tuple(servers)
         if not servers:
             raise ValueError("there are no servers")
-        if client_options.get("token") is not None:
+        if isinstance(client_options.get("token"), str):
             raise TypeError(NO_TOKEN)
+        for name in ("metadata", "interceptors", "channel_options"):
+            if name in client_options:  # _client() hashes the options
+                client_options[name] = tuple(client_options[name])
         return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
                             order, "i64", stable=True),
                    data_type, servers, shared_memory,
@@ -82,7 +85,7 @@ def _client(_process: int, target: str,
             options: Tuple[Tuple[str, Any], ...]) -> Client:
     """Returns this process's client for a server. The process id is part of the
     cache key because connections do not survive a fork."""
-    arguments: Dict[str, Any] = {"max_attempts": 1, **dict(options)}
+    arguments: Dict[str, Any] = {"retry": None, **dict(options)}
     return Client(target, **arguments)
 
 
@@ -171,9 +174,7 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     bounds all attempts together. Raises TopKError if no server answers, or as
     soon as no server can answer before the timeout. Raises TypeError for masked
     arrays and nulls."""
-    array, is_bf16 = array_of(shard)
-    if not is_bf16:  # PyTorch's bfloat16 is converted by compute_topk()
-        shard = array
+    shard = array_of(shard)[0] if question.data_type else widened(shard)
     size = shard.shape[question.spec.axis]
     if not size:
         return question.partial(np.array(shard),
@@ -187,7 +188,7 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     first = next(_turn)
     clients = [_client(os.getpid(), target, question.client_options)
                for target in question.servers]
-    attempts = Attempts(1 + _ROUNDS, clients[0]._timeout)
+    attempts = Attempts(Retry(1 + _ROUNDS), clients[0]._timeout)
     while True:
         errors: List[TopKError] = []
         for turn in range(len(clients)):
@@ -199,11 +200,11 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
                 got = client.compute_topk(tensor, spec, index_offset=begin,
                                           data_type=question.data_type,
                                           timeout=left)
-                assert got.values is not None and got.indices is not None
                 return question.partial(got.values, got.indices)
             except TopKError as error:
                 if not is_retried(error):
                     raise
                 errors.append(error)
         clients[first % len(clients)]._pause(attempts.pause_after(
-            min(errors, key=lambda error: error.retry_delay or 0.0)))
+            min(errors, key=lambda error: error.retry_delay or 0.0),
+            "ComputeTopK"))

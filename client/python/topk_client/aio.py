@@ -11,14 +11,13 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from topk_client._connection import (Attempts, Connection, Metadata, pair_of,
-                                     topk_request)
-from topk_client._dtypes import Array
+from topk_client._connection import (Attempts, Connection, Metadata,
+                                     topk_request, topk_result)
 from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (Answer, ArrayLike, Request,
-                                  StreamedAnswer)
+from topk_client.messages import (ArrayLike, Request, Response,
+                                  StreamedResponse, TopK)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -91,27 +90,27 @@ class Client(Connection):
 
     async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
                    largest: bool = True, sorted: bool = True, *,
-                   timeout: float | None = None,
-                   metadata: Metadata = ()) -> tuple[Array, Array]:
+                   timeout: float | None = None, metadata: Metadata = (),
+                   wait_for_ready: bool | None = None) -> TopK:
         """See topk_client.Client.topk."""
-        return pair_of(await self._compute(
-            topk_request(tensor, k, axis, largest, sorted), None, timeout,
-            metadata))
+        return await self._topk(
+            topk_request(tensor, k, axis, largest, sorted),
+            self._attempts(timeout, metadata, wait_for_ready))
 
     async def topk_many(
             self, tensors: Iterable[ArrayLike] | AsyncIterable[ArrayLike],
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
-            *, timeout: float | None = None, metadata: Metadata = ()
-            ) -> AsyncGenerator[tuple[Array, Array], None]:
+            *, timeout: float | None = None, metadata: Metadata = (),
+            wait_for_ready: bool | None = None) -> AsyncGenerator[TopK, None]:
         """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
              async for tensor in _each(tensors)), timeout=timeout,
-            metadata=metadata)
+            metadata=metadata, wait_for_ready=wait_for_ready)
         try:
             async for result in results:
-                yield pair_of(result)
+                yield topk_result(result)
         finally:
             await results.aclose()
 
@@ -121,19 +120,22 @@ class Client(Connection):
             indices_out: Region | None = None, request_id: str = "",
             index_offset: int = 0, data_type: str | None = None,
             stream: bool | None = None, timeout: float | None = None,
-            metadata: Metadata = ()) -> Answer:
+            metadata: Metadata = (), wait_for_ready: bool | None = None
+            ) -> Response:
         """See topk_client.Client.compute_topk."""
         return await self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
-                    index_offset, data_type), stream, timeout, metadata)
+                    index_offset, data_type), stream,
+            self._attempts(timeout, metadata, wait_for_ready))
 
     async def compute_topk_many(
             self, requests: Iterable[Request] | AsyncIterable[Request],
-            *, timeout: float | None = None, metadata: Metadata = ()
-            ) -> AsyncGenerator[Answer | TopKError, None]:
+            *, timeout: float | None = None, metadata: Metadata = (),
+            wait_for_ready: bool | None = None
+            ) -> AsyncGenerator[Response | TopKError, None]:
         """See topk_client.Client.compute_topk_many. `requests` may be an
         asynchronous iterable."""
-        attempts = self._attempts(timeout, metadata)
+        attempts = self._attempts(timeout, metadata, wait_for_ready)
         pending = AsyncPendingCalls(_each(requests))
         limit_for = functools.partial(self._limit_for, attempts)
         try:
@@ -148,7 +150,7 @@ class Client(Connection):
                     while True:
                         result = await self._checked(responses.__anext__())
                         begun = True
-                        yield pending.answer(result)
+                        yield pending.result(result)
                 except StopAsyncIteration:
                     pass
                 except grpc.RpcError as rpc:
@@ -161,21 +163,23 @@ class Client(Connection):
                     pending.check_end()
                     return
                 await asyncio.sleep(attempts.pause_after(
-                    self._broken(error, begun)))
+                    self._broken(error, begun), "ComputeTopKMany"))
         finally:
             pending.close()
 
     async def get_capabilities(
-            self, *, timeout: float | None = None, metadata: Metadata = ()
-            ) -> topk_pb2.Capabilities:
+            self, *, timeout: float | None = None, metadata: Metadata = (),
+            wait_for_ready: bool | None = None) -> topk_pb2.Capabilities:
         """See topk_client.Client.get_capabilities."""
-        return await self._capabilities(self._attempts(timeout, metadata))
+        return await self._capabilities(
+            self._attempts(timeout, metadata, wait_for_ready))
 
     async def is_serving(self, service: str = "", *,
-                         timeout: float | None = None,
-                         metadata: Metadata = ()) -> bool:
+                         timeout: float | None = None, metadata: Metadata = (),
+                         wait_for_ready: bool | None = None) -> bool:
         """See topk_client.Client.is_serving."""
-        return await self._serving(service, self._attempts(timeout, metadata))
+        return await self._serving(
+            service, self._attempts(timeout, metadata, wait_for_ready))
 
     def _open(self, make: Any, *arguments: Any) -> Any:
         return make(*arguments, interceptors=self._interceptors)
@@ -194,23 +198,23 @@ class Client(Connection):
         except grpc.RpcError as error:
             raise self._error(error) from error
 
-    async def _stream(self, chunks: Iterator[bytes], answer: StreamedAnswer,
+    async def _stream(self, chunks: Iterator[bytes], response: StreamedResponse,
                       attempts: Attempts) -> None:
-        responses = self._route().stream_topk(chunks, **self._how(attempts))
-        end = _End(responses)
+        messages = self._route().stream_topk(chunks, **self._how(attempts))
+        end = _End(messages)
 
         async def read() -> None:
-            async for response in responses:
-                answer.add(response)
+            async for message in messages:
+                response.add(message)
 
         try:
             await self._checked(read())
         except grpc.RpcError as rpc:
             if not end.is_ok():
                 raise self._broken(self._error(end.status or rpc),
-                                   answer.begun) from rpc
+                                   response.begun) from rpc
         finally:
-            responses.cancel()
+            messages.cancel()
 
     async def _checked(self, awaitable: Awaitable[T]) -> T:
         """Awaits a part of a call. Raises TopKError if close() cancels the

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Coroutine, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import grpc
 
 from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     pair_of, topk_request)
-from topk_client._dtypes import Array
+                                     topk_request, topk_result)
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (LARGE_BYTES, Answer, ArrayLike, Call,
-                                  Request, StreamedAnswer)
+from topk_client.messages import (LARGE_BYTES, ArrayLike, Call, Request,
+                                  Response, StreamedResponse, TopK)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -47,10 +47,16 @@ class Client(Connection):
       timeout: the default timeout of a call in seconds; None = no deadline.
         Used by calls whose own timeout is None. A call with timeout 0 fails
         with DEADLINE_EXCEEDED without being sent.
-      max_attempts: the maximum number of attempts per call, 1 .. 5; 1 = no
-        retries. All methods except is_serving retry on UNAVAILABLE, and on
+      retry: how often a call is attempted; see Retry. None = no retries. All
+        methods except is_serving retry on UNAVAILABLE, and on
         RESOURCE_EXHAUSTED with a retry delay that ends before the deadline.
-      user_agent: a prefix for the user-agent header, before gRPC's own name.
+        Each retry is logged for debugging, with the logger "topk_client".
+      wait_for_ready: whether an attempt waits for a connection until the
+        deadline, instead of failing while no server can be reached.
+      metadata: headers to send with each call, such as [("tenant", "a")], as
+        pairs of a lowercase name and a value. Values are printable ASCII, or
+        bytes if the name ends with "-bin".
+      user_agent: a prefix for the user-agent header, before this client's name.
       tls: whether to use TLS 1.2 or later. Any of the next four arguments
         implies TLS. The server's certificate must be valid for the target's
         name and signed by a CA in tls_ca, or if tls_ca is None by a CA that
@@ -62,7 +68,12 @@ class Client(Connection):
         create a new client.
       tls_server_name: the name expected in the server's certificate, instead of
         the target's name.
-      token: the bearer token to send with each call.
+      credentials: a grpc.ChannelCredentials, instead of the options for TLS. A
+        token may be sent with any credentials. The client cannot be pickled.
+      token: the bearer token to send with each call, or a function that returns
+        it. The function is called before each attempt, in the thread that makes
+        the call (for the asyncio client, in the event loop) or in a thread of
+        gRPC. So it must be thread-safe and fast. Its exceptions end the call.
       token_file: a file with the token, read again for each call. Raises
         ValueError if it has no valid token when the client is created. If it
         becomes invalid later, the last valid token stays in use.
@@ -70,13 +81,16 @@ class Client(Connection):
         on other machines.
       interceptors: client interceptors of grpc, or of grpc.aio for the asyncio
         client. They see each attempt, with serialized messages.
+      channel_options: pairs of a name and a value, such as
+        [("grpc.http_proxy", "http://proxy:3128")], for the gRPC channel. They
+        override this client's own options.
 
-    All calls take `timeout` and `metadata`: headers to send, such as
-    [("traceparent", ...)], as pairs of a lowercase name and a value. Values are
-    printable ASCII, or bytes if the name ends with "-bin".
+    All calls take `timeout`, `wait_for_ready` and `metadata`. The metadata of a
+    call replaces headers of the client that have the same names.
     """
 
     _grpc = grpc
+    _threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Client:
         return self
@@ -89,30 +103,52 @@ class Client(Connection):
         channel = self._channel_to_close()
         if channel is not None:
             channel.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
              largest: bool = True, sorted: bool = True, *,
-             timeout: float | None = None,
-             metadata: Metadata = ()) -> tuple[Array, Array]:
+             timeout: float | None = None, metadata: Metadata = (),
+             wait_for_ready: bool | None = None) -> TopK:
         """Returns (values, indices) of the k largest or smallest elements along
         an axis.
 
         The element type may be any type that the service supports. Both results
-        are new arrays: the values have the tensor's type, the indices are
-        int64. Among equal elements, those with the lowest indices are selected.
-        NaN is larger than all numbers.
+        are new: the values have the tensor's type, the indices are int64. Among
+        equal elements, those with the lowest indices are selected. NaN is
+        larger than all numbers.
 
-        The tensor may be an array, a PyTorch tensor on the CPU, a buffer, an
-        object with __dlpack__, or a list. For a bfloat16 PyTorch tensor the
-        values are float32, which represents them exactly."""
-        return pair_of(self._run(self._compute(
-            topk_request(tensor, k, axis, largest, sorted), None, timeout,
-            metadata)))
+        The tensor may be an array, a PyTorch tensor, a buffer, an object with
+        __dlpack__, or a list, in the memory of the CPU. The results are PyTorch
+        tensors for a PyTorch tensor, otherwise NumPy arrays. Gradients do not
+        pass through the server: tensors that require grad raise TypeError.
+
+        The operator is ONNX TopK, version 11 (version 24 for bfloat16), or
+        OpenVINO TopK-11 for the types that ONNX lacks. The field of an error is
+        the argument's name."""
+        return self._run(self._topk(
+            topk_request(tensor, k, axis, largest, sorted),
+            self._attempts(timeout, metadata, wait_for_ready)))
+
+    def topk_async(self, tensor: ArrayLike, k: int, axis: int = -1,
+                   largest: bool = True, sorted: bool = True,
+                   **options: Any) -> Future[TopK]:
+        """Starts topk() in one of 32 threads of this client, or queues the call
+        until a thread is free, when its timeout begins. Do not change the
+        tensor until the future is done. close() cancels queued calls."""
+        with self._lock:
+            if self._closed:
+                raise ValueError("the client is closed")
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(32, "topk_client")
+            return self._threads.submit(self.topk, tensor, k, axis, largest,
+                                        sorted, **options)
 
     def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
                   largest: bool = True, sorted: bool = True, *,
-                  timeout: float | None = None, metadata: Metadata = ()
-                  ) -> Generator[tuple[Array, Array], None, None]:
+                  timeout: float | None = None, metadata: Metadata = (),
+                  wait_for_ready: bool | None = None
+                  ) -> Generator[TopK, None, None]:
         """Yields the result of topk() for each tensor, in order, over one
         stream. The tensors may differ in shape and type, but each needs at
         least k elements along the axis. Raises the error of the first tensor
@@ -121,9 +157,10 @@ class Client(Connection):
         tensor, or to continue after an error, see compute_topk_many()."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
-             for tensor in tensors), timeout=timeout, metadata=metadata)
+             for tensor in tensors), timeout=timeout, metadata=metadata,
+            wait_for_ready=wait_for_ready)
         try:
-            yield from map(pair_of, results)
+            yield from map(topk_result, results)
         finally:
             results.close()
 
@@ -133,7 +170,8 @@ class Client(Connection):
             indices_out: Region | None = None, request_id: str = "",
             index_offset: int = 0, data_type: str | None = None,
             stream: bool | None = None, timeout: float | None = None,
-            metadata: Metadata = ()) -> Answer:
+            metadata: Metadata = (), wait_for_ready: bool | None = None
+            ) -> Response:
         """Applies an operator, with the exact semantics of its specification,
         to one tensor.
 
@@ -144,24 +182,27 @@ class Client(Connection):
         the limit once."""
         return self._run(self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
-                    index_offset, data_type), stream, timeout, metadata))
+                    index_offset, data_type), stream,
+            self._attempts(timeout, metadata, wait_for_ready)))
 
     def compute_topk_many(
             self, requests: Iterable[Request], *,
-            timeout: float | None = None, metadata: Metadata = ()
-            ) -> Generator[Answer | TopKError, None, None]:
+            timeout: float | None = None, metadata: Metadata = (),
+            wait_for_ready: bool | None = None
+            ) -> Generator[Response | TopKError, None, None]:
         """Computes many requests over one stream. The timeout bounds the whole
         call.
 
-        Yields the answer or the error of each request, in order. An error of
+        Yields the response or the error of each request, in order. An error of
         one request does not end the stream. If the stream breaks, a retry
-        continues with the unanswered requests. Raises if no attempts are left.
+        continues with the requests that have no response. Raises if no attempts
+        are left.
 
         A gRPC thread reads ahead in `requests`. If the iterator raises, or a
         request exceeds the server's message size limit (REQUEST_TOO_LARGE), the
-        answers to the requests before it are yielded first. Closing the
+        responses to the requests before it are yielded first. Closing the
         generator cancels the requests in flight."""
-        attempts = self._attempts(timeout, metadata)
+        attempts = self._attempts(timeout, metadata, wait_for_ready)
         pending = PendingCalls(iter(requests))
 
         def limit_for(call: Call) -> int:
@@ -176,11 +217,11 @@ class Client(Connection):
             try:
                 for result in results:
                     begun = True
-                    yield pending.answer(result)
+                    yield pending.result(result)
             except grpc.RpcError as rpc:
                 pending.check_requests()
                 self._pause(attempts.pause_after(
-                    self._broken(self._error(rpc), begun)))
+                    self._broken(self._error(rpc), begun), "ComputeTopKMany"))
             else:
                 pending.check_end()
                 return
@@ -188,17 +229,21 @@ class Client(Connection):
                 _end(results)
 
     def get_capabilities(self, *, timeout: float | None = None,
-                         metadata: Metadata = ()) -> topk_pb2.Capabilities:
+                         metadata: Metadata = (),
+                         wait_for_ready: bool | None = None
+                         ) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
-        return self._run(self._capabilities(self._attempts(timeout, metadata)))
+        return self._run(self._capabilities(
+            self._attempts(timeout, metadata, wait_for_ready)))
 
     def is_serving(self, service: str = "", *, timeout: float | None = None,
-                   metadata: Metadata = ()) -> bool:
+                   metadata: Metadata = (),
+                   wait_for_ready: bool | None = None) -> bool:
         """Returns whether a service ("" = the whole server) is SERVING. Raises
         TopKError NOT_FOUND if the server has no such service. Also reaches
         servers that are NOT_SERVING. With several servers, asks any of them."""
         return self._run(self._serving(
-            service, self._attempts(timeout, metadata)))
+            service, self._attempts(timeout, metadata, wait_for_ready)))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
@@ -217,10 +262,12 @@ class Client(Connection):
 
     def _pause(self, seconds: float) -> None:
         """Sleeps. Waits for the channel meanwhile, because gRPC does not
-        establish new connections while no thread waits for any event."""
+        establish new connections while no thread waits for any event. After a
+        short pause, gRPC would log an error if the channel were then closed."""
         with self._lock:
-            ready: Any = (None if self._closed or self._opened is None else
-                          self._grpc.channel_ready_future(self._opened.channel))
+            ready: Any = (
+                None if self._closed or self._opened is None or seconds < 0.05
+                else self._grpc.channel_ready_future(self._opened.channel))
         time.sleep(seconds)
         if ready is not None:
             ready.cancel()
@@ -236,13 +283,13 @@ class Client(Connection):
         except grpc.RpcError as error:
             raise self._error(error) from error
 
-    async def _stream(self, chunks: Iterator[bytes], answer: StreamedAnswer,
+    async def _stream(self, chunks: Iterator[bytes], response: StreamedResponse,
                       attempts: Attempts) -> None:
-        responses = self._route().stream_topk(chunks, **self._how(attempts))
+        messages = self._route().stream_topk(chunks, **self._how(attempts))
         try:
-            for response in responses:
-                answer.add(response)
+            for message in messages:
+                response.add(message)
         except grpc.RpcError as error:
-            raise self._broken(self._error(error), answer.begun) from error
+            raise self._broken(self._error(error), response.begun) from error
         finally:
-            _end(responses)
+            _end(messages)

@@ -19,8 +19,8 @@ class TopKError(Exception):
       code: a grpc.StatusCode.
       message: an English text with the violated rule and the offending value.
       reason: a stable UPPER_SNAKE identifier for programs, or "".
-      field: the path of the invalid field, e.g. "onnx.k", or the subject whose
-        quota is exhausted, or "".
+      field: the path of the invalid field, e.g. "onnx.k" (for topk(), "k"), or
+        the subject whose quota is exhausted, or "".
       retry_delay: the server's retry delay in seconds, at most a day; None if
         the server sent none.
     """
@@ -48,7 +48,7 @@ class TopKError(Exception):
                    else ""))
 
 
-def bad_answer(message: str, field: str = "") -> TopKError:
+def bad_response(message: str, field: str = "") -> TopKError:
     """Returns the error for a response that does not match its request."""
     return TopKError(grpc.StatusCode.INTERNAL,
                      f"the server's response is wrong: {message}",

@@ -13,7 +13,7 @@ import numpy as np
 
 from topk_client import _dtypes
 from topk_client._dtypes import Array
-from topk_client.messages import Answer
+from topk_client.messages import Response, array_of, widened
 from topk_client.specs import Spec
 
 
@@ -68,16 +68,20 @@ class Partial:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, answer: Answer, spec: Spec, *, k: Optional[int] = None,
+    def of(cls, response: Response, spec: Spec, *, k: Optional[int] = None,
            data_type: Optional[str] = None) -> "Partial":
-        """Returns a server's answer for a shard as a Partial. `k` is the number
-        of elements to select from the whole axis. Pass it if the shard is
-        shorter. Raises ValueError if the answer lacks the values or the
-        indices."""
-        if answer.values is None or answer.indices is None:
+        """Returns a server's response for a shard as a Partial, with NumPy
+        arrays. Without `data_type`, the PyTorch types that NumPy lacks become
+        float32. `k` is the number of elements to select from the whole axis.
+        Pass it if the shard is shorter. Raises ValueError if the response lacks
+        the values or the indices."""
+        if response.values is None or response.indices is None:
             raise ValueError("a partial needs both values and indices")
-        return cls(answer.values, answer.indices, spec._k if k is None else k,
-                   spec.axis, *spec._selection, data_type)
+        values = (array_of(response.values)[0] if data_type
+                  else widened(response.values))
+        return cls(values, np.asarray(response.indices),
+                   spec._k if k is None else k, spec.axis, *spec._selection,
+                   data_type)
 
 
 def merge(partials: Iterable[Partial],

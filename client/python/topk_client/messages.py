@@ -1,4 +1,4 @@
-"""Converts between NumPy arrays and the messages of requests and answers.
+"""Converts between NumPy arrays and the messages of requests and responses.
 
 Tensor bytes are not put into a protobuf message, which would copy them three
 times. This module encodes the other fields of requests itself, and copies the
@@ -26,7 +26,7 @@ from google.protobuf.message import DecodeError, Message
 from topk_client import _dtypes
 from topk_client._dtypes import Array, DType
 from topk_client._stubs import tensor_pb2, topk_pb2
-from topk_client.errors import TopKError, bad_answer, from_status
+from topk_client.errors import TopKError, bad_response, from_status
 from topk_client.shared_memory import Region
 from topk_client.specs import Operator, Spec, integer
 
@@ -48,6 +48,14 @@ _DATA_FIELD = tensor_pb2.Tensor.DATA_FIELD_NUMBER
 # The DLPack device types whose memory the CPU can read: CPU memory and pinned
 # memory.
 _CPU_DEVICES = (1, 3, 11)
+# The PyTorch types that NumPy lacks: the short name, and a PyTorch type of the
+# same size that NumPy has.
+_TORCH_TYPES = {
+    "torch.bfloat16": ("bf16", "int16"),
+    "torch.float8_e4m3fn": ("f8e4m3", "uint8"),
+    "torch.float8_e5m2": ("f8e5m2", "uint8"),
+    "torch.float8_e8m0fnu": ("f8e8m0", "uint8"),
+}
 # The NumPy types of indices, by DataType.
 _INDEX_TYPES = {
     _dtypes.number_of(name): np.dtype(numpy_name).newbyteorder("<")
@@ -88,16 +96,16 @@ class Request:
       spec: Onnx, OpenVINO or DirectML.
       output: "both", "values" or "indices". An output that is not requested is
         neither computed nor sent.
-      values_out, indices_out: regions to write the outputs to. The answer's
+      values_out, indices_out: regions to write the outputs to. The response's
         arrays are then in these regions.
-      request_id: returned with the answer and written to the server's log.
+      request_id: returned with the response and written to the server's log.
       index_offset: added to every index. For a tensor that is a shard of a
         longer axis, this is the shard's start on the axis.
       data_type: the element type, if it differs from the array's dtype: "bf16"
         for bits in uint16, "f8e4m3" for bits in uint8. For types of less than a
         byte ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"), pass one
         element per uint8 with bits 0 .. 2^width - 1; "i4" also takes int8. The
-        elements are packed for transport and unpacked in the answer.
+        elements are packed for transport and unpacked in the response.
     """
 
     tensor: Union[ArrayLike, Region]
@@ -111,7 +119,7 @@ class Request:
 
 
 class Execution(NamedTuple):
-    """How an answer was computed. Never affects the outputs."""
+    """How a response was computed. Never affects the outputs."""
 
     backend: str
     kernel: str
@@ -119,28 +127,41 @@ class Execution(NamedTuple):
     compute_nanoseconds: int
 
 
+class TopK(NamedTuple):
+    """The result of topk(). Unpacks into (values, indices).
+
+    Attributes:
+      values: the selected elements: an array, or a PyTorch tensor if the input
+        was one.
+      indices: the positions of the elements along the axis, as int64.
+    """
+
+    values: Any
+    indices: Any
+
+
 @dataclasses.dataclass(eq=False)
-class Answer:
+class Response:
     """The selected elements and their indices. Unpacks into (values, indices).
 
     Attributes:
       values: an array of the tensor's type and shape, but with k elements along
-        the axis; None if not requested.
-      indices: the positions along the axis, of the operator's index type; None
-        if not requested.
+        the axis. A PyTorch tensor if the input was one. None if not requested.
+      indices: the positions along the axis, of the operator's index type, in
+        the same form as the values. None if not requested.
       request_id: the request_id of the request.
-      execution: how the answer was computed.
+      execution: how the response was computed.
 
-    The arrays are writable. The arrays are in shared memory if the request had
-    regions for the outputs. Otherwise, the caller owns the arrays.
+    The arrays are writable. They are in shared memory if the request had regions
+    for the outputs. Otherwise, the caller owns them.
     """
 
-    values: Optional[Array]
-    indices: Optional[Array]
+    values: Any
+    indices: Any
     request_id: str
     execution: Execution
 
-    def __iter__(self) -> Iterator[Optional[Array]]:
+    def __iter__(self) -> Iterator[Any]:
         return iter((self.values, self.indices))
 
 
@@ -173,10 +194,11 @@ def check_no_nulls(tensor: Any) -> None:
         check_no_nulls(part)
 
 
-def array_of(tensor: Any) -> Tuple[Array, bool]:
-    """Converts a tensor to an array. Also returns whether the array holds the
-    bits of bfloat16. Raises TypeError for masked arrays, nulls, and tensors on
-    other devices."""
+def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
+    """Converts a tensor to an array, without a copy if possible. Also returns
+    the short name of the element type if NumPy lacks it, and the dtype if it is
+    a PyTorch tensor. Raises TypeError for masked arrays, nulls, tensors that
+    require grad, and tensors on other devices."""
     check_no_nulls(tensor)
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(tensor, torch.Tensor)
@@ -185,19 +207,32 @@ def array_of(tensor: Any) -> Tuple[Array, bool]:
             device is not None and device()[0] not in _CPU_DEVICES):
         raise TypeError(
             f"the tensor is on {getattr(tensor, 'device', 'another device')}: "
-            "copy it to the CPU first, in PyTorch with tensor.cpu()")
-    if torch is not None and is_torch:
-        tensor = tensor.detach()
-        if tensor.dtype is torch.bfloat16:  # NumPy has no bfloat16
-            return tensor.view(torch.int16).numpy().view(np.uint16), True
-    elif device is not None and not hasattr(tensor, "__array__"):
-        return np.from_dlpack(tensor), False
+            "copy it to the CPU first, in PyTorch with tensor.cpu(), in CuPy "
+            "with tensor.get()")
+    if is_torch:
+        if tensor.requires_grad:
+            raise TypeError("the tensor requires grad, but the values would "
+                            "have no gradient: pass tensor.detach()")
+        dtype = tensor.dtype
+        name, bits = _TORCH_TYPES.get(str(dtype), (None, None))
+        if bits is not None:
+            tensor = tensor.view(getattr(torch, bits))
+        return tensor.numpy(), name, dtype
+    if device is not None and not hasattr(tensor, "__array__"):
+        return np.from_dlpack(tensor), None, None
     array: Array = np.asarray(tensor)
     if array.dtype == object:
         raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
                         "does not convert to numbers: replace None and nulls, "
                         "and pass tensor.to_numpy(dtype) in pandas")
-    return array, False
+    return array, None, None
+
+
+def widened(tensor: Any) -> Array:
+    """Converts a tensor to an array. The PyTorch types that NumPy lacks become
+    float32, which represents their elements exactly."""
+    array, name, _ = array_of(tensor)
+    return array if name is None else np.asarray(tensor.float())
 
 
 def _varint(number: int) -> bytes:
@@ -244,7 +279,7 @@ def parse(kind: Type[M], data: Optional[bytes]) -> M:
             raise DecodeError
         return kind.FromString(data)
     except DecodeError:
-        raise bad_answer(
+        raise bad_response(
             "not a message that the method returns") from None
 
 
@@ -295,33 +330,33 @@ class Call:
         _check_types(request)
         region = request.tensor if isinstance(request.tensor, Region) else None
         array, name = region.array if region else request.tensor, None
-        # Whether the values are bfloat16 and must be returned as float32.
-        self._widens = False
+        # The tensor's dtype if it is a PyTorch tensor. Otherwise None.
+        self._torch_dtype: Any = None
         if type(array) is not np.ndarray:
-            array, self._widens = array_of(array)
-            name = "bf16" if self._widens else None
+            array, name, self._torch_dtype = array_of(array)
         self._request = request
         # The values have the same type as the tensor.
         self._data_type, bits, self._packed, self._dtype = _dtypes.kind_of(
             array.dtype, request.data_type or name)
+        self._spec = spec = request.spec._for(self._data_type)
         if self._packed and (region is not None
                              or request.values_out is not None):
             raise TypeError(f"elements of type {self._packed} cannot be in "
                             "shared memory, because they are sent packed")
         self._rank, shape = array.ndim, array.shape
         strides: Tuple[int, ...] = ()
-        if request.spec._takes_strides and not (self._packed
-                                                or array.flags.c_contiguous):
+        if spec._takes_strides and not (self._packed
+                                        or array.flags.c_contiguous):
             array, strides = _in_place(array)
         self._array = array
-        how: Any = (type(request.spec), request.output, request.index_offset,
+        how: Any = (type(spec), request.output, request.index_offset,
                     self._data_type, shape, strides)
         try:
-            fields, tensor = _recently_encoded(*how, **vars(request.spec))
+            fields, tensor = _recently_encoded(*how, **vars(spec))
         except TypeError:  # an invalid or unhashable argument (K tensor, list)
-            fields, tensor = _encoded(*how, **vars(request.spec))
+            fields, tensor = _encoded(*how, **vars(spec))
         nbytes = -(-array.size * bits // 8)
-        padded = request.spec.input_total_tensor_size_bytes
+        padded = spec.input_total_tensor_size_bytes
         # The server rejects longer inputs.
         self._padding = (max(0, padded - nbytes)
                          if padded <= _MAX_INPUT_BYTES else 0)
@@ -401,38 +436,43 @@ class Call:
                 min(size, data.size - begin)), data[begin:begin + size]))
              for begin in range(0, data.size, size)))
 
-    def answer(self, response: topk_pb2.TopKResponse,
+    def decode(self, message: topk_pb2.TopKResponse,
                values_data: Optional[bytearray] = None,
-               indices_data: Optional[bytearray] = None) -> Answer:
+               indices_data: Optional[bytearray] = None) -> Response:
         """Decodes a response. The bytes of the outputs are in `values_data` and
-        `indices_data`, by default in the response. Raises TopKError BAD_ANSWER
-        if the response lacks an output that was requested, or has another, or
-        if an output's type, rank or number of bytes is wrong. Outputs of
-        DirectML may have bytes between and after the elements."""
+        `indices_data`, by default in the message. Raises TopKError BAD_ANSWER
+        if the message lacks an output that was requested, or has another, or if
+        an output's type, rank or number of bytes is wrong. Outputs of DirectML
+        may have bytes between and after the elements."""
         request = self._request
         for name, other in (("values", "indices"), ("indices", "values")):
-            if response.HasField(name) != (request.output != other):
-                raise bad_answer("the output is missing, or the request does "
+            if message.HasField(name) != (request.output != other):
+                raise bad_response("the output is missing, or the request does "
                                  "not select it", "response." + name)
-        values = indices = None
+        values: Any = None
+        indices: Any = None
         if request.output != "indices":
             values = self._output(
-                "values", response.values,
-                self._dtype if response.values.data_type == self._data_type
+                "values", message.values,
+                self._dtype if message.values.data_type == self._data_type
                 else None, self._packed, request.values_out, values_data)
         if request.output != "values":
             indices = self._output(
-                "indices", response.indices,
-                _INDEX_TYPES.get(response.indices.data_type), None,
+                "indices", message.indices,
+                _INDEX_TYPES.get(message.indices.data_type), None,
                 request.indices_out, indices_data)
         if values is not None and indices is not None and (
                 values.shape != indices.shape):
-            raise bad_answer("differs from the shape of the values",
+            raise bad_response("differs from the shape of the values",
                              "response.indices.shape")
-        if self._widens and values is not None and not request.values_out:
-            values = (values.astype(np.uint32) << 16).view(np.float32)
-        e = response.execution
-        return Answer(values, indices, response.request_id, Execution(
+        if self._torch_dtype is not None:
+            from_numpy: Any = sys.modules["torch"].from_numpy
+            if values is not None:
+                values = from_numpy(values).view(self._torch_dtype)
+            if indices is not None:
+                indices = from_numpy(indices)
+        e = message.execution
+        return Response(values, indices, message.request_id, Execution(
             e.backend, e.kernel, e.instruction_set, e.compute_nanoseconds))
 
     def _output(self, name: str, tensor: tensor_pb2.Tensor,
@@ -442,10 +482,10 @@ class Call:
         and `packed` is its type if elements are smaller than a byte."""
         field, shape = "response." + name, tuple(tensor.shape)
         if dtype is None:
-            raise bad_answer(f"unexpected type {tensor.data_type}",
+            raise bad_response(f"unexpected type {tensor.data_type}",
                              field + ".data_type")
         if len(shape) != self._rank:
-            raise bad_answer(f"{len(shape)} dimensions, expected {self._rank}",
+            raise bad_response(f"{len(shape)} dimensions, expected {self._rank}",
                              field + ".shape")
         strides = [s * dtype.itemsize for s in tensor.strides] or None
         if out is not None and tensor.HasField("shared_memory"):
@@ -456,31 +496,31 @@ class Call:
         count = math.prod(shape)
         nbytes = -(-count * _dtypes.WIDTHS[packed] // 8) if packed else (
             count * dtype.itemsize)
-        may_be_longer = self._request.spec._takes_strides
+        may_be_longer = self._spec._takes_strides
         if len(data) < nbytes or len(data) > nbytes and not may_be_longer:
-            raise bad_answer(f"{len(data)} bytes do not fit the type and the "
+            raise bad_response(f"{len(data)} bytes do not fit the type and the "
                              "shape", field + ".data")
         if packed:
             return _dtypes.unpack(np.frombuffer(data, np.uint8), count, dtype,
                                   packed).reshape(shape)
         return np.ndarray(shape, dtype, data, 0, strides)
 
-    def read(self, data: Optional[bytes]) -> Answer:
+    def read(self, data: Optional[bytes]) -> Response:
         """Decodes a TopKResponse of ComputeTopK."""
-        return self.answer(parse(topk_pb2.TopKResponse, data))
+        return self.decode(parse(topk_pb2.TopKResponse, data))
 
-    def read_result(self, data: bytes) -> Union[Answer, TopKError]:
+    def read_result(self, data: bytes) -> Union[Response, TopKError]:
         """Decodes a TopKResult of ComputeTopKMany."""
         result = parse(topk_pb2.TopKResult, data)
         if result.HasField("response"):
-            return self.answer(result.response)
+            return self.decode(result.response)
         if result.error.code:
             return from_status(result.error)
-        raise bad_answer("an empty result")
+        raise bad_response("an empty result")
 
 
-class StreamedAnswer:
-    """Assembles the answer of a StreamTopK call from its messages."""
+class StreamedResponse:
+    """Assembles the response of a StreamTopK call from its messages."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -498,7 +538,7 @@ class StreamedAnswer:
         chunk = parse(topk_pb2.TopKResponseChunk, message)
         kind: Any = chunk.WhichOneof("content")
         if kind is None or (kind == "header") != (self._header is None):
-            raise bad_answer("an empty message, a chunk before the header, or "
+            raise bad_response("an empty message, a chunk before the header, or "
                              "a second header")
         if kind == "header":
             self._header = chunk.header
@@ -507,10 +547,10 @@ class StreamedAnswer:
         else:
             self._data[kind] += getattr(chunk, kind)
 
-    def answer(self) -> Answer:
-        """Returns the complete answer. Raises TopKError BAD_ANSWER if it is
+    def response(self) -> Response:
+        """Returns the complete response. Raises TopKError BAD_ANSWER if it is
         incomplete or wrong."""
         if self._header is None:
-            raise bad_answer("the stream ended without a header")
-        return self._call.answer(self._header, self._data["values"],
+            raise bad_response("the stream ended without a header")
+        return self._call.decode(self._header, self._data["values"],
                                  self._data["indices"])

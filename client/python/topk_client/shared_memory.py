@@ -1,4 +1,4 @@
-"""POSIX shared memory for tensors and answers, for a client and a server on the
+"""POSIX shared memory for tensors and results, for a client and a server on the
 same machine. Linux only: shared memory objects are files in /dev/shm."""
 
 import dataclasses
@@ -40,9 +40,9 @@ class SharedMemory:
     the with block. Arrays in it stay valid while they are referenced.
 
     A server started with --allow-shared-memory can read tensors from the object
-    and write answers to it. The server must be able to open the object, so it
+    and write results to it. The server must be able to open the object, so it
     must run as the same user or as root. Do not change a tensor while a request
-    that names it is in flight: the answer would be unspecified.
+    that names it is in flight: the result would be unspecified.
 
     A pickled object or region attaches to the same memory by name.
     """

@@ -130,6 +130,10 @@ class Operator(_Attributes):
     def _selection(self) -> Tuple[bool, str]:
         raise NotImplementedError
 
+    def _for(self, data_type: int) -> "Operator":
+        """Returns the operator to use for elements of a DataType."""
+        return self
+
     @property
     def _k(self) -> int:
         """K as an int. Raises ValueError unless the K tensor has one
@@ -180,7 +184,7 @@ class OpenVINO(Operator):
       mode: "max" or "min".
       sort: "value", "index" or "none".
       index_element_type: "i32" or "i64". Since version 3.
-      stable: since version 11. Answers are stable either way.
+      stable: since version 11. Responses are stable either way.
     """
 
     k: K
@@ -251,5 +255,21 @@ class DirectML(Operator):
     def _selection(self) -> Tuple[bool, str]:
         return self.axis_direction != "increasing", "value"
 
+
+class AnyOnnx(Onnx):
+    """ONNX TopK-11, or another operator for types that ONNX TopK-11 lacks."""
+
+    def _for(self, data_type: int) -> Operator:
+        if data_type in _ONNX_11:
+            return self
+        if data_type == _BF16:
+            return Onnx(self.k, self.axis, self.largest, self.sorted, 24)
+        return OpenVINO(self.k, self.axis, "max" if self.largest else "min",
+                        "value" if self.sorted else "none", "i64")
+
+
+_BF16 = _dtypes.number_of("bf16")
+_ONNX_11 = frozenset(map(_dtypes.number_of, (
+    "f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")))
 
 Spec = Union[Onnx, OpenVINO, DirectML]

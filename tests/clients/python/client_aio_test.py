@@ -70,7 +70,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         server = client_package.start(self.addCleanup,
                                       "--max-message-bytes", "1024")
         async with topk_client.aio.Client(
-                server.target, max_attempts=1) as client:
+                server.target, retry=None) as client:
             for _ in range(20):
                 with self.assertRaisesRegex(topk_client.TopKError,
                                             "^RESOURCE_EXHAUSTED:"):

@@ -72,7 +72,7 @@ class Cases(unittest.TestCase):
     def test_matching_responses_are_accepted(self):
         for name, pair in CASES["requests"].items():
             with self.subTest(name):
-                call_of(pair).answer(response_of(pair))
+                call_of(pair).decode(response_of(pair))
 
     def test_other_responses_are_rejected(self):
         self.assertGreater(len(CASES["wrong"]), 15)
@@ -80,7 +80,7 @@ class Cases(unittest.TestCase):
             with self.subTest(f"{wrong['of']}: {wrong['name']}"):
                 pair = CASES["requests"][wrong["of"]]
                 with self.assertRaises(topk_client.TopKError) as caught:
-                    call_of(pair).answer(response_of(pair, wrong["change"]))
+                    call_of(pair).decode(response_of(pair, wrong["change"]))
                 error = caught.exception
                 self.assertEqual(error.code, grpc.StatusCode.INTERNAL)
                 self.assertEqual(error.reason, "BAD_ANSWER")
@@ -96,7 +96,7 @@ class Cases(unittest.TestCase):
                 error._begun = case["begun"]
                 if delay is not None and delay >= 0:
                     error.retry_delay = delay / 1000
-                attempts = Attempts(2, 60)
+                attempts = Attempts(topk_client.Retry(2), 60)
                 if not case["retried"]:
                     with self.assertRaises(topk_client.TopKError):
                         attempts.pause_after(error)
@@ -107,7 +107,7 @@ class Cases(unittest.TestCase):
 
     def test_pauses(self):
         for case in CASES["pauses"]:
-            attempts = Attempts(5, 60)
+            attempts = Attempts(topk_client.Retry(5), 60)
             for told, pause in zip(case["told_ms"], case["pauses_ms"]):
                 error = topk_client.TopKError(
                     grpc.StatusCode.UNAVAILABLE, "", retry_delay=told / 1000)

@@ -266,7 +266,7 @@ class OfBoth(both_clients.ServerTest):
 
     def test_a_draining_server_still_answers(self):
         server = client_package.start(self.addCleanup, "--drain-delay", "60")
-        with self.kind(server.target, max_attempts=1) as client:
+        with self.kind(server.target, retry=None) as client:
             client.compute_topk(RAMP, Onnx(1))
             server.process.send_signal(signal.SIGTERM)
             harness.poll("NOT_SERVING", lambda: not client.is_serving())

@@ -100,7 +100,7 @@ class Limits(unittest.TestCase):
                     [Request(x, Onnx(1))] * 3))), 3)
                 self.assertEqual(len(calls), 1)
         for kind in CLIENTS:
-            with kind("127.0.0.1:1", max_attempts=1) as client:
+            with kind("127.0.0.1:1", retry=None) as client:
                 for call in (lambda: client.compute_topk(x, Onnx(1)),
                              lambda: list(client.topk_many([x], 1))):
                     with self.assertRaisesRegex(

@@ -76,7 +76,7 @@ class Security(unittest.TestCase):
     def fails(self, text, **options):
         for kind in CLIENTS:
             with self.assertRaisesRegex(topk_client.TopKError, text):
-                self.ask(kind, max_attempts=1, **options)
+                self.ask(kind, retry=None, **options)
 
     def test_mutual_tls_and_a_token(self):
         for kind in CLIENTS:
@@ -145,7 +145,7 @@ class Security(unittest.TestCase):
                                             "^UNAVAILABLE: .* with TLS: "):
                     os.environ["SSL_CERT_DIR"] = nowhere
                     self.ask(kind, tls_server_name="topk.test", **self.mine,
-                             token=self.token, max_attempts=1)
+                             token=self.token, retry=None)
             os.environ["SSL_CERT_FILE"] = str(ca)
             os.environ["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = nowhere
             self.assertIsNone(_connection._system_authorities())
@@ -168,7 +168,7 @@ class Security(unittest.TestCase):
                 {"target": "dns:///example.com:1", "token": TOKEN},
                 {"target": "dns://127.0.0.1/example.com:1", "token": TOKEN},
                 {"target": "127.0.0.1:1,192.0.2.1:1", "token": TOKEN},
-                {"target": "unix:/x", "tls": True}, {"max_attempts": 9}):
+                {"target": "unix:/x", "tls": True}):
             with self.assertRaises(ValueError):
                 topk_client.Client(**options)
         for token in ("", "short", "0123456789abcde\n", "0123456789abcdef g",

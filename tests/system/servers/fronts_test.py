@@ -75,7 +75,7 @@ def finishes_call(target, replicas):
     """Checks that a call on a draining server can continue while the proxy
     sends new calls to other servers."""
     requests = queue.SimpleQueue()
-    with topk_client.Client(target, max_attempts=1) as client:
+    with topk_client.Client(target, retry=None) as client:
         answers = client.compute_topk_many(iter(requests.get, None))
 
         def succeeds():

@@ -37,7 +37,7 @@ def error_of(client, size, stream=False):
 
 def limits_calls(topk, program, server):
     with haproxy(program, server.target, CALL_RATE=3) as (target, _):
-        with topk_client.Client(target, max_attempts=1) as once:
+        with topk_client.Client(target, retry=None) as once:
             for _ in range(3):
                 assert error_of(once, 4) is None
             for size, stream in ((4, False), (4, True), (1 << 20, False)):

@@ -1,0 +1,221 @@
+"""Tests both Python clients with the arrays of other frameworks, and the fake
+server for unit tests. PyTorch and ml_dtypes are tested if they are installed.
+
+usage: client_frameworks_test.py TOPKD
+"""
+
+import unittest
+
+import both_clients
+import numpy as np
+import topk_client
+from both_clients import CLIENTS
+from oracle import ML_DTYPES, ml_dtypes, oracle, random_case
+from topk_client import (DirectML, Onnx, OpenVINO, Request, _shards,
+                         messages)
+from topk_client.merge import Partial, merge
+from topk_client.testing import fake_server
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+class Types(both_clients.ServerTest):
+    """Tests of both clients. This class runs them for the blocking one."""
+
+    flags = ("--allow-shared-memory",)
+
+    def test_results_are_named_tuples(self):
+        x = np.array([3.0, 9.0, 1.0])
+        for result in (self.client.topk(x, 2),
+                       *self.client.topk_many([x, x], 2)):
+            self.assertIsInstance(result, topk_client.TopK)
+            values, indices = result
+            self.assertIs(result.values, values)
+            self.assertIs(result.indices, indices)
+            self.assertEqual((values.tolist(), indices.tolist()),
+                             ([9.0, 3.0], [1, 0]))
+            self.assertIs(type(values), np.ndarray)
+
+    @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
+    def test_ml_dtypes(self):
+        for name, dtype in ML_DTYPES.items():
+            if not hasattr(ml_dtypes, dtype):
+                continue
+            x = np.array([1, 3, 1, 2]).astype(getattr(ml_dtypes, dtype))
+            with self.subTest(name):
+                values, indices = self.client.topk(x, 2)
+                self.assertEqual(values.dtype, x.dtype)
+                self.assertEqual(values.tobytes(), x[[1, 3]].tobytes())
+                self.assertEqual(indices.tolist(), [1, 3])
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch_tensors_stay_pytorch_tensors(self):
+        kinds = ["float16", "bfloat16", "float32", "float64", "int8", "int16",
+                 "int32", "int64", "uint8", "float8_e4m3fn", "float8_e5m2",
+                 "float8_e8m0fnu", "uint16", "uint32", "uint64"]
+        for name in kinds:
+            dtype = getattr(torch, name, None)
+            if dtype is None:  # added by a later version of PyTorch
+                continue
+            plain = torch.tensor([[1, 4, 2], [16, 8, 32]])
+            for x in (plain.to(dtype), plain.T.to(dtype).T, plain.to(dtype)[0]):
+                expected = torch.topk(x.to(torch.float64), 2)
+                with self.subTest(dtype=dtype, shape=x.shape):
+                    for values, indices in (
+                            self.client.topk(x, 2),
+                            *self.client.topk_many([x], 2),
+                            self.client.compute_topk(
+                                x, OpenVINO(2, -1, "max", "value", "i64"),
+                                stream=True)):
+                        self.assertIs(values.dtype, dtype)
+                        self.assertIs(indices.dtype, torch.int64)
+                        self.assertTrue(torch.equal(
+                            values.to(torch.float64), expected.values))
+                        self.assertTrue(torch.equal(indices, expected.indices))
+        with self.assertRaisesRegex(TypeError, "does not support bool"):
+            self.client.topk(torch.tensor([True]), 1)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch_bits_and_selected_outputs(self):
+        # NaNs with payloads and both zeros.
+        bits = torch.tensor([0x7FC1, -64, 0, -32768, 0x3F80],
+                            dtype=torch.int16)
+        x = bits.view(torch.bfloat16)
+        response = self.client.compute_topk(x, Onnx(5), output="values")
+        self.assertEqual(response.values.view(torch.int16).tolist(),
+                         bits[[0, 1, 4, 2, 3]].tolist())
+        self.assertIsNone(response.indices)
+        response = self.client.compute_topk(x, Onnx(2), output="indices")
+        self.assertIsNone(response.values)
+        self.assertEqual(response.indices.tolist(), [0, 1])
+        with topk_client.SharedMemory(64) as memory:
+            out = memory.array((2,), np.uint16)
+            response = self.client.compute_topk(x, Onnx(2, largest=0),
+                                                values_out=memory.region(out))
+            self.assertEqual(response.values.dtype, torch.bfloat16)
+            self.assertEqual(out.tolist(), [0, 0x8000])
+            response.values[0] = 1  # in the same memory
+            self.assertEqual(out[0], 0x3F80)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch_tensors_are_not_copied(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            x = torch.zeros((4, 6), dtype=dtype).T
+            array, _, _ = messages.array_of(x)
+            self.assertEqual(array.ctypes.data, x.data_ptr())
+            self.assertEqual(array.shape, x.shape)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch_tensors_that_are_refused(self):
+        x = torch.ones(3, requires_grad=True)
+        with self.assertRaisesRegex(TypeError, r"grad.* tensor\.detach\(\)$"):
+            self.client.topk(x, 1)
+        with self.assertRaisesRegex(TypeError, r"grad.* tensor\.detach\(\)$"):
+            list(self.client.topk_many([x.bfloat16()], 1))
+        self.assertEqual(self.client.topk(x.detach(), 1).indices.tolist(), [0])
+        with self.assertRaisesRegex(TypeError, r"is on meta: .*tensor\.cpu"):
+            self.client.topk(torch.ones(3, device="meta"), 1)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch_results_are_merged_as_arrays(self):
+        x = torch.tensor([1.0, 5.0, 3.0, 4.0], dtype=torch.bfloat16)
+        spec = Onnx(2)
+        for options in ({}, {"data_type": "bf16"}):
+            merged = merge(Partial.of(
+                self.client.compute_topk(x[begin:begin + 2], spec,
+                                         index_offset=begin), spec, **options)
+                for begin in (0, 2))
+            self.assertEqual(merged.indices.tolist(), [1, 3])
+            if not options:
+                self.assertEqual(merged.values.tolist(), [5.0, 4.0])
+                self.assertEqual(merged.values.dtype, np.float32)
+        self.addCleanup(_shards._client.cache_clear)
+        for shared_memory in (False, True):  # as in a worker of Ray
+            got = _shards.answer(x, 70, _shards.Question.of(
+                2, 0, 1, True, "value", None, self.server.target, shared_memory,
+                {}))
+            self.assertEqual((got.values.tolist(), got.indices.tolist()),
+                             ([5.0, 4.0], [71, 73]))
+
+
+class AsyncioTypes(Types):
+    kind = both_clients.AioClient
+
+
+class Fake(both_clients.ServerTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        fake = fake_server()
+        target = fake.__enter__()
+        cls.addClassCleanup(fake.__exit__, None, None, None)
+        cls.fakes = [kind(target) for kind in CLIENTS]
+        for client in cls.fakes:
+            cls.addClassCleanup(client.close)
+
+    def test_random_requests(self):
+        cases = []
+        rng = np.random.default_rng(20261128)
+        for number in range(1000):
+            case = random_case(rng)
+            try:
+                case.check(self.fakes[0].compute_topk(
+                    **vars(case.request), stream=number % 2 == 0))
+                cases.append(case)
+            except topk_client.TopKError as error:
+                self.assertEqual(error.code.name, "UNIMPLEMENTED", case)
+        self.assertGreater(len(cases), 500)
+        for client in (*self.fakes, self.client):
+            results = client.compute_topk_many(case.request for case in cases)
+            for case, result in zip(cases, results):
+                case.check(result)
+
+    def test_topk(self):
+        rng = np.random.default_rng(7)
+        for _ in range(50):
+            x = rng.choice(np.array([np.nan, -0.0, 0, 1, np.inf]), (3, 4, 5))
+            axis, k = int(rng.integers(-3, 3)), int(rng.integers(1, 4))
+            largest = bool(rng.integers(2))
+            expected = oracle(x, "F64", axis, k, largest)
+            for client in (*self.fakes, self.client):
+                got = client.topk(x, k, axis, largest)
+                for mine, theirs in zip(got, expected):
+                    self.assertEqual(mine.tobytes(), theirs.tobytes())
+                    self.assertEqual(mine.dtype, theirs.dtype)
+
+    def test_errors_equal_those_of_the_server(self):
+        x = np.zeros((2, 3))
+        requests = [(x, Onnx(0)), (x, Onnx(4)), (x, Onnx(1, axis=2)),
+                    (x, Onnx(1, axis=-3)), (x, OpenVINO(-1, 0, "min", "none")),
+                    (x, OpenVINO(3, 0, "min", "none")), (x[0, 0], Onnx(1)),
+                    (x.astype(np.float16), DirectML(1, -1, "increasing")),
+                    (x.astype(np.float16), DirectML(9, 1, "increasing"))]
+        for tensor, spec in requests:
+            with self.subTest(spec=spec):
+                errors = []
+                for client in (self.client, *self.fakes):
+                    for call in (
+                            lambda c=client: c.compute_topk(tensor, spec),
+                            lambda c=client: c.compute_topk(tensor, spec,
+                                                            stream=True)):
+                        with self.assertRaises(topk_client.TopKError) as caught:
+                            call()
+                        errors.append(caught.exception)
+                    errors += client.compute_topk_many([Request(tensor, spec)])
+                self.assertEqual(len({str(error) for error in errors}), 1,
+                                 errors)
+                self.assertEqual(len({error.field for error in errors}), 1)
+
+    def test_other_methods(self):
+        for client in self.fakes:
+            self.assertTrue(client.is_serving())
+            large = np.zeros(3 << 20)
+            large[5] = 1
+            self.assertEqual(client.topk(large, 1).indices.tolist(), [5])
+
+
+if __name__ == "__main__":
+    unittest.main()
