@@ -75,7 +75,7 @@ MAY_INCLUDE = {
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/bench.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/request_template.cc": ["client", "core/base",
-                                         "core/engine.h", "core/wire"],
+                                         "core/engine.h", "core/common"],
 }
 
 
