@@ -110,10 +110,10 @@ TEST_P(RowFeedTest, ReselectsRarelyForAnyOrder) {
     Selection<uint32_t> selection(kernels_.kth, kMany, 128, kLong);
     Feeder feed(kernels_, encoder_, kMany);
     constexpr int64_t kFirst = 1000;
-    const Stretch whole = {Bytes(row), kLong, 0};
-    for (const Stretch& part : {whole.Part<uint32_t>(0, kFirst),
+    const Segment whole = {Bytes(row), kLong, 0};
+    for (const Segment& part : {whole.Part<uint32_t>(0, kFirst),
                                 whole.Part<uint32_t>(kFirst, kLong)}) {
-      feed.Feed(part, std::span(&selection, 1));
+      feed.FeedPart(part, selection);
     }
     EXPECT_EQ(ChosenIndices(selection), BestIndices(row, kMany));
     EXPECT_LT(selection.reselections(), reselections);
