@@ -50,8 +50,11 @@ void ActivePollers::Adjust(Clock::time_point now, bool is_behind) {
   const double load = std::chrono::duration<double>(cpu - cpu_) / period;
   cpu_ = cpu;
   const int active = active_;
-  active_ = Next(active, pollers_, load, is_behind);
-  if (active_ > active) changed_.notify_all();
+  const int next = Next(active, pollers_, load, is_behind);
+  if (next < active && now - needed_ < kPatience) return;
+  needed_ = now;
+  active_ = next;
+  if (next > active) changed_.notify_all();
 }
 
 void ActivePollers::Close() {

@@ -20,8 +20,10 @@ class ActivePollers {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The number of pollers that run changes by at most one per period.
+  /// One more poller runs at most once per kPeriod, and one fewer only if no
+  /// more were needed for kPatience.
   static constexpr std::chrono::milliseconds kPeriod{2};
+  static constexpr std::chrono::milliseconds kPatience{100};
 
   /// Poller 0 always runs. REQUIRES: `pollers` >= 1.
   explicit ActivePollers(int pollers);
@@ -60,6 +62,8 @@ class ActivePollers {
   std::condition_variable_any changed_;
   std::vector<clockid_t> clocks_ TOPK_GUARDED_BY(mutex_);  // of the pollers
   std::chrono::nanoseconds cpu_ TOPK_GUARDED_BY(mutex_){};  // at adjusted_
+  // When all running pollers were last needed, or one was parked.
+  Clock::time_point needed_ TOPK_GUARDED_BY(mutex_){};
   bool is_closed_ TOPK_GUARDED_BY(mutex_) = false;
 };
 
