@@ -151,6 +151,8 @@ ExitCode Bench(const BenchFlags& flags) {
   // Debian's Abseil checks the order in which gRPC takes its locks. The checks
   // are 10 % of the instructions of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // From now on, objects in shared memory must be removed before an exit.
+  HandleInterrupts(Interrupt);
   const BenchPath& path =
       *std::ranges::find(kBenchPaths, flags.path, &BenchPath::name);
   std::vector<RequestTemplate> kinds;
@@ -179,12 +181,15 @@ ExitCode Bench(const BenchFlags& flags) {
   for (const RequestTemplate& kind : kinds) weights.push_back(kind.weight);
   Load load(flags.profile, weights, flags.keep_going);
   {
-    HandleInterrupts(Interrupt);
     Watch watch(flags, csv, load);
     const Load::Time end =
         Drive(settings, kinds, channels, flags.concurrency,
               flags.profile.rate > 0, load, [&](Load::Time now) {
-                if (interrupted) load.Interrupt(now);
+                if (interrupted && !load.stopped()) {
+                  load.Interrupt(now);
+                  std::cerr << "topk: waiting for the calls in flight; "
+                               "interrupt again to exit at once\n";
+                }
                 watch.Update(now);
               });
     watch.Update(end, /*over=*/true);
@@ -225,7 +230,7 @@ ExitCode Bench(const BenchFlags& flags) {
   }
   if (!result.kept_up) {
     std::cerr << "topk: the callers could not keep up with --rate: raise "
-                 "--concurrency or lower --rate\n";
+                 "--concurrency or lower --rate, unless the server stalled\n";
   }
   return !exceeded.empty() ? kThresholdCrossed
          : !result.kept_up ? kRateMissed

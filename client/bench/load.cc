@@ -21,7 +21,7 @@ void Count(const Outcome& outcome, Load::Time latency, bool verified,
   if (outcome.retried) {
     stats.retried += answers + static_cast<int64_t>(outcome.errors.size());
   }
-  if (outcome.errors.empty()) stats.latency.Record(latency.count());
+  if (answers > 0) stats.latency.Record(latency.count());
   for (const Status& error : outcome.errors) {
     ++stats.errors[std::string(CodeName(error.code))];
     stats.retry_hints += error.retry_after.count() > 0 ? 1 : 0;
@@ -143,6 +143,8 @@ LoadResult Load::Result() const {
   if (calls_ == 0) {
     result.seconds = std::max(result.seconds, end - profile_.warmup);
     if (next_ < end) {
+      // The next request is as late as the end of the load.
+      result.lag = std::max(result.lag, end - next_);
       const auto batch = static_cast<double>(profile_.batch);
       result.missed = profile_.batch *
                       static_cast<int64_t>(

@@ -51,7 +51,7 @@ struct Outcome {
 
 /// The results of one kind of request.
 struct LoadStats {
-  /// The latencies, in nanoseconds, of calls whose requests all succeeded. A
+  /// The latencies, in nanoseconds, of calls with a successful request. A
   /// latency is the time from the scheduled start of a call, or from its actual
   /// start in a closed loop, to its last response.
   Histogram latency;
@@ -84,8 +84,8 @@ struct LoadResult {
   double seconds = 0;
   /// Open loop only. `missed` counts requests that were due but not sent when
   /// the load test ended. With Poisson arrivals, this is an estimate. `lag` is
-  /// the delay of the last request sent, in seconds. `kept_up` tells whether
-  /// `lag` is at most 1 % of the duration.
+  /// the delay of the last request sent or of the first one not sent, in
+  /// seconds. `kept_up` tells whether `lag` is at most 1 % of the duration.
   int64_t missed = 0;
   double lag = 0;
   bool kept_up = true;

@@ -120,7 +120,7 @@ void PrintText(const BenchReport& report, std::ostream& out) {
   if (result.interrupted) out << "interrupted: the load ended early\n";
   if (!result.kept_up) {
     out << "the callers could not keep up: " << result.missed
-        << " due requests were not sent; the last request was sent "
+        << " due requests were not sent; at the end, requests were "
         << TimeText(result.lag * 1e9) << " late\n";
   }
   for (const auto& [code, count] : total.errors) {

@@ -6,26 +6,30 @@
 namespace topk {
 
 ActivePollers::ActivePollers(int pollers)
-    : pollers_(pollers), adjusted_(Clock::now()) {}
+    : most_(pollers),
+      adjusted_(Clock::now()),
+      pollers_(static_cast<size_t>(pollers)) {}
 
-void ActivePollers::Register() {
+void ActivePollers::Register(int poller) {
   clockid_t clock{};
   pthread_getcpuclockid(pthread_self(), &clock);
   const MutexLock lock(mutex_);
-  clocks_.push_back(clock);
+  pollers_[static_cast<size_t>(poller)].clock = clock;
 }
 
 bool ActivePollers::Park(int poller) {
   const MutexLock lock(mutex_);
-  while (!is_closed_ && !IsActive(poller)) changed_.wait(mutex_);
+  Poller& self = pollers_[static_cast<size_t>(poller)];
+  while (!is_closed_ && !IsActive(poller)) self.wake.wait(mutex_);
   return IsActive(poller);
 }
 
-std::chrono::nanoseconds ActivePollers::CpuTime() const {
+std::chrono::nanoseconds ActivePollers::CpuTime(int pollers) const {
   std::chrono::nanoseconds sum{0};
-  for (const clockid_t clock : clocks_) {
+  for (int i = 0; i < pollers; ++i) {
+    const Poller& poller = pollers_[static_cast<size_t>(i)];
     timespec time{};
-    clock_gettime(clock, &time);
+    if (poller.clock) clock_gettime(*poller.clock, &time);
     sum += std::chrono::seconds(time.tv_sec) +
            std::chrono::nanoseconds(time.tv_nsec);
   }
@@ -41,26 +45,28 @@ int ActivePollers::Next(int active, int most, double load, bool is_behind) {
 }
 
 void ActivePollers::Adjust(Clock::time_point now, bool is_behind) {
-  if (pollers_ == 1 || now - adjusted_.load() < kPeriod) return;
+  if (most_ == 1 || now - adjusted_.load() < kPeriod) return;
   const MutexLock lock(mutex_);
   const Clock::duration period = now - adjusted_.load();
   if (period < kPeriod || is_closed_) return;
   adjusted_ = now;
-  const std::chrono::nanoseconds cpu = CpuTime();
+  const int active = active_;
+  const std::chrono::nanoseconds cpu = CpuTime(active);
   const double load = std::chrono::duration<double>(cpu - cpu_) / period;
   cpu_ = cpu;
-  const int active = active_;
-  const int next = Next(active, pollers_, load, is_behind);
+  const int next = Next(active, most_, load, is_behind);
   if (next < active && now - needed_ < kPatience) return;
   needed_ = now;
+  if (next == active) return;
   active_ = next;
-  if (next > active) changed_.notify_all();
+  cpu_ = CpuTime(next);
+  if (next > active) pollers_[static_cast<size_t>(active)].wake.notify_one();
 }
 
 void ActivePollers::Close() {
   const MutexLock lock(mutex_);
   is_closed_ = true;
-  changed_.notify_all();
+  for (Poller& poller : pollers_) poller.wake.notify_one();
 }
 
 }  // namespace topk

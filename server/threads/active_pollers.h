@@ -7,7 +7,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <ctime>
-#include <vector>
+#include <deque>
+#include <optional>
 
 #include "core/common/mutex.h"
 
@@ -28,8 +29,8 @@ class ActivePollers {
   /// Poller 0 always runs. REQUIRES: `pollers` >= 1.
   explicit ActivePollers(int pollers);
 
-  /// Counts the CPU time of the calling thread, a poller. Call once.
-  void Register();
+  /// Counts the CPU time of the calling thread, poller `poller`. Call once.
+  void Register(int poller);
 
   /// Returns whether a poller runs. Otherwise, it should call Park().
   bool IsActive(int poller) const {
@@ -53,15 +54,20 @@ class ActivePollers {
   void Close();
 
  private:
-  std::chrono::nanoseconds CpuTime() const TOPK_REQUIRES(mutex_);
+  // Returns the CPU time that the first `pollers` pollers have used.
+  std::chrono::nanoseconds CpuTime(int pollers) const TOPK_REQUIRES(mutex_);
 
-  const int pollers_;
+  const int most_;
   std::atomic<int> active_ = 1;
   std::atomic<Clock::time_point> adjusted_;  // modified with mutex_ locked
   Mutex mutex_;
-  std::condition_variable_any changed_;
-  std::vector<clockid_t> clocks_ TOPK_GUARDED_BY(mutex_);  // of the pollers
-  std::chrono::nanoseconds cpu_ TOPK_GUARDED_BY(mutex_){};  // at adjusted_
+  struct Poller {
+    std::condition_variable_any wake;
+    std::optional<clockid_t> clock;  // of its CPU time, once it has started
+  };
+  std::deque<Poller> pollers_ TOPK_GUARDED_BY(mutex_);
+  // The CPU time of the pollers that run, at adjusted_.
+  std::chrono::nanoseconds cpu_ TOPK_GUARDED_BY(mutex_){};
   // When all running pollers were last needed, or one was parked.
   Clock::time_point needed_ TOPK_GUARDED_BY(mutex_){};
   bool is_closed_ TOPK_GUARDED_BY(mutex_) = false;

@@ -154,7 +154,7 @@ void EventLoop::Poll(int poller) {
     event->OnComplete(ok);
     if (on_busy_) on_busy_(busy.Stop());
   };
-  active_.Register();
+  active_.Register(poller);
   if (!active_.Park(poller)) return;
   while (true) {
     active_.Adjust(busy.start(), is_behind_);

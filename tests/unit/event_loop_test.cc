@@ -37,7 +37,7 @@ TEST(ActivePollers, FollowTheLoad) {
 TEST(ActivePollers, RunWhileOthersAreBusy) {
   using Clock = ActivePollers::Clock;
   ActivePollers pollers(2);
-  pollers.Register();
+  pollers.Register(0);
   EXPECT_TRUE(pollers.IsActive(0));
   EXPECT_FALSE(pollers.IsActive(1));
   std::atomic<bool> ran = false;

@@ -236,9 +236,9 @@ def _read_tls_files(ca: Optional[Path], key: Optional[Path],
                 contents[argument] = file.read()
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise ValueError(
-                f"{argument}: {name!r}: {error}; the files must be in PEM form,"
-                " and tls_key must have the key of tls_cert without a "
-                "passphrase") from error
+                f"{argument}: {_shown(name, error)}; the files must be in PEM "
+                "form, and tls_key must have the key of tls_cert without a "
+                "passphrase") from None
     return [_system_authorities() if ca is None else contents["tls_ca"],
             contents.get("tls_key"), contents.get("tls_cert")]
 
@@ -265,7 +265,16 @@ def _read_token(path: Path) -> str:
             content = file.read()
         return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"token_file: {name}: {error}") from error
+        raise ValueError(f"token_file: {_shown(name, error)}") from None
+
+
+def _shown(name: str, error: Exception) -> str:
+    """Returns the name of an unusable file and the reason. Omits the name if it
+    may be a key or a token that was passed instead of the name of its file."""
+    reason = getattr(error, "strerror", None) or str(error)
+    if "\n" not in name and os.path.isdir(os.path.dirname(name)):
+        return f"{name!r}: {reason}"
+    return f"{reason}; pass the name of a file, with its folder"
 
 
 def is_retried(error: TopKError) -> bool:
@@ -605,7 +614,7 @@ class Connection:
                 pass  # the last valid token stays in use
         metadata = attempts.metadata
         token = self._token
-        if token is not None:
+        if token is not None and "authorization" not in dict(metadata):
             if callable(token):
                 token = _check_token(token())
             metadata = (*metadata, ("authorization", f"Bearer {token}"))

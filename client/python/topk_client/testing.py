@@ -24,8 +24,9 @@ def fake_server() -> Generator[str, None, None]:
             values, indices = client.topk([3, 1, 2], k=2)
 
     NumPy computes the results, which equal those of topkd. An invalid k, axis
-    or rank causes the same error as with topkd. The server checks no other
-    rules of the operators, and has no limits, no TLS and no tokens.
+    or rank causes the same error as with topkd. An invalid mode or sort of
+    OpenVINO is an error too. The server checks no other rules of the operators,
+    and has no limits, no TLS and no tokens.
     GetCapabilities, shared memory, K tensors, strides and DirectML's output
     descriptions are UNIMPLEMENTED."""
     rpc: Any = grpc
@@ -109,6 +110,11 @@ def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
         largest = not operator.HasField("largest") or operator.largest == 1
         index_type = "i64"
     elif dialect == "openvino":
+        for name, value, allowed in (
+                ("mode", operator.mode, ("max", "min")),
+                ("sort", operator.sort, ("none", "index", "value"))):
+            _check(value in allowed, "ATTRIBUTE_VALUE", f"openvino.{name}",
+                   f'{name} = "{value}" is not allowed')
         largest, order = operator.mode == "max", operator.sort
         index_type = operator.index_element_type or "i32"
     else:

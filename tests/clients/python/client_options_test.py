@@ -85,6 +85,9 @@ class Options(both_clients.ServerTest):
                 list(client.topk_many([X], 1, metadata=headers))
                 for seen in server.headers[-2:]:
                     self.assertEqual((seen["a"], seen["b"]), expected)
+        with self.kind(server.target, token=token) as client:
+            client.topk(X, 1, metadata=[("authorization", "mine")])
+            self.assertEqual(server.headers[-1]["authorization"], "mine")
         with self.assertRaisesRegex(ValueError, "^metadata key 'A' must"):
             self.kind(server.target, metadata=[("A", "1")])
 

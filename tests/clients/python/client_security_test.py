@@ -111,6 +111,17 @@ class Security(unittest.TestCase):
                                         "a path: pass the name of the file$"):
                 topk_client.Client(self.server.target, **wrong)
 
+    def test_errors_contain_no_secrets(self):
+        key = self.mine["tls_key"]
+        for wrong in ({**self.mine, "tls_key": pathlib.Path(key).read_text()},
+                      {"token_file": TOKEN}, {"token_file": "a/" + TOKEN}):
+            with self.assertRaisesRegex(
+                    ValueError, "pass the name of a file, with its folder"
+                    ) as caught:
+                topk_client.Client(self.server.target, **wrong)
+            self.assertNotIn(str(list(wrong.values())[-1]),
+                             str(caught.exception))
+
     def test_rejected_callers(self):
         self.fails("^UNAUTHENTICATED: ", **self.tls, **self.mine)
         self.fails("^UNAUTHENTICATED: ", **self.tls, **self.mine,
