@@ -157,15 +157,17 @@ Status Server::Parts::BuildMain(const ServerConfig& config,
   builder.SetMaxSendMessageSize(-1);  // limited by Limits.max_output_bytes
   // Limits the memory of incomplete messages, which admission does not count.
   grpc::ResourceQuota memory("topkd");
-  memory.Resize(static_cast<size_t>(config.max_receive_memory > 0
-                                        ? config.max_receive_memory
-                                        : DefaultReceiveMemory(MemoryLimit(config.instances))));
+  memory.Resize(static_cast<size_t>(
+      config.max_receive_memory > 0
+          ? config.max_receive_memory
+          : DefaultReceiveMemory(MemoryLimit(config.instances))));
   builder.SetResourceQuota(memory);
   ApplyConnectionOptions(config.connections, builder);
 
   ConnectionOptions connections = config.connections;
   connections.shares_ports = config.instances > 1;
-  connections.socket_buffer_bytes = SocketBufferBytes(MemoryLimit(config.instances));
+  connections.socket_buffer_bytes =
+      SocketBufferBytes(MemoryLimit(config.instances));
   auto acceptor =
       std::make_unique<Acceptor>(connections, /*max_replaced=*/0,
                                  config.security.client_ipv6_prefix, &log);
@@ -198,7 +200,8 @@ Status Server::Parts::BuildSideListeners(const ServerConfig& config,
                                          spdlog::logger& log) {
   if (!config.health_listen.empty()) {
     health_service = std::make_unique<HealthService>(
-        services->health_state(), DefaultMaxCalls(MemoryLimit(config.instances)));
+        services->health_state(),
+        DefaultMaxCalls(MemoryLimit(config.instances)));
     health_router =
         std::make_unique<CallRouter>(services->rpc_metrics(), nullptr);
     health_service->AddMethods(*health_router);

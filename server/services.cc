@@ -25,10 +25,9 @@ int64_t Or(int64_t set, int64_t otherwise) { return set > 0 ? set : otherwise; }
 
 // Rounded up, so that all CPUs are used.
 int ThreadsOf(const ServerConfig& config) {
-  return config.threads > 0
-             ? config.threads
-             : (AvailableProcessors() + config.instances - 1) /
-                   config.instances;
+  return config.threads > 0 ? config.threads
+                            : (AvailableProcessors() + config.instances - 1) /
+                                  config.instances;
 }
 
 AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {

@@ -151,7 +151,8 @@ ExitCode Bench(const BenchFlags& flags) {
   // Debian's Abseil checks the order in which gRPC takes its locks. The checks
   // are 10 % of the instructions of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // From now on, objects in shared memory must be removed before an exit.
+  // A first signal must not end the process while it has objects in shared
+  // memory.
   HandleInterrupts(Interrupt);
   const BenchPath& path =
       *std::ranges::find(kBenchPaths, flags.path, &BenchPath::name);

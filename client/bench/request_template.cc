@@ -12,8 +12,8 @@
 #include "core/base/checked.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
-#include "core/engine.h"
 #include "core/common/message_pieces.h"
+#include "core/engine.h"
 
 namespace topk::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "client/bench/mix.h"
 #include "client/bench/path.h"
 #include "client/numpy/npy.h"
-#include "topk/status.h"
 #include "topk/shared_memory.h"
+#include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {

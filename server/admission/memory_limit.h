@@ -6,8 +6,8 @@
 namespace topk {
 
 /// Returns the memory available to this process in bytes: the minimum of the
-/// machine's memory and the limits of its cgroup and the parent cgroups, divided
-/// by the number of instances that share this memory.
+/// machine's memory and the limits of its cgroup and the parent cgroups,
+/// divided by the number of instances that share this memory.
 int64_t MemoryLimit(int instances = 1);
 
 /// The smallest memory limit with which clients cannot exhaust the memory.

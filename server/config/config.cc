@@ -178,7 +178,8 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
             "Number of servers on this machine that share the --listen ports, "
             "this one included. The kernel divides new connections among them. "
             "The defaults that depend on the CPUs and the memory are divided "
-            "by this number. Start all of them as the same user, with the same value. "
+            "by this number. Start all of them as the same user, with the same "
+            "value. "
             "Unix sockets and the ports of the other --...-listen flags cannot "
             "be shared");
   table.Row("threads", config.threads, Whole(0, 4096),

@@ -21,8 +21,8 @@ class ActivePollers {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// One more poller runs at most once per kPeriod, and one fewer only if no
-  /// more were needed for kPatience.
+  /// At most one poller is added per kPeriod. One is parked when the running
+  /// pollers have not all been needed for kPatience.
   static constexpr std::chrono::milliseconds kPeriod{2};
   static constexpr std::chrono::milliseconds kPatience{100};
 
@@ -37,13 +37,14 @@ class ActivePollers {
     return poller < active_.load(std::memory_order_relaxed);
   }
 
-  /// Blocks until the poller runs again. Returns false if Close() ended this.
+  /// Blocks until the poller runs again. Returns false if Close() is called
+  /// while the poller is parked.
   bool Park(int poller);
 
   /// Changes the number of pollers that run, according to their CPU time in the
-  /// last period. If events have waited (`is_behind`), the CPU time says little,
-  /// because other threads used the CPUs; then one more poller runs. Call this
-  /// function before each event.
+  /// last period. If events have waited (`is_behind`), the CPU time says
+  /// little, because other threads used the CPUs; then one more poller runs.
+  /// Call this function before each event.
   void Adjust(Clock::time_point now, bool is_behind);
 
   /// Returns the number of pollers to run if `active` of `most` have used the

@@ -13,8 +13,8 @@ import pathlib
 import sys
 
 import harness
+from service import KIB, MIB, runs
 
-KIB, MIB = 1 << 10, 1 << 20
 # (name, path of `topk bench --path`, bytes of the tensor, callers)
 LOADS = (("1 KiB", "unary", KIB, 1),
          ("1 KiB", "unary", KIB, 8),
@@ -33,24 +33,22 @@ CALLERS = 8  # of each program
 def load(topk, target, path, size, callers, seconds):
     """Returns calls per second and the median latency in microseconds."""
     batch = ("--batch", "256") if path == "many" else ()
-    report = json.loads(harness.run(
+    return runs((
         topk, "bench", "--json", "--target", target, "--path", path, "--shape",
         str(size // 4), "--k", "10", "--concurrency", str(callers),
         "--connections", str(callers), "--duration", str(seconds), "--warmup",
         "0.3", "--verify", "0", *batch))
-    return report["requests_per_second"], report["p50_us"]
 
 
 def compare(topk, ours, plain, seconds):
-    """Yields a row for each load. The no-op server gets unary calls for paths
-    that it does not have, and the same bytes for the others."""
+    """Yields a row for each load. The no-op server has neither ComputeTopKMany
+    nor shared memory."""
     for name, path, size, callers in LOADS:
-        other = path if path in ("unary", "stream") else None
         rate, p50 = load(topk, ours, path, size, callers, seconds)
         row = {"load": name, "callers": callers, "calls_per_second": rate,
                "p50_us": p50}
-        if other is not None:
-            rate, p50 = load(topk, plain, other, size, callers, seconds)
+        if path in ("unary", "stream"):
+            rate, p50 = load(topk, plain, path, size, callers, seconds)
             row |= {"no_op_calls_per_second": rate, "no_op_p50_us": p50,
                     "ratio": row["calls_per_second"] / rate}
         yield row

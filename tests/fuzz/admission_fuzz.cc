@@ -64,8 +64,7 @@ class Server {
   }
 
   static void Add(Input& input, Held& held) {
-    InFlightLimiter::Charge& charge =
-        held.charges.emplace_back(held.slot);
+    InFlightLimiter::Charge& charge = held.charges.emplace_back(held.slot);
     const int64_t bytes = input.Below(int64_t{1} << 19);
     const Status status = charge.Add(bytes);
     Require(charge.bytes() == (status.ok() ? bytes : 0),

@@ -57,8 +57,8 @@ TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {
 TEST(Instances, ShareAPortOnlyWithEachOther) {
   for (const auto& [first, second] : {std::pair("1", "2"), {"2", "1"}}) {
     const Topkd running({"--instances", first});
-    Subprocess other({kTopkd, "--listen", running.target(), "--instances",
-                      second});
+    Subprocess other(
+        {kTopkd, "--listen", running.target(), "--instances", second});
     EXPECT_EQ(other.Wait(), 1);
     EXPECT_THAT(other.Output(), HasSubstr("Address already in use"));
   }

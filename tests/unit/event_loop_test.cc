@@ -23,11 +23,11 @@ TEST(ActivePollers, FollowTheLoad) {
     int next;
   };
   constexpr int kMost = 4;
-  for (const Row& row : {Row{1, 0.0, false, 1}, Row{1, 0.5, false, 1},
-                         Row{1, 0.9, false, 2}, Row{1, 0.1, true, 2},
-                         Row{2, 0.9, false, 2}, Row{2, 1.8, false, 3},
-                         Row{2, 0.5, false, 1}, Row{4, 0.0, false, 3},
-                         Row{4, 4.0, false, 4}, Row{4, 0.0, true, 4}}) {
+  for (const Row& row :
+       {Row{1, 0.0, false, 1}, Row{1, 0.5, false, 1}, Row{1, 0.9, false, 2},
+        Row{1, 0.1, true, 2}, Row{2, 0.9, false, 2}, Row{2, 1.8, false, 3},
+        Row{2, 0.5, false, 1}, Row{4, 0.0, false, 3}, Row{4, 4.0, false, 4},
+        Row{4, 0.0, true, 4}}) {
     EXPECT_EQ(ActivePollers::Next(row.active, kMost, row.load, row.is_behind),
               row.next)
         << row.active << " " << row.load;
