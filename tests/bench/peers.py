@@ -23,6 +23,7 @@ import time
 
 import numpy as np
 
+import recorded
 from stable_topk import DTYPES, stable_topk
 
 HERE = pathlib.Path(__file__).parent
@@ -281,13 +282,6 @@ def measure(workload, topk, names, threads, seconds):
             "roofline_fraction": round(read / ours, 3)}
 
 
-def processor():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        names = re.findall(r"(?:model name|cpu family|model)\s*: (.*)",
-                           file.read())
-    return " / ".join(dict.fromkeys(names))
-
-
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
@@ -306,18 +300,20 @@ def main():
                  and workload.type in DTYPES]
     if not workloads:
         sys.exit(f"no case begins with {flags.only}")
-    print(f"{processor()}, {flags.threads} thread(s); microseconds, the least "
+    print(f"{recorded.processor()}, {flags.threads} thread(s); microseconds, the least "
           "of the runs", flush=True)
     header = ["case", "topk", *names, "ratio", "of read", "kernel"]
     print(f"{header[0]:14}" + "".join(f"{h:>11}" for h in header[1:]),
           flush=True)
     results = []
+    record = recorded.recorder(flags.json, "tests/bench/peers.sh")
     with tempfile.TemporaryDirectory() as folder:
         topk = Topk(flags.program, flags.threads, folder)
         for workload in workloads:
             result = measure(workload, topk, names, flags.threads,
                              flags.seconds)
             results.append(result)
+            record(result)
             cells = [f"{result['topk_us']:11.1f}"]
             cells += [f"{result[f'{name}_us']:11.1f}"
                       if f"{name}_us" in result else f"{'-':>11}"
@@ -330,10 +326,6 @@ def main():
     if table:
         mean = statistics.geometric_mean(r["ratio"] for r in table)
         print(f"geometric mean of {len(table)}: {mean:.2f}")
-    text = "".join(json.dumps(result) + "\n" for result in results)
-    print(text, end="")
-    if flags.json:
-        pathlib.Path(flags.json).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares the CPU kernels with other libraries on each workload of
-# workloads.cases. Prints a table and lines of JSON.
+# workloads.cases. Prints a table.
 #
 # usage: tests/bench/peers.sh [--threads N] [--only CASE] [--torch]
 #                             [--seconds S] [--json FILE]
@@ -9,7 +9,7 @@
 # --only CASE   only workloads whose name begins with CASE
 # --torch       also PyTorch (a large download)
 # --seconds S   max time per workload and library, unless 30 runs take less (2)
-# --json FILE   also writes the lines of JSON to FILE, for plot.py
+# --json FILE   writes the results to FILE, for figures.py
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh

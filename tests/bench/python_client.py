@@ -6,7 +6,7 @@ first three are compared with NumPy's.
 
 usage: PYTHONPATH=tests/support/python build/oip/bin/python \
            tests/bench/python_client.py TOPKD
-           [--rounds N] [--seconds S]
+           [--rounds N] [--seconds S] [--json FILE]
 
 `tests/support/venv.sh oip` creates the environment with Triton's client.
 """
@@ -16,12 +16,16 @@ import statistics
 import sys
 import time
 
+import recorded
+
 parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
 parser.add_argument("topkd")
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--seconds", type=float, default=1,
                     help="of each client in each round")
+parser.add_argument("--json")
 options = parser.parse_args()
+record = recorded.recorder(options.json, "tests/bench/python_client.py")
 sys.argv[1:] = [options.topkd]
 import client_package  # noqa: E402, makes topk_client importable
 import grpc  # noqa: E402
@@ -33,6 +37,7 @@ from topk_client._stubs import tensor_pb2, topk_pb2  # noqa: E402
 from topk_client.messages import Call, Response  # noqa: E402
 
 K = 10
+WAYS = ("topk_client", "generated stub", "tritonclient", "grpcio")
 MANY = 4000  # requests per stream
 SIZES = {"1 KiB": 1 << 10, "64 KiB": 1 << 16, "1 MiB": 1 << 20,
          "4 MiB": 4 << 20, "64 MiB": 64 << 20}
@@ -58,10 +63,11 @@ def measure(name, ways, count=1):
     for _ in range(options.rounds):
         for way, call in ways.items():
             rates[way].append(rate(call, count))
+    rates = {way: statistics.median(turns) for way, turns in rates.items()}
     print(f"| {name} | " + " | ".join(
-        f"{statistics.median(rates[way]):.{0 if count > 1 else 1}f}"
-        if way in rates else "" for way in
-        ("topk_client", "stub", "triton", "grpcio")) + " |", flush=True)
+        f"{rates[way]:.{0 if count > 1 else 1}f}" if way in rates else ""
+        for way in WAYS) + " |", flush=True)
+    record({"tensor": name, **rates})
 
 
 def check(answer, x):
@@ -117,15 +123,14 @@ def main():
         service + "ComputeTopKMany", serialize, topk_pb2.TopKResult.FromString)
     tritons = triton.InferenceServerClient(server.target)
     random = np.random.default_rng(1)
-    print("| calls/s | topk_client | generated stub | tritonclient | grpcio "
-          "|\n|---|---:|---:|---:|---:|")
+    print("| calls/s | " + " | ".join(WAYS) + " |\n|---|---:|---:|---:|---:|")
     for name, size in SIZES.items():
         x = random.random(size // 4, np.float32)
         message = Call(Request(x, Onnx(K))).message(1 << 31)
         ways = {
             "topk_client": lambda x=x: client.compute_topk(x, Onnx(K)),
-            "stub": lambda x=x: stub_answer(stub(stub_request(x))),
-            "triton": triton_call(tritons, x)}
+            "generated stub": lambda x=x: stub_answer(stub(stub_request(x))),
+            "tritonclient": triton_call(tritons, x)}
         for call in ways.values():
             check(call(), x)
         ways["grpcio"] = lambda message=message: grpcio(message)
@@ -135,7 +140,7 @@ def main():
     measure("1 KiB, many on a stream", {
         "topk_client": lambda: consume(client.compute_topk_many(
             Request(x, Onnx(K)) for _ in range(MANY))),
-        "stub": lambda: consume(
+        "generated stub": lambda: consume(
             stub_answer(result.response) for result in stub_many(
                 stub_request(x) for _ in range(MANY))),
         "grpcio": lambda: consume(grpcio_many(iter([message] * MANY)))}, MANY)

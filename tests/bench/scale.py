@@ -7,12 +7,15 @@ usage: scale.py BIN [--cores N[,N]] [--seconds S] [--json FILE]
 import argparse
 import concurrent.futures
 import contextlib
-import json
+import itertools
+import math
 import os
 import pathlib
 import sys
 
+import chart
 import harness
+import recorded
 from service import KIB, MIB, runs
 
 # (name, path of `topk bench --path`, bytes of the tensor, callers)
@@ -97,17 +100,8 @@ def text(row):
 
 def draw(source, svg):
     """Draws calls per second against CPUs, a line for each load."""
-    import matplotlib
-    from matplotlib import pyplot
-    matplotlib.rcParams["svg.fonttype"] = "none"  # text, not outlines
-    matplotlib.rcParams["svg.hashsalt"] = "topk"  # the same file every time
-    rows = [json.loads(line) for line in
-            pathlib.Path(source).read_text("utf-8").splitlines()]
-    axes = pyplot.subplots(figsize=(8, 5))[1]
-    axes.set_title("Calls per second, server and clients on the same CPUs",
-                   loc="left", weight="bold")
     lines = {}
-    for row in rows:
+    for row in recorded.read(source)[1]:
         if "1 KiB" not in row["load"] or "many" in row["load"]:
             continue
         servers = row.get("instances", 1)
@@ -119,16 +113,32 @@ def draw(source, svg):
             lines.setdefault(f"no-op server, {row['callers']} callers",
                              []).append((row["cores"],
                                          row["no_op_calls_per_second"]))
-    for name, points in lines.items():
-        axes.plot(*zip(*points), label=name, marker="o",
-                  linestyle="--" if name.startswith("no-op") else "-")
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("CPUs")
-    axes.set_ylim(bottom=0)
-    axes.grid(color="#ddd")
-    axes.legend(frameon=False)
-    pyplot.savefig(svg, bbox_inches="tight", metadata={"Date": None})
+    most = max(rate for points in lines.values() for _, rate in points)
+    cores = sorted({count for points in lines.values() for count, _ in points})
+    left, top, bottom = 70, 50, 410
+    drawing = chart.Chart(760, 450, "Calls per second, server and clients on "
+                          "the same CPUs")
+    for i in range(5):
+        y = bottom - (bottom - top) * i / 4
+        drawing.line([(left, y), (560, y)])
+        drawing.text(left - 8, y + 4, f"{most * i / 4:.0f}", "end")
+
+    def place(count, rate):
+        return (left + 20 + 75 * math.log2(count),
+                bottom - (bottom - top) * rate / most)
+
+    for count in cores:
+        drawing.text(place(count, 0)[0], bottom + 18, str(count), "middle")
+    drawing.text(left, bottom + 34, "CPUs")
+    for i, (color, (name, points)) in enumerate(zip(
+            itertools.cycle(chart.COLORS), lines.items())):
+        places = [place(*point) for point in points]
+        drawing.line(places, color, 2, "5" if "no-op" in name else "none")
+        for x, y in places:
+            drawing.dot(x, y, color)
+        drawing.dot(580, top + 20 * i, color)
+        drawing.text(590, top + 20 * i + 4, name)
+    pathlib.Path(svg).write_text(drawing.svg(), encoding="utf-8")
 
 
 def main():
@@ -148,15 +158,12 @@ def main():
         parser.error(f"--cores: this process may use {most} CPUs")
     print("| CPUs | load | callers | servers | calls/s | p50 us | "
           "no-op calls/s | ratio |\n|---:|---|" + "---:|" * 6, flush=True)
-    with contextlib.ExitStack() as stack:
-        file = options.json and stack.enter_context(
-            options.json.open("w", encoding="utf-8"))
-        for count in cores:
-            for row in measure(options, count):
-                row = {"cores": count, **row}
-                print(text(row), flush=True)
-                if file:
-                    print(json.dumps(row), file=file, flush=True)
+    record = recorded.recorder(options.json, "tests/bench/scale.sh")
+    for count in cores:
+        for row in measure(options, count):
+            row = {"cores": count, **row}
+            print(text(row), flush=True)
+            record(row)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh
 if [ "${1:-}" = --draw ]; then
-  install_python matplotlib
-  exec "$peers_venv/bin/python" tests/bench/scale.py "$@"
+  exec /usr/bin/python3 tests/bench/scale.py "$@"
 fi
 build_bench service_bench topk_server topk_cli
 exec /usr/bin/python3 tests/bench/scale.py build/bench/bin "$@"

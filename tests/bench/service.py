@@ -1,7 +1,7 @@
 """Compares topkd with a no-op gRPC server. See service.sh.
 
 usage: service.py BIN [--seconds S] [--only CALL[,CALL]]
-                  [--servers FOLDER]
+                  [--servers FOLDER] [--json FILE]
 """
 
 import argparse
@@ -12,6 +12,7 @@ import statistics
 import tempfile
 
 import harness
+import recorded
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (KIB, 64 * KIB, MIB, 4 * MIB, 64 * MIB, 256 * MIB)
@@ -31,7 +32,7 @@ def runs(command):
 
 
 def measure(topk, targets, path, size, callers, seconds):
-    """Returns a row of the table. The no-op server has neither ComputeTopKMany
+    """Returns a row of the results. The no-op server has neither ComputeTopKMany
     nor shared memory, so it receives unary calls instead."""
     common = [topk, "bench", "--json", "--k", "10", "--shape", str(size // 4),
               "--concurrency", str(callers), "--connections", str(callers),
@@ -47,9 +48,16 @@ def measure(topk, targets, path, size, callers, seconds):
         [statistics.median(figures) for figures in zip(*side)]
         for side in zip(*turns))
     name = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
-    cells = [CALLS[path][0], name, str(callers), f"{rate * size / 1e9:.2f}",
-             f"{rate:.0f}", f"{p50:.0f}", f"{other_rate:.0f}",
-             f"{other_p50:.0f}", f"{rate / other_rate:.2f}"]
+    return {"call": CALLS[path][0], "tensor": name, "callers": callers,
+            "gb_per_second": rate * size / 1e9, "calls_per_second": rate,
+            "p50_us": p50, "other_calls_per_second": other_rate,
+            "other_p50_us": other_p50, "ratio": rate / other_rate}
+
+
+def text(row):
+    call, tensor, callers, speed, *times, ratio = row.values()
+    cells = [call, tensor, str(callers), f"{speed:.2f}",
+             *(f"{time:.0f}" for time in times), f"{ratio:.2f}"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -72,6 +80,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--only", default=",".join(CALLS))
     parser.add_argument("--servers", type=pathlib.Path)
+    parser.add_argument("--json")
     options = parser.parse_args()
     paths = options.only.split(",")
     if set(paths) - set(CALLS):
@@ -79,6 +88,7 @@ def main():
     print("| call | tensor | callers | topkd GB/s | topkd calls/s | "
           "topkd p50 us | other calls/s | other p50 us | ratio |\n"
           "|---|" + "---:|" * 8)
+    record = recorded.recorder(options.json, "tests/bench/service.sh")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
 
@@ -94,9 +104,10 @@ def main():
             for size in CALLS[path][1]:
                 for callers in (1, 8):
                     if callers == 1 or size <= 4 * MIB:
-                        print(measure(options.programs / "topk", targets, path,
-                                      size, callers, options.seconds),
-                              flush=True)
+                        row = measure(options.programs / "topk", targets, path,
+                                      size, callers, options.seconds)
+                        print(text(row), flush=True)
+                        record(row)
 
 
 if __name__ == "__main__":

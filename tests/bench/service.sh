@@ -3,12 +3,13 @@
 # table. Both are measured alternately in each row.
 #
 # usage: tests/bench/service.sh [--seconds S] [--only CALL[,CALL]]
-#                               [--servers FOLDER]
+#                               [--servers FOLDER] [--json FILE]
 #
 # --seconds S       the time for each row and server (3)
 # --only CALL       unary, stream, many, shm (all)
 # --servers FOLDER  use the servers in build/bench of the chroot FOLDER (see
 #                   tests/quality/grpc_current.sh)
+# --json FILE       writes the results to FILE, for figures.py
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh

@@ -1,0 +1,193 @@
+"""Writes the benchmarks' figures on the pages, from tests/bench/results.
+
+usage: figures.py [--write]
+
+Without --write, fails if a figure differs from the results. A page marks where
+its figures are by the name of a function below: <!-- figures: NAME --> and
+<!-- end -->.
+"""
+
+import math
+import pathlib
+import re
+import statistics
+import sys
+
+import chart
+import recorded
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests/bench/results"
+CASES = ROOT / "tests/bench/workloads.cases"
+PAGES = ("README.md", "tests/bench/README.md", "proto/README.md",
+         "deploy/SCALING.md")
+CHART = RESULTS / "peers.svg"
+BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+LIBRARIES = {"ort": ("ONNX Runtime", chart.COLORS[0]),
+             "openvino": ("OpenVINO", chart.COLORS[1]),
+             "numpy": ("NumPy", chart.COLORS[3]),
+             "torch": ("PyTorch", chart.COLORS[2])}
+
+
+def read(name):
+    return recorded.read(RESULTS / f"{name}.jsonl")
+
+
+def source(run):
+    return (f"Measured by `{run['command']}` on {run['machine']}, commit "
+            f"{run['commit']}.")
+
+
+def table(heads, rows):
+    """Returns a table whose columns are aligned right unless a head begins with
+    a space."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [
+        [head.strip() for head in heads],
+        ["---" if head[0] == " " else "---:" for head in heads], *rows])
+
+
+def workloads():
+    """Returns {name of a workload: its description}."""
+    lines = [list(map(str.strip, line.split("|")))
+             for line in CASES.read_text(encoding="utf-8").splitlines()
+             if "|" in line and not line.startswith("#")]
+    return {name: f"{name.split('_', 1)[1].replace('_', ' ')}: {shape}"
+            f"{'' if axis == '-1' else f', axis {axis}'}, k {k}"
+            for name, shape, axis, k, *_ in lines}
+
+
+def typical(rows):
+    """Returns the rows of the typical workloads, whose mean is reported."""
+    return [row for row in rows if row["case"][0].isdigit()]
+
+
+def mean(rows):
+    return statistics.geometric_mean(row["ratio"] for row in rows)
+
+
+def peers():
+    run, rows = read("one_thread")
+    _, two = read("two_threads")
+    other, others = read("zen4/one_thread")
+    names = workloads()
+    second = {row["case"]: row["ratio"] for row in others}
+    return "\n\n".join([
+        source(run) + f" Zen 4: the ratio on {other['machine']}, commit "
+        f"{other['commit']}.",
+        table([" workload", "topk, us", "ratio", "of read", "Zen 4"], [
+            *([names[row["case"]], f"{row['topk_us']:.1f}",
+               f"{row['ratio']:.1f}", f"{row['roofline_fraction']:.2f}",
+               f"{second[row['case']]:.1f}"] for row in typical(rows)),
+            ["geometric mean", "", f"**{mean(typical(rows)):.1f}**", "",
+             f"**{mean(typical(others)):.1f}**"],
+            ["with two threads", "", f"{mean(typical(two)):.1f}", "", ""]])])
+
+
+def summary():
+    run, rows = read("one_thread")
+    ratios = [row["ratio"] for row in typical(rows)]
+    return (
+        f"On one thread, topkd selects {min(ratios):.1f} to {max(ratios):.0f} "
+        "times as fast as the fastest of these libraries (geometric mean of "
+        f"{len(ratios)} workloads: {mean(typical(rows)):.1f}). " + source(run))
+
+
+def wire_table(chosen=None):
+    run, rows = read("wire")
+    return "\n\n".join([source(run), table(
+        [" call", "tensor", "callers", "calls/s", "p50, us", "ratio"],
+        [[row["call"], row["tensor"], str(row["callers"]),
+          f"{row['calls_per_second']:.0f}", f"{row['p50_us']:.0f}",
+          f"{row['ratio']:.2f}"] for row in rows
+         if chosen is None or (row["call"], row["tensor"]) in chosen])])
+
+
+def wire():
+    return wire_table()
+
+
+def calls():
+    return wire_table([
+        ("ComputeTopK", "1 KiB"), ("ComputeTopK", "1 MiB"),
+        ("StreamTopK", "256 MiB"), ("ComputeTopKMany", "1 KiB"),
+        ("ComputeTopK, shared memory", "4 MiB")])
+
+
+def many():
+    rows = {(row["call"], row["tensor"], row["callers"]): row
+            for row in read("wire")[1]}
+    one, other = (rows[call, "1 KiB", 8]["calls_per_second"]
+                  for call in ("ComputeTopKMany", "ComputeTopK"))
+    return (f"With 8 callers and tensors of 1 KiB, one stream for each caller "
+            f"reaches {one / other:.1f} times the throughput of unary calls "
+            "([measured](../tests/bench/README.md#over-the-wire)).")
+
+
+def python():
+    run, rows = read("python")
+    clients = ["topk_client", "generated stub", "tritonclient", "grpcio"]
+    return "\n\n".join([source(run), table(
+        [" tensor", *clients],
+        [[row["tensor"], *(f"{row[name]:.0f}" if name in row else ""
+                           for name in clients)] for row in rows])])
+
+
+def dask():
+    runs = [read(name) for name in ("dask_amd", "dask_intel")]
+    columns = [{row["function"]: f"{row['low']:g} to {row['high']:g} times"
+                for row in rows} for _, rows in runs]
+    return "\n\n".join([
+        source(runs[0][0]),
+        table([" Dask function", *(run["machine"] for run, _ in runs)],
+              [[name, *(column[name] for column in columns)]
+               for name in columns[0]])])
+
+
+def peers_svg():
+    """Draws the time of each library as a multiple of topk's."""
+    names = workloads()
+    rows = [row for row in read("one_thread")[1]
+            if re.match(r"\d|A|T9", row["case"])]
+    left, top, step, decade = 310, 62, 18, 140
+    bottom = top + step * len(rows)
+    drawing = chart.Chart(
+        760, bottom + 40, "Time of each library, as a multiple of topk's time")
+    drawing.legend(40, [("topk", "#111"), *LIBRARIES.values()])
+    for power in range(4):
+        x = left + decade * power
+        drawing.line([(x, top - 10), (x, bottom)])
+        drawing.text(x, bottom + 14, f"{10 ** power}x", "middle")
+    drawing.text(left, bottom + 32, "Farther right is slower. One thread.")
+    for i, row in enumerate(rows):
+        y = top + step * i
+        drawing.line([(left, y), (740, y)])
+        drawing.text(left - 12, y + 4, names[row["case"]], "end")
+        drawing.dot(left, y, "#111")
+        for name, (_, color) in LIBRARIES.items():
+            if f"{name}_us" in row:
+                times = row[f"{name}_us"] / row["topk_us"]
+                drawing.dot(left + decade * math.log10(times), y, color)
+    return drawing.svg()
+
+
+def files():
+    """Yields each file that has figures, and the text that it should have."""
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        yield ROOT / page, BLOCK.sub(
+            lambda block: block[1] + globals()[block[2]]() + "\n" + block[3],
+            text)
+    yield CHART, peers_svg()
+
+
+def main():
+    for file, text in files():
+        if sys.argv[1:] == ["--write"]:
+            file.write_text(text, encoding="utf-8")
+        elif file.read_text(encoding="utf-8") != text:
+            sys.exit(f"{file} differs from the results; run "
+                     "tests/bench/figures.py --write")
+
+
+if __name__ == "__main__":
+    main()
