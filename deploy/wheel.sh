@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Packs topkd and topk into a Python wheel with the libraries that they need, and
-# the licenses of these libraries. The wheel runs on each Linux whose glibc is
-# not older than that of this machine: 2.36 on Debian 12.
+# Packs topkd and topk into a Python wheel with their libraries and the licenses
+# of these libraries. auditwheel names the wheel after the glibc that it needs.
 #
 # usage: deploy/wheel.sh [BIN [FOLDER]]
 #
