@@ -1,26 +1,31 @@
 #!/usr/bin/env bash
-# Packs topkd and topk into a wheel, installs the wheel into a new virtual
-# environment, and checks a server's answer. Exits with 77 if PyPI is unreachable.
+# Installs a wheel of topkd and topk into a new virtual environment, and checks a
+# server's answer. Exits with 77 if packing the wheel needs PyPI, which is
+# unreachable.
 #
-# usage: tests/clients/package/wheel_test.sh BIN [IMAGE...]
+# usage: tests/clients/package/wheel_test.sh BIN|WHEEL [IMAGE...]
 #
-# BIN    the folder with the programs
+# BIN    the folder with the programs, which are packed first
 # IMAGE  checks the wheel also in containers of these Debian or Ubuntu images,
 #        in which apt installs python3-venv
 set -euo pipefail
-bin=$(realpath "$1")
+packed=$(realpath "$1")
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-python3 -m venv "$work/tools"
-if ! "$work/tools/bin/pip" install -q --retries 1 wheel; then
-  echo "SKIPPED: pip reaches no package index" >&2
-  exit 77
-fi
 mkdir "$work/wheel"
-deploy/wheel.sh "$bin" "$work/wheel"
+if [ -f "$packed" ]; then
+  cp "$packed" "$work/wheel"
+else
+  python3 -m venv "$work/tools"
+  if ! "$work/tools/bin/pip" install -q --retries 1 wheel; then
+    echo "SKIPPED: pip reaches no package index" >&2
+    exit 77
+  fi
+  deploy/wheel.sh "$packed" "$work/wheel"
+fi
 
 cat >"$work/wheel/check.sh" <<'END'
 set -eu
