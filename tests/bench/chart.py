@@ -2,7 +2,6 @@
 
 import html
 
-COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 FONT = 'font-family="sans-serif" font-size="12"'
 
 
@@ -12,23 +11,18 @@ class Chart:
         self.items = []
         self.text(8, 18, title, weight="bold")
 
-    def add(self, element, **attributes):
-        self.items.append(f"<{element} " + " ".join(
-            f'{name.replace("_", "-")}="{value}"'
-            for name, value in attributes.items()) + "/>")
-
     def text(self, x, y, text, anchor="start", weight="normal"):
         self.items.append(
             f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
             f'font-weight="{weight}">{html.escape(text)}</text>')
 
-    def line(self, points, color="#ddd", width=1, dashes="none"):
-        self.add("polyline", fill="none", stroke=color, stroke_width=width,
-                 stroke_dasharray=dashes,
-                 points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points))
+    def line(self, x1, y1, x2, y2):
+        self.items.append(f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" '
+                          'stroke="#ddd"/>')
 
     def dot(self, x, y, color):
-        self.add("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=4, fill=color)
+        self.items.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>')
 
     def legend(self, y, entries):
         """Draws (name, color) in a row."""

@@ -23,10 +23,10 @@ PAGES = ("README.md", "tests/bench/README.md", "proto/README.md",
          "deploy/SCALING.md")
 CHART = RESULTS / "peers.svg"
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-LIBRARIES = {"ort": ("ONNX Runtime", chart.COLORS[0]),
-             "openvino": ("OpenVINO", chart.COLORS[1]),
-             "numpy": ("NumPy", chart.COLORS[3]),
-             "torch": ("PyTorch", chart.COLORS[2])}
+LIBRARIES = {"ort": ("ONNX Runtime", "#4477aa"),
+             "openvino": ("OpenVINO", "#ee6677"),
+             "numpy": ("NumPy", "#ccbb44"),
+             "torch": ("PyTorch", "#228833")}
 
 
 def read(name):
@@ -159,12 +159,12 @@ def peers_svg():
     drawing.legend(40, [("topk", "#111"), *LIBRARIES.values()])
     for power in range(powers + 1):
         x = left + decade * power
-        drawing.line([(x, top - 10), (x, bottom)])
+        drawing.line(x, top - 10, x, bottom)
         drawing.text(x, bottom + 14, f"{10 ** power}x", "middle")
     drawing.text(left, bottom + 32, "Farther right is slower. One thread.")
     for i, row in enumerate(rows):
         y = top + step * i
-        drawing.line([(left, y), (right, y)])
+        drawing.line(left, y, right, y)
         drawing.text(left - 12, y + 4, names[row["case"]], "end")
         drawing.dot(left, y, "#111")
         for name, power in times[i].items():

@@ -1,19 +1,14 @@
 """Measures how topkd scales with the number of CPUs. See scale.sh.
 
 usage: scale.py BIN [--cores N[,N]] [--seconds S] [--json FILE]
-       scale.py --draw FILE SVG
 """
 
 import argparse
 import concurrent.futures
 import contextlib
-import itertools
-import math
 import os
 import pathlib
-import sys
 
-import chart
 import harness
 import recorded
 from service import KIB, MIB, runs
@@ -98,52 +93,7 @@ def text(row):
         f"{row['ratio']:.2f}" if "ratio" in row else ""]) + " |"
 
 
-def draw(source, svg):
-    """Draws calls per second against CPUs, a line for each load."""
-    lines = {}
-    for row in recorded.read(source)[1]:
-        if "1 KiB" not in row["load"] or "many" in row["load"]:
-            continue
-        servers = row.get("instances", 1)
-        name = (f"{servers} servers" if servers > 1 else "1 server") + (
-            f", {row['callers']} callers")
-        lines.setdefault(name, []).append(
-            (row["cores"], row["calls_per_second"]))
-        if "no_op_calls_per_second" in row:
-            lines.setdefault(f"no-op server, {row['callers']} callers",
-                             []).append((row["cores"],
-                                         row["no_op_calls_per_second"]))
-    most = max(rate for points in lines.values() for _, rate in points)
-    cores = sorted({count for points in lines.values() for count, _ in points})
-    left, top, bottom = 70, 50, 410
-    drawing = chart.Chart(760, 450, "Calls per second, server and clients on "
-                          "the same CPUs")
-    for i in range(5):
-        y = bottom - (bottom - top) * i / 4
-        drawing.line([(left, y), (560, y)])
-        drawing.text(left - 8, y + 4, f"{most * i / 4:.0f}", "end")
-
-    def place(count, rate):
-        return (left + 20 + 75 * math.log2(count),
-                bottom - (bottom - top) * rate / most)
-
-    for count in cores:
-        drawing.text(place(count, 0)[0], bottom + 18, str(count), "middle")
-    drawing.text(left, bottom + 34, "CPUs")
-    for i, (color, (name, points)) in enumerate(zip(
-            itertools.cycle(chart.COLORS), lines.items())):
-        places = [place(*point) for point in points]
-        drawing.line(places, color, 2, "5" if "no-op" in name else "none")
-        for x, y in places:
-            drawing.dot(x, y, color)
-        drawing.dot(580, top + 20 * i, color)
-        drawing.text(590, top + 20 * i + 4, name)
-    pathlib.Path(svg).write_text(drawing.svg(), encoding="utf-8")
-
-
 def main():
-    if sys.argv[1:2] == ["--draw"]:
-        return draw(*sys.argv[2:])
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--cores")
