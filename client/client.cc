@@ -82,9 +82,13 @@ struct Call {
   const CallOptions& options;
 };
 
-// Returns an error if the call was cancelled or its deadline has passed. Call
-// this before each attempt, because gRPC may send a request after the deadline.
-Status CheckTime(const Call& call) {
+// Returns an error if the call was cancelled, its deadline has passed, or its
+// metadata is invalid. Call this before each attempt, because gRPC may send a
+// request after the deadline, and aborts if the metadata is invalid.
+Status CheckCall(const Call& call) {
+  if (Status s = CheckMetadata(call.options.metadata, "metadata"); !s.ok()) {
+    return s;
+  }
   if (call.options.stop.stop_requested()) return Cancelled();
   if (system_clock::now() < call.deadline) return {};
   return {Code::kDeadlineExceeded, "", "",
@@ -150,11 +154,9 @@ struct Client::Impl {
   // Returns a function that sets the metadata and the deadline of each attempt.
   auto Prepares(const Call& call) {
     return [this, call](grpc::ClientContext& context) {
-      if (std::string header = token.Header(); !header.empty()) {
-        context.AddMetadata("authorization", header);
-      }
-      for (const auto& [name, value] : call.options.metadata) {
-        context.AddMetadata(name, value);
+      AddHeaders(call.options.metadata, options.metadata, token, context);
+      if (call.options.wait_for_ready.value_or(options.wait_for_ready)) {
+        context.set_wait_for_ready(true);
       }
       context.set_deadline(call.deadline);
     };
@@ -209,9 +211,9 @@ struct Client::Impl {
   Status Attempt(const Call& call, const std::function<Status()>& make,
                  const std::function<bool()>& rewind) {
     if (!setup.ok()) return setup;
-    Attempts attempts(options.max_attempts, call.deadline);
+    Attempts attempts(options.retry, call.deadline);
     while (true) {
-      if (Status s = CheckTime(call); !s.ok()) return s;
+      if (Status s = CheckCall(call); !s.ok()) return s;
       Status status = make();
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
@@ -412,7 +414,7 @@ class Client::Impl::AsyncCall
       : impl_(Enter(impl), Leave),
         options_(options),
         deadline_(impl_->Begin(options_).deadline),
-        attempts_(impl_->options.max_attempts, deadline_),
+        attempts_(impl_->options.retry, deadline_),
         header_(request.message()),
         request_(BorrowedBuffers(Memory::kCopied).Wrap(RequestPieces(request))),
         done_(std::move(done)),
@@ -427,7 +429,7 @@ class Client::Impl::AsyncCall
       pause_ = nullptr;  // the alarm holds a reference to this call
       context_ = std::move(context);
     }
-    Status status = stopped() ? Cancelled() : CheckTime(call());
+    Status status = stopped() ? Cancelled() : CheckCall(call());
     if (!status.ok()) return done_(std::move(status));
     impl_->calls.UnaryCall(
         context_.get(), PathOf(Method::kComputeTopK), {}, &request_, &answer_,
@@ -524,7 +526,7 @@ Result<bool> Client::IsServing(const std::string& service,
                                const CallOptions& options) const {
   if (!impl_->setup.ok()) return impl_->setup;
   const Call call = impl_->Begin(options);
-  if (Status s = CheckTime(call); !s.ok()) return s;
+  if (Status s = CheckCall(call); !s.ok()) return s;
   grpc::ClientContext context;
   impl_->Prepares(call)(context);
   const std::stop_callback cancel(options.stop, [&] { context.TryCancel(); });

@@ -161,9 +161,10 @@ ExitCode Bench(const BenchFlags& flags) {
     return code;
   }
   ClientOptions client = flags.client;
-  client.own_connection = flags.connections > 1;
-  CallSettings settings{path, client, flags.metadata,
-                        TokenFile(client.token_file)};
+  if (flags.connections > 1) {
+    client.channel_arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  }
+  CallSettings settings{path, client, TokenFile(client.token_file)};
   std::ofstream csv;
   if (!flags.csv.empty()) {
     csv.open(flags.csv);

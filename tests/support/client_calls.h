@@ -9,6 +9,13 @@
 
 namespace topk::testing {
 
+/// Returns arguments for a client that shares no connection with others.
+inline grpc::ChannelArguments OwnConnection() {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
 inline Result<v1::TopKResponse> MessageOf(const Result<Response>& response) {
   if (!response.ok()) return response.status();
   return response->message();
