@@ -54,7 +54,8 @@ bool Has(const grpc::ChannelArguments& arguments, std::string_view name) {
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
-  grpc::ChannelArguments arguments = options.channel_arguments;
+  grpc::ChannelArguments arguments;
+  if (options.channel_arguments) arguments = *options.channel_arguments;
   const auto set = [&arguments](const char* name, int value) {
     if (!Has(arguments, name)) arguments.SetInt(name, value);
   };

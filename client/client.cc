@@ -146,11 +146,6 @@ struct Client::Impl {
                              : std::clamp(told, kMinLimit, kMaxMessageBytes);
   }
 
-  Status CheckMessage(size_t bytes, const Call& call) {
-    if (Status s = CheckSize(bytes, kMaxMessageBytes); !s.ok()) return s;
-    return CheckSize(bytes, LimitFor(bytes, call));
-  }
-
   // Returns a function that sets the metadata and the deadline of each attempt.
   auto Prepares(const Call& call) {
     return [this, call](grpc::ClientContext& context) {
@@ -289,7 +284,8 @@ Result<Response> Client::ComputeTopK(const Request& request,
       options.stream.value_or(request.tensor()->size() > kStreamedBytes)) {
     return impl_->StreamTensor(request, call);
   }
-  const Status fits = impl_->CheckMessage(BytesOf(request), call);
+  const size_t bytes = BytesOf(request);
+  const Status fits = CheckSize(bytes, impl_->LimitFor(bytes, call));
   if (fits.ok()) return impl_->AskTopK(request, call);
   if (!may_stream || options.stream.has_value()) return fits;
   return impl_->StreamTensor(request, call);

@@ -162,7 +162,9 @@ ExitCode Bench(const BenchFlags& flags) {
   }
   ClientOptions client = flags.client;
   if (flags.connections > 1) {
-    client.channel_arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto own = std::make_shared<grpc::ChannelArguments>();
+    own->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    client.channel_arguments = own;
   }
   CallSettings settings{path, client, TokenFile(client.token_file)};
   std::ofstream csv;

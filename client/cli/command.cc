@@ -1,5 +1,7 @@
 #include "client/cli/command.h"
 
+#include <grpcpp/support/channel_arguments.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -160,8 +162,9 @@ int Main(int argc, char** argv) {
   AddMergeFlags(*merge_command, merge);
   // Do not share options between commands: CLI11 also reads the environment
   // variables of unused commands, which could override flags.
-  ClientOptions health_client;
-  health_client.channel_arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto no_proxy = std::make_shared<grpc::ChannelArguments>();
+  no_proxy->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  ClientOptions health_client = {.channel_arguments = no_proxy};
   ClientOptions info_client;
   std::string service;
   CLI::App* health =

@@ -1,6 +1,9 @@
 // Calls of messages through the C++ client.
 #pragma once
 
+#include <grpcpp/support/channel_arguments.h>
+
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,9 +13,9 @@
 namespace topk::testing {
 
 /// Returns arguments for a client that shares no connection with others.
-inline grpc::ChannelArguments OwnConnection() {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+inline std::shared_ptr<grpc::ChannelArguments> OwnConnection() {
+  auto arguments = std::make_shared<grpc::ChannelArguments>();
+  arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
 }
 

@@ -1,8 +1,6 @@
 // The C++ client of topk.v1.TopKService.
 #pragma once
 
-#include <grpcpp/support/channel_arguments.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +18,7 @@
 #include "topk/v1/topk.pb.h"
 
 namespace grpc {
+class ChannelArguments;
 class ChannelCredentials;
 class ChannelInterface;
 }  // namespace grpc
@@ -101,7 +100,7 @@ struct ClientOptions {
   /// GRPC_ARG_ENABLE_HTTP_PROXY = 0 ignores the environment variable
   /// http_proxy. Clients in this process with equal options share a connection,
   /// unless GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL is 1.
-  grpc::ChannelArguments channel_arguments = {};
+  std::shared_ptr<const grpc::ChannelArguments> channel_arguments = {};
   /// Creates the client's channel. Default: grpc::CreateCustomChannel. Set this
   /// to add interceptors, or to return a channel to a fake server.
   std::function<std::shared_ptr<grpc::ChannelInterface>(

@@ -309,16 +309,21 @@ TEST(Options, ACallMayWaitForAConnection) {
   EXPECT_EQ(ComputeAsync(client, TwoLargest()).get().status().code,
             Code::kDeadlineExceeded);
   EXPECT_EQ(
-      client.ComputeTopK(TwoLargest(), {.wait_for_ready = false}).status().code,
+      client
+          .ComputeTopK(TwoLargest(), {.timeout = 20s, .wait_for_ready = false})
+          .status()
+          .code,
       Code::kUnavailable);
 }
 
 TEST(Options, ChannelArgumentsOverrideTheClients) {
   const FakeServer server(
       {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }});
-  ClientOptions options = {.target = server.target()};
-  options.channel_arguments.SetMaxReceiveMessageSize(1);
-  EXPECT_EQ(Client(options).ComputeTopK(TwoLargest()).status().code,
+  const auto arguments = std::make_shared<grpc::ChannelArguments>();
+  arguments->SetMaxReceiveMessageSize(1);
+  const Client client(
+      {.target = server.target(), .channel_arguments = arguments});
+  EXPECT_EQ(client.ComputeTopK(TwoLargest()).status().code,
             Code::kResourceExhausted);
 }
 
