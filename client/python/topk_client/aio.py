@@ -75,6 +75,7 @@ class Client(Connection):
     call cancels the call."""
 
     _grpc = grpc.aio
+    _closing: asyncio.Future[None] | None = None  # done when the client closes
 
     async def __aenter__(self) -> Client:
         return self
@@ -85,6 +86,8 @@ class Client(Connection):
     async def close(self) -> None:
         """Closes the connections. Calls in flight fail with CANCELLED."""
         channel = self._channel_to_close()
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
         if channel is not None:
             await channel.close()
 
@@ -162,7 +165,7 @@ class Client(Connection):
                 if error is None:
                     pending.check_end()
                     return
-                await asyncio.sleep(attempts.pause_after(
+                await self._sleep(attempts.pause_after(
                     self._broken(error, begun), "ComputeTopKMany"))
         finally:
             pending.close()
@@ -185,7 +188,10 @@ class Client(Connection):
         return make(*arguments, interceptors=self._interceptors)
 
     async def _sleep(self, seconds: float) -> None:
-        await self._checked(asyncio.sleep(seconds))
+        self._check_not_closed()
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._closing], timeout=seconds)
 
     async def _prepare(self, function: Any, argument: Any) -> Any:
         return await self._checked(asyncio.to_thread(function, argument))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -90,7 +90,10 @@ class Client(Connection):
     """
 
     _grpc = grpc
+    # The threads of topk_async(), and the process to which they belong: a forked
+    # child does not inherit threads.
     _threads: ThreadPoolExecutor | None = None
+    _process = 0
 
     def __enter__(self) -> Client:
         return self
@@ -139,8 +142,9 @@ class Client(Connection):
         with self._lock:
             if self._closed:
                 raise ValueError("the client is closed")
-            if self._threads is None:
+            if self._threads is None or self._process != os.getpid():
                 self._threads = ThreadPoolExecutor(32, "topk_client")
+                self._process = os.getpid()
             return self._threads.submit(self.topk, tensor, k, axis, largest,
                                         sorted, **options)
 
@@ -261,14 +265,15 @@ class Client(Connection):
         self._pause(seconds)
 
     def _pause(self, seconds: float) -> None:
-        """Sleeps. Waits for the channel meanwhile, because gRPC does not
-        establish new connections while no thread waits for any event. After a
-        short pause, gRPC would log an error if the channel were then closed."""
+        """Sleeps until close() at the latest. Waits for the channel meanwhile,
+        because gRPC does not establish new connections while no thread waits
+        for any event. After a short pause, gRPC would log an error if the
+        channel were then closed."""
         with self._lock:
             ready: Any = (
                 None if self._closed or self._opened is None or seconds < 0.05
                 else self._grpc.channel_ready_future(self._opened.channel))
-        time.sleep(seconds)
+            self._lock.wait_for(lambda: self._closed, seconds)
         if ready is not None:
             ready.cancel()
 
