@@ -17,7 +17,7 @@ import ssl
 import threading
 import time
 from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
-                    Sequence, Tuple, Type, TypeVar, Union)
+                    Sequence, Tuple, Type, TypedDict, TypeVar, Union)
 
 import grpc
 
@@ -37,6 +37,16 @@ Token = Union[str, Callable[[], str]]
 # Names and values of request headers, in the form that gRPC expects.
 Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
+
+
+class Options(TypedDict, total=False):
+    """The options of all calls."""
+
+    timeout: Optional[float]
+    metadata: Metadata
+    wait_for_ready: Optional[bool]
+
+
 
 _LOGGER = logging.getLogger("topk_client")
 _SERVICE = "topk.v1.TopKService"
@@ -394,7 +404,7 @@ def _for_argument(error: TopKError) -> TopKError:
     return error
 
 
-def topk_result(result: Union[Response, TopKError]) -> TopK:
+def topk_result(result: Union[Response, TopKError]) -> "TopK[Any]":
     """Returns the result of topk_request(), or raises the error."""
     if isinstance(result, TopKError):
         raise _for_argument(result)
@@ -644,7 +654,8 @@ class Connection:
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    async def _topk(self, request: Request, attempts: Attempts) -> TopK:
+    async def _topk(self, request: Request,
+                    attempts: Attempts) -> "TopK[Any]":
         try:
             return topk_result(await self._compute(request, None, attempts))
         except TopKError as error:

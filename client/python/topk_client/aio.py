@@ -6,20 +6,24 @@ import asyncio
 import functools
 from collections.abc import (AsyncGenerator, AsyncIterable, Awaitable,
                              Iterable, Iterator)
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import grpc
 import grpc.aio
 
-from topk_client._connection import (Attempts, Connection, Metadata,
+from topk_client._connection import (Attempts, Connection, Metadata, Options,
                                      topk_request, topk_result)
+from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (ArrayLike, Request, Response,
-                                  StreamedResponse, TopK)
+from topk_client.messages import (A, ArrayLike, Request, Response,
+                                  StreamedResponse, Tensor, TopK)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -91,20 +95,46 @@ class Client(Connection):
         if channel is not None:
             await channel.close()
 
-    async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
+    @overload
+    async def topk(
+            self, tensor: Tensor[A], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[A]: ...
+
+    @overload
+    async def topk(
+            self, tensor: ArrayLike, k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[Array]: ...
+
+    async def topk(self, tensor: Any, k: int, axis: int = -1,
                    largest: bool = True, sorted: bool = True, *,
                    timeout: float | None = None, metadata: Metadata = (),
-                   wait_for_ready: bool | None = None) -> TopK:
+                   wait_for_ready: bool | None = None) -> TopK[Any]:
         """See topk_client.Client.topk."""
         return await self._topk(
             topk_request(tensor, k, axis, largest, sorted),
             self._attempts(timeout, metadata, wait_for_ready))
 
-    async def topk_many(
+    @overload
+    def topk_many(
+            self, tensors: Iterable[Tensor[A]] | AsyncIterable[Tensor[A]],
+            k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> AsyncGenerator[TopK[A], None]: ...
+
+    @overload
+    def topk_many(
             self, tensors: Iterable[ArrayLike] | AsyncIterable[ArrayLike],
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]
+            ) -> AsyncGenerator[TopK[Array], None]: ...
+
+    async def topk_many(
+            self, tensors: Iterable[Any] | AsyncIterable[Any],
+            k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
             *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None) -> AsyncGenerator[TopK, None]:
+            wait_for_ready: bool | None = None
+            ) -> AsyncGenerator[TopK[Any], None]:
         """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import grpc
 
 from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     topk_request, topk_result)
+                                     Options, topk_request, topk_result)
+from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (LARGE_BYTES, ArrayLike, Call, Request,
-                                  Response, StreamedResponse, TopK)
+from topk_client.messages import (LARGE_BYTES, A, ArrayLike, Call, Request,
+                                  Response, StreamedResponse, Tensor, TopK)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -90,8 +94,8 @@ class Client(Connection):
     """
 
     _grpc = grpc
-    # The threads of topk_async(), and the process to which they belong: a forked
-    # child does not inherit threads.
+    # The threads of topk_async(), and the process to which they belong, because
+    # a forked child does not inherit threads.
     _threads: ThreadPoolExecutor | None = None
     _process = 0
 
@@ -109,10 +113,22 @@ class Client(Connection):
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
+    @overload
+    def topk(
+            self, tensor: Tensor[A], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[A]: ...
+
+    @overload
+    def topk(
+            self, tensor: ArrayLike, k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[Array]: ...
+
+    def topk(self, tensor: Any, k: int, axis: int = -1,
              largest: bool = True, sorted: bool = True, *,
              timeout: float | None = None, metadata: Metadata = (),
-             wait_for_ready: bool | None = None) -> TopK:
+             wait_for_ready: bool | None = None) -> TopK[Any]:
         """Returns (values, indices) of the k largest or smallest elements along
         an axis.
 
@@ -133,9 +149,19 @@ class Client(Connection):
             topk_request(tensor, k, axis, largest, sorted),
             self._attempts(timeout, metadata, wait_for_ready)))
 
-    def topk_async(self, tensor: ArrayLike, k: int, axis: int = -1,
-                   largest: bool = True, sorted: bool = True,
-                   **options: Any) -> Future[TopK]:
+    @overload
+    def topk_async(
+            self, tensor: Tensor[A], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> Future[TopK[A]]: ...
+
+    @overload
+    def topk_async(
+            self, tensor: ArrayLike, k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> Future[TopK[Array]]: ...
+
+    def topk_async(self, *arguments: Any, **options: Any) -> Future[TopK[Any]]:
         """Starts topk() in one of 32 threads of this client, or queues the call
         until a thread is free, when its timeout begins. Do not change the
         tensor until the future is done. close() cancels queued calls."""
@@ -145,14 +171,27 @@ class Client(Connection):
             if self._threads is None or self._process != os.getpid():
                 self._threads = ThreadPoolExecutor(32, "topk_client")
                 self._process = os.getpid()
-            return self._threads.submit(self.topk, tensor, k, axis, largest,
-                                        sorted, **options)
+            topk: Any = self.topk
+            return self._threads.submit(topk, *arguments, **options)
 
-    def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
+    @overload
+    def topk_many(
+            self, tensors: Iterable[Tensor[A]], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> Generator[TopK[A], None, None]: ...
+
+    @overload
+    def topk_many(
+            self, tensors: Iterable[ArrayLike], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]
+            ) -> Generator[TopK[Array], None, None]: ...
+
+    def topk_many(self, tensors: Iterable[Any], k: int, axis: int = -1,
                   largest: bool = True, sorted: bool = True, *,
                   timeout: float | None = None, metadata: Metadata = (),
                   wait_for_ready: bool | None = None
-                  ) -> Generator[TopK, None, None]:
+                  ) -> Generator[TopK[Any], None, None]:
         """Yields the result of topk() for each tensor, in order, over one
         stream. The tensors may differ in shape and type, but each needs at
         least k elements along the axis. Raises the error of the first tensor

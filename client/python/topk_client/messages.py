@@ -15,8 +15,8 @@ import functools
 import itertools
 import math
 import sys
-from typing import (Any, Iterator, NamedTuple, Optional, Protocol, Tuple, Type,
-                    TypeVar, Union)
+from typing import (TYPE_CHECKING, Any, Generic, Iterator, NamedTuple, Optional,
+                    Protocol, Tuple, Type, TypeVar, Union)
 
 import grpc
 import numpy as np
@@ -69,6 +69,10 @@ _SELECTIONS = {
 }
 
 
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+
 class SupportsDLPack(Protocol):
     """An array that another library exports with DLPack."""
 
@@ -76,6 +80,13 @@ class SupportsDLPack(Protocol):
         ...
 
     def __dlpack_device__(self) -> Tuple[Any, int]:
+        ...
+
+
+class Tensor(Protocol[A_co]):
+    """A PyTorch tensor. A_co is torch.Tensor."""
+
+    def bfloat16(self) -> A_co:
         ...
 
 
@@ -127,17 +138,22 @@ class Execution(NamedTuple):
     compute_nanoseconds: int
 
 
-class TopK(NamedTuple):
-    """The result of topk(). Unpacks into (values, indices).
+if TYPE_CHECKING:
+    class TopK(NamedTuple, Generic[A]):
+        values: A
+        indices: A
+else:  # before Python 3.11, a NamedTuple cannot be Generic
+    class TopK(NamedTuple):
+        """The result of topk(). Unpacks into (values, indices).
 
-    Attributes:
-      values: the selected elements: an array, or a PyTorch tensor if the input
-        was one.
-      indices: the positions of the elements along the axis, as int64.
-    """
+        Attributes:
+          values: the selected elements: an array, or a PyTorch tensor if the
+            input was one.
+          indices: the positions of the elements along the axis, as int64.
+        """
 
-    values: Any
-    indices: Any
+        values: Any
+        indices: Any
 
 
 @dataclasses.dataclass(eq=False)
