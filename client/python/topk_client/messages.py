@@ -193,6 +193,8 @@ def check_no_nulls(tensor: Any) -> None:
             parts = tensor
     elif hasattr(tensor, "itercolumns"):  # a table of pyarrow
         parts = tensor.itercolumns()
+    elif hasattr(tensor, "iterrows"):  # a DataFrame of pandas
+        parts = [column for _, column in tensor.items()]
     elif hasattr(tensor, "null_count") and hasattr(tensor, "__array__"):
         nulls = tensor.null_count
         if callable(nulls):  # polars
@@ -236,7 +238,12 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
         return tensor.numpy(), name, dtype
     if device is not None and not hasattr(tensor, "__array__"):
         return np.from_dlpack(tensor), None, None
-    array: Array = np.asarray(tensor)
+    # pandas converts nullable types to Python objects unless told otherwise.
+    array: Array = np.asarray(tensor, getattr(
+        getattr(tensor, "dtype", None), "numpy_dtype", None))
+    if array.dtype == object and hasattr(tensor, "iterrows"):
+        array = np.stack([array_of(column)[0]
+                          for _, column in tensor.items()], axis=1)
     if array.dtype == object:
         raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
                         "does not convert to numbers: replace None and nulls, "
