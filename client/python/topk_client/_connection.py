@@ -665,7 +665,8 @@ class Connection:
     async def _compute(self, request: Request, stream: Optional[bool],
                        attempts: Attempts) -> Response:
         call = Call(request)
-        limit = await self._limit_for(attempts, call)
+        limit = (await self._limit_for(attempts, call)
+                 if call.nbytes > LARGE_BYTES else self._limit or MAX_LIMIT)
         streamed = call.is_streamed(stream, limit)
         make: Any = call.chunks if streamed else call.message
         while True:
