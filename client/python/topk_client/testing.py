@@ -38,10 +38,11 @@ def fake_server() -> Generator[str, None, None]:
         with fake_server() as target, topk_client.Client(target) as client:
             values, indices = client.topk([3, 1, 2], k=2)
 
-    NumPy computes the results, which equal those of topkd. The server rejects
-    the same requests as topkd, but has no limits, TLS or tokens, and does not
-    check DirectML's feature levels. GetCapabilities returns only the version.
-    Shared memory and layouts of DirectML's outputs are UNIMPLEMENTED."""
+    NumPy computes the results, which equal those of topkd. An invalid k, axis,
+    rank, type, version or attribute causes an error with the same reason. There
+    are no limits, TLS or tokens, and no checks of DirectML's feature levels and
+    input sizes in bytes. GetCapabilities returns only the version. Shared
+    memory and layouts of DirectML's outputs are UNIMPLEMENTED."""
     rpc: Any = grpc
     unary = rpc.unary_unary_rpc_method_handler
     stream = rpc.stream_stream_rpc_method_handler
@@ -169,7 +170,7 @@ def _k(operator: Any, dialect: str, version: int) -> int:
 
 def _array(tensor: tensor_pb2.Tensor, name: str, shape: List[int]
            ) -> _dtypes.Array:
-    """Returns the bits of the elements. NumPy may lack their type."""
+    # The bits of the elements, because NumPy may lack their type.
     if name in _dtypes.WIDTHS:
         return _dtypes.unpack(np.frombuffer(tensor.data, np.uint8),
                               math.prod(shape), np.dtype(np.uint8),
