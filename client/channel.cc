@@ -3,9 +3,13 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "client/credentials.h"
+#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -39,39 +43,45 @@ std::string Target(const std::string& target) {
   return (target.front() == '[' ? "ipv6:" : "ipv4:") + target;
 }
 
+bool Has(const grpc::ChannelArguments& arguments, std::string_view name) {
+  const grpc_channel_args args = arguments.c_channel_args();
+  return std::ranges::any_of(std::span(args.args, args.num_args),
+                             [&](const grpc_arg& a) { return a.key == name; });
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::ChannelInterface> Connect(
     const ClientOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
-  arguments.SetServiceConfigJSON(kServiceConfig);
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                   kFirstReconnectMilliseconds);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS,
-                   kResolveMilliseconds);
+  if (options.channel_arguments) arguments = *options.channel_arguments;
+  const auto set = [&arguments](const char* name, int value) {
+    if (!Has(arguments, name)) arguments.SetInt(name, value);
+  };
+  if (!Has(arguments, GRPC_ARG_SERVICE_CONFIG)) {
+    arguments.SetServiceConfigJSON(kServiceConfig);
+  }
+  set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
+  set(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMilliseconds);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kStuckMilliseconds);
+  set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMilliseconds);
+  set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);
+  set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveMilliseconds);
   // Leave retries to Attempts (retry.h). gRPC's own retries may wait past the
   // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
   // message when it resends a stream after a connection breaks.
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  if (options.own_connection) {
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  }
-  if (!options.user_agent.empty()) {
-    arguments.SetUserAgentPrefix(options.user_agent);
-  }
+  set(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetUserAgentPrefix(StrCat(options.user_agent,
+                                      options.user_agent.empty() ? "" : " ",
+                                      "topk-client-cpp/" TOPK_VERSION));
   if (!options.tls_server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.tls_server_name);
   }
   // A proxy must not see a token that is sent without TLS.
-  if (!options.use_http_proxy ||
-      (!options.token_file.empty() && !UsesTls(options))) {
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!options.token_file.empty() && !IsSecure(options)) {
+    set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   }
   const std::string target = Target(options.target);
   if (options.make_channel) {

@@ -26,7 +26,7 @@
 #include "core/common/message_pieces.h"
 #include "core/common/methods.h"
 #include "core/common/target.h"
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace topk {
 namespace {
@@ -82,9 +82,13 @@ struct Call {
   const CallOptions& options;
 };
 
-// Returns an error if the call was cancelled or its deadline has passed. Call
-// this before each attempt, because gRPC may send a request after the deadline.
-Status CheckTime(const Call& call) {
+// Returns an error if the call was cancelled, its deadline has passed, or its
+// metadata is invalid. Call this before each attempt, because gRPC may send a
+// request after the deadline, and aborts if the metadata is invalid.
+Status CheckCall(const Call& call) {
+  if (Status s = CheckMetadata(call.options.metadata, "metadata"); !s.ok()) {
+    return s;
+  }
   if (call.options.stop.stop_requested()) return Cancelled();
   if (system_clock::now() < call.deadline) return {};
   return {Code::kDeadlineExceeded, "", "",
@@ -103,8 +107,7 @@ struct Client::Impl {
         channel(Connect(client_options,
                         setup.ok() ? MakeCredentials(client_options)
                                    : grpc::InsecureChannelCredentials())),
-        calls(channel),
-        health(grpc::health::v1::Health::NewStub(channel)) {}
+        calls(channel) {}
 
   // Waits for all asynchronous calls. If the calls shared ownership of this
   // object, a callback could destroy the channel, which gRPC does not allow.
@@ -142,19 +145,12 @@ struct Client::Impl {
                              : std::clamp(told, kMinLimit, kMaxMessageBytes);
   }
 
-  Status CheckMessage(size_t bytes, const Call& call) {
-    if (Status s = CheckSize(bytes, kMaxMessageBytes); !s.ok()) return s;
-    return CheckSize(bytes, LimitFor(bytes, call));
-  }
-
   // Returns a function that sets the metadata and the deadline of each attempt.
   auto Prepares(const Call& call) {
     return [this, call](grpc::ClientContext& context) {
-      if (std::string header = token.Header(); !header.empty()) {
-        context.AddMetadata("authorization", header);
-      }
-      for (const auto& [name, value] : call.options.metadata) {
-        context.AddMetadata(name, value);
+      AddHeaders(call.options.metadata, options.metadata, token, context);
+      if (call.options.wait_for_ready.value_or(options.wait_for_ready)) {
+        context.set_wait_for_ready(true);
       }
       context.set_deadline(call.deadline);
     };
@@ -162,14 +158,14 @@ struct Client::Impl {
 
   // Sends a request's pieces in one message.
   template <class Answer>
-  Result<Answer> Ask(Method method, const std::vector<MessagePiece>& request,
-                     const Call& call) {
+  Result<Answer> Ask(const char* path, const std::vector<MessagePiece>& request,
+                     const std::optional<Retry>& retry, const Call& call) {
     grpc::ByteBuffer bytes;
     const Status status = Attempt(
-        call,
+        retry, call,
         [&] {
-          return CallUnary(calls, PathOf(method), memory, request,
-                           Prepares(call), call.options.stop, bytes);
+          return CallUnary(calls, path, memory, request, Prepares(call),
+                           call.options.stop, bytes);
         },
         [] { return false; });
     if (!status.ok()) return status;
@@ -179,13 +175,15 @@ struct Client::Impl {
   }
 
   Result<v1::Capabilities> AskCapabilities(const Call& call) {
-    return Ask<v1::Capabilities>(Method::kGetCapabilities,
-                                 PiecesOf(v1::GetCapabilitiesRequest()), call);
+    return Ask<v1::Capabilities>(PathOf(Method::kGetCapabilities),
+                                 PiecesOf(v1::GetCapabilitiesRequest()),
+                                 options.retry, call);
   }
 
   Result<Response> AskTopK(const Request& request, const Call& call) {
-    Result<v1::TopKResponse> answer = Ask<v1::TopKResponse>(
-        Method::kComputeTopK, RequestPieces(request), call);
+    Result<v1::TopKResponse> answer =
+        Ask<v1::TopKResponse>(PathOf(Method::kComputeTopK),
+                              RequestPieces(request), options.retry, call);
     if (!answer.ok()) return answer.status();
     return Checked(request.message(), *answer);
   }
@@ -195,7 +193,7 @@ struct Client::Impl {
   Status Stream(Method method, const StreamHandlers& handlers,
                 const std::function<bool()>& rewind, const Call& call) {
     return Attempt(
-        call,
+        options.retry, call,
         [&] {
           return CallStream(calls, PathOf(method), memory, handlers,
                             Prepares(call), call.options.stop);
@@ -206,12 +204,13 @@ struct Client::Impl {
   Result<Response> StreamTensor(const Request& request, const Call& call);
 
   // Calls `make` until it succeeds or fails with an error that is not retried.
-  Status Attempt(const Call& call, const std::function<Status()>& make,
+  Status Attempt(const std::optional<Retry>& retry, const Call& call,
+                 const std::function<Status()>& make,
                  const std::function<bool()>& rewind) {
     if (!setup.ok()) return setup;
-    Attempts attempts(options.max_attempts, call.deadline);
+    Attempts attempts(retry, call.deadline);
     while (true) {
-      if (Status s = CheckTime(call); !s.ok()) return s;
+      if (Status s = CheckCall(call); !s.ok()) return s;
       Status status = make();
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
@@ -260,7 +259,6 @@ struct Client::Impl {
   const std::shared_ptr<grpc::ChannelInterface> channel;
   grpc::GenericStub calls;
   std::atomic<int64_t> limit = 0;  // the message limit in bytes; 0 = unknown
-  std::unique_ptr<grpc::health::v1::Health::Stub> health;
   // Asynchronous calls.
   std::stop_source closing;
   std::mutex calls_mutex;
@@ -287,7 +285,8 @@ Result<Response> Client::ComputeTopK(const Request& request,
       options.stream.value_or(request.tensor()->size() > kStreamedBytes)) {
     return impl_->StreamTensor(request, call);
   }
-  const Status fits = impl_->CheckMessage(BytesOf(request), call);
+  const size_t bytes = BytesOf(request);
+  const Status fits = CheckSize(bytes, impl_->LimitFor(bytes, call));
   if (fits.ok()) return impl_->AskTopK(request, call);
   if (!may_stream || options.stream.has_value()) return fits;
   return impl_->StreamTensor(request, call);
@@ -412,7 +411,7 @@ class Client::Impl::AsyncCall
       : impl_(Enter(impl), Leave),
         options_(options),
         deadline_(impl_->Begin(options_).deadline),
-        attempts_(impl_->options.max_attempts, deadline_),
+        attempts_(impl_->options.retry, deadline_),
         header_(request.message()),
         request_(BorrowedBuffers(Memory::kCopied).Wrap(RequestPieces(request))),
         done_(std::move(done)),
@@ -427,7 +426,7 @@ class Client::Impl::AsyncCall
       pause_ = nullptr;  // the alarm holds a reference to this call
       context_ = std::move(context);
     }
-    Status status = stopped() ? Cancelled() : CheckTime(call());
+    Status status = stopped() ? Cancelled() : CheckCall(call());
     if (!status.ok()) return done_(std::move(status));
     impl_->calls.UnaryCall(
         context_.get(), PathOf(Method::kComputeTopK), {}, &request_, &answer_,
@@ -522,23 +521,13 @@ Result<v1::Capabilities> Client::GetCapabilities(
 
 Result<bool> Client::IsServing(const std::string& service,
                                const CallOptions& options) const {
-  if (!impl_->setup.ok()) return impl_->setup;
-  const Call call = impl_->Begin(options);
-  if (Status s = CheckTime(call); !s.ok()) return s;
-  grpc::ClientContext context;
-  impl_->Prepares(call)(context);
-  const std::stop_callback cancel(options.stop, [&] { context.TryCancel(); });
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
-  grpc::health::v1::HealthCheckResponse response;
-  const grpc::Status status =
-      impl_->health->Check(&context, request, &response);
-  if (!status.ok()) {
-    Status end = FromGrpc(status, context);
-    end.retry_after = std::max(end.retry_after, std::chrono::milliseconds(0));
-    return end;
-  }
-  return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+  const auto response = impl_->Ask<grpc::health::v1::HealthCheckResponse>(
+      "/grpc.health.v1.Health/Check", PiecesOf(request),
+      /*retry=*/std::nullopt, impl_->Begin(options));
+  if (!response.ok()) return response.status();
+  return response->status() == grpc::health::v1::HealthCheckResponse::SERVING;
 }
 
 }  // namespace topk

@@ -3,8 +3,10 @@
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <algorithm>
 #include <string_view>
 
+#include "client/retry.h"
 #include "core/base/text.h"
 #include "core/common/bearer_token.h"
 #include "core/common/certificates.h"
@@ -16,6 +18,7 @@ namespace topk {
 namespace {
 
 constexpr unsigned kReloadSeconds = 1;
+constexpr char kKeyCharacters[] = "0123456789abcdefghijklmnopqrstuvwxyz_.-";
 
 bool HasCertificate(const ClientOptions& options) {
   return !options.tls_cert.empty() || !options.tls_key.empty();
@@ -38,6 +41,31 @@ Result<std::string> ReadToken(const NamedFile& file) {
 bool UsesTls(const ClientOptions& options) {
   return options.tls || HasCertificate(options) || !options.tls_ca.empty() ||
          !options.tls_server_name.empty();
+}
+
+bool IsSecure(const ClientOptions& options) {
+  return UsesTls(options) || options.credentials != nullptr;
+}
+
+Status CheckMetadata(const Metadata& metadata, std::string_view name) {
+  const auto invalid = [name](auto... why) {
+    return InvalidArgument("OPTION", "metadata", StrCat(name, ": ", why...));
+  };
+  for (const auto& [key, value] : metadata) {
+    if (key.empty() || key.find_first_not_of(kKeyCharacters) != key.npos) {
+      return invalid("the key ", Quote(key),
+                     " must consist of lowercase letters, digits and _.-");
+    }
+    if (key.starts_with("grpc-")) {
+      return invalid("the key ", Quote(key), " is reserved for gRPC");
+    }
+    const bool printable = std::ranges::all_of(
+        value, [](char c) { return c >= 0x20 && c < 0x7f; });
+    if (!printable && !key.ends_with("-bin")) {
+      return invalid("the value of ", Quote(key), " must be printable ASCII");
+    }
+  }
+  return {};
 }
 
 bool IsLocalTarget(const std::string& target) {
@@ -68,10 +96,9 @@ Status CheckOptions(const ClientOptions& options, OptionName name) {
     return InvalidArgument("TARGET", "target",
                            StrCat(name("target"), ": ", error));
   }
-  if (options.max_attempts < 1 || options.max_attempts > 5) {
-    return InvalidArgument("OPTION", "max_attempts",
-                           StrCat(name("max_attempts"), ": ",
-                                  options.max_attempts, " is outside 1 .. 5"));
+  if (Status s = CheckRetry(options.retry.value_or(Retry())); !s.ok()) return s;
+  if (Status s = CheckMetadata(options.metadata, name("metadata")); !s.ok()) {
+    return s;
   }
   if (UsesTls(options) && options.credentials != nullptr) {
     return InvalidArgument(
@@ -94,7 +121,7 @@ Status CheckOptions(const ClientOptions& options, OptionName name) {
     if (Status s = ReadKeyPair(certificate, key); !s.ok()) return s;
   }
   if (options.token_file.empty()) return {};
-  if (!UsesTls(options) && !options.token_over_plaintext &&
+  if (!IsSecure(options) && !options.token_over_plaintext &&
       !IsLocalTarget(options.target)) {
     return InvalidArgument(
         "TOKEN_OVER_PLAINTEXT", "token_file",
@@ -131,6 +158,23 @@ std::string TokenFile::Header(std::chrono::seconds max_age) {
   const auto now = std::chrono::steady_clock::now();
   if (now - read_ >= max_age) Read();
   return header_;
+}
+
+void AddHeaders(const Metadata& call, const Metadata& client, TokenFile& token,
+                grpc::ClientContext& context) {
+  const auto has = [](const Metadata& metadata, const std::string& name) {
+    return std::ranges::find(metadata, name, &Metadata::value_type::first) !=
+           metadata.end();
+  };
+  for (const auto& [name, value] : call) context.AddMetadata(name, value);
+  for (const auto& [name, value] : client) {
+    if (!has(call, name)) context.AddMetadata(name, value);
+  }
+  constexpr char kToken[] = "authorization";
+  if (has(call, kToken) || has(client, kToken)) return;
+  if (std::string header = token.Header(); !header.empty()) {
+    context.AddMetadata(kToken, header);
+  }
 }
 
 void TokenFile::Read() {

@@ -1,6 +1,7 @@
-// A client's credentials, and checks of its security options.
+// A client's credentials and headers, and checks of its options.
 #pragma once
 
+#include <grpcpp/client_context.h>
 #include <grpcpp/security/credentials.h>
 
 #include <chrono>
@@ -18,6 +19,17 @@ namespace topk {
 /// Returns whether all addresses of a target are on this machine: unix:,
 /// localhost, 127.0.0.0/8 or ::1.
 bool IsLocalTarget(const std::string& target);
+
+/// Returns whether the options enable TLS.
+bool UsesTls(const ClientOptions& options);
+
+/// Returns whether the options enable TLS, or set other credentials.
+bool IsSecure(const ClientOptions& options);
+
+/// Returns INVALID_ARGUMENT for the first header that gRPC does not accept. The
+/// message starts with `name` and does not contain the header's value, which
+/// may be secret.
+Status CheckMetadata(const Metadata& metadata, std::string_view name);
 
 /// Returns the name that error messages use for an option such as "tls_ca".
 using OptionName = std::string (*)(std::string_view name);
@@ -53,5 +65,10 @@ class TokenFile {
   std::string header_;
   std::chrono::steady_clock::time_point read_;
 };
+
+/// Adds the headers of a call, those of its client that have other names, and
+/// the token unless one of these headers is "authorization".
+void AddHeaders(const Metadata& call, const Metadata& client, TokenFile& token,
+                grpc::ClientContext& context);
 
 }  // namespace topk

@@ -23,13 +23,14 @@ Status CheckTensor(const v1::Tensor& tensor, const std::string& field) {
                            "response are merged");
   }
   if (tensor.strides_size() > 0) {
-    return InvalidArgument("OUTPUT_STRIDED", field,
-                           "it has strides; only packed outputs are merged");
+    return InvalidArgument(
+        "OUTPUT_STRIDED", field,
+        "it has strides; only contiguous outputs are merged");
   }
   return {};
 }
 
-Result<Partial> Describe(const PartialAnswer& answer, size_t number) {
+Result<Partial> Describe(const PartialResponse& answer, size_t number) {
   const v1::Tensor& values = answer.response.values();
   const v1::Tensor& indices = answer.response.indices();
   const std::string field = StrCat("partials[", number, "].response.");
@@ -62,10 +63,10 @@ void SetTensor(DType type, const std::vector<int64_t>& shape, std::string data,
 
 }  // namespace
 
-Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials) {
+Result<PartialResponse> Merge(std::span<const PartialResponse> partials) {
   std::vector<Partial> described;
   described.reserve(partials.size());
-  for (const PartialAnswer& answer : partials) {
+  for (const PartialResponse& answer : partials) {
     Result<Partial> partial = Describe(answer, described.size());
     if (!partial.ok()) return partial.status();
     described.push_back(*std::move(partial));
@@ -73,7 +74,7 @@ Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials) {
   Result<Merged> merged = MergePartials(described);
   if (!merged.ok()) return merged.status();
   const Partial& first = described[0];
-  PartialAnswer answer;
+  PartialResponse answer;
   answer.k = first.k;
   answer.axis = first.axis;
   answer.direction = first.direction;

@@ -69,7 +69,7 @@ Status Response::CheckView(std::string_view output, const v1::Tensor& tensor,
   const std::string field = StrCat("response.", output);
   if (!tensor.has_data() || !tensor.strides().empty()) {
     return InvalidArgument(
-        "OUTPUT_NOT_PACKED", field,
+        "OUTPUT_NOT_CONTIGUOUS", field,
         StrCat("the ", output, " are not in the response, or strided"));
   }
   if (tensor.data_type() == type) return {};

@@ -1,14 +1,13 @@
 #include "client/retry.h"
 
 #include <algorithm>
+#include <string>
 
 #include "client/rpc_error.h"
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
-
-constexpr std::chrono::milliseconds kLongestPause{2000};
 
 // Returns whether another attempt may succeed. If the server dies after a proxy
 // has forwarded part of the response, gRPC reports CANCELLED or INTERNAL.
@@ -30,14 +29,33 @@ bool IsRetried(const Status& status, bool begun) {
 
 }  // namespace
 
+Status CheckRetry(const Retry& retry) {
+  const auto invalid = [](const char* field, auto value, auto least) {
+    return InvalidArgument("OPTION", StrCat("retry.", field),
+                           StrCat("retry.", field, " is ", value,
+                                  "; it must be at least ", least));
+  };
+  if (retry.attempts < 1) return invalid("attempts", retry.attempts, 1);
+  if (retry.initial.count() < 0) {
+    return invalid("initial", retry.initial.count(), 0);
+  }
+  if (retry.maximum < retry.initial) {
+    return invalid("maximum", retry.maximum.count(), retry.initial.count());
+  }
+  if (!(retry.multiplier >= 1)) {
+    return invalid("multiplier", std::to_string(retry.multiplier), 1);
+  }
+  return {};
+}
+
 std::optional<Attempts::Time> Attempts::Next(Status& status, bool begun) {
   const bool retried = IsRetried(status, begun);
   status.retry_after =
       std::max(status.retry_after, std::chrono::milliseconds(0));
-  if (!retried || --left_ <= 0) return {};
-  const auto then =
-      std::chrono::system_clock::now() + std::max(pause_, status.retry_after);
-  if (then >= deadline_) {
+  if (!retried || ++failed_ >= retry_.attempts) return {};
+  const Time now = std::chrono::system_clock::now();
+  const Pause pause = std::max<Pause>(pause_, status.retry_after);
+  if (pause >= deadline_ - now) {
     if (status.retry_after.count() > 0) {
       status.message +=
           StrCat(" (not retried: the retry delay of ",
@@ -45,8 +63,8 @@ std::optional<Attempts::Time> Attempts::Next(Status& status, bool begun) {
     }
     return {};
   }
-  pause_ = std::min(4 * pause_, kLongestPause);
-  return then;
+  pause_ = std::min<Pause>(retry_.maximum, retry_.multiplier * pause_);
+  return now + std::chrono::ceil<Time::duration>(pause);
 }
 
 }  // namespace topk

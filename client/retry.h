@@ -4,17 +4,22 @@
 #include <chrono>
 #include <optional>
 
+#include "topk/client.h"
 #include "topk/status.h"
 
 namespace topk {
+
+/// Returns the first error in `retry`.
+Status CheckRetry(const Retry& retry);
 
 /// Counts the attempts of a call, and decides when to make the next one.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;
 
-  Attempts(int max_attempts, Time deadline)
-      : left_(max_attempts), deadline_(deadline) {}
+  /// REQUIRES: CheckRetry() accepts `retry`.
+  Attempts(const std::optional<Retry>& retry, Time deadline)
+      : retry_(retry.value_or(Retry{.attempts = 1})), deadline_(deadline) {}
 
   /// Returns when to retry, always before the deadline, or nullopt if the call
   /// must not be retried. `begun` tells whether part of the response had
@@ -23,11 +28,13 @@ class Attempts {
   std::optional<Time> Next(Status& status, bool begun);
 
  private:
-  int left_;
+  // In floating point, so that long pauses cannot overflow.
+  using Pause = std::chrono::duration<double, std::milli>;
+
+  const Retry retry_;
   const Time deadline_;
-  // The next pause: four times the previous pause, but at most 2 s. The first
-  // three take 2.1 s in total, enough for several connection attempts.
-  std::chrono::milliseconds pause_{100};
+  int failed_ = 0;
+  Pause pause_ = retry_.initial;
 };
 
 }  // namespace topk

@@ -161,9 +161,12 @@ ExitCode Bench(const BenchFlags& flags) {
     return code;
   }
   ClientOptions client = flags.client;
-  client.own_connection = flags.connections > 1;
-  CallSettings settings{path, client, flags.metadata,
-                        TokenFile(client.token_file)};
+  if (flags.connections > 1) {
+    const auto own = std::make_shared<grpc::ChannelArguments>();
+    own->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    client.channel_arguments = own;
+  }
+  CallSettings settings{path, client, TokenFile(client.token_file)};
   std::ofstream csv;
   if (!flags.csv.empty()) {
     csv.open(flags.csv);

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "client/bench/load.h"
 #include "client/bench/mix.h"
@@ -37,9 +35,8 @@ struct BenchFlags {
   /// The file for a row per second; "" = none.
   std::string csv;
   bool json = false;
-  std::vector<std::pair<std::string, std::string>> metadata;
   /// Makes one attempt per call, so that the report counts all failures.
-  ClientOptions client = {.max_attempts = 1};
+  ClientOptions client = {.retry = Retry{.attempts = 1}};
 };
 
 /// Adds the flags to the subcommand. The defaults of some flags depend on other

@@ -57,7 +57,7 @@ class Caller {
     kind_ = &kind;
     outcome_ = {};
     deadline_ = std::chrono::system_clock::now() + settings_.client.timeout;
-    attempts_.emplace(settings_.client.max_attempts, deadline_);
+    attempts_.emplace(settings_.client.retry, deadline_);
     Attempt();
   }
 
@@ -95,12 +95,7 @@ class Caller {
   void Attempt() {
     context_.emplace();
     context_->set_deadline(deadline_);
-    if (std::string header = settings_.token.Header(); !header.empty()) {
-      context_->AddMetadata("authorization", header);
-    }
-    for (const auto& [name, value] : settings_.metadata) {
-      context_->AddMetadata(name, value);
-    }
+    AddHeaders({}, settings_.client.metadata, settings_.token, *context_);
     bad_ = {};
     begun_ = false;
     if (settings_.path.unary()) {

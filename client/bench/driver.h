@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "client/bench/load.h"
@@ -21,7 +20,6 @@ namespace topk::cli {
 struct CallSettings {
   const BenchPath& path;
   const ClientOptions& client;
-  const std::vector<std::pair<std::string, std::string>>& metadata;
   TokenFile token;
 };
 

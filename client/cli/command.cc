@@ -1,5 +1,7 @@
 #include "client/cli/command.h"
 
+#include <grpcpp/support/channel_arguments.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -49,7 +51,7 @@ void AddClientFlags(CLI::App& command, ClientOptions& client,
       ->check(Number(0.001, 86400))
       ->capture_default_str();
   command
-      .add_option("--max-attempts", client.max_attempts,
+      .add_option("--max-attempts", client.retry->attempts,
                   "Max attempts per call. A call is retried after "
                   "UNAVAILABLE, and after RESOURCE_EXHAUSTED if the server's "
                   "retry delay ends before the deadline; 1 disables retries")
@@ -160,7 +162,9 @@ int Main(int argc, char** argv) {
   AddMergeFlags(*merge_command, merge);
   // Do not share options between commands: CLI11 also reads the environment
   // variables of unused commands, which could override flags.
-  ClientOptions health_client = {.use_http_proxy = false};
+  const auto no_proxy = std::make_shared<grpc::ChannelArguments>();
+  no_proxy->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  ClientOptions health_client = {.channel_arguments = no_proxy};
   ClientOptions info_client;
   std::string service;
   CLI::App* health =

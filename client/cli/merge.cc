@@ -64,9 +64,9 @@ ExitCode MergeFolders(const MergeFlags& flags) {
                "; give one for each of the ", flags.folders.size(),
                " folders")));
   }
-  std::vector<PartialAnswer> partials;
+  std::vector<PartialResponse> partials;
   for (const std::string& folder : flags.folders) {
-    PartialAnswer partial;
+    PartialResponse partial;
     partial.k = flags.k;
     partial.axis = flags.axis;
     if (flags.smallest) partial.direction = Direction::kSmallest;
@@ -86,7 +86,7 @@ ExitCode MergeFolders(const MergeFlags& flags) {
     }
     partials.push_back(std::move(partial));
   }
-  const Result<PartialAnswer> merged = Merge(partials);
+  const Result<PartialResponse> merged = Merge(partials);
   if (!merged.ok()) {
     return ReportInput(merged.status().field, merged.status());
   }

@@ -10,7 +10,7 @@
 
 namespace topk::cli {
 
-/// Returns the shortest text that represents element `i` of a packed tensor
+/// Returns the shortest text that represents element `i` of a contiguous tensor
 /// exactly, e.g. 0.1, -3, nan or inf.
 std::string ElementText(const v1::Tensor& tensor, int64_t i);
 

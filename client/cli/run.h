@@ -21,7 +21,7 @@ struct RunFlags {
   std::string file;
   ReadOptions read;
   OperatorFlags operation;
-  /// The strides. Empty = packed.
+  /// The strides. Empty = contiguous.
   std::vector<int64_t> strides;
   bool local = false;
   std::string stream = "auto";

@@ -129,7 +129,7 @@ TEST(Admission, RejectsCallsThatWouldWaitBeyondTheirDeadline) {
   ASSERT_TRUE(call->Write(slow));  // takes seconds
   const Client client({.target = server.target(),
                        .timeout = std::chrono::milliseconds(200),
-                       .max_attempts = 1});
+                       .retry = std::nullopt});
   const v1::TopKRequest sort =
       OnnxRequest(std::vector<float>(1 << 18), 1 << 18);
   EXPECT_TRUE(Eventually([&] {
@@ -210,7 +210,7 @@ TEST(Admission, DelaysAStreamAboveTheRate) {
   ServerConfig config;
   config.security.client_bytes_per_second = kRate;
   const TestServer server(config);
-  const Client client({.target = server.target(), .max_attempts = 1});
+  const Client client({.target = server.target(), .retry = std::nullopt});
   const std::vector<float> values(3 * kRate / sizeof(float), 1.0F);
   const v1::TopKRequest header =
       OnnxRequest(v1::DATA_TYPE_F32, {static_cast<int64_t>(values.size())}, 1);

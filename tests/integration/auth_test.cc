@@ -226,7 +226,7 @@ TEST_F(Tokens, LimitsDifferFromThoseOfCertificatesOfThatName) {
     TestServer server(config);
     EXPECT_EQ(Ask(MutualOptions(server)).message, "");
     EXPECT_EQ(Ask({.target = config.listen[1]}).message, "");
-    EXPECT_EQ(Ask({.target = config.listen[1], .max_attempts = 1}).reason,
+    EXPECT_EQ(Ask({.target = config.listen[1], .retry = std::nullopt}).reason,
               "RATE_LIMITED");
     EXPECT_EQ(Ask(MutualOptions(server)).reason, "RATE_LIMITED");
   }
@@ -260,7 +260,7 @@ TEST_F(HealthListen, ServesOnlyHealthInPlaintext) {
   config.health_listen = "127.0.0.1:0";
   TestServer server(config);
   const std::string target = server.server().side_addresses().at("health");
-  const Client probe({.target = target, .max_attempts = 1});
+  const Client probe({.target = target, .retry = std::nullopt});
   EXPECT_TRUE(*probe.IsServing("topk.v1.TopKService"));
   EXPECT_EQ(probe.IsServing("nobody").status().code, Code::kNotFound);
   const auto channel = ConnectTo(target);

@@ -27,8 +27,9 @@ TEST(ComputeTopK, ConcurrentCallsHaveTheOraclesResults) {
     expected.push_back(Comparable(Oracle(requests.back())));
   }
   const Client clients[2] = {
-      Client({.target = server.target(), .own_connection = true}),
-      Client({.target = server.target(), .own_connection = true})};
+      Client({.target = server.target(), .channel_arguments = OwnConnection()}),
+      Client(
+          {.target = server.target(), .channel_arguments = OwnConnection()})};
   std::vector<std::jthread> callers;
   for (size_t c = 0; c < 8; ++c) {
     callers.emplace_back([&, c] {

@@ -31,7 +31,8 @@ TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {
   std::vector<std::jthread> callers;
   for (int i = 0; i < 16; ++i) {
     callers.emplace_back([&] {
-      const Client client({.target = target, .own_connection = true});
+      const Client client(
+          {.target = target, .channel_arguments = OwnConnection()});
       while (!ends) {
         const auto answer = ComputeUnary(client, OnnxRequest({1, 3, 2}, 1));
         ASSERT_TRUE(answer.ok()) << answer.status().message;

@@ -27,7 +27,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 bool IsServing(const std::string& target) {
-  const Client client({.target = target, .max_attempts = 1});
+  const Client client({.target = target, .retry = std::nullopt});
   const auto serving = client.IsServing("");
   return serving.ok() && *serving;
 }

@@ -73,8 +73,8 @@ class Secured : public ::testing::Test {
   static ClientOptions PlainOptions(const TestServer& server) {
     return {.target = server.target(),
             .timeout = std::chrono::seconds(20),
-            .max_attempts = 1,
-            .own_connection = true};
+            .retry = std::nullopt,
+            .channel_arguments = OwnConnection()};
   }
 
   // Calls ComputeTopK for one element.

@@ -1,6 +1,9 @@
 // Calls of messages through the C++ client.
 #pragma once
 
+#include <grpcpp/support/channel_arguments.h>
+
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -8,6 +11,13 @@
 #include "topk/client.h"
 
 namespace topk::testing {
+
+/// Returns arguments for a client that shares no connection with others.
+inline std::shared_ptr<grpc::ChannelArguments> OwnConnection() {
+  auto arguments = std::make_shared<grpc::ChannelArguments>();
+  arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
 
 inline Result<v1::TopKResponse> MessageOf(const Result<Response>& response) {
   if (!response.ok()) return response.status();

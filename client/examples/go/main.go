@@ -134,9 +134,9 @@ func main() {
 	check(err)
 	fmt.Println("GetCapabilities:", capabilities.Operators[0].Name)
 
-	answer, err := client.ComputeTopK(ctx, request("", 2, data))
+	response, err := client.ComputeTopK(ctx, request("", 2, data))
 	check(err)
-	fmt.Println("ComputeTopK:", text(answer.Values.GetData(), answer.Indices.GetData()))
+	fmt.Println("ComputeTopK:", text(response.Values.GetData(), response.Indices.GetData()))
 
 	stream(ctx, client, data)
 	many(ctx, client, data)

@@ -145,9 +145,9 @@ public class TopK {
                 .getCapabilities(GetCapabilitiesRequest.getDefaultInstance())
                 .getOperators(0)
                 .getName());
-    TopKResponse answer = blocking.computeTopK(request("", 2, data));
+    TopKResponse response = blocking.computeTopK(request("", 2, data));
     System.out.println(
-        "ComputeTopK: " + text(answer.getValues().getData(), answer.getIndices().getData()));
+        "ComputeTopK: " + text(response.getValues().getData(), response.getIndices().getData()));
     stream(async, data);
     many(async, data);
     try {

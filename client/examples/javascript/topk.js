@@ -94,8 +94,8 @@ async function main() {
   const capabilities = await call(client, "getCapabilities", {});
   console.log("GetCapabilities:", capabilities.operators[0].name);
 
-  const answer = await call(client, "computeTopK", request("", 2, data));
-  console.log("ComputeTopK:", text(answer.values.data, answer.indices.data));
+  const response = await call(client, "computeTopK", request("", 2, data));
+  console.log("ComputeTopK:", text(response.values.data, response.indices.data));
 
   await stream(client, data);
   await many(client, data);

@@ -25,6 +25,25 @@ class ChannelInterface;
 
 namespace topk {
 
+/// Names and values of request headers, e.g. {"tenant", "a"}. Names consist of
+/// lowercase letters, digits and _.-. Values are printable ASCII, or any bytes
+/// if the name ends with "-bin".
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+/// How often a call is attempted, and the pauses between the attempts. With the
+/// defaults, all pauses take 2.1 s in total.
+struct Retry {
+  /// The maximum number of attempts, at least 1.
+  int attempts = 4;
+  /// The first pause.
+  std::chrono::milliseconds initial{100};
+  /// The longest pause. The server may ask for longer pauses.
+  std::chrono::milliseconds maximum{2000};
+  /// The factor by which each pause is longer than the previous one, at least
+  /// 1.
+  double multiplier = 4;
+};
+
 /// Configures a Client.
 struct ClientOptions {
   /// The address of the servers: host:port, unix:path, dns:///name:port (round
@@ -35,25 +54,24 @@ struct ClientOptions {
   /// The timeout of calls that do not set CallOptions::timeout. Calls with a
   /// timeout of 0 or less fail with DEADLINE_EXCEEDED without being sent.
   std::chrono::milliseconds timeout = std::chrono::minutes(1);
-  /// Maximum attempts per call, 1 to 5; 1 disables retries. A call is retried
-  /// if it fails with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a retry delay
-  /// that ends before the deadline. If the delay ends later, the call returns
-  /// the error at once. IsServing() is never retried.
+  /// How often a call is attempted; std::nullopt disables retries. A call is
+  /// retried if it fails with UNAVAILABLE, or with RESOURCE_EXHAUSTED and a
+  /// retry delay that ends before the deadline. If the delay ends later, the
+  /// call returns the error at once. IsServing() is never retried.
   ///
   /// Retries are safe because TopK is idempotent. If a server goes away, a
   /// streamed tensor is sent again to another server, and ComputeTopKMany()
   /// continues with the unanswered requests. If a response is incomplete, e.g.
   /// because a proxy lost its server, the error is UNAVAILABLE with the reason
   /// ANSWER_BROKE_OFF.
-  int max_attempts = 4;
-  /// Prefix of the user-agent header, before gRPC's own name.
+  std::optional<Retry> retry = Retry();
+  /// Whether an attempt waits for a connection until the deadline, instead of
+  /// failing while no server can be reached.
+  bool wait_for_ready = false;
+  /// Headers to send with each call.
+  Metadata metadata = {};
+  /// Prefix of the user-agent header, before this client's name.
   std::string user_agent = {};
-  /// Whether this client has its own connection. By default, clients in this
-  /// process with equal options share a connection.
-  bool own_connection = false;
-  /// Whether to connect through the HTTP proxy set by environment variables
-  /// such as http_proxy.
-  bool use_http_proxy = true;
 
   /// Whether to use TLS 1.2 or later. Each of the next four options also
   /// enables TLS. The server's certificate must be signed by a certificate
@@ -70,16 +88,21 @@ struct ClientOptions {
   std::string tls_server_name = {};
   /// A file with a token to send with each call as "authorization: Bearer ...".
   /// The file is reloaded when it changes. Without TLS, the target must be on
-  /// this machine, unless `token_over_plaintext` is set.
+  /// this machine, unless `token_over_plaintext` is set. To send a token from
+  /// another source, set the header in `metadata`, or use call credentials.
   std::string token_file = {};
   bool token_over_plaintext = false;
 
   /// Custom credentials, which replace the TLS options above. If set, the TLS
   /// options must be unset.
   std::shared_ptr<grpc::ChannelCredentials> credentials = {};
+  /// Arguments for the gRPC channel, which override this client's own. E.g.
+  /// GRPC_ARG_ENABLE_HTTP_PROXY = 0 ignores the environment variable
+  /// http_proxy. Clients in this process with equal options share a connection,
+  /// unless GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL is 1.
+  std::shared_ptr<const grpc::ChannelArguments> channel_arguments = {};
   /// Creates the client's channel. Default: grpc::CreateCustomChannel. Set this
-  /// to change the arguments, to add interceptors, or to return a channel to a
-  /// fake server.
+  /// to add interceptors, or to return a channel to a fake server.
   std::function<std::shared_ptr<grpc::ChannelInterface>(
       const std::string& target,
       const std::shared_ptr<grpc::ChannelCredentials>& credentials,
@@ -87,19 +110,19 @@ struct ClientOptions {
       make_channel = {};
 };
 
-/// Returns whether the options enable TLS.
-bool UsesTls(const ClientOptions& options);
-
 /// Configures one call.
 struct CallOptions {
   /// The timeout of the call. Default: ClientOptions::timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
+  /// Whether to wait for a connection. Default: ClientOptions::wait_for_ready.
+  std::optional<bool> wait_for_ready = {};
   /// Whether a blocking ComputeTopK() streams the tensor. Has no effect if
   /// Request::tensor() is not set. By default, tensors over 512 KiB are
   /// streamed for speed, and so are requests over the server's message limit.
   std::optional<bool> stream = {};
-  /// Request headers, e.g. {"traceparent", "00-..."}. Names must be lower case.
-  std::vector<std::pair<std::string, std::string>> metadata = {};
+  /// Headers to send, e.g. {"traceparent", "00-..."}. They replace headers of
+  /// the client that have the same names.
+  Metadata metadata = {};
   /// Cancels the call, even between attempts. The call ends with CANCELLED.
   std::stop_token stop = {};
 };

@@ -12,9 +12,9 @@ namespace topk {
 
 /// The response for one shard, or a merged response, together with the request
 /// parameters that the response does not contain.
-struct PartialAnswer {
-  /// Both outputs must be present and packed. If a shard is shorter than k, its
-  /// request must use the shard's length as k.
+struct PartialResponse {
+  /// Both outputs must be present and contiguous. If a shard is shorter than k,
+  /// its request must use the shard's length as k.
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;
@@ -45,6 +45,6 @@ struct PartialAnswer {
 ///   elements);
 /// - outputs are missing, have different types, are in shared memory, or are
 ///   strided (DirectML).
-Result<PartialAnswer> Merge(std::span<const PartialAnswer> partials);
+Result<PartialResponse> Merge(std::span<const PartialResponse> partials);
 
 }  // namespace topk

@@ -83,8 +83,9 @@ struct DirectMLAttributes {
 /// outlive all calls that use the request.
 class Request {
  public:
-  /// Returns a request for k elements of each slice along an axis. The server
-  /// checks the shape and the attributes.
+  /// Returns a request for k elements of each slice along an axis. Among equal
+  /// elements, those with the lowest indices are selected and come first. The
+  /// server checks the shape and the attributes.
   static Request Onnx(Elements tensor, const std::vector<int64_t>& shape,
                       int64_t k, const OnnxAttributes& attributes = {});
   static Request OpenVino(Elements tensor, const std::vector<int64_t>& shape,

@@ -17,7 +17,7 @@ import ssl
 import threading
 import time
 from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
-                    Sequence, Tuple, Type, TypeVar, Union)
+                    Sequence, Tuple, Type, TypedDict, TypeVar, Union)
 
 import grpc
 
@@ -37,6 +37,16 @@ Token = Union[str, Callable[[], str]]
 # Names and values of request headers, in the form that gRPC expects.
 Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
+
+
+class Options(TypedDict, total=False):
+    """The options of all calls."""
+
+    timeout: Optional[float]
+    metadata: Metadata
+    wait_for_ready: Optional[bool]
+
+
 
 _LOGGER = logging.getLogger("topk_client")
 _SERVICE = "topk.v1.TopKService"
@@ -76,11 +86,6 @@ _FLAG_VARIABLES = ("tls", "token_over_plaintext")
 _TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
 _FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
 
-# Pickles are sent between machines, logged and stored.
-NO_TOKEN = ("a client with a token cannot be pickled, or the token would be in "
-            "the pickle: pass token_file")
-_NO_CREDENTIALS = ("a client with credentials cannot be pickled: pass tls_ca, "
-                   "tls_cert and tls_key")
 # The minimum length of a token in characters, as in the server.
 _MIN_TOKEN = 16
 
@@ -277,6 +282,15 @@ def _shown(name: str, error: Exception) -> str:
     return f"{reason}; pass the name of a file, with its folder"
 
 
+def check_no_token(arguments: Dict[str, Any]) -> None:
+    """Raises TypeError if the arguments of a client contain a token. Pickles
+    are sent between machines, logged and stored."""
+    if isinstance(arguments.get("token"), str) or "authorization" in dict(
+            arguments.get("metadata") or ()):
+        raise TypeError("a client with a token cannot be pickled, or the token "
+                        "would be in the pickle: pass token_file")
+
+
 def is_retried(error: TopKError) -> bool:
     """Returns whether another attempt may succeed, after the error's delay."""
     # CANCELLED and INTERNAL errors without a reason are not from topkd. gRPC
@@ -390,7 +404,7 @@ def _for_argument(error: TopKError) -> TopKError:
     return error
 
 
-def topk_result(result: Union[Response, TopKError]) -> TopK:
+def topk_result(result: Union[Response, TopKError]) -> "TopK[Any]":
     """Returns the result of topk_request(), or raises the error."""
     if isinstance(result, TopKError):
         raise _for_argument(result)
@@ -469,6 +483,7 @@ class Connection:
         self._retry = retry or Retry(attempts=1)
         self._wait_for_ready = wait_for_ready
         self._metadata = _checked_metadata(metadata)
+        self._arguments["metadata"] = self._metadata
         self._interceptors = interceptors
         self._token = (token if token is None or callable(token)
                        else _check_token(token))
@@ -504,7 +519,7 @@ class Connection:
         self._grpc_target, self._options = grpc_target, list(options.items())
         self._tls = _read_tls_files(tls_ca, tls_key, tls_cert) if tls else None
         self._credentials = credentials
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()  # notified when the client closes
         self._closed = False
         self._opened: Optional[Route] = None
 
@@ -531,10 +546,10 @@ class Connection:
     def __getstate__(self) -> Dict[str, Any]:
         """Pickles the arguments. A copy of the client opens its own
         connections. Raises TypeError if an argument is a secret."""
-        if isinstance(self._arguments["token"], str):
-            raise TypeError(NO_TOKEN)
+        check_no_token(self._arguments)
         if self._credentials is not None:
-            raise TypeError(_NO_CREDENTIALS)
+            raise TypeError("a client with credentials cannot be pickled: pass "
+                            "tls_ca, tls_cert and tls_key")
         return self._arguments
 
     def __setstate__(self, arguments: Dict[str, Any]) -> None:
@@ -544,6 +559,7 @@ class Connection:
         """Marks the client as closed. Returns its channel, or None."""
         with self._lock:
             self._closed = True
+            self._lock.notify_all()
             self._last_message = b""
             return self._opened and self._opened.channel
 
@@ -638,7 +654,8 @@ class Connection:
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    async def _topk(self, request: Request, attempts: Attempts) -> TopK:
+    async def _topk(self, request: Request,
+                    attempts: Attempts) -> "TopK[Any]":
         try:
             return topk_result(await self._compute(request, None, attempts))
         except TopKError as error:
@@ -648,7 +665,8 @@ class Connection:
     async def _compute(self, request: Request, stream: Optional[bool],
                        attempts: Attempts) -> Response:
         call = Call(request)
-        limit = await self._limit_for(attempts, call)
+        limit = (await self._limit_for(attempts, call)
+                 if call.nbytes > LARGE_BYTES else self._limit or MAX_LIMIT)
         streamed = call.is_streamed(stream, limit)
         make: Any = call.chunks if streamed else call.message
         while True:

@@ -32,7 +32,7 @@ INFINITIES: Dict[str, int] = {
     "f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F80_0000,
     "f64": 0x7FF0_0000_0000_0000, "f4e2m1": 0x7, "f8e4m3": 0x7E, "f8e5m2": 0x7C,
 }
-_NUMBERS = [number for number in tensor_pb2.DataType.values() if number]
+NUMBERS = [number for number in tensor_pb2.DataType.values() if number]
 _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 
@@ -46,7 +46,7 @@ def number_of(name: str) -> Any:
         return tensor_pb2.DataType.Value("DATA_TYPE_" + name.upper())
     except ValueError:
         raise ValueError(f"there is no data type {name!r}; the types are "
-                         + ", ".join(map(name_of, _NUMBERS))) from None
+                         + ", ".join(map(name_of, NUMBERS))) from None
 
 
 @functools.lru_cache(maxsize=None)

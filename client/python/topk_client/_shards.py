@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._connection import NO_TOKEN, Attempts, Retry, is_retried
+from topk_client._connection import Attempts, Retry, check_no_token, is_retried
 from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
@@ -60,11 +60,10 @@ class Question:
         servers = (servers,) if isinstance(servers, str) else tuple(servers)
         if not servers:
             raise ValueError("there are no servers")
-        if isinstance(client_options.get("token"), str):
-            raise TypeError(NO_TOKEN)
         for name in ("metadata", "interceptors", "channel_options"):
             if name in client_options:  # _client() hashes the options
                 client_options[name] = tuple(client_options[name])
+        check_no_token(client_options)
         return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
                             order, "i64", stable=True),
                    data_type, servers, shared_memory,

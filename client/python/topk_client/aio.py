@@ -6,20 +6,24 @@ import asyncio
 import functools
 from collections.abc import (AsyncGenerator, AsyncIterable, Awaitable,
                              Iterable, Iterator)
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import grpc
 import grpc.aio
 
-from topk_client._connection import (Attempts, Connection, Metadata,
+from topk_client._connection import (Attempts, Connection, Metadata, Options,
                                      topk_request, topk_result)
+from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (ArrayLike, Request, Response,
-                                  StreamedResponse, TopK)
+from topk_client.messages import (A, ArrayLike, Request, Response,
+                                  StreamedResponse, Tensor, TopK)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -75,6 +79,7 @@ class Client(Connection):
     call cancels the call."""
 
     _grpc = grpc.aio
+    _closing: asyncio.Future[None] | None = None  # done when the client closes
 
     async def __aenter__(self) -> Client:
         return self
@@ -85,23 +90,51 @@ class Client(Connection):
     async def close(self) -> None:
         """Closes the connections. Calls in flight fail with CANCELLED."""
         channel = self._channel_to_close()
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
         if channel is not None:
             await channel.close()
 
-    async def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
+    @overload
+    async def topk(
+            self, tensor: Tensor[A], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[A]: ...
+
+    @overload
+    async def topk(
+            self, tensor: ArrayLike, k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[Array]: ...
+
+    async def topk(self, tensor: Any, k: int, axis: int = -1,
                    largest: bool = True, sorted: bool = True, *,
                    timeout: float | None = None, metadata: Metadata = (),
-                   wait_for_ready: bool | None = None) -> TopK:
+                   wait_for_ready: bool | None = None) -> TopK[Any]:
         """See topk_client.Client.topk."""
         return await self._topk(
             topk_request(tensor, k, axis, largest, sorted),
             self._attempts(timeout, metadata, wait_for_ready))
 
-    async def topk_many(
+    @overload
+    def topk_many(
+            self, tensors: Iterable[Tensor[A]] | AsyncIterable[Tensor[A]],
+            k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> AsyncGenerator[TopK[A], None]: ...
+
+    @overload
+    def topk_many(
             self, tensors: Iterable[ArrayLike] | AsyncIterable[ArrayLike],
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]
+            ) -> AsyncGenerator[TopK[Array], None]: ...
+
+    async def topk_many(
+            self, tensors: Iterable[Any] | AsyncIterable[Any],
+            k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
             *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None) -> AsyncGenerator[TopK, None]:
+            wait_for_ready: bool | None = None
+            ) -> AsyncGenerator[TopK[Any], None]:
         """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(
@@ -162,7 +195,7 @@ class Client(Connection):
                 if error is None:
                     pending.check_end()
                     return
-                await asyncio.sleep(attempts.pause_after(
+                await self._sleep(attempts.pause_after(
                     self._broken(error, begun), "ComputeTopKMany"))
         finally:
             pending.close()
@@ -185,7 +218,10 @@ class Client(Connection):
         return make(*arguments, interceptors=self._interceptors)
 
     async def _sleep(self, seconds: float) -> None:
-        await self._checked(asyncio.sleep(seconds))
+        self._check_not_closed()
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._closing], timeout=seconds)
 
     async def _prepare(self, function: Any, argument: Any) -> Any:
         return await self._checked(asyncio.to_thread(function, argument))

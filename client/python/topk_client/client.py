@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import grpc
 
 from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     topk_request, topk_result)
+                                     Options, topk_request, topk_result)
+from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (LARGE_BYTES, ArrayLike, Call, Request,
-                                  Response, StreamedResponse, TopK)
+from topk_client.messages import (LARGE_BYTES, A, ArrayLike, Call, Request,
+                                  Response, StreamedResponse, Tensor, TopK)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -90,7 +94,10 @@ class Client(Connection):
     """
 
     _grpc = grpc
+    # The threads of topk_async(), and the process to which they belong, because
+    # a forked child does not inherit threads.
     _threads: ThreadPoolExecutor | None = None
+    _process = 0
 
     def __enter__(self) -> Client:
         return self
@@ -106,10 +113,22 @@ class Client(Connection):
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def topk(self, tensor: ArrayLike, k: int, axis: int = -1,
+    @overload
+    def topk(
+            self, tensor: Tensor[A], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[A]: ...
+
+    @overload
+    def topk(
+            self, tensor: ArrayLike, k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> TopK[Array]: ...
+
+    def topk(self, tensor: Any, k: int, axis: int = -1,
              largest: bool = True, sorted: bool = True, *,
              timeout: float | None = None, metadata: Metadata = (),
-             wait_for_ready: bool | None = None) -> TopK:
+             wait_for_ready: bool | None = None) -> TopK[Any]:
         """Returns (values, indices) of the k largest or smallest elements along
         an axis.
 
@@ -130,25 +149,49 @@ class Client(Connection):
             topk_request(tensor, k, axis, largest, sorted),
             self._attempts(timeout, metadata, wait_for_ready)))
 
-    def topk_async(self, tensor: ArrayLike, k: int, axis: int = -1,
-                   largest: bool = True, sorted: bool = True,
-                   **options: Any) -> Future[TopK]:
+    @overload
+    def topk_async(
+            self, tensor: Tensor[A], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> Future[TopK[A]]: ...
+
+    @overload
+    def topk_async(
+            self, tensor: ArrayLike, k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> Future[TopK[Array]]: ...
+
+    def topk_async(self, *arguments: Any, **options: Any) -> Future[TopK[Any]]:
         """Starts topk() in one of 32 threads of this client, or queues the call
         until a thread is free, when its timeout begins. Do not change the
         tensor until the future is done. close() cancels queued calls."""
         with self._lock:
             if self._closed:
                 raise ValueError("the client is closed")
-            if self._threads is None:
+            if self._threads is None or self._process != os.getpid():
                 self._threads = ThreadPoolExecutor(32, "topk_client")
-            return self._threads.submit(self.topk, tensor, k, axis, largest,
-                                        sorted, **options)
+                self._process = os.getpid()
+            topk: Any = self.topk
+            return self._threads.submit(topk, *arguments, **options)
 
-    def topk_many(self, tensors: Iterable[ArrayLike], k: int, axis: int = -1,
+    @overload
+    def topk_many(
+            self, tensors: Iterable[Tensor[A]], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]) -> Generator[TopK[A], None, None]: ...
+
+    @overload
+    def topk_many(
+            self, tensors: Iterable[ArrayLike], k: int,
+            axis: int = -1, largest: bool = True, sorted: bool = True,
+            **options: Unpack[Options]
+            ) -> Generator[TopK[Array], None, None]: ...
+
+    def topk_many(self, tensors: Iterable[Any], k: int, axis: int = -1,
                   largest: bool = True, sorted: bool = True, *,
                   timeout: float | None = None, metadata: Metadata = (),
                   wait_for_ready: bool | None = None
-                  ) -> Generator[TopK, None, None]:
+                  ) -> Generator[TopK[Any], None, None]:
         """Yields the result of topk() for each tensor, in order, over one
         stream. The tensors may differ in shape and type, but each needs at
         least k elements along the axis. Raises the error of the first tensor
@@ -261,14 +304,15 @@ class Client(Connection):
         self._pause(seconds)
 
     def _pause(self, seconds: float) -> None:
-        """Sleeps. Waits for the channel meanwhile, because gRPC does not
-        establish new connections while no thread waits for any event. After a
-        short pause, gRPC would log an error if the channel were then closed."""
+        """Sleeps until close() at the latest. Waits for the channel meanwhile,
+        because gRPC does not establish new connections while no thread waits
+        for any event. After a short pause, gRPC would log an error if the
+        channel were then closed."""
         with self._lock:
             ready: Any = (
                 None if self._closed or self._opened is None or seconds < 0.05
                 else self._grpc.channel_ready_future(self._opened.channel))
-        time.sleep(seconds)
+            self._lock.wait_for(lambda: self._closed, seconds)
         if ready is not None:
             ready.cancel()
 

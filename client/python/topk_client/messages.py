@@ -15,8 +15,8 @@ import functools
 import itertools
 import math
 import sys
-from typing import (Any, Iterator, NamedTuple, Optional, Protocol, Tuple, Type,
-                    TypeVar, Union)
+from typing import (TYPE_CHECKING, Any, Generic, Iterator, NamedTuple, Optional,
+                    Protocol, Tuple, Type, TypeVar, Union)
 
 import grpc
 import numpy as np
@@ -69,6 +69,10 @@ _SELECTIONS = {
 }
 
 
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+
 class SupportsDLPack(Protocol):
     """An array that another library exports with DLPack."""
 
@@ -76,6 +80,13 @@ class SupportsDLPack(Protocol):
         ...
 
     def __dlpack_device__(self) -> Tuple[Any, int]:
+        ...
+
+
+class Tensor(Protocol[A_co]):
+    """A PyTorch tensor. A_co is torch.Tensor."""
+
+    def bfloat16(self) -> A_co:
         ...
 
 
@@ -127,17 +138,22 @@ class Execution(NamedTuple):
     compute_nanoseconds: int
 
 
-class TopK(NamedTuple):
-    """The result of topk(). Unpacks into (values, indices).
+if TYPE_CHECKING:
+    class TopK(NamedTuple, Generic[A]):
+        values: A
+        indices: A
+else:  # before Python 3.11, a NamedTuple cannot be Generic
+    class TopK(NamedTuple):
+        """The result of topk(). Unpacks into (values, indices).
 
-    Attributes:
-      values: the selected elements: an array, or a PyTorch tensor if the input
-        was one.
-      indices: the positions of the elements along the axis, as int64.
-    """
+        Attributes:
+          values: the selected elements: an array, or a PyTorch tensor if the
+            input was one.
+          indices: the positions of the elements along the axis, as int64.
+        """
 
-    values: Any
-    indices: Any
+        values: Any
+        indices: Any
 
 
 @dataclasses.dataclass(eq=False)
@@ -177,6 +193,8 @@ def check_no_nulls(tensor: Any) -> None:
             parts = tensor
     elif hasattr(tensor, "itercolumns"):  # a table of pyarrow
         parts = tensor.itercolumns()
+    elif hasattr(tensor, "iterrows"):  # a DataFrame of pandas
+        parts = [column for _, column in tensor.items()]
     elif hasattr(tensor, "null_count") and hasattr(tensor, "__array__"):
         nulls = tensor.null_count
         if callable(nulls):  # polars
@@ -220,7 +238,12 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
         return tensor.numpy(), name, dtype
     if device is not None and not hasattr(tensor, "__array__"):
         return np.from_dlpack(tensor), None, None
-    array: Array = np.asarray(tensor)
+    # pandas converts nullable types to Python objects unless told otherwise.
+    array: Array = np.asarray(tensor, getattr(
+        getattr(tensor, "dtype", None), "numpy_dtype", None))
+    if array.dtype == object and hasattr(tensor, "iterrows"):
+        array = np.stack([array_of(column)[0]
+                          for _, column in tensor.items()], axis=1)
     if array.dtype == object:
         raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
                         "does not convert to numbers: replace None and nulls, "
@@ -362,24 +385,29 @@ class Call:
                          if padded <= _MAX_INPUT_BYTES else 0)
         # The number of tensor bytes to send.
         self.nbytes = 0 if region else nbytes + self._padding
-        more = topk_pb2.TopKRequest(request_id=request.request_id)
-        for out, named in ((request.values_out, more.output.values),
-                           (request.indices_out, more.output.indices)):
-            if out is not None:  # _name() rejects copies of strided arrays
-                _name(out.memory, np.asarray(out.array, order="C"), 0, named)
-        fields += more.SerializeToString()
+        outs = {"values": request.values_out, "indices": request.indices_out}
+        if request.request_id or any(outs.values()):
+            more = topk_pb2.TopKRequest(request_id=request.request_id)
+            for field, out in outs.items():
+                if out is not None:  # _name() rejects copies of strided arrays
+                    _name(out.memory, np.asarray(out.array, order="C"), 0,
+                          getattr(more.output, field))
+            fields += more.SerializeToString()
         if region:
             place = tensor_pb2.Tensor()
             _name(region.memory, self._contiguous(), self._padding,
                   place.shared_memory)
             tensor += place.SerializeToString()
-        # The message without the elements.
-        self._header = fields + _begin_field(
-            _TENSOR_FIELD, len(tensor)) + tensor
+        self._fields, self._tensor = fields, tensor
         # The part of the message that precedes the elements.
         tensor += _begin_field(_DATA_FIELD, self.nbytes)
         self._before = fields + _begin_field(
             _TENSOR_FIELD, len(tensor) + self.nbytes) + tensor
+
+    def _header(self) -> bytes:
+        """Returns the message without the elements."""
+        return (self._fields + _begin_field(_TENSOR_FIELD, len(self._tensor))
+                + self._tensor)
 
     def _contiguous(self) -> Array:
         return np.asarray(self._array, self._dtype, order="C")
@@ -412,7 +440,7 @@ class Call:
         """Returns the ComputeTopK message. Raises TopKError REQUEST_TOO_LARGE
         if it exceeds `limit`, the server's limit in bytes."""
         if isinstance(self._request.tensor, Region):
-            return self._header
+            return self._header()
         size = len(self._before) + self.nbytes
         if size > limit:
             raise TopKError(
@@ -428,9 +456,10 @@ class Call:
         split."""
         data = self._data().reshape(-1).view(np.uint8)
         size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
+        header = self._header()
         return itertools.chain(
             (_begin_field(topk_pb2.TopKRequestChunk.HEADER_FIELD_NUMBER,
-                          len(self._header)) + self._header,),
+                          len(header)) + header,),
             (b"".join((_begin_field(
                 topk_pb2.TopKRequestChunk.DATA_FIELD_NUMBER,
                 min(size, data.size - begin)), data[begin:begin + size]))
@@ -487,7 +516,9 @@ class Call:
         if len(shape) != self._rank:
             raise bad_response(f"{len(shape)} dimensions, expected {self._rank}",
                              field + ".shape")
-        strides = [s * dtype.itemsize for s in tensor.strides] or None
+        may_be_longer = self._spec._takes_strides
+        strides = may_be_longer and [
+            s * dtype.itemsize for s in tensor.strides] or None
         if out is not None and tensor.HasField("shared_memory"):
             return np.ndarray(shape, dtype, out.memory.buffer,
                               tensor.shared_memory.offset, strides)
@@ -496,7 +527,6 @@ class Call:
         count = math.prod(shape)
         nbytes = -(-count * _dtypes.WIDTHS[packed] // 8) if packed else (
             count * dtype.itemsize)
-        may_be_longer = self._spec._takes_strides
         if len(data) < nbytes or len(data) > nbytes and not may_be_longer:
             raise bad_response(f"{len(data)} bytes do not fit the type and the "
                              "shape", field + ".data")

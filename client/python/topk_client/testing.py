@@ -4,15 +4,30 @@ import concurrent.futures
 import contextlib
 import math
 import re
-from typing import Any, Generator, Iterator
+from typing import Any, Dict, Generator, Iterator, List, Sequence
 
 import grpc
 import numpy as np
 from google.rpc import error_details_pb2, status_pb2
 
 from topk_client import _dtypes
+from topk_client._connection import VERSION
 from topk_client._stubs import directml_pb2, health_pb2, tensor_pb2, topk_pb2
 from topk_client.errors import TopKError
+
+_FLOATS = ("f16", "f32", "f64")
+_INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+# The element types of each version of an operator.
+_TYPES: Dict[str, Dict[int, Sequence[str]]] = {
+    "onnx": {1: _FLOATS, 10: _FLOATS, 11: _FLOATS + _INTS,
+             24: (*_FLOATS, *_INTS, "bf16")},
+    "openvino": dict.fromkeys((1, 3, 11),
+                              tuple(map(_dtypes.name_of, _dtypes.NUMBERS))),
+    "directml": dict.fromkeys((0, 1), ("f16", "f32", *_INTS)),
+}
+# The version that added an attribute.
+_ADDED = {"largest": 11, "sorted": 11, "index_element_type": 3, "stable": 11,
+          "axis_direction": 1}
 
 
 @contextlib.contextmanager
@@ -23,12 +38,11 @@ def fake_server() -> Generator[str, None, None]:
         with fake_server() as target, topk_client.Client(target) as client:
             values, indices = client.topk([3, 1, 2], k=2)
 
-    NumPy computes the results, which equal those of topkd. An invalid k, axis
-    or rank causes the same error as with topkd. An invalid mode or sort of
-    OpenVINO is an error too. The server checks no other rules of the operators,
-    and has no limits, no TLS and no tokens.
-    GetCapabilities, shared memory, K tensors, strides and DirectML's output
-    descriptions are UNIMPLEMENTED."""
+    NumPy computes the results, which equal those of topkd. An invalid k, axis,
+    rank, type, version or attribute causes an error with the same reason. There
+    are no limits, TLS or tokens, and no checks of DirectML's feature levels and
+    input sizes in bytes. GetCapabilities returns only the version. Shared
+    memory and layouts of DirectML's outputs are UNIMPLEMENTED."""
     rpc: Any = grpc
     unary = rpc.unary_unary_rpc_method_handler
     stream = rpc.stream_stream_rpc_method_handler
@@ -37,22 +51,23 @@ def fake_server() -> Generator[str, None, None]:
                     ("topk.v1.TopKService", {
                         "ComputeTopK": unary(_compute_topk),
                         "ComputeTopKMany": stream(_compute_topk_many),
+                        "GetCapabilities": unary(_get_capabilities),
                         "StreamTopK": stream(_stream_topk)}),
                     ("grpc.health.v1.Health", {"Check": unary(_health)}))]
     server = rpc.server(
         concurrent.futures.ThreadPoolExecutor(64),  # a thread for each stream
         handlers, options=[("grpc.max_receive_message_length", -1)])
-    port = server.add_insecure_port("127.0.0.1:0")
+    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     try:
-        yield f"127.0.0.1:{port}"
+        yield target
     finally:
         server.stop(None).wait()
 
 
 def _compute_topk(message: bytes, context: Any) -> bytes:
-    request = topk_pb2.TopKRequest.FromString(message)
-    return _response_or_abort(request, context).SerializeToString()
+    return _response_or_abort(topk_pb2.TopKRequest.FromString(message),
+                              context).SerializeToString()
 
 
 def _compute_topk_many(messages: Iterator[bytes], _: Any) -> Iterator[bytes]:
@@ -71,9 +86,17 @@ def _stream_topk(messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
         header=_response_or_abort(first.header, context)).SerializeToString()
 
 
-def _health(_: bytes, __: Any) -> bytes:
-    response = health_pb2.HealthCheckResponse
-    return response(status=response.SERVING).SerializeToString()
+def _get_capabilities(_: bytes, __: Any) -> bytes:
+    return topk_pb2.Capabilities(build_version=VERSION).SerializeToString()
+
+
+def _health(message: bytes, context: Any) -> bytes:
+    service = health_pb2.HealthCheckRequest.FromString(message).service
+    if service not in ("", "topk.v1.TopKService", "grpc.health.v1.Health"):
+        _abort(context, TopKError(
+            grpc.StatusCode.NOT_FOUND, "the server has no service of this name",
+            reason="SERVICE_UNKNOWN", field="service"))
+    return health_pb2.HealthCheckResponse(status="SERVING").SerializeToString()
 
 
 def _status(error: TopKError) -> Any:
@@ -89,48 +112,109 @@ def _response_or_abort(request: topk_pb2.TopKRequest,
     try:
         return _response(request)
     except TopKError as error:
-        context.set_trailing_metadata((("grpc-status-details-bin",
-                                        _status(error).SerializeToString()),))
-        context.abort(error.code, error.message)
+        _abort(context, error)
         raise
 
 
-def _check(valid: bool, reason: str, field: str, message: str) -> None:
+def _abort(context: Any, error: TopKError) -> None:
+    context.set_trailing_metadata((("grpc-status-details-bin",
+                                    _status(error).SerializeToString()),))
+    context.abort(error.code, error.message)
+
+
+def _check(valid: bool, reason: str, field: str, message: str = "") -> None:
     if not valid:
-        raise TopKError(grpc.StatusCode.INVALID_ARGUMENT, message,
+        raise TopKError(grpc.StatusCode.INVALID_ARGUMENT,
+                        message or f"{field} is missing or not allowed",
                         reason=reason, field=field)
+
+
+def _check_type(number: int, allowed: Sequence[str], field: str) -> str:
+    name = _dtypes.name_of(number)
+    _check(name in allowed, "DATA_TYPE_NOT_ALLOWED", field)
+    return name
+
+
+def _check_attributes(operator: Any, dialect: str, version: int) -> None:
+    for field, value in operator.ListFields():
+        name = f"{dialect}.{field.name}"
+        _check(version >= _ADDED.get(field.name, 0), "ATTRIBUTE_NOT_IN_VERSION",
+               name)
+        _check(field.name not in ("largest", "sorted") or value in (0, 1),
+               "ATTRIBUTE_NOT_BOOLEAN", name)
+    if dialect == "openvino":
+        for key, allowed in (("mode", ("max", "min")),
+                             ("sort", ("none", "index", "value")),
+                             ("index_element_type", ("", "i32", "i64"))):
+            _check(getattr(operator, key) in allowed, "ATTRIBUTE_VALUE",
+                   f"openvino.{key}")
+        _check(not operator.stable or operator.sort != "none",
+               "STABLE_WITHOUT_SORT", "openvino.stable")
+    elif dialect == "directml":
+        _check(not version or operator.axis_direction > 0, "ATTRIBUTE_MISSING",
+               "directml.axis_direction")
+
+
+def _k(operator: Any, dialect: str, version: int) -> int:
+    if dialect == "directml" or not operator.k.HasField("tensor"):
+        return int(operator.k if dialect == "directml" else operator.k.value)
+    tensor, field = operator.k.tensor, f"{dialect}.k.tensor"
+    _check(dialect != "onnx" or version > 1, "K_IS_ATTRIBUTE", field)
+    name = _check_type(
+        tensor.data_type, ("i64",) if dialect == "onnx" else
+        ("i8", "i32", "i64") if version == 1 else _INTS, field + ".data_type")
+    _check([*tensor.shape] == ([1] if dialect == "onnx" else []), "K_SHAPE",
+           field + ".shape")
+    return int(np.frombuffer(tensor.data, _dtypes.NUMPY_NAMES[name])[0])
+
+
+def _array(tensor: tensor_pb2.Tensor, name: str, shape: List[int]
+           ) -> _dtypes.Array:
+    # The bits of the elements, because NumPy may lack their type.
+    if name in _dtypes.WIDTHS:
+        return _dtypes.unpack(np.frombuffer(tensor.data, np.uint8),
+                              math.prod(shape), np.dtype(np.uint8),
+                              name).reshape(shape)
+    dtype = np.dtype(f"<u{int(re.findall('[0-9]+', name)[0]) // 8}")
+    return np.ndarray(shape, dtype, tensor.data, 0, [
+        dtype.itemsize * stride for stride in tensor.strides] or None)
 
 
 def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
     dialect: Any = request.WhichOneof("attributes")
-    operator = getattr(request, dialect)
+    operator, version = getattr(request, dialect), request.spec.version
     tensor, shape = request.tensor, [*request.tensor.shape]
     rank, least, order = len(shape), -len(shape), "value"
+    _check(version in _TYPES[dialect], "UNKNOWN_VERSION", "spec.version")
+    _check_attributes(operator, dialect, version)
+    name = _check_type(tensor.data_type, _TYPES[dialect][version],
+                       "tensor.data_type")
+    _check(rank > 0, "RANK_ZERO", "tensor.shape", "the tensor is a scalar; it "
+           "needs at least one dimension to select along")
+    k, strict, index_type = _k(operator, dialect, version), False, "i64"
+    outputs: List[Any] = []
     if dialect == "onnx":
         largest = not operator.HasField("largest") or operator.largest == 1
-        index_type = "i64"
     elif dialect == "openvino":
-        for name, value, allowed in (
-                ("mode", operator.mode, ("max", "min")),
-                ("sort", operator.sort, ("none", "index", "value"))):
-            _check(value in allowed, "ATTRIBUTE_VALUE", f"openvino.{name}",
-                   f'{name} = "{value}" is not allowed')
         largest, order = operator.mode == "max", operator.sort
         index_type = operator.index_element_type or "i32"
     else:
         largest = (operator.axis_direction
                    != directml_pb2.AXIS_DIRECTION_INCREASING)
-        index_type, least = "u32", 0
-    k = operator.k if dialect == "directml" else operator.k.value
-    if (dialect != "directml" and operator.k.HasField("tensor")
-            or {field.name for message in (tensor, operator, request.output)
-                for field, _ in message.ListFields()}
-            & {"strides", "shared_memory", "output_value", "output_index",
-               "values", "indices"}):
+        index_type, least, strict = "u32", 0, operator.strict
+        if operator.output_index.data_type:
+            index_type = _check_type(
+                operator.output_index.data_type, ("u32", "u64"),
+                "directml.output_index.data_type")
+        for number, size in enumerate(shape):
+            _check(size > 0, "SIZE_RANGE", f"tensor.shape[{number}]")
+        outputs = [operator.output_value, operator.output_index]
+    used = {field.name for message in (tensor, request.output, *outputs)
+            for field, _ in message.ListFields()} - {"data_type", "selection"}
+    if not used <= {"shape", "data", "strides"} or any(
+            output.strides for output in outputs):
         raise TopKError(grpc.StatusCode.UNIMPLEMENTED,
                         "the fake server does not support this request")
-    _check(rank > 0, "RANK_ZERO", "tensor.shape", "the tensor is a scalar; it "
-           "needs at least one dimension to select along")
     axis = operator.axis if operator.HasField("axis") else -1
     _check(least <= axis < rank, "AXIS_RANGE", f"{dialect}.axis",
            f"axis = {axis} is outside {least} .. {rank - 1} for a tensor of "
@@ -140,34 +224,28 @@ def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
            f"k = {k} must be at least 1")
     _check(k <= shape[axis], "K_EXCEEDS_DIMENSION", f"{dialect}.k",
            f"k = {k} exceeds dimension {shape[axis]} along axis {axis}")
-
-    name = _dtypes.name_of(tensor.data_type)
-    if name in _dtypes.WIDTHS:
-        array = _dtypes.unpack(np.frombuffer(tensor.data, np.uint8),
-                               math.prod(shape), np.dtype(np.uint8), name)
-    else:  # the bits of the elements, without padding
-        array = np.frombuffer(
-            tensor.data, f"<u{int(re.findall('[0-9]+', name)[0]) // 8}",
-            math.prod(shape))
-    array = array.reshape(shape)
-    keys = _dtypes.ordered_keys(np.moveaxis(array, axis, -1), name)
-    chosen = np.argsort(~keys if largest else keys, -1, "stable")[..., :k]
+    _check(not strict or k < shape[axis], "K_EQUALS_DIMENSION", f"{dialect}.k")
+    _check(request.index_offset >= 0, "INDEX_OFFSET_NEGATIVE", "index_offset")
+    # Three dimensions, because NumPy cannot index tensors of a high rank.
+    array = _array(tensor, name, shape).reshape(
+        math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:]))
+    keys = _dtypes.ordered_keys(array, name)
+    indices = np.argsort(~keys if largest else keys, 1, "stable")[:, :k]
     if order == "index":
-        chosen.sort(-1)
-    indices = np.moveaxis(chosen, -1, axis)
-    values = np.take_along_axis(array, indices, axis)
+        indices.sort(1)
+    values = np.take_along_axis(array, indices, 1)
     if name in _dtypes.WIDTHS:
         values = _dtypes.pack(values, name)
+    shape[axis] = k
     response = topk_pb2.TopKResponse(
         request_id=request.request_id,
         execution=topk_pb2.ExecutionInfo(backend="fake"))
     if request.output.selection != topk_pb2.OUTPUT_SELECTION_INDICES_ONLY:
         response.values.CopyFrom(tensor_pb2.Tensor(
-            data_type=tensor.data_type, shape=indices.shape,
-            data=values.tobytes()))
+            data_type=tensor.data_type, shape=shape, data=values.tobytes()))
     if request.output.selection != topk_pb2.OUTPUT_SELECTION_VALUES_ONLY:
         response.indices.CopyFrom(tensor_pb2.Tensor(
-            data_type=_dtypes.number_of(index_type), shape=indices.shape,
+            data_type=_dtypes.number_of(index_type), shape=shape,
             data=(indices + request.index_offset).astype(
                 _dtypes.NUMPY_NAMES[index_type]).tobytes()))
     return response

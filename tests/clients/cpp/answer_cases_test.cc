@@ -7,6 +7,7 @@
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "client/check_response.h"
@@ -77,8 +78,8 @@ TEST(Attempts, RetriesAsThePythonClientDoes) {
   for (const json& c : Cases()["retries"]) {
     Status status = StatusOf(c);
     status.retry_after = std::chrono::milliseconds(c.value("retry_ms", 0));
-    Attempts attempts(
-        2, std::chrono::system_clock::now() + std::chrono::minutes(1));
+    Attempts attempts(Retry{.attempts = 2}, std::chrono::system_clock::now() +
+                                                std::chrono::minutes(1));
     EXPECT_EQ(attempts.Next(status, c["begun"]).has_value(), bool{c["retried"]})
         << c["name"];
     EXPECT_GE(status.retry_after.count(), 0) << c["name"];
@@ -92,7 +93,7 @@ TEST(Attempts, PausesAsThePythonClientDoes) {
   for (const json& c : Cases()["pauses"]) {
     const auto deadline =
         std::chrono::system_clock::now() + std::chrono::minutes(1);
-    Attempts attempts(5, deadline);
+    Attempts attempts(Retry{.attempts = 5}, deadline);
     for (size_t i = 0; i < c["told_ms"].size(); ++i) {
       Status status{Code::kUnavailable, "", "", ""};
       status.retry_after = milliseconds(c["told_ms"][i].get<int64_t>());
@@ -103,6 +104,34 @@ TEST(Attempts, PausesAsThePythonClientDoes) {
       EXPECT_LT(pause, expected + milliseconds(90)) << c["name"];
     }
   }
+}
+
+// Returns the pause before the next attempt, in seconds.
+std::optional<double> NextPause(Attempts& attempts,
+                                std::chrono::milliseconds told = {}) {
+  Status status{Code::kUnavailable, "", "", "", told};
+  const auto then = attempts.Next(status, /*begun=*/false);
+  if (!then.has_value()) return {};
+  return std::chrono::duration<double>(*then - std::chrono::system_clock::now())
+      .count();
+}
+
+TEST(Attempts, FollowThePolicy) {
+  using namespace std::chrono_literals;
+  Attempts attempts(
+      Retry{.attempts = 6, .initial = 1min, .maximum = 3h, .multiplier = 60},
+      std::chrono::system_clock::now() + 100h);
+  for (const double expected : {60, 3600, 3 * 3600, 3 * 3600}) {
+    EXPECT_NEAR(NextPause(attempts).value(), expected, 50);
+  }
+  EXPECT_NEAR(NextPause(attempts, 5h).value(), 5 * 3600, 50);
+  EXPECT_FALSE(NextPause(attempts).has_value()) << "none is left";
+  Attempts once(std::nullopt, std::chrono::system_clock::now() + 1h);
+  EXPECT_FALSE(NextPause(once).has_value());
+  constexpr auto kForever = std::chrono::milliseconds::max();
+  Attempts late(Retry{.initial = kForever, .maximum = kForever},
+                std::chrono::system_clock::now() + 1h);
+  EXPECT_FALSE(NextPause(late).has_value());
 }
 
 TEST(Targets, AreCheckedAsByThePythonClient) {
@@ -150,7 +179,7 @@ v1::TopKResponse ResponseOf(const json& part) {
 
 TEST(Merge, MergesAsThePythonClientDoes) {
   for (const json& c : Cases()["merges"]) {
-    std::vector<PartialAnswer> partials;
+    std::vector<PartialResponse> partials;
     for (const json& part : c["partials"]) {
       partials.push_back(
           {.response = ResponseOf(part),
@@ -159,7 +188,7 @@ TEST(Merge, MergesAsThePythonClientDoes) {
                c["largest"] ? Direction::kLargest : Direction::kSmallest,
            .order = c["order"] == "index" ? Order::kIndex : Order::kValue});
     }
-    const Result<PartialAnswer> merged = Merge(partials);
+    const Result<PartialResponse> merged = Merge(partials);
     ASSERT_EQ(merged.ok(), !c["merged"].is_null()) << c["name"];
     if (!merged.ok()) continue;
     EXPECT_EQ(merged->response.SerializeAsString(),
@@ -169,7 +198,7 @@ TEST(Merge, MergesAsThePythonClientDoes) {
 }
 
 TEST(Merge, RejectsMissingAndStridedOutputs) {
-  PartialAnswer answer;
+  PartialResponse answer;
   answer.k = 1;
   EXPECT_EQ(Merge(std::span(&answer, 1)).status().field,
             "partials[0].response.values");

@@ -6,11 +6,15 @@
 #include <array>
 #include <atomic>
 #include <future>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/clients/cpp/fake_server.h"
+#include "tests/integration/subprocess.h"
+#include "tests/support/authority.h"
 #include "tests/support/test_server.h"
 #include "topk/client.h"
 
@@ -218,7 +222,9 @@ TEST(Options, MetadataBelongsToTheCall) {
     seen.push_back(found == headers.end() ? "none"
                                           : std::string(found->second.data(),
                                                         found->second.size()));
-    EXPECT_TRUE(headers.find("user-agent")->second.starts_with("me/7 "));
+    EXPECT_TRUE(headers.find("user-agent")
+                    ->second.starts_with("me/7 topk-client-cpp/" TOPK_VERSION
+                                         " grpc-c++/"));
     return grpc::Status::OK;
   }});
   const Client client({.target = server.target(), .user_agent = "me/7"});
@@ -228,6 +234,97 @@ TEST(Options, MetadataBelongsToTheCall) {
   EXPECT_TRUE(ComputeAsync(client, TwoLargest(), traced).get().ok());
   const std::lock_guard lock(mutex);
   EXPECT_THAT(seen, ElementsAre("00-1-2-01", "none", "00-1-2-01"));
+}
+
+TEST(Options, MetadataOfTheCallReplacesThatOfTheClientAndTheToken) {
+  std::mutex mutex;
+  std::multimap<std::string, std::string> seen;
+  const FakeServer server(
+      {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
+        const std::lock_guard lock(mutex);
+        seen.clear();
+        for (const auto& [name, value] : context.client_metadata()) {
+          seen.emplace(std::string(name.data(), name.size()),
+                       std::string(value.data(), value.size()));
+        }
+        return grpc::Status::OK;
+      }});
+  const testing::TemporaryFolder folder;
+  testing::WriteText(folder.File("token"), "0123456789abcdef\n");
+  const Client client({.target = server.target(),
+                       .metadata = {{"a", "1"}, {"b", "2"}},
+                       .token_file = folder.File("token")});
+  const auto headers = [&](const char* name) {
+    const std::lock_guard lock(mutex);
+    const auto [begin, end] = seen.equal_range(name);
+    std::vector<std::string> values;
+    for (auto it = begin; it != end; ++it) values.push_back(it->second);
+    return values;
+  };
+  EXPECT_TRUE(client.ComputeTopK(TwoLargest()).ok());
+  EXPECT_THAT(headers("a"), ElementsAre("1"));
+  EXPECT_THAT(headers("authorization"), ElementsAre("Bearer 0123456789abcdef"));
+  const CallOptions mine = {
+      .metadata = {{"a", "3"}, {"a", "4"}, {"authorization", "mine"}}};
+  EXPECT_TRUE(ComputeAsync(client, TwoLargest(), mine).get().ok());
+  EXPECT_THAT(headers("a"), ElementsAre("3", "4"));
+  EXPECT_THAT(headers("b"), ElementsAre("2"));
+  EXPECT_THAT(headers("authorization"), ElementsAre("mine"));
+}
+
+TEST(Options, InvalidMetadataOfACallIsAnError) {
+  const FakeServer server(
+      {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }});
+  const Client client({.target = server.target()});
+  for (const auto& [name, value] :
+       Metadata{{"A", "1"}, {"", "1"}, {"a", "\n"}, {"grpc-timeout", "1S"}}) {
+    const CallOptions options = {.metadata = {{name, value}}};
+    const std::vector<Request> requests = {TwoLargest()};
+    for (const Status& status :
+         {client.ComputeTopK(TwoLargest(), options).status(),
+          ComputeAsync(client, TwoLargest(), options).get().status(),
+          client.ComputeTopKMany(
+              requests, [](size_t, auto) {}, options),
+          client.GetCapabilities(options).status(),
+          client.IsServing("", options).status()}) {
+      EXPECT_EQ(status.code, Code::kInvalidArgument);
+      EXPECT_EQ(status.field, "metadata");
+    }
+  }
+  EXPECT_TRUE(
+      client
+          .ComputeTopK(TwoLargest(),
+                       {.metadata = {{"a-bin", std::string("\0\n", 2)}}})
+          .ok());
+}
+
+TEST(Options, ACallMayWaitForAConnection) {
+  // Nothing listens on port 1.
+  const Client client({.target = "127.0.0.1:1",
+                       .timeout = 200ms,
+                       .retry = std::nullopt,
+                       .wait_for_ready = true});
+  EXPECT_EQ(client.ComputeTopK(TwoLargest()).status().code,
+            Code::kDeadlineExceeded);
+  EXPECT_EQ(ComputeAsync(client, TwoLargest()).get().status().code,
+            Code::kDeadlineExceeded);
+  EXPECT_EQ(
+      client
+          .ComputeTopK(TwoLargest(), {.timeout = 20s, .wait_for_ready = false})
+          .status()
+          .code,
+      Code::kUnavailable);
+}
+
+TEST(Options, ChannelArgumentsOverrideTheClients) {
+  const FakeServer server(
+      {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }});
+  const auto arguments = std::make_shared<grpc::ChannelArguments>();
+  arguments->SetMaxReceiveMessageSize(1);
+  const Client client(
+      {.target = server.target(), .channel_arguments = arguments});
+  EXPECT_EQ(client.ComputeTopK(TwoLargest()).status().code,
+            Code::kResourceExhausted);
 }
 
 TEST(Options, TheCallerMayMakeTheChannels) {
@@ -248,11 +345,22 @@ TEST(Options, TheCallerMayMakeTheChannels) {
 }
 
 TEST(Options, AreChecked) {
-  for (const int attempts : {-1, 0, 6}) {
-    const Status status = Client::Check({.max_attempts = attempts});
-    EXPECT_EQ(status.code, Code::kInvalidArgument);
-    EXPECT_EQ(status.field, "max_attempts");
-  }
+  const auto check_retry = [](const Retry& retry) {
+    return Client::Check({.retry = retry}).message;
+  };
+  EXPECT_EQ(check_retry({.attempts = 0}),
+            "retry.attempts is 0; it must be at least 1");
+  EXPECT_EQ(check_retry({.initial = -1ms}),
+            "retry.initial is -1; it must be at least 0");
+  EXPECT_EQ(check_retry({.maximum = 99ms}),
+            "retry.maximum is 99; it must be at least 100");
+  EXPECT_EQ(check_retry({.multiplier = 0.5}),
+            "retry.multiplier is 0.500000; it must be at least 1");
+  EXPECT_EQ(check_retry({.attempts = 100, .initial = 0ms, .multiplier = 1}),
+            "");
+  EXPECT_EQ(Client::Check({.metadata = {{"A", "1"}}}).message,
+            "metadata: the key \"A\" must consist of lowercase letters, digits "
+            "and _.-");
   ClientOptions both = {.tls = true};
   both.credentials = grpc::InsecureChannelCredentials();
   EXPECT_EQ(Client::Check(both).field, "credentials");

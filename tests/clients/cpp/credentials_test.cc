@@ -54,6 +54,9 @@ TEST_F(ClientCheck, AcceptsValidOptions) {
            .token_over_plaintext = true}}) {
     EXPECT_EQ(Client::Check(options).message, "");
   }
+  ClientOptions own = {.target = "example.org:1", .token_file = File("token")};
+  own.credentials = grpc::SslCredentials({});
+  EXPECT_EQ(Client::Check(own).message, "");
 }
 
 TEST_F(ClientCheck, NamesTheOptionTheFileAndTheRule) {

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/client_calls.h"
 #include "topk/client.h"
 
 namespace topk {
@@ -49,9 +50,10 @@ nlohmann::json Measure(const std::string& name, const std::string& method,
                        const std::string& target,
                        std::chrono::milliseconds deadline) {
   const auto start = std::chrono::steady_clock::now();
-  const auto results = Call(
-      method,
-      Client({.target = target, .timeout = deadline, .own_connection = true}));
+  const auto results =
+      Call(method, Client({.target = target,
+                           .timeout = deadline,
+                           .channel_arguments = testing::OwnConnection()}));
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - start;
   const Status status =

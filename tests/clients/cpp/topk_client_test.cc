@@ -35,10 +35,10 @@ using Chunks =
 // that still polls.
 [[maybe_unused]] const bool kKeepsGrpc = (grpc_init(), true);
 
-Client ClientOf(const std::string& target, int max_attempts = 4) {
-  return Client({.target = target,
-                 .timeout = std::chrono::seconds(30),
-                 .max_attempts = max_attempts});
+Client ClientOf(const std::string& target,
+                std::optional<Retry> retry = Retry()) {
+  return Client(
+      {.target = target, .timeout = std::chrono::seconds(30), .retry = retry});
 }
 
 std::vector<float> Ramp(size_t count) {
@@ -289,7 +289,7 @@ TEST(Client, UsesItsServersInTurn) {
 // A draining server still answers, and other servers may not be known yet.
 TEST(Client, CallsAServerThatIsNotServing) {
   FailingServer server;
-  const Client client = ClientOf(server.target(), 1);
+  const Client client = ClientOf(server.target(), std::nullopt);
   ASSERT_TRUE(ComputeUnary(client, OnnxRequest({1}, 1)).ok());
   server.server().SetServing(false);
   const Result<bool> serving = client.IsServing("topk.v1.TopKService");

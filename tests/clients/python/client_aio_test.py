@@ -6,6 +6,7 @@ usage: client_aio_test.py TOPKD
 
 import asyncio
 import contextlib
+import logging
 import socket
 import sys
 import threading
@@ -121,6 +122,24 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             self.assertIsInstance(error, topk_client.TopKError)
             self.assertEqual(error.code, grpc.StatusCode.CANCELLED)
             self.assertEqual(error.message, "the client was closed")
+
+    async def test_close_ends_a_pause(self):
+        forever = topk_client.Retry(2, initial=3600, maximum=3600)
+        client = topk_client.aio.Client("unix:/nowhere/topk.sock",
+                                        retry=forever, timeout=None)
+        with self.assertLogs("topk_client", logging.DEBUG) as logs:
+            calls = [asyncio.ensure_future(call) for call in (
+                client.topk([1], 1), client.topk_many([[1]], 1).__anext__())]
+            for _ in range(3000):
+                await asyncio.sleep(0.01)
+                if len(logs.output) == 2:
+                    break
+            await client.close()
+            for call in calls:
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^CANCELLED: the client was closed$"
+                                            ):
+                    await asyncio.wait_for(call, 30)
 
     async def test_close_ends_calls_that_wait_for_something_else(self):
         x = np.arange(1 << 18, dtype=np.float64)

@@ -6,8 +6,11 @@ usage: client_options_test.py TOPKD
 
 import logging
 import math
+import os
 import pathlib
 import pickle
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -16,6 +19,7 @@ import both_clients
 import client_package
 import client_security_test
 import grpc
+import harness
 import numpy as np
 import topk_client
 from both_clients import CLIENTS
@@ -25,6 +29,17 @@ from topk_client._stubs import topk_pb2
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
 TOKEN = "0123456789abcdef"
+# A process that forks after a call.
+FORKS = """
+import os, sys
+import topk_client
+client = topk_client.Client(sys.argv[1])
+client.topk_async([1, 2], 1).result(30)
+child = os.fork()
+if not child:
+    os._exit(client.topk_async([1, 2], 1).result(30).values[0] != 2)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 
 
 def token():
@@ -265,6 +280,25 @@ class Blocking(both_clients.ServerTest):
                                   TypeError)
         with self.assertRaisesRegex(ValueError, "^the client is closed$"):
             client.topk_async(X, 1)
+
+    def test_futures_in_a_forked_process(self):
+        subprocess.run([sys.executable, "-c", FORKS, self.server.target],
+                       env=dict(os.environ, PYTHONPATH=":".join(sys.path)),
+                       check=True)
+
+    def test_close_ends_a_pause(self):
+        forever = Retry(2, initial=3600, maximum=3600)
+        client = topk_client.Client("unix:/nowhere/topk.sock", retry=forever,
+                                    timeout=None)
+        with self.assertLogs("topk_client", logging.DEBUG) as logs:
+            calls = [client.topk_async(X, 1), client.topk_async(X, 1)]
+            harness.poll("two pauses", lambda: len(logs.output) == 2)
+            client.close()
+            for call in calls:
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^CANCELLED: the client was closed$"
+                                            ):
+                    call.result(30)
 
     def test_retry_is_checked(self):
         for wrong, text in (({"attempts": 0}, "^attempts is 0; it must"),

@@ -167,6 +167,9 @@ class Security(unittest.TestCase):
         for kind in (topk_client.Client, topk_client.aio.Client):
             with self.assertRaisesRegex(TypeError, "pass token_file$"):
                 pickle.dumps(kind(self.socket, token=self.token))
+            with self.assertRaisesRegex(TypeError, "pass token_file$"):
+                pickle.dumps(kind(self.socket, metadata=[
+                    ("authorization", f"Bearer {self.token}")]))
         with topk_client.Client(self.socket, token_file=path) as client:
             pickled = pickle.dumps(client)
         self.assertNotIn(self.token.encode(), pickled)

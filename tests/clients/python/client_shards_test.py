@@ -126,9 +126,12 @@ class Shards(both_clients.ServerTest):
                     masked, 1, servers=self.server.target)[0].compute()
 
     def test_a_token_is_not_put_into_a_task_graph(self):
-        with self.assertRaisesRegex(TypeError, "pass token_file$") as caught:
-            question(NOBODY, token="0123456789abcdef")
-        self.assertNotIn("0123456789", str(caught.exception))
+        for options in ({"token": "0123456789abcdef"}, {"metadata": [
+                ("authorization", "Bearer 0123456789abcdef")]}):
+            with self.assertRaisesRegex(TypeError, "pass token_file$"
+                                        ) as caught:
+                question(NOBODY, **options)
+            self.assertNotIn("0123456789", str(caught.exception))
 
     def test_small_types_are_sent_in_messages(self):
         got = _shards.answer(np.array([1, 6, 3], np.uint8), 0, question(

@@ -128,6 +128,19 @@ class TopK(both_clients.ServerTest):
             self.assertEqual(got.dtype, np.int64)
             with self.assertRaisesRegex(TypeError, "nulls"):
                 self.client.topk(make([3, None, 1]), 1)
+        for types in ("Int64", {"a": "int64[pyarrow]", "b": "Int64"},
+                      {"a": "Int64", "b": "int64"}):
+            table = pandas.DataFrame({"a": [3, 9], "b": [4, 1]}).astype(types)
+            got = self.assert_selected(table, [[4, 3], [9, 1]],
+                                       [[1, 0], [0, 1]])
+            self.assertEqual(got.dtype, np.int64)
+            with self.assertRaisesRegex(TypeError, "nulls"):
+                self.client.topk(table.where(table > 3), 1)
+        table = pandas.DataFrame({"a": [3, 9], "b": [4.5, 1]}, dtype="Float64")
+        self.assertEqual(self.assert_selected(
+            table, [[4.5, 3], [9, 1]], [[1, 0], [0, 1]]).dtype, np.float64)
+        with self.assertRaisesRegex(TypeError, "does not convert to numbers"):
+            self.client.topk(table.assign(c="text"), 1)
         for make in (pyarrow.table, polars.DataFrame):
             got = self.assert_selected(make({"a": [3, 9], "b": [4, 1]}),
                                        [[4, 3], [9, 1]], [[1, 0], [0, 1]])

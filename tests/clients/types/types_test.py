@@ -29,6 +29,8 @@ class Types(unittest.TestCase):
                         cls.folder / "topk_client")
         shutil.copy(client_package.PACKAGE / "pyproject.toml", cls.folder)
         (cls.folder / "examples").mkdir()
+        shutil.copy(pathlib.Path(__file__).with_name("typed_results.py"),
+                    cls.folder / "examples")
         for page in ("README.md", "RECIPES.md"):
             text = (client_package.PACKAGE / page).read_text(encoding="utf-8")
             for number, (needs, code) in enumerate(EXAMPLE.findall(text)):

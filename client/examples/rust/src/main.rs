@@ -129,8 +129,8 @@ async fn main() -> Result<()> {
     let capabilities = client.get_capabilities(topk::GetCapabilitiesRequest {}).await?;
     println!("GetCapabilities: {}", capabilities.into_inner().operators[0].name);
 
-    let answer = client.compute_top_k(request("", 2, Some(data.clone()))).await?.into_inner();
-    println!("ComputeTopK: {}", text(&bytes(answer.values), &bytes(answer.indices)));
+    let response = client.compute_top_k(request("", 2, Some(data.clone()))).await?.into_inner();
+    println!("ComputeTopK: {}", text(&bytes(response.values), &bytes(response.indices)));
 
     stream(&mut client, &data).await?;
     many(&mut client, &data).await?;

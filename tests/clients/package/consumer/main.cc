@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     std::cerr << answer.status().message << "\n";
     return 1;
   }
-  const topk::PartialAnswer all = {.response = answer->message(), .k = 2};
+  const topk::PartialResponse all = {.response = answer->message(), .k = 2};
   const auto merged = topk::Merge(std::span(&all, 1));
   if (!merged.ok()) {
     std::cerr << merged.status().message << "\n";
