@@ -19,12 +19,16 @@ namespace {
 class Gpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (Status s = cuda::CheckDevices(); !s.ok()) GTEST_SKIP() << s.message;
+    std::vector<std::string> errors;
+    if (cuda::OpenDevices({}, errors).empty()) GTEST_SKIP() << errors.front();
   }
 
   static std::unique_ptr<Backend> OnDevice(
       int64_t chunk_elements = cuda::kChunkElements, int64_t memory = 0) {
-    return MakeCudaBackend(cuda::OpenDevices(memory), chunk_elements);
+    constexpr int kThreads = 4;
+    std::vector<std::string> errors;
+    return MakeCudaBackend(cuda::OpenDevices({memory, kThreads}, errors),
+                           chunk_elements);
   }
 
   static std::unique_ptr<Backend> OnCpu() {
@@ -148,7 +152,7 @@ TEST_F(Gpu, ReleasesItsMemory) {
 }
 
 TEST_F(Gpu, DeclinesBeyondItsLimit) {
-  const auto gpu = OnDevice(cuda::kChunkElements, int64_t{1} << 20);
+  const auto gpu = OnDevice(cuda::kChunkElements, int64_t{64} << 20);
   EXPECT_EQ(gpu->Prepare(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000)),
                          Arrival::kWhole),
             nullptr);
