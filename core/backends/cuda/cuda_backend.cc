@@ -33,9 +33,8 @@ bool CanRun(const Plan& plan) {
 // A backend that uses its devices round-robin.
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::vector<std::unique_ptr<Device>> devices,
-              int64_t chunk_elements)
-      : devices_(std::move(devices)), chunk_elements_(chunk_elements) {}
+  CudaBackend(std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes)
+      : devices_(std::move(devices)), chunk_bytes_(chunk_bytes) {}
 
   std::string_view name() const override { return kName; }
   std::string_view instruction_set() const override {
@@ -53,18 +52,19 @@ class CudaBackend final : public Backend {
   }
 
   // Opens a lane on the next device that works and has enough free memory.
-  Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) const {
+  Result<std::unique_ptr<Lane>> OpenLane(
+      int64_t bytes, const Cancellation* cancellation) const {
     const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
     for (size_t i = 0;; ++i) {
       Device& device = *devices_[(first + i) % devices_.size()];
-      Result<std::unique_ptr<Lane>> lane = device.OpenLane(bytes);
+      Result<std::unique_ptr<Lane>> lane = device.OpenLane(bytes, cancellation);
       if (lane.ok() || i + 1 == devices_.size()) return lane;
     }
   }
 
  private:
   const std::vector<std::unique_ptr<Device>> devices_;
-  const int64_t chunk_elements_;
+  const int64_t chunk_bytes_;
   mutable std::atomic<size_t> next_ = 0;
 };
 
@@ -101,7 +101,7 @@ class CudaPlan final : public PreparedPlan {
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
     Result<std::unique_ptr<Lane>> lane =
-        backend_.OpenLane(cuda::DeviceBytes(plan_, positions_));
+        backend_.OpenLane(cuda::DeviceBytes(plan_, positions_), cancellation);
     if (!lane.ok()) return lane.status();
     return std::unique_ptr<Fold>(std::make_unique<cuda::CudaFold>(
         plan_, outputs, *std::move(lane), positions_,
@@ -117,7 +117,7 @@ class CudaPlan final : public PreparedPlan {
 std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
                                                          Arrival) const {
   if (!CanRun(plan)) return nullptr;
-  const int64_t positions = cuda::PositionsPerChunk(plan, chunk_elements_);
+  const int64_t positions = cuda::PositionsPerChunk(plan, chunk_bytes_);
   const int64_t bytes = cuda::DeviceBytes(plan, positions);
   const auto has_memory = [&](const std::unique_ptr<Device>& device) {
     return !device->lost() && bytes <= device->memory_limit();
@@ -129,8 +129,8 @@ std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
 }  // namespace
 
 std::unique_ptr<Backend> MakeCudaBackend(
-    std::vector<std::unique_ptr<Device>> devices, int64_t chunk_elements) {
-  return std::make_unique<CudaBackend>(std::move(devices), chunk_elements);
+    std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes) {
+  return std::make_unique<CudaBackend>(std::move(devices), chunk_bytes);
 }
 
 }  // namespace topk

@@ -1,5 +1,5 @@
 // The interface of a GPU: memory, and queues of ordered work. Implemented by
-// device/cuda_device.cc and by the simulated device of the tests.
+// device/cuda_device.cc, which the tests run on a simulated CUDA runtime.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cuda/tasks.h"
+#include "core/base/cancellation.h"
 #include "topk/status.h"
 
 namespace topk::cuda {
@@ -41,14 +42,16 @@ inline constexpr size_t kStagingBytes = size_t{4} << 20;
 /// Operations on the same memory run in the order of the calls. Uploads overlap
 /// with computations that use other memory.
 ///
-/// After an error, all operations are no-ops.
+/// After an error or a cancellation, all operations are no-ops. No operation
+/// waits for the device after a cancellation.
 class Lane {
  public:
   virtual ~Lane() = default;
 
   /// The first error: RESOURCE_EXHAUSTED if the device ran out of memory,
-  /// UNAVAILABLE if it failed. Errors of asynchronous work are reported by a
-  /// later operation, no later than the next Download().
+  /// UNAVAILABLE if it failed, CANCELLED after a cancellation. Errors of
+  /// asynchronous work are reported by a later operation, no later than the
+  /// next Download().
   const Status& status() const { return status_; }
 
   /// Returns uninitialized memory. Never returns null. After an error, the
@@ -78,9 +81,11 @@ class Device {
   virtual ~Device() = default;
 
   /// Returns a lane that may allocate `bytes` bytes. Returns RESOURCE_EXHAUSTED
-  /// if other lanes use the memory, or UNAVAILABLE if the device failed. The
-  /// device must outlive its lanes.
-  virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
+  /// if other lanes have reserved the memory, or UNAVAILABLE if the device
+  /// failed. The device and `cancellation`, which may be null, must outlive the
+  /// lane.
+  virtual Result<std::unique_ptr<Lane>> OpenLane(
+      int64_t bytes, const Cancellation* cancellation) = 0;
 
   /// The architecture, e.g. "sm_90". The string lives as long as the device.
   virtual std::string_view architecture() const = 0;
