@@ -50,6 +50,12 @@ class HostDevice final : public cuda::Device {
   explicit HostDevice(const HostDeviceOptions& options) : options_(options) {}
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
+  Result<std::unique_ptr<cuda::ImportedMemory>> Import(
+      std::span<const std::byte, cuda::kIpcHandleBytes> /*handle*/,
+      const std::string& field) override {
+    return InvalidArgument("CUDA_MEMORY_HANDLE", field, "not supported");
+  }
+  const std::string& uuid() const override { return uuid_; }
   std::string_view architecture() const override { return "host"; }
   bool lost() const override { return lost_; }
   int64_t memory_limit() const override { return options_.memory_limit; }
@@ -74,6 +80,7 @@ class HostDevice final : public cuda::Device {
 
  private:
   const HostDeviceOptions options_;
+  const std::string uuid_ = std::string(16, 'h');
   std::atomic<bool> lost_ = false;
   std::atomic<int64_t> calls_ = 0;
   std::atomic<int64_t> reserved_ = 0;
@@ -213,6 +220,13 @@ class HostLane final : public Lane {
     if (!Begins()) return;
     Require(to.size() <= SizeOf(from), "a download is too long");
     std::memcpy(to.data(), from.data(), to.size());
+  }
+
+  void CopyIn(std::span<const std::byte> from, Memory& to, size_t at) override {
+    Upload(from, to, at);
+  }
+  void CopyOut(Memory& from, std::span<std::byte> to) override {
+    Download(from, to);
   }
 
  private:

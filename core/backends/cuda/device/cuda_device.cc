@@ -8,6 +8,7 @@
 // The tests have the CTest label gpu.
 #include "core/backends/cuda/device/cuda_device.h"
 
+#include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -81,6 +82,7 @@ class CudaDevice final : public Device {
   CudaDevice(int number, const cudaDeviceProp& properties, int64_t memory_limit)
       : number_(number),
         name_(properties.name),
+        uuid_(properties.uuid.bytes, sizeof(properties.uuid.bytes)),
         memory_limit_(memory_limit),
         architecture_(StrCat("sm_", properties.major, properties.minor)) {}
   ~CudaDevice() override {
@@ -90,11 +92,15 @@ class CudaDevice final : public Device {
   }
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
+  Result<std::unique_ptr<ImportedMemory>> Import(
+      std::span<const std::byte, kIpcHandleBytes> handle,
+      const std::string& field) override;
+  const std::string& uuid() const override { return uuid_; }
   std::string_view architecture() const override { return architecture_; }
   bool lost() const override { return lost_.load(std::memory_order_relaxed); }
   int64_t memory_limit() const override { return memory_limit_; }
   DeviceState state() const override {
-    DeviceState state{name_, 0, memory_limit_, lost()};
+    DeviceState state{name_, 0, memory_limit_, lost(), number_, uuid_};
     const std::lock_guard lock(mutex_);
     uint64_t used = 0;
     if (!state.lost && pool_ != nullptr &&
@@ -108,6 +114,12 @@ class CudaDevice final : public Device {
   cudaMemPool_t pool() const { return pool_; }
   // Makes this the current device of the calling thread.
   cudaError_t Use() const { return cudaSetDevice(number_); }
+
+  // The error of a device that was lost earlier.
+  Status Lost() const {
+    return {Code::kUnavailable, "DEVICE_LOST", "",
+            StrCat(name_, " failed earlier and is no longer used")};
+  }
 
   // Returns the status for an error. Sets `lost_` if the error is sticky, i.e.
   // every later call of this process would fail. REQUIRES: not cudaSuccess.
@@ -163,13 +175,17 @@ class CudaDevice final : public Device {
     return error;
   }
 
+  // Initializes the device on first use. REQUIRES: `mutex_` is locked.
+  Status MakeReady() {
+    if (pool_ != nullptr) return {};
+    const cudaError_t error = Initialize();
+    return error == cudaSuccess ? Status() : StatusOf(error);
+  }
+
   // Reserves memory for a lane. Reuses the parts of a closed lane if possible.
   Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
     const std::lock_guard lock(mutex_);
-    if (pool_ == nullptr) {
-      const cudaError_t error = Initialize();
-      if (error != cudaSuccess) return StatusOf(error);
-    }
+    if (Status s = MakeReady(); !s.ok()) return s;
     if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
       return ResourceExhausted("DEVICE_MEMORY", "server",
                                StrCat(name_, " is busy with other requests"),
@@ -186,6 +202,7 @@ class CudaDevice final : public Device {
 
   const int number_;
   const std::string name_;
+  const std::string uuid_;
   const int64_t memory_limit_;
   const std::string architecture_;
   std::atomic<bool> lost_ = false;
@@ -196,6 +213,40 @@ class CudaDevice final : public Device {
   int open_ = 0;          // number of open lanes
   std::vector<std::unique_ptr<LaneParts>> idle_;  // of closed lanes, for reuse
 };
+
+class CudaImport final : public ImportedMemory {
+ public:
+  CudaImport(const CudaDevice& device, std::span<std::byte> bytes)
+      : ImportedMemory(bytes), device_(device) {}
+  ~CudaImport() override {
+    if (device_.Use() == cudaSuccess) cudaIpcCloseMemHandle(bytes().data());
+  }
+
+ private:
+  const CudaDevice& device_;
+};
+
+// Returns the number of bytes from `data` to the end of its allocation, or 0 if
+// unknown. The runtime has no function for this, only the driver has.
+size_t BytesAt(void* data) {
+  constexpr unsigned kVersion = 3020;  // of the function's signature
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  if (cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &function,
+                                       kVersion, cudaEnableDefault,
+                                       &found) != cudaSuccess ||
+      function == nullptr) {
+    return 0;
+  }
+  CUdeviceptr begin = 0;
+  size_t bytes = 0;
+  const auto at = reinterpret_cast<CUdeviceptr>(data);
+  if (reinterpret_cast<PFN_cuMemGetAddressRange_v3020>(function)(
+          &begin, &bytes, at) != CUDA_SUCCESS) {
+    return 0;
+  }
+  return begin + bytes - at;
+}
 
 class CudaMemory final : public Memory {
  public:
@@ -332,6 +383,29 @@ class CudaLane final : public Lane {
     Succeeds(from.AfterCopy());
   }
 
+  void CopyIn(std::span<const std::byte> from, Memory& to, size_t at) override {
+    CopyStaged();
+    const auto& memory = static_cast<CudaMemory&>(to);
+    if (Begins() && Succeeds(memory.BeforeCopy()) &&
+        Succeeds(cudaMemcpyAsync(to.data() + at, from.data(), from.size(),
+                                 cudaMemcpyDeviceToDevice,
+                                 parts_->copying.get()))) {
+      Succeeds(memory.AfterCopy());
+    }
+  }
+
+  void CopyOut(Memory& from, std::span<std::byte> to) override {
+    CopyStaged();
+    const auto& memory = static_cast<CudaMemory&>(from);
+    if (Begins() && Succeeds(memory.BeforeCopy()) &&
+        Succeeds(cudaMemcpyAsync(to.data(), from.data(), to.size(),
+                                 cudaMemcpyDeviceToDevice,
+                                 parts_->copying.get())) &&
+        Succeeds(memory.AfterCopy())) {
+      Succeeds(cudaStreamSynchronize(parts_->copying.get()));
+    }
+  }
+
  private:
   // Returns whether a call succeeded, and sets the status if not.
   bool Succeeds(cudaError_t error) {
@@ -370,10 +444,7 @@ class CudaLane final : public Lane {
 };
 
 Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
-  if (lost()) {
-    return Status{Code::kUnavailable, "DEVICE_LOST", "",
-                  StrCat(name_, " failed earlier and is no longer used")};
-  }
+  if (lost()) return Lost();
   std::unique_ptr<LaneParts> parts;
   if (Status s = Reserve(bytes, parts); !s.ok()) return s;
   try {
@@ -392,6 +463,35 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
     Release(bytes, nullptr);
     throw;
   }
+}
+
+Result<std::unique_ptr<ImportedMemory>> CudaDevice::Import(
+    std::span<const std::byte, kIpcHandleBytes> handle,
+    const std::string& field) {
+  if (lost()) return Lost();
+  {
+    const std::lock_guard lock(mutex_);
+    if (Status s = MakeReady(); !s.ok()) return s;
+  }
+  cudaIpcMemHandle_t exported{};
+  static_assert(sizeof(exported) == kIpcHandleBytes);
+  std::memcpy(&exported, handle.data(), handle.size());
+  cudaError_t error = Use();
+  if (error != cudaSuccess) return StatusOf(error);
+  // CUDA counts how often this process has opened the same memory.
+  void* data = nullptr;
+  error = cudaIpcOpenMemHandle(&data, exported, cudaIpcMemLazyEnablePeerAccess);
+  if (error == cudaErrorMemoryAllocation) return StatusOf(error);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // otherwise, a later call would return the error
+    return InvalidArgument(
+        "CUDA_MEMORY_HANDLE", field,
+        StrCat("the handle cannot be opened on ", name_, ": ", TextOf(error),
+               "; another process must have exported memory that it has not "
+               "freed"));
+  }
+  return std::unique_ptr<ImportedMemory>(std::make_unique<CudaImport>(
+      *this, std::span(static_cast<std::byte*>(data), BytesAt(data))));
 }
 
 // Returns why there is no device. Checks the driver's version, because
