@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/backends/cuda/items.h"
+#include "tests/support/cuda/shared_device.h"
 
 namespace topk::testing {
 namespace {
@@ -51,16 +52,14 @@ class HostDevice final : public cuda::Device {
 
   Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
   Result<std::unique_ptr<cuda::ImportedMemory>> Import(
-      std::span<const std::byte, cuda::kIpcHandleBytes> /*handle*/,
-      const std::string& field) override {
-    return InvalidArgument("CUDA_MEMORY_HANDLE", field, "not supported");
-  }
+      std::span<const std::byte, cuda::kIpcHandleBytes> handle,
+      const std::string& field) override;
   const std::string& uuid() const override { return uuid_; }
   std::string_view architecture() const override { return "host"; }
   bool lost() const override { return lost_; }
   int64_t memory_limit() const override { return options_.memory_limit; }
   DeviceState state() const override {
-    return {"host", reserved_, options_.memory_limit, lost_};
+    return {"host", reserved_, options_.memory_limit, lost_, 0, uuid_};
   }
 
   void CloseLane(int64_t bytes) { reserved_ -= bytes; }
@@ -80,11 +79,39 @@ class HostDevice final : public cuda::Device {
 
  private:
   const HostDeviceOptions options_;
-  const std::string uuid_ = std::string(16, 'h');
+  const std::string uuid_ = std::string(kSharedDeviceUuid, 16);
   std::atomic<bool> lost_ = false;
   std::atomic<int64_t> calls_ = 0;
   std::atomic<int64_t> reserved_ = 0;
 };
+
+class HostImport final : public cuda::ImportedMemory {
+ public:
+  explicit HostImport(std::span<std::byte> bytes) : ImportedMemory(bytes) {}
+  ~HostImport() override { CloseShared(bytes().data()); }
+};
+
+Result<std::unique_ptr<cuda::ImportedMemory>> HostDevice::Import(
+    std::span<const std::byte, cuda::kIpcHandleBytes> handle,
+    const std::string& field) {
+  if (Status s = Call(); !s.ok()) return s;
+  const std::span<std::byte> bytes = OpenShared(handle);
+  if (bytes.empty()) {
+    return InvalidArgument("CUDA_MEMORY_HANDLE", field,
+                           "the handle cannot be opened on host");
+  }
+  return std::unique_ptr<cuda::ImportedMemory>(
+      std::make_unique<HostImport>(bytes));
+}
+
+// Aborts unless the bytes are in one imported memory.
+void RequireImported(std::span<const std::byte> bytes) {
+  const std::span<std::byte> memory = FindShared(bytes.data());
+  Require(bytes.empty() || (!memory.empty() && bytes.data() + bytes.size() <=
+                                                   memory.data() +
+                                                       memory.size()),
+          "a copy is not within imported memory");
+}
 
 // Checks that accesses are within the memory declared to Lane::Select().
 class Uses {
@@ -223,9 +250,11 @@ class HostLane final : public Lane {
   }
 
   void CopyIn(std::span<const std::byte> from, Memory& to, size_t at) override {
+    RequireImported(from);
     Upload(from, to, at);
   }
   void CopyOut(Memory& from, std::span<std::byte> to) override {
+    RequireImported(to);
     Download(from, to);
   }
 

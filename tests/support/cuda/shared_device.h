@@ -1,66 +1,50 @@
 // The memory of a simulated CUDA device that processes share. An allocation is a
-// POSIX shared memory object, and its IPC handle is the object's name.
+// POSIX shared memory object, and its IPC handle contains the object's name.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
+#include <span>
 #include <string>
 
 namespace topk::testing {
 
-inline constexpr size_t kIpcHandleBytes = 64;
+inline constexpr size_t kSharedHandleBytes = 64;
 /// The UUID of the device, including the NUL.
 inline constexpr char kSharedDeviceUuid[16] = "shared memory d";
 
-/// Returns the name of an allocation. `number` must be unique in the process.
-inline std::string SharedName(int process, int number) {
-  return "/topk-cuda-" + std::to_string(process) + "-" + std::to_string(number);
-}
+/// An allocation of a process. Freed on destruction.
+class SharedAllocation {
+ public:
+  /// Aborts if there is not enough memory. `process` is the process to name as
+  /// the owner. By default, it is not this process, so this process may open
+  /// the handle.
+  explicit SharedAllocation(size_t bytes, int process = 0);
+  ~SharedAllocation();
+  SharedAllocation(SharedAllocation&& other) noexcept;
+  SharedAllocation& operator=(SharedAllocation&&) = delete;
 
-/// Returns the name in an IPC handle of kIpcHandleBytes bytes, or "" if the
-/// handle is not valid.
-inline std::string NameInHandle(const char* handle) {
-  const std::string name(handle, strnlen(handle, kIpcHandleBytes));
-  return name.rfind("/topk-cuda-", 0) == 0 ? name : "";
-}
+  std::span<std::byte> bytes() const { return bytes_; }
+  /// Returns the IPC handle, of kSharedHandleBytes bytes.
+  std::string handle() const;
 
-/// Returns whether a process has allocated the memory with this name.
-inline bool IsOfProcess(const std::string& name, int process) {
-  int owner = 0;
-  return std::sscanf(name.c_str(), "/topk-cuda-%d-", &owner) == 1 &&
-         owner == process;
-}
+ private:
+  std::string name_;
+  std::span<std::byte> bytes_;
+};
 
-/// Creates and maps memory. Returns null if that fails.
-inline void* CreateShared(const std::string& name, size_t bytes) {
-  const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (file < 0) return nullptr;
-  void* data = MAP_FAILED;
-  if (posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0) {
-    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  }
-  close(file);
-  return data == MAP_FAILED ? nullptr : data;
-}
+/// Opens the memory of another process. As in CUDA, memory that is already open
+/// has the same address again, and must be closed as often as it was opened.
+/// Returns no bytes if there is no such memory, or if it is of this process.
+std::span<std::byte> OpenShared(std::span<const std::byte> handle);
 
-/// Maps the memory of another process. Returns null if that fails.
-inline void* OpenShared(const std::string& name, size_t& bytes) {
-  const int file = shm_open(name.c_str(), O_RDWR, 0);
-  if (file < 0) return nullptr;
-  struct stat info {};
-  void* data = MAP_FAILED;
-  if (fstat(file, &info) == 0 && info.st_size > 0) {
-    bytes = static_cast<size_t>(info.st_size);
-    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  }
-  close(file);
-  return data == MAP_FAILED ? nullptr : data;
-}
+/// Closes the memory at an address that OpenShared() returned. Aborts if the
+/// memory is not open.
+void CloseShared(const std::byte* data);
+
+/// Returns the memory that is open and contains an address, or no bytes.
+std::span<std::byte> FindShared(const std::byte* address);
+
+/// Returns how much memory is open, without repetitions.
+size_t CountShared();
 
 }  // namespace topk::testing

@@ -1,29 +1,30 @@
 // A libcuda.so with the functions that clients call to export device memory.
-// Its device is that of the simulated CUDA runtime of topkd, in which processes
-// share memory (shared_device.h). The memory can be accessed like any other.
+// Its device is the simulated one of shared_device.h, whose memory can be accessed
+// like any other.
 //
 // After the functions of the driver come functions for tests.
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <mutex>
-#include <string>
+#include <utility>
 
 #include "tests/support/cuda/shared_device.h"
 
 namespace {
 
-using topk::testing::kIpcHandleBytes;
 using topk::testing::kSharedDeviceUuid;
+using topk::testing::SharedAllocation;
 
-enum Result { kSuccess = 0, kOutOfMemory = 2, kInvalidValue = 1 };
+// Values of CUresult.
+enum Result { kSuccess = 0, kInvalidValue = 1 };
 
 struct Allocation {
-  size_t bytes;
-  std::string name;
-  bool is_exportable;
+  SharedAllocation memory;
+  bool is_exportable = true;
 };
 
 std::mutex mutex;
@@ -36,7 +37,7 @@ auto Find(uint64_t at) {
   auto found = allocations.upper_bound(at);
   if (found == allocations.begin()) return allocations.end();
   --found;
-  return at < found->first + found->second.bytes ? found : allocations.end();
+  return at < found->first + found->second.memory.bytes().size() ? found : allocations.end();
 }
 
 }  // namespace
@@ -44,8 +45,7 @@ auto Find(uint64_t at) {
 extern "C" {
 
 int cuGetErrorName(int error, const char** to) {
-  *to = error == kInvalidValue ? "CUDA_ERROR_INVALID_VALUE"
-                               : "CUDA_ERROR_OUT_OF_MEMORY";
+  *to = error == kInvalidValue ? "CUDA_ERROR_INVALID_VALUE" : "unknown";
   return kSuccess;
 }
 
@@ -90,7 +90,7 @@ int cuMemGetAddressRange_v2(uint64_t* begin, size_t* bytes, uint64_t at) {
   const auto found = Find(at);
   if (found == allocations.end()) return kInvalidValue;
   *begin = found->first;
-  *bytes = found->second.bytes;
+  *bytes = found->second.memory.bytes().size();
   return kSuccess;
 }
 
@@ -100,30 +100,22 @@ int cuIpcGetMemHandle(char* to, uint64_t at) {
   if (found == allocations.end() || !found->second.is_exportable) {
     return kInvalidValue;
   }
-  std::memset(to, 0, kIpcHandleBytes);
-  found->second.name.copy(to, kIpcHandleBytes - 1);
+  const std::string handle = found->second.memory.handle();
+  std::memcpy(to, handle.data(), handle.size());
   return kSuccess;
 }
 
 int cuMemAlloc_v2(uint64_t* to, size_t bytes) {
-  static std::atomic<int> count = 0;
-  const std::string name = topk::testing::SharedName(getpid(), count++);
-  void* const data = topk::testing::CreateShared(name, bytes);
-  if (data == nullptr) return kOutOfMemory;
-  *to = reinterpret_cast<uint64_t>(data);
+  SharedAllocation memory(bytes, getpid());
+  *to = reinterpret_cast<uint64_t>(memory.bytes().data());
   const std::lock_guard lock(mutex);
-  allocations[*to] = {bytes, name, true};
+  allocations.emplace(*to, Allocation{std::move(memory)});
   return kSuccess;
 }
 
 int cuMemFree_v2(uint64_t at) {
   const std::lock_guard lock(mutex);
-  const auto found = allocations.find(at);
-  if (found == allocations.end()) return kInvalidValue;
-  shm_unlink(found->second.name.c_str());
-  munmap(reinterpret_cast<void*>(at), found->second.bytes);
-  allocations.erase(found);
-  return kSuccess;
+  return allocations.erase(at) == 1 ? kSuccess : kInvalidValue;
 }
 
 // Makes an allocation like one of cudaMallocAsync(), which cannot be exported.
