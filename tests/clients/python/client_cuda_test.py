@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -286,7 +287,12 @@ with t.topk_client.Client({self.server.target!r}) as client:
                 process.stdout.readline()
                 self.assert_right(self.client.topk(Array.of(self.x), 7))
                 process.send_signal(signal.SIGKILL)
-        self.assert_right(self.client.topk(Array.of(self.x), 7))
+            for path in pathlib.Path("/dev/shm").glob(
+                    f"topk-cuda-{process.pid}-*"):
+                path.unlink()
+        response = self.client.compute_topk(Array.of(self.x), Onnx(7))
+        self.assert_right(response)
+        self.assertEqual(response.execution.backend, "cuda")
 
     def test_memory_that_was_freed_before_the_call(self):
         x = Array.of(self.x)
