@@ -90,7 +90,7 @@ Engine::Engine(const EngineOptions& options)
 Engine::Engine(const EngineOptions& options,
                std::vector<std::unique_ptr<Backend>> backends)
     : limits_(options.limits),
-      choice_(options.backends.choice),
+      backend_options_(options.backends),
       backends_(std::move(backends)),
       found_(Devices().devices) {}
 
@@ -148,7 +148,7 @@ PreparedRequest Engine::PrepareBest(Plan plan, const std::string& request_id,
     if (backend == backends_.back()) break;
     auto prepared = backend->Prepare(*request.plan, arrival);
     if (prepared == nullptr) continue;
-    const bool chosen = choice_ == backend->name();
+    const bool chosen = backend_options_.choice == backend->name();
     if (!chosen && prepared->EstimateNanoseconds() >=
                        request.prepared->EstimateNanoseconds()) {
       continue;
@@ -174,7 +174,7 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
     const auto start = std::chrono::steady_clock::now();
     Execution execution = request.prepared->Run(chunks, outputs, cancellation);
     if (!execution.status.ok() && !IsCancelled(cancellation)) {
-      CountFallback(execution.status.code);
+      ReportFallback(execution.status);
       execution = backends_.back()
                       ->Prepare(plan, ArrivalOf(chunks.size()))
                       ->Run(chunks, outputs, cancellation);
@@ -243,10 +243,13 @@ Result<v1::TopKResponse> Engine::Compute(
   return Run(*prepared, std::span(&data, 1), nullptr);
 }
 
-void Engine::CountFallback(Code why) const {
+void Engine::ReportFallback(const Status& why) const {
   std::atomic<int64_t>& count =
-      why == Code::kResourceExhausted ? fallbacks_full_ : fallbacks_lost_;
+      why.code == Code::kResourceExhausted ? fallbacks_full_ : fallbacks_lost_;
   count.fetch_add(1, std::memory_order_relaxed);
+  if (backend_options_.log) {
+    backend_options_.log(StrCat("a request runs on the CPU: ", why.message));
+  }
 }
 
 v1::Capabilities Engine::GetCapabilities() const {
@@ -305,7 +308,7 @@ Result<std::unique_ptr<TensorStream>> TensorStream::Start(
   if (IsCancelled(cancellation)) return Cancelled();
   auto fold = own.prepared->StartFold(outputs, cancellation);
   if (!fold.ok()) {
-    engine.CountFallback(fold.status().code);
+    engine.ReportFallback(fold.status());
     own.prepared =
         engine.backends_.back()->Prepare(*own.plan, Arrival::kStream);
     fold = own.prepared->StartFold(outputs, cancellation);

@@ -120,12 +120,12 @@ class Engine {
   /// Chooses a backend for a plan, and prepares the plan.
   PreparedRequest PrepareBest(Plan plan, const std::string& request_id,
                               Arrival arrival) const;
-  /// Counts a fallback to the last backend. `why` is the error code of the
+  /// Counts and logs a fallback to the last backend. `why` is the error of the
   /// backend that failed.
-  void CountFallback(Code why) const;
+  void ReportFallback(const Status& why) const;
 
   Limits limits_;
-  std::string choice_;
+  BackendOptions backend_options_;
   mutable std::atomic<int64_t> fallbacks_lost_ = 0;
   mutable std::atomic<int64_t> fallbacks_full_ = 0;
   /// The last backend, the CPU, can run every plan.

@@ -42,14 +42,21 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
 }
 
 BackendOptions BackendOptionsOf(const ServerConfig& config) {
-  return {config.backend, config.device_memory_bytes};
+  return {config.backend, config.device_memory_bytes, {}};
 }
 
-EngineOptions EngineOptionsOf(const ServerConfig& config, int threads) {
-  return {threads,
-          {config.max_elements, config.max_output_bytes,
-           config.max_selected_elements, config.max_rank},
-          BackendOptionsOf(config)};
+EngineOptions EngineOptionsOf(const ServerConfig& config, int threads,
+                              spdlog::logger& log) {
+  constexpr int kLinesPerSecond = 10;
+  EngineOptions options{threads,
+                        {config.max_elements, config.max_output_bytes,
+                         config.max_selected_elements, config.max_rank},
+                        BackendOptionsOf(config)};
+  auto limiter = std::make_shared<LineLimiter>(kLinesPerSecond);
+  options.backends.log = [limiter, &log](const std::string& message) {
+    if (limiter->Pass()) log.warn("{}", message);
+  };
+  return options;
 }
 
 std::vector<std::string> ServiceNames() {
@@ -74,7 +81,7 @@ Services::Services(const ServerConfig& config,
       rpc_metrics_(*metrics_.registry(), ServiceNames()),
       access_log_(log, config.access_log_sample,
                   static_cast<int64_t>(config.slow_request_seconds * 1e9)),
-      engine_(EngineOptionsOf(config, threads_)),
+      engine_(EngineOptionsOf(config, threads_, log)),
       shared_objects_(
           config.allow_shared_memory
               ? std::make_unique<SharedObjects>(config.shared_memory_prefix)

@@ -1,11 +1,14 @@
 #include "core/backends/registry.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 #include <utility>
 
 #include "core/backends/cpu/cpu_backend.h"
 #ifdef TOPK_WITH_CUDA
+#include <absl/strings/str_join.h>
+
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
 #endif
@@ -22,9 +25,17 @@ Result<std::unique_ptr<Backend>> MakeCpu(int threads, const BackendOptions&) {
 }
 
 #ifdef TOPK_WITH_CUDA
-Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions& options) {
-  if (Status s = cuda::CheckDevices(); !s.ok()) return s;
-  return MakeCudaBackend(cuda::OpenDevices(options.device_memory_bytes));
+Result<std::unique_ptr<Backend>> MakeCuda(int threads,
+                                          const BackendOptions& options) {
+  std::vector<std::string> errors;
+  auto devices =
+      cuda::OpenDevices({options.device_memory_bytes, threads}, errors);
+  if (devices.empty()) {
+    return InvalidArgument("NO_CUDA_DEVICE", "backend",
+                           absl::StrJoin(errors, "; "));
+  }
+  if (options.log) std::ranges::for_each(errors, options.log);
+  return MakeCudaBackend(std::move(devices));
 }
 #else
 Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions&) {
@@ -36,7 +47,7 @@ Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions&) {
 struct Row {
   const char* name;
   /// Returns the backend, or the reason why this process cannot use the
-  /// backend. Fast, because a backend initializes its devices on first use.
+  /// backend. Initializes and checks the devices of the backend.
   Result<std::unique_ptr<Backend>> (*make)(int threads,
                                            const BackendOptions& options);
 };
@@ -73,7 +84,11 @@ std::vector<std::unique_ptr<Backend>> MakeBackends(
     if (!last && !wanted) continue;
     auto made = row.make(threads, options);
     // The last backend is required: `*made` throws if it is not available.
-    if (last || made.ok()) backends.push_back(*std::move(made));
+    if (last || made.ok()) {
+      backends.push_back(*std::move(made));
+    } else if (made.status().reason != "NO_CUDA" && options.log) {
+      options.log(made.status().message);
+    }
   }
   return backends;
 }

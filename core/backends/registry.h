@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct BackendOptions {
   /// The maximum memory to use on each device, in bytes. 0 means half of the
   /// memory of the device.
   int64_t device_memory_bytes = 0;
+  /// Called with the reason if a device or a backend is not used at start, and
+  /// each time a request falls back to the CPU. May be empty. Thread-safe.
+  std::function<void(const std::string& message)> log = {};
 };
 
 /// Returns INVALID_ARGUMENT if the variable TOPK_INSTRUCTION_SET names an

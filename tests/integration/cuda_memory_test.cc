@@ -26,7 +26,7 @@ v1::CudaMemoryRegion RegionOf(const SharedAllocation& memory, int64_t offset,
                               int64_t bytes) {
   v1::CudaMemoryRegion region;
   region.set_ipc_handle(memory.handle());
-  region.set_device_uuid(std::string(kSharedDeviceUuid, 16));
+  region.set_device_uuid(SharedDeviceUuid());
   region.set_offset(offset);
   region.set_byte_size(bytes);
   return region;

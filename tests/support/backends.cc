@@ -1,9 +1,15 @@
 #include "tests/support/backends.h"
 
+#include <stdexcept>
+#include <string>
+#include <utility>
+
 #include "core/backends/cpu/cpu_backend.h"
-#include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/registry.h"
-#include "tests/support/host_device.h"
+#ifndef TOPK_WITH_CUDA
+#include "core/backends/cuda/cuda_backend.h"
+#include "core/backends/cuda/device/cuda_device.h"
+#endif
 
 namespace topk::testing {
 
@@ -13,8 +19,10 @@ std::vector<std::unique_ptr<Backend>> AllBackends(int threads) {
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
     if (set.name != had) backends.push_back(MakeCpuBackend(threads, set));
   }
+#ifndef TOPK_WITH_CUDA
   constexpr int64_t kFewElements = 50;
-  backends.push_back(HostCudaBackend(kFewElements));
+  backends.push_back(FakeCudaBackend(kFewElements));
+#endif
   backends.push_back(EagerBackend(threads));
   return backends;
 }
@@ -25,11 +33,14 @@ std::unique_ptr<Backend> EagerBackend(int threads) {
                         kNanoseconds);
 }
 
-std::unique_ptr<Backend> HostCudaBackend(int64_t chunk_elements) {
-  std::vector<std::unique_ptr<cuda::Device>> devices;
-  devices.push_back(MakeHostDevice());
+#ifndef TOPK_WITH_CUDA
+std::unique_ptr<Backend> FakeCudaBackend(int64_t chunk_elements) {
+  std::vector<std::string> errors;
+  auto devices = cuda::OpenDevices({}, errors);
+  if (devices.empty()) throw std::runtime_error(errors.front());
   return MakeCudaBackend(std::move(devices), chunk_elements);
 }
+#endif
 
 std::string Describe(const Backend& backend) {
   return std::string(backend.name()) + " " +

@@ -9,16 +9,18 @@
 
 namespace topk::testing {
 
-/// Returns all backends that can run on this machine: the CUDA backend on a
-/// simulated device (host_device.h) with chunks of a few elements, the CPU
-/// backend once per instruction set, and an EagerBackend().
+/// Returns all backends that can run on this machine: the CPU backend once
+/// per instruction set, an EagerBackend() and, in a build without CUDA, a
+/// FakeCudaBackend() with chunks of a few elements.
 std::vector<std::unique_ptr<Backend>> AllBackends(int threads);
 
 /// Returns a CPU backend that splits work into far too many pieces.
 std::unique_ptr<Backend> EagerBackend(int threads);
 
-/// Returns the CUDA backend on a simulated device.
-std::unique_ptr<Backend> HostCudaBackend(int64_t chunk_elements);
+#ifndef TOPK_WITH_CUDA
+/// Returns the CUDA backend on the simulated runtime (cuda/fake_runtime.h).
+std::unique_ptr<Backend> FakeCudaBackend(int64_t chunk_elements);
+#endif
 
 /// Returns the backend's name and instruction set, for messages.
 std::string Describe(const Backend& backend);

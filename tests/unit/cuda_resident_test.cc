@@ -6,26 +6,28 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <thread>
 
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/cuda_backend.h"
+#include "core/backends/cuda/device/cuda_device.h"
 #include "tests/support/cuda/shared_device.h"
-#include "tests/support/host_device.h"
+#include "tests/support/cuda/fake_runtime.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::testing {
 namespace {
 
-std::unique_ptr<Backend> MakeBackend(const HostDeviceOptions& options = {},
-                                     int64_t chunk_elements = 64) {
-  std::vector<std::unique_ptr<cuda::Device>> devices;
-  devices.push_back(MakeHostDevice(options));
-  return MakeCudaBackend(std::move(devices), chunk_elements);
+std::unique_ptr<Backend> MakeBackend(int64_t chunk_elements = 64,
+                                     int64_t memory_limit = 0) {
+  std::vector<std::string> errors;
+  return MakeCudaBackend(cuda::OpenDevices({memory_limit}, errors),
+                         chunk_elements);
 }
 
 DeviceRegion RegionOf(const SharedAllocation& memory, size_t offset,
                       int64_t bytes) {
-  return {memory.handle(), std::string(kSharedDeviceUuid, 16),
+  return {memory.handle(), SharedDeviceUuid(),
           static_cast<int64_t>(offset), bytes};
 }
 
@@ -61,8 +63,10 @@ Status RunResident(const Backend& backend, const Plan& plan, PlanMemory& memory,
   const auto indices = open(memory.indices, plan.indices.bytes);
   if (!status.ok()) return status;
   const auto prepared =
-      backend.PrepareResident(plan, std::string(kSharedDeviceUuid, 16));
-  if (prepared == nullptr) return Cancelled();
+      backend.PrepareResident(plan, SharedDeviceUuid());
+  if (prepared == nullptr) {
+    return {Code::kUnavailable, "DEVICE_LOST", "", "not prepared"};
+  }
   answer.values.resize(static_cast<size_t>(plan.values.bytes));
   answer.indices.resize(static_cast<size_t>(plan.indices.bytes));
   const Execution execution = prepared->Run(
@@ -82,6 +86,7 @@ Status RunResident(const Backend& backend, const Plan& plan, PlanMemory& memory,
 }
 
 TEST(CudaResident, EqualsTheCpu) {
+  const ScopedFakeCuda fake;
   const auto cpu = MakeCpuBackend(1, cpu::SupportedInstructionSets().front());
   for (const DType type : {DType::kF16, DType::kI32, DType::kU64}) {
     for (const auto& [shape, axis] :
@@ -94,7 +99,7 @@ TEST(CudaResident, EqualsTheCpu) {
         for (const int64_t size : shape) count *= size;
         const std::string tensor = SomeData(type, count, 3, 20);
         for (const int64_t chunk : {16, 300, 100000}) {
-          const auto backend = MakeBackend({}, chunk);
+          const auto backend = MakeBackend(chunk);
           for (const bool values : {false, true}) {
             for (const bool indices : {false, true}) {
               PlanMemory memory(plan, tensor);
@@ -112,35 +117,46 @@ TEST(CudaResident, EqualsTheCpu) {
   EXPECT_EQ(CountShared(), 0u);
 }
 
-// The device fails at each call in turn, or runs out of memory.
+// Each call of the CUDA runtime fails in turn.
 TEST(CudaResident, ReportsErrorsAndClosesTheMemory) {
-  const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
-  const std::string tensor = SomeData(DType::kF32, 900, 3);
-  for (const bool lost : {true, false}) {
-    int64_t failed = 0;
+  const Plan plan = ValidPlan(Ask(DType::kF32, {600}, 0, 20));
+  const std::string tensor = SomeData(DType::kF32, 600, 3);
+  const Answer right = SlowAnswer(plan, tensor);
+  PlanMemory memory(plan, tensor);
+  for (const cudaError_t error :
+       {cudaErrorIllegalAddress, cudaErrorMemoryAllocation}) {
+    int failed = 0;
     for (int64_t calls = 0;; ++calls) {
-      HostDeviceOptions options;
-      (lost ? options.calls_until_lost : options.calls_until_full) = calls;
-      const auto backend = MakeBackend(options);
-      PlanMemory memory(plan, tensor);
+      ScopedFakeCuda fake;
+      const auto backend = MakeBackend();
+      fake.Set({.calls_until_error = calls,
+                .error = error,
+                .sticky = error == cudaErrorIllegalAddress});
       Answer answer;
       const Status status =
           RunResident(*backend, plan, memory, true, false, nullptr, answer);
-      EXPECT_EQ(CountShared(), 0u);
-      if (status.ok()) break;
-      ++failed;
-      // A device that is lost before PrepareResident() is not used.
-      EXPECT_TRUE(status.code == Code::kCancelled ||
-                  status.reason == (lost ? "DEVICE_LOST" : "DEVICE_MEMORY"))
-          << calls << status.reason;
+      const bool is_last = fake.calls() <= calls;
+      fake.Set({});
+      if (status.ok()) {  // or a call failed that only frees resources
+        EXPECT_EQ(answer, right) << calls;
+      } else {
+        ++failed;
+        EXPECT_EQ(status.reason, error == cudaErrorIllegalAddress
+                                     ? "DEVICE_LOST"
+                                     : "DEVICE_MEMORY")
+            << calls;
+      }
+      if (is_last) break;
     }
-    EXPECT_GT(failed, 20);
+    EXPECT_GT(failed, 40);
+    EXPECT_EQ(CountShared(), 0u);
   }
 }
 
 TEST(CudaResident, StopsWhenCancelled) {
   const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
   PlanMemory memory(plan, SomeData(DType::kF32, 900, 3));
+  const ScopedFakeCuda fake;
   const auto backend = MakeBackend();
   Cancellation cancellation;
   cancellation.Cancel();
@@ -157,7 +173,51 @@ TEST(CudaResident, StopsWhenCancelled) {
   EXPECT_TRUE(std::ranges::equal(memory.allocation.bytes(), before));
 }
 
+TEST(CudaResident, ReportsHandlesThatCannotBeOpened) {
+  ScopedFakeCuda fake;
+  const auto backend = MakeBackend();
+  SharedAllocation memory(8);
+  for (const cudaError_t error :
+       {cudaErrorInvalidValue, cudaErrorInvalidResourceHandle,
+        cudaErrorDeviceUninitialized}) {
+    fake.Set({.calls_until_error = 0,
+              .error = error,
+              .sticky = false,
+              .function = "cudaIpcOpenMemHandle"});
+    const auto opened = backend->OpenMemory(RegionOf(memory, 0, 8), "x");
+    EXPECT_EQ(opened.status().code, Code::kInvalidArgument);
+    EXPECT_EQ(opened.status().field, "x.ipc_handle");
+    EXPECT_FALSE(backend->Devices()[0].lost);
+    EXPECT_TRUE(backend->OpenMemory(RegionOf(memory, 0, 8), "x").ok());
+  }
+}
+
+// The work of a cancelled request may still use the memory.
+TEST(CudaResident, KeepsMemoryOpenUntilTheDeviceHasFinished) {
+  ScopedFakeCuda fake;
+  const auto backend = MakeBackend();
+  const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
+  PlanMemory memory(plan, SomeData(DType::kF32, 900, 3));
+  Cancellation cancellation;
+  fake.Hang(true);
+  {
+    std::jthread running([&] {
+      Answer answer;
+      (void)RunResident(*backend, plan, memory, true, true, &cancellation,
+                        answer);
+    });
+    while (!fake.has_work()) std::this_thread::yield();
+    cancellation.Cancel();
+  }
+  EXPECT_EQ(CountShared(), 1u);
+  fake.Hang(false);
+  // Later requests close the memory.
+  const Plan other = ValidPlan(Ask(DType::kF32, {3}, 0, 2));
+  while (CountShared() != 0) RunPlan(*backend, other, std::string(12, 'x'));
+}
+
 TEST(CudaResident, ReadsAndWritesInParts) {
+  const ScopedFakeCuda fake;
   const auto backend = MakeBackend();
   constexpr size_t kBytes = (size_t{17} << 20) + 5;
   SharedAllocation memory(kBytes + 1);
@@ -173,16 +233,16 @@ TEST(CudaResident, ReadsAndWritesInParts) {
 }
 
 TEST(CudaResident, DeclinesWhatItCannotRun) {
-  const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
-  const std::string uuid(kSharedDeviceUuid, 16);
+  const ScopedFakeCuda fake;
+  const Plan plan = ValidPlan(Ask(DType::kF32, {9000}, 0, 5000));
+  const std::string uuid = SharedDeviceUuid();
   EXPECT_NE(MakeBackend()->PrepareResident(plan, uuid), nullptr);
   EXPECT_EQ(MakeBackend()->PrepareResident(plan, std::string(16, 'x')),
             nullptr);
   const Plan packed = ValidPlan(Ask(DType::kU4, {3, 300}, 1, 20));
   EXPECT_EQ(MakeBackend()->PrepareResident(packed, uuid), nullptr);
-  EXPECT_EQ(
-      MakeBackend({.memory_limit = 1000})->PrepareResident(plan, uuid),
-      nullptr);
+  // More than the device's probe needs.
+  EXPECT_EQ(MakeBackend(64, 10000)->PrepareResident(plan, uuid), nullptr);
 }
 
 }  // namespace

@@ -68,11 +68,12 @@ class CudaBackend final : public Backend {
   }
 
   // Opens a lane on the next device that works and has enough free memory.
-  Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) const {
+  Result<std::unique_ptr<Lane>> OpenLane(
+      int64_t bytes, const Cancellation* cancellation) const {
     const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
     for (size_t i = 0;; ++i) {
       Device& device = *devices_[(first + i) % devices_.size()];
-      Result<std::unique_ptr<Lane>> lane = device.OpenLane(bytes);
+      Result<std::unique_ptr<Lane>> lane = device.OpenLane(bytes, cancellation);
       if (lane.ok() || i + 1 == devices_.size()) return lane;
     }
   }
@@ -123,7 +124,7 @@ class CudaPlan final : public PreparedPlan {
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
     Result<std::unique_ptr<Lane>> lane =
-        backend_.OpenLane(cuda::DeviceBytes(plan_, positions_));
+        backend_.OpenLane(cuda::DeviceBytes(plan_, positions_), cancellation);
     if (!lane.ok()) return lane.status();
     return std::unique_ptr<Fold>(std::make_unique<cuda::CudaFold>(
         plan_, outputs, *std::move(lane), positions_,

@@ -1,5 +1,5 @@
 // The interface of a GPU: memory, and queues of ordered work. Implemented by
-// device/cuda_device.cc and by the simulated device of the tests.
+// device/cuda_device.cc, which the tests run on a simulated CUDA runtime.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cuda/tasks.h"
+#include "core/base/cancellation.h"
 #include "topk/status.h"
 
 namespace topk::cuda {
@@ -63,14 +64,16 @@ inline constexpr size_t kStagingBytes = size_t{4} << 20;
 /// Operations on the same memory run in the order of the calls. Uploads overlap
 /// with computations that use other memory.
 ///
-/// After an error, all operations are no-ops.
+/// After an error or a cancellation, all operations are no-ops. No operation
+/// waits for the device after a cancellation.
 class Lane {
  public:
   virtual ~Lane() = default;
 
   /// The first error: RESOURCE_EXHAUSTED if the device ran out of memory,
-  /// UNAVAILABLE if it failed. Errors of asynchronous work are reported by a
-  /// later operation, no later than the next Download().
+  /// UNAVAILABLE if it failed, CANCELLED after a cancellation. Errors of
+  /// asynchronous work are reported by a later operation, no later than the
+  /// next Download().
   const Status& status() const { return status_; }
 
   /// Returns uninitialized memory. Never returns null. After an error, the
@@ -90,13 +93,16 @@ class Lane {
   /// Fills `to` with the first bytes of `from`. Blocks until the copy is done.
   virtual void Download(Memory& from, std::span<std::byte> to) = 0;
 
-  /// Like Upload(), but `from` is imported memory, and must stay open until
-  /// this lane is closed.
+  /// Like Upload(), but `from` is imported memory that was passed to Keep().
   virtual void CopyIn(std::span<const std::byte> from, Memory& to,
                       size_t at) = 0;
 
-  /// Like Download(), but `to` is imported memory.
+  /// Like Download(), but `to` is imported memory that was passed to Keep().
   virtual void CopyOut(Memory& from, std::span<std::byte> to) = 0;
+
+  /// Keeps memory open until all work of this lane is done. After a
+  /// cancellation, this may be later than the end of this lane.
+  virtual void Keep(std::shared_ptr<const ImportedMemory> memory) = 0;
 
  protected:
   Status status_;
@@ -108,9 +114,11 @@ class Device {
   virtual ~Device() = default;
 
   /// Returns a lane that may allocate `bytes` bytes. Returns RESOURCE_EXHAUSTED
-  /// if other lanes use the memory, or UNAVAILABLE if the device failed. The
-  /// device must outlive its lanes.
-  virtual Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) = 0;
+  /// if other lanes have reserved the memory, or UNAVAILABLE if the device
+  /// failed. The device and `cancellation`, which may be null, must outlive the
+  /// lane.
+  virtual Result<std::unique_ptr<Lane>> OpenLane(
+      int64_t bytes, const Cancellation* cancellation) = 0;
 
   /// Opens memory that another process allocated on this device. `handle` has
   /// the bytes of a cudaIpcMemHandle_t. Returns INVALID_ARGUMENT for `field` if

@@ -13,9 +13,12 @@ namespace {
 
 class Region final : public DeviceMemory {
  public:
-  Region(Device& device, std::unique_ptr<ImportedMemory> memory,
+  Region(Device& device, std::shared_ptr<const ImportedMemory> memory,
          std::span<std::byte> bytes)
       : DeviceMemory(bytes), device_(device), memory_(std::move(memory)) {}
+
+  // Keeps the memory open until the lane's work is done.
+  void KeepFor(Lane& lane) const { lane.Keep(memory_); }
 
   Status Read(std::span<std::byte> to,
               const Cancellation* cancellation) const override {
@@ -44,8 +47,9 @@ class Region final : public DeviceMemory {
     if (size == 0) return {};
     const size_t most = std::min(size, kPartBytes);
     const Result<std::unique_ptr<Lane>> lane =
-        device_.OpenLane(static_cast<int64_t>(most));
+        device_.OpenLane(static_cast<int64_t>(most), cancellation);
     if (!lane.ok()) return lane.status();
+    KeepFor(**lane);
     const std::unique_ptr<Memory> part = (*lane)->Allocate(most);
     for (size_t at = 0; at < size && (*lane)->status().ok(); at += most) {
       if (IsCancelled(cancellation)) return Cancelled();
@@ -55,7 +59,7 @@ class Region final : public DeviceMemory {
   }
 
   Device& device_;
-  const std::unique_ptr<ImportedMemory> memory_;
+  const std::shared_ptr<const ImportedMemory> memory_;
 };
 
 class CudaResidentPlan final : public ResidentPlan {
@@ -77,8 +81,12 @@ class CudaResidentPlan final : public ResidentPlan {
   Execution Run(const ResidentMemory& memory, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
     Result<std::unique_ptr<Lane>> lane =
-        device_.OpenLane(DeviceBytes(plan_, positions_));
+        device_.OpenLane(DeviceBytes(plan_, positions_), cancellation);
     if (!lane.ok()) return {"cuda", "", "", lane.status()};
+    for (const DeviceMemory* each :
+         {memory.tensor, memory.values, memory.indices}) {
+      if (each != nullptr) static_cast<const Region*>(each)->KeepFor(**lane);
+    }
     const Residence residence{true, memory.values != nullptr,
                               memory.indices != nullptr};
     const Outputs all{

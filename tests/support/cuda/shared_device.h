@@ -9,8 +9,10 @@
 namespace topk::testing {
 
 inline constexpr size_t kSharedHandleBytes = 64;
-/// The UUID of the device, including the NUL.
-inline constexpr char kSharedDeviceUuid[16] = "shared memory d";
+/// Returns the 16 bytes of the UUID of a device.
+inline std::string SharedDeviceUuid(int device = 0) {
+  return std::string(16, static_cast<char>('a' + device));
+}
 
 /// An allocation of a process. Freed on destruction.
 class SharedAllocation {

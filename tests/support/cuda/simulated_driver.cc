@@ -16,7 +16,6 @@
 
 namespace {
 
-using topk::testing::kSharedDeviceUuid;
 using topk::testing::SharedAllocation;
 
 // Values of CUresult.
@@ -81,7 +80,8 @@ int cuCtxSynchronize() {
 int cuStreamSynchronize(void* /*stream*/) { return cuCtxSynchronize(); }
 
 int cuDeviceGetUuid_v2(char* to, int device) {
-  std::memcpy(to, kSharedDeviceUuid, sizeof(kSharedDeviceUuid));
+  const std::string uuid = topk::testing::SharedDeviceUuid(device);
+  std::memcpy(to, uuid.data(), uuid.size());
   return device == 0 ? kSuccess : kInvalidValue;
 }
 

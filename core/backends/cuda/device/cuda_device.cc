@@ -5,10 +5,13 @@
 // event for each stream, so that a stream waits for the other stream only if
 // both use the memory.
 //
-// The tests have the CTest label gpu.
+// No function blocks in the driver until a device has finished its work,
+// because such a wait cannot be cancelled. Wait() polls instead.
+//
+// Tests: unit/cuda_*_test.cc on a simulated CUDA runtime and, on a device,
+// those with the CTest label gpu.
 #include "core/backends/cuda/device/cuda_device.h"
 
-#include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -17,29 +20,57 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 
+#include "core/backends/cpu/pieces.h"
+#include "core/backends/cuda/probe.h"
 #include "core/base/free_with.h"
 #include "core/base/text.h"
 
 namespace topk::cuda {
 namespace {
 
-// The maximum number of open lanes. More lanes would not increase the
-// throughput, and each lane needs pinned memory.
-constexpr int kLanes = 16;
+// The number of closed lanes whose parts are kept for reuse. More lanes at a
+// time would not increase the throughput.
+constexpr size_t kIdleLanes = 16;
+
+using Clock = std::chrono::steady_clock;
 
 using Stream = std::unique_ptr<CUstream_st, FreeWith<cudaStreamDestroy>>;
 // A CUDA event. Waiting for an event that was never recorded is a no-op.
 using Event = std::unique_ptr<CUevent_st, FreeWith<cudaEventDestroy>>;
 
-// Creates an event. Threads that wait for the event block instead of spinning.
 cudaError_t Create(Event& event) {
   cudaEvent_t created = nullptr;
-  const cudaError_t error = cudaEventCreateWithFlags(
-      &created, cudaEventDisableTiming | cudaEventBlockingSync);
+  const cudaError_t error =
+      cudaEventCreateWithFlags(&created, cudaEventDisableTiming);
   event.reset(created);
   return error;
+}
+
+// Calls `query` until it returns an error other than cudaErrorNotReady, or
+// until a cancellation. Returns the last error. Sleeps in between, but never
+// for more than an eighth of the time that the caller has already waited, or 1
+// ms.
+template <class Query>
+cudaError_t Wait(const Query& query, const Cancellation* cancellation) {
+  constexpr std::chrono::microseconds kSpin{50};
+  constexpr std::chrono::nanoseconds kLongestSleep =
+      std::chrono::milliseconds(1);
+  const auto start = Clock::now();
+  for (;;) {
+    const cudaError_t error = query();
+    if (error != cudaErrorNotReady) return error;
+    cudaGetLastError();  // otherwise, a later call would return the error
+    if (IsCancelled(cancellation)) return error;
+    const std::chrono::nanoseconds waited = Clock::now() - start;
+    if (waited < kSpin) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::min(waited / 8, kLongestSleep));
+    }
+  }
 }
 
 // The resources of a lane. The device reuses them, because pinned memory is
@@ -52,6 +83,21 @@ struct LaneParts {
   Stream copying;
   Stream computing;
   std::array<Staging, 2> staging;
+  // Device memory to free when all work is done.
+  std::vector<void*> unfreed;
+  // Memory to close when all work is done.
+  std::vector<std::shared_ptr<const ImportedMemory>> kept;
+
+  // Returns cudaErrorNotReady if work is not done. Otherwise frees `unfreed`.
+  cudaError_t Finish() {
+    for (const Stream* stream : {&copying, &computing}) {
+      const cudaError_t error = cudaStreamQuery(stream->get());
+      if (error != cudaSuccess) return error;
+    }
+    for (void* data : unfreed) cudaFreeAsync(data, computing.get());
+    unfreed.clear();
+    return cudaSuccess;
+  }
 
   cudaError_t Create() {
     cudaError_t error = cudaSuccess;
@@ -79,19 +125,26 @@ std::string TextOf(cudaError_t error) {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int number, const cudaDeviceProp& properties, int64_t memory_limit)
+  CudaDevice(int number, const cudaDeviceProp& properties, int64_t memory_limit,
+             int threads)
       : number_(number),
         name_(properties.name),
         uuid_(properties.uuid.bytes, sizeof(properties.uuid.bytes)),
         memory_limit_(memory_limit),
-        architecture_(StrCat("sm_", properties.major, properties.minor)) {}
-  ~CudaDevice() override {
-    if (pool_ == nullptr || Use() != cudaSuccess) return;
-    idle_.clear();
-    cudaMemPoolDestroy(pool_);
+        architecture_(StrCat("sm_", properties.major, properties.minor)),
+        arenas_(threads) {}
+  ~CudaDevice() override;
+
+  // Creates the context and the memory pool, and runs a kernel.
+  Status Start() {
+    if (const cudaError_t error = Initialize(); error != cudaSuccess) {
+      return StatusOf(error);
+    }
+    return Probe(*this);
   }
 
-  Result<std::unique_ptr<Lane>> OpenLane(int64_t bytes) override;
+  Result<std::unique_ptr<Lane>> OpenLane(
+      int64_t bytes, const Cancellation* cancellation) override;
   Result<std::unique_ptr<ImportedMemory>> Import(
       std::span<const std::byte, kIpcHandleBytes> handle,
       const std::string& field) override;
@@ -101,9 +154,8 @@ class CudaDevice final : public Device {
   int64_t memory_limit() const override { return memory_limit_; }
   DeviceState state() const override {
     DeviceState state{name_, 0, memory_limit_, lost(), number_, uuid_};
-    const std::lock_guard lock(mutex_);
     uint64_t used = 0;
-    if (!state.lost && pool_ != nullptr &&
+    if (!state.lost && Use() == cudaSuccess &&
         cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
                                 &used) == cudaSuccess) {
       state.memory_bytes = static_cast<int64_t>(used);
@@ -112,8 +164,20 @@ class CudaDevice final : public Device {
   }
 
   cudaMemPool_t pool() const { return pool_; }
-  // Makes this the current device of the calling thread.
-  cudaError_t Use() const { return cudaSetDevice(number_); }
+  // Makes this the current device of the calling thread. Clears the error that
+  // an earlier call left, for example in a destructor, because the next launch
+  // of a kernel would return this error.
+  cudaError_t Use() const {
+    cudaGetLastError();
+    return cudaSetDevice(number_);
+  }
+
+  // Returns whether every later call would fail.
+  bool HasStickyError() const {
+    // No work uses the default stream, so only a sticky error fails.
+    return cudaSetDevice(number_) != cudaSuccess ||
+           cudaStreamQuery(nullptr) != cudaSuccess;
+  }
 
   // The error of a device that was lost earlier.
   Status Lost() const {
@@ -130,27 +194,45 @@ class CudaDevice final : public Device {
                                StrCat("no memory left on ", name_),
                                std::chrono::seconds(1));
     }
-    if (cudaDeviceSynchronize() != cudaSuccess) {
-      lost_.store(true, std::memory_order_relaxed);
-    }
+    if (HasStickyError()) lost_.store(true, std::memory_order_relaxed);
     return {Code::kUnavailable, "DEVICE_LOST", "",
             StrCat(name_, " failed: ", TextOf(error))};
   }
 
-  // Gives a lane's memory and parts back to the device. `parts` is null if the
-  // parts cannot be reused.
-  void Release(int64_t bytes, std::unique_ptr<LaneParts> parts) {
+  // Copies host memory, with several threads if that is faster.
+  void Copy(const std::byte* from, std::byte* to, size_t bytes) {
+    constexpr int64_t kPieceBytes = int64_t{512} << 10;
+    if (bytes <= kPieceBytes) {
+      std::memcpy(to, from, bytes);
+      return;
+    }
+    arenas_.Run([&] {
+      cpu::ForEachRange(static_cast<int64_t>(bytes), kPieceBytes, nullptr,
+                        [&](int64_t begin, int64_t end) {
+                          std::memcpy(to + begin, from + begin,
+                                      static_cast<size_t>(end - begin));
+                        });
+    });
+  }
+
+  // Takes the reservation and the parts of a lane. Reuses both as soon as the
+  // work of the lane is done.
+  void Close(int64_t bytes, std::unique_ptr<LaneParts> parts) {
+    Unused unused;
     const std::lock_guard lock(mutex_);
-    reserved_ -= bytes;
-    --open_;
-    if (parts != nullptr) idle_.push_back(std::move(parts));
+    closed_.push_back({bytes, std::move(parts)});
+    Reclaim(unused);
   }
 
  private:
-  // Creates the context and the memory pool. A context takes several hundred
-  // MiB of device memory, so it is created only when there is work.
+  using Unused = std::vector<std::shared_ptr<const void>>;
+  struct ClosedLane {
+    int64_t bytes;
+    std::unique_ptr<LaneParts> parts;
+  };
+
   cudaError_t Initialize() {
-    // Make threads block, rather than spin, while they wait for the device.
+    // Make threads block, rather than spin, in calls that wait for the device.
     cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
                                        cudaInitDeviceFlagsAreValid);
     if (error == cudaSuccess) error = Use();
@@ -160,39 +242,49 @@ class CudaDevice final : public Device {
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = number_;
     properties.maxSize = static_cast<size_t>(memory_limit_);
-    cudaMemPool_t pool = nullptr;
-    error = cudaMemPoolCreate(&pool, &properties);
+    error = cudaMemPoolCreate(&pool_, &properties);
     if (error != cudaSuccess) return error;
     // Keep freed memory in the pool for later requests.
     auto keep = static_cast<uint64_t>(memory_limit_);
-    error =
-        cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
-    if (error == cudaSuccess) {
-      pool_ = pool;
-    } else {
-      cudaMemPoolDestroy(pool);
-    }
-    return error;
+    return cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold,
+                                   &keep);
   }
 
-  // Initializes the device on first use. REQUIRES: `mutex_` is locked.
-  Status MakeReady() {
-    if (pool_ != nullptr) return {};
-    const cudaError_t error = Initialize();
-    return error == cudaSuccess ? Status() : StatusOf(error);
+  // Takes back what closed lanes have finished using. Appends parts and
+  // imported memory that are not needed to `unused`, which the caller must
+  // destroy without the lock, because freeing pinned memory is slow. REQUIRES: `mutex_` is locked.
+  void Reclaim(Unused& unused) {
+    std::erase_if(closed_, [&](ClosedLane& lane) {
+      if (lane.parts != nullptr) {
+        if (lane.parts->Finish() != cudaSuccess) return false;
+        for (auto& memory : std::exchange(lane.parts->kept, {})) {
+          unused.push_back(std::move(memory));
+        }
+        if (idle_.size() < kIdleLanes) {
+          idle_.push_back(std::move(lane.parts));
+        } else {
+          unused.push_back(std::shared_ptr<LaneParts>(std::move(lane.parts)));
+        }
+      }
+      reserved_ -= lane.bytes;
+      return true;
+    });
+    cudaGetLastError();
   }
 
   // Reserves memory for a lane. Reuses the parts of a closed lane if possible.
   Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
+    Unused unused;
     const std::lock_guard lock(mutex_);
-    if (Status s = MakeReady(); !s.ok()) return s;
-    if (bytes > memory_limit_ - reserved_ || open_ == kLanes) {
+    Reclaim(unused);
+    if (bytes > memory_limit_ - reserved_) {
       return ResourceExhausted("DEVICE_MEMORY", "server",
-                               StrCat(name_, " is busy with other requests"),
+                               StrCat("requests have reserved ", reserved_,
+                                      " of the ", memory_limit_, " bytes of ",
+                                      name_, ", and this one needs ", bytes),
                                std::chrono::seconds(1));
     }
     reserved_ += bytes;
-    ++open_;
     if (!idle_.empty()) {
       parts = std::move(idle_.back());
       idle_.pop_back();
@@ -205,12 +297,13 @@ class CudaDevice final : public Device {
   const std::string uuid_;
   const int64_t memory_limit_;
   const std::string architecture_;
+  cpu::ArenaPool arenas_;
   std::atomic<bool> lost_ = false;
-  // Guards the creation of the memory pool and the members below.
-  mutable std::mutex mutex_;
   cudaMemPool_t pool_ = nullptr;
-  int64_t reserved_ = 0;  // bytes that open lanes may use
-  int open_ = 0;          // number of open lanes
+  // Guards the members below.
+  std::mutex mutex_;
+  int64_t reserved_ = 0;            // bytes of open lanes, and of `closed_`
+  std::vector<ClosedLane> closed_;  // lanes whose work may not be done
   std::vector<std::unique_ptr<LaneParts>> idle_;  // of closed lanes, for reuse
 };
 
@@ -219,44 +312,64 @@ class CudaImport final : public ImportedMemory {
   CudaImport(const CudaDevice& device, std::span<std::byte> bytes)
       : ImportedMemory(bytes), device_(device) {}
   ~CudaImport() override {
-    if (device_.Use() == cudaSuccess) cudaIpcCloseMemHandle(bytes().data());
+    static_cast<void>(device_.Use());
+    cudaIpcCloseMemHandle(bytes().data());
+    cudaGetLastError();
   }
 
  private:
   const CudaDevice& device_;
 };
 
-// Returns the number of bytes from `data` to the end of its allocation, or 0 if
-// unknown. The runtime has no function for this, only the driver has.
-size_t BytesAt(void* data) {
+// Sets `bytes` to the number of bytes from `data` to the end of its allocation.
+// Only the driver has a function for this: cuMemGetAddressRange().
+cudaError_t GetBytesAt(void* data, size_t& bytes) {
+  using GetRange = int (*)(unsigned long long*, size_t*, unsigned long long);
   constexpr unsigned kVersion = 3020;  // of the function's signature
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  if (cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &function,
-                                       kVersion, cudaEnableDefault,
-                                       &found) != cudaSuccess ||
-      function == nullptr) {
-    return 0;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(
+      "cuMemGetAddressRange", &function, kVersion, cudaEnableDefault, &found);
+  if (error != cudaSuccess) return error;
+  unsigned long long begin = 0;
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  if (function == nullptr ||
+      reinterpret_cast<GetRange>(function)(&begin, &bytes, at) != 0) {
+    return cudaErrorInvalidValue;
   }
-  CUdeviceptr begin = 0;
-  size_t bytes = 0;
-  const auto at = reinterpret_cast<CUdeviceptr>(data);
-  if (reinterpret_cast<PFN_cuMemGetAddressRange_v3020>(function)(
-          &begin, &bytes, at) != CUDA_SUCCESS) {
-    return 0;
-  }
-  return begin + bytes - at;
+  bytes -= at - begin;
+  return cudaSuccess;
 }
+
+CudaDevice::~CudaDevice() {
+  // A device that hangs must not prevent the process from exiting.
+  constexpr std::chrono::seconds kPatience{1};
+  const auto end = Clock::now() + kPatience;
+  if (Use() == cudaSuccess) {
+    while (!closed_.empty() && Clock::now() < end) {
+      Unused unused;
+      Reclaim(unused);
+      std::this_thread::yield();
+    }
+  }
+  // Work in progress uses these parts and the pool, so leak them.
+  if (!closed_.empty() && !lost()) {
+    for (ClosedLane& lane : closed_) static_cast<void>(lane.parts.release());
+  } else if (pool_ != nullptr) {
+    closed_.clear();
+    idle_.clear();
+    cudaMemPoolDestroy(pool_);
+  }
+  cudaGetLastError();
+}
+
+class CudaLane;
 
 class CudaMemory final : public Memory {
  public:
-  CudaMemory(void* data, const LaneParts& parts)
-      : Memory(static_cast<std::byte*>(data)), parts_(parts) {}
-  ~CudaMemory() override {
-    if (data() == nullptr) return;
-    cudaStreamWaitEvent(parts_.computing.get(), copied_.get(), 0);
-    cudaFreeAsync(data(), parts_.computing.get());
-  }
+  CudaMemory(void* data, const LaneParts& parts, CudaLane& lane)
+      : Memory(static_cast<std::byte*>(data)), parts_(parts), lane_(lane) {}
+  ~CudaMemory() override;
   cudaError_t Create() {
     const cudaError_t error = cuda::Create(copied_);
     return error == cudaSuccess ? cuda::Create(computed_) : error;
@@ -267,6 +380,7 @@ class CudaMemory final : public Memory {
   cudaError_t BeforeCopy() const {
     return cudaStreamWaitEvent(parts_.copying.get(), computed_.get(), 0);
   }
+  const Event& copied() const { return copied_; }
   cudaError_t AfterCopy() const {
     return cudaEventRecord(copied_.get(), parts_.copying.get());
   }
@@ -279,6 +393,7 @@ class CudaMemory final : public Memory {
 
  private:
   const LaneParts& parts_;
+  CudaLane& lane_;
   Event copied_;
   Event computed_;
 };
@@ -286,17 +401,31 @@ class CudaMemory final : public Memory {
 class CudaLane final : public Lane {
  public:
   // The device must have reserved `bytes` for this lane.
-  CudaLane(CudaDevice& device, int64_t bytes, std::unique_ptr<LaneParts> parts)
-      : device_(device), bytes_(bytes), parts_(std::move(parts)) {}
+  CudaLane(CudaDevice& device, int64_t bytes, std::unique_ptr<LaneParts> parts,
+           const Cancellation* cancellation)
+      : device_(device),
+        bytes_(bytes),
+        cancellation_(cancellation),
+        parts_(std::move(parts)) {}
   ~CudaLane() override {
-    // Wait until all work of this lane is done. Until then, memory that this
-    // lane freed is not available to other lanes.
-    if (device_.Use() != cudaSuccess ||
-        cudaStreamSynchronize(parts_->copying.get()) != cudaSuccess ||
-        cudaStreamSynchronize(parts_->computing.get()) != cudaSuccess) {
-      parts_ = nullptr;
+    // Until all work of this lane is done, memory that this lane freed is not
+    // available to other lanes.
+    if (device_.Use() == cudaSuccess && !device_.lost()) {
+      cuda::Wait([&] { return parts_->Finish(); }, cancellation_);
     }
-    device_.Release(bytes_, std::move(parts_));
+    device_.Close(bytes_, std::move(parts_));
+  }
+
+  // Frees device memory when all work that uses the memory is done.
+  void Free(const CudaMemory& memory) {
+    // After an error, an event may be missing that the release must wait for.
+    if (Begins() && Succeeds(memory.BeforeComputing())) {
+      Succeeds(cudaFreeAsync(memory.data(), parts_->computing.get()));
+      return;
+    }
+    // The caller destroys events of this device.
+    static_cast<void>(device_.Use());
+    parts_->unfreed.push_back(memory.data());
   }
 
   std::unique_ptr<Memory> Allocate(size_t bytes) override {
@@ -306,7 +435,7 @@ class CudaLane final : public Lane {
                                        device_.pool(),
                                        parts_->computing.get()));
     }
-    auto memory = std::make_unique<CudaMemory>(data, *parts_);
+    auto memory = std::make_unique<CudaMemory>(data, *parts_, *this);
     if (data != nullptr && Succeeds(memory->Create())) {
       // Make copies wait until the computing stream has allocated the memory.
       Succeeds(memory->AfterComputing());
@@ -320,12 +449,12 @@ class CudaLane final : public Lane {
     while (!from.empty() && Begins()) {
       LaneParts::Staging& staging = parts_->staging[next_staging_];
       if (staged_ == 0) {
-        if (!Succeeds(cudaEventSynchronize(staging.copied.get()))) return;
+        if (!Wait(staging.copied)) return;
         staged_for_ = static_cast<CudaMemory*>(&to);
         staged_at_ = at;
       }
       const size_t size = std::min(from.size(), kStagingBytes - staged_);
-      std::memcpy(staging.data.get() + staged_, from.data(), size);
+      device_.Copy(from.data(), staging.data.get() + staged_, size);
       staged_ += size;
       at += size;
       from = from.subspan(size);
@@ -360,10 +489,10 @@ class CudaLane final : public Lane {
       const size_t number = next_staging_;
       next_staging_ ^= 1;
       LaneParts::Staging& staging = parts_->staging[number];
-      if (!Succeeds(cudaEventSynchronize(staging.copied.get()))) return;
+      if (!Wait(staging.copied)) return;
       std::span<std::byte>& arrived = arriving[number];
       if (!arrived.empty()) {
-        std::memcpy(arrived.data(), staging.data.get(), arrived.size());
+        device_.Copy(staging.data.get(), arrived.data(), arrived.size());
         arrived = {};
       }
       if (at < to.size()) {
@@ -402,8 +531,12 @@ class CudaLane final : public Lane {
                                  cudaMemcpyDeviceToDevice,
                                  parts_->copying.get())) &&
         Succeeds(memory.AfterCopy())) {
-      Succeeds(cudaStreamSynchronize(parts_->copying.get()));
+      Wait(memory.copied());
     }
+  }
+
+  void Keep(std::shared_ptr<const ImportedMemory> memory) override {
+    parts_->kept.push_back(std::move(memory));
   }
 
  private:
@@ -413,8 +546,20 @@ class CudaLane final : public Lane {
     return error == cudaSuccess;
   }
 
-  // Makes the device current. Returns false if this or an earlier call failed.
-  bool Begins() { return status_.ok() && Succeeds(device_.Use()); }
+  // Makes the device current. Returns false after an error or a cancellation.
+  bool Begins() {
+    if (status_.ok() && IsCancelled(cancellation_)) status_ = Cancelled();
+    return status_.ok() && Succeeds(device_.Use());
+  }
+
+  // Waits for an event. Returns false after an error or a cancellation.
+  bool Wait(const Event& event) {
+    const cudaError_t error =
+        cuda::Wait([&] { return cudaEventQuery(event.get()); }, cancellation_);
+    if (error != cudaErrorNotReady) return Succeeds(error);
+    status_ = Cancelled();
+    return false;
+  }
 
   // Starts the copy of the staged bytes to the device.
   void CopyStaged() {
@@ -434,6 +579,7 @@ class CudaLane final : public Lane {
 
   CudaDevice& device_;
   const int64_t bytes_;
+  const Cancellation* const cancellation_;
   std::unique_ptr<LaneParts> parts_;
   size_t next_staging_ = 0;
   // The number of bytes in the next staging buffer, and their destination on
@@ -443,24 +589,30 @@ class CudaLane final : public Lane {
   size_t staged_at_ = 0;
 };
 
-Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(int64_t bytes) {
+CudaMemory::~CudaMemory() {
+  if (data() != nullptr) lane_.Free(*this);
+}
+
+Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(
+    int64_t bytes, const Cancellation* cancellation) {
   if (lost()) return Lost();
+  if (const cudaError_t error = Use(); error != cudaSuccess) {
+    return StatusOf(error);
+  }
   std::unique_ptr<LaneParts> parts;
   if (Status s = Reserve(bytes, parts); !s.ok()) return s;
   try {
     if (parts == nullptr) {
       parts = std::make_unique<LaneParts>();
-      cudaError_t error = Use();
-      if (error == cudaSuccess) error = parts->Create();
-      if (error != cudaSuccess) {
-        Release(bytes, nullptr);
+      if (const cudaError_t error = parts->Create(); error != cudaSuccess) {
+        Close(bytes, nullptr);
         return StatusOf(error);
       }
     }
-    return std::unique_ptr<Lane>(
-        std::make_unique<CudaLane>(*this, bytes, std::move(parts)));
+    return std::unique_ptr<Lane>(std::make_unique<CudaLane>(
+        *this, bytes, std::move(parts), cancellation));
   } catch (...) {  // std::bad_alloc
-    Release(bytes, nullptr);
+    Close(bytes, nullptr);
     throw;
   }
 }
@@ -469,10 +621,6 @@ Result<std::unique_ptr<ImportedMemory>> CudaDevice::Import(
     std::span<const std::byte, kIpcHandleBytes> handle,
     const std::string& field) {
   if (lost()) return Lost();
-  {
-    const std::lock_guard lock(mutex_);
-    if (Status s = MakeReady(); !s.ok()) return s;
-  }
   cudaIpcMemHandle_t exported{};
   static_assert(sizeof(exported) == kIpcHandleBytes);
   std::memcpy(&exported, handle.data(), handle.size());
@@ -481,17 +629,23 @@ Result<std::unique_ptr<ImportedMemory>> CudaDevice::Import(
   // CUDA counts how often this process has opened the same memory.
   void* data = nullptr;
   error = cudaIpcOpenMemHandle(&data, exported, cudaIpcMemLazyEnablePeerAccess);
-  if (error == cudaErrorMemoryAllocation) return StatusOf(error);
   if (error != cudaSuccess) {
     cudaGetLastError();  // otherwise, a later call would return the error
+    if (error == cudaErrorMemoryAllocation || HasStickyError()) {
+      return StatusOf(error);
+    }
     return InvalidArgument(
         "CUDA_MEMORY_HANDLE", field,
         StrCat("the handle cannot be opened on ", name_, ": ", TextOf(error),
                "; another process must have exported memory that it has not "
                "freed"));
   }
-  return std::unique_ptr<ImportedMemory>(std::make_unique<CudaImport>(
-      *this, std::span(static_cast<std::byte*>(data), BytesAt(data))));
+  size_t bytes = 0;
+  error = GetBytesAt(data, bytes);
+  auto memory = std::make_unique<CudaImport>(
+      *this, std::span(static_cast<std::byte*>(data), bytes));
+  if (error != cudaSuccess) return StatusOf(error);
+  return std::unique_ptr<ImportedMemory>(std::move(memory));
 }
 
 // Returns why there is no device. Checks the driver's version, because
@@ -504,9 +658,11 @@ std::string WhyNoDevice(cudaError_t error) {
   cudaDriverGetVersion(&driver);
   if (driver == 0) return "this machine has no NVIDIA driver";
   if (error == cudaErrorInsufficientDriver) {
+    // Drivers of the same major version can run code of a newer toolkit.
     return StrCat("the NVIDIA driver is too old: it supports CUDA ",
                   version(driver), ", and this program needs ",
-                  version(CUDART_VERSION));
+                  CUDART_VERSION / 1000,
+                  ".0, which drivers of version 580 and later support");
   }
   if (error != cudaSuccess) {
     return StrCat("this machine has no CUDA device: ", TextOf(error));
@@ -516,18 +672,12 @@ std::string WhyNoDevice(cudaError_t error) {
 
 }  // namespace
 
-Status CheckDevices() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (!OpenDevices(0).empty()) return {};
-  cudaGetLastError();
-  return InvalidArgument("NO_CUDA_DEVICE", "backend", WhyNoDevice(error));
-}
-
-std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes) {
+std::vector<std::unique_ptr<Device>> OpenDevices(
+    const DeviceOptions& options, std::vector<std::string>& errors) {
   std::vector<std::unique_ptr<Device>> devices;
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) return devices;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) count = 0;
   for (int number = 0; number < count; ++number) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, number) != cudaSuccess ||
@@ -535,9 +685,20 @@ std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes) {
       continue;
     }
     const auto half = static_cast<int64_t>(properties.totalGlobalMem / 2);
-    devices.push_back(std::make_unique<CudaDevice>(
-        number, properties, memory_bytes > 0 ? memory_bytes : half));
+    auto device = std::make_unique<CudaDevice>(
+        number, properties,
+        options.memory_bytes > 0 ? options.memory_bytes : half,
+        options.threads);
+    if (Status s = device->Start(); s.ok()) {
+      devices.push_back(std::move(device));
+    } else {
+      errors.push_back(StrCat("device ", number, " is not used: ", s.message));
+    }
   }
+  if (devices.empty() && errors.empty()) {
+    errors.push_back(WhyNoDevice(error));
+  }
+  cudaGetLastError();
   return devices;
 }
 

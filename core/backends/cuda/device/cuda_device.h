@@ -3,20 +3,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/backends/cuda/device.h"
-#include "topk/status.h"
 
 namespace topk::cuda {
 
-/// Returns INVALID_ARGUMENT if this machine has no driver, a driver that is too
-/// old, or no device that the backend supports.
-Status CheckDevices();
+struct DeviceOptions {
+  /// The memory limit of each device in bytes, or 0 for half of its memory.
+  int64_t memory_bytes = 0;
+  /// The maximum number of threads that copy from and to host memory.
+  int threads = 1;
+};
 
-/// Returns the supported devices of this machine. A device is initialized on
-/// first use. `memory_bytes` is the memory limit of each device, or 0 for half
-/// of its memory.
-std::vector<std::unique_ptr<Device>> OpenDevices(int64_t memory_bytes);
+/// Returns the devices of this machine that can run the kernels. Takes a
+/// second, because it initializes each device and runs a kernel. Appends to
+/// `errors` why devices are not used, or why there is no device.
+std::vector<std::unique_ptr<Device>> OpenDevices(
+    const DeviceOptions& options, std::vector<std::string>& errors);
 
 }  // namespace topk::cuda
