@@ -53,13 +53,14 @@ Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
                        OutputsOnDevice on_device) {
   Outputs outputs;
   if (plan.wants_values) {
-    outputs.values = PrepareTensor(plan, plan.dtype, plan.values, on_device.values,
-                                   cancellation, *response.mutable_values());
+    outputs.values =
+        PrepareTensor(plan, plan.dtype, plan.values, on_device.values,
+                      cancellation, *response.mutable_values());
   }
   if (plan.wants_indices) {
-    outputs.indices = PrepareTensor(plan, plan.index_type, plan.indices,
-                                    on_device.indices, cancellation,
-                                    *response.mutable_indices());
+    outputs.indices =
+        PrepareTensor(plan, plan.index_type, plan.indices, on_device.indices,
+                      cancellation, *response.mutable_indices());
   }
   return outputs;
 }

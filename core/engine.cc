@@ -195,9 +195,9 @@ Result<v1::TopKResponse> Engine::RunResident(
   v1::TopKResponse response;
   response.set_request_id(request.request_id);
   MakeRoom(request.cost);
-  const Outputs outputs = PrepareOutputs(
-      *request.plan, response, cancellation,
-      {memory.values != nullptr, memory.indices != nullptr});
+  const Outputs outputs =
+      PrepareOutputs(*request.plan, response, cancellation,
+                     {memory.values != nullptr, memory.indices != nullptr});
   Execution execution;
   if (!IsCancelled(cancellation)) {
     const auto start = std::chrono::steady_clock::now();

@@ -49,9 +49,8 @@ Status TensorRequest::PrepareRead() {
   const std::optional<int64_t> shared = memory_.tensor_bytes();
   if (shared) stats_.tensor_bytes = *shared;
   stats_.computing = true;
-  Result<PreparedRequest> prepared =
-      state_.engine.Prepare(request, stats_.tensor_bytes, read_.data.size(),
-                            memory_.device_uuid());
+  Result<PreparedRequest> prepared = state_.engine.Prepare(
+      request, stats_.tensor_bytes, read_.data.size(), memory_.device_uuid());
   if (!prepared.ok()) {
     Status status = prepared.status();
     if (shared && status.field == "tensor.data") {
@@ -99,9 +98,8 @@ Status TensorRequest::Compute(const Cancellation* cancellation) {
     read_.data = {*shared};
   }
   Result<v1::TopKResponse> computed =
-      is_resident
-          ? memory_.RunResident(*prepared_, cancellation)
-          : state_.engine.Run(*prepared_, read_.data, cancellation);
+      is_resident ? memory_.RunResident(*prepared_, cancellation)
+                  : state_.engine.Run(*prepared_, read_.data, cancellation);
   if (!computed.ok()) {
     stats_.RecordStage(Stage::kDecode);
     return computed.status();

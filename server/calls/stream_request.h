@@ -195,8 +195,8 @@ class StreamRequest {
   const Cancellation& cancellation_;
   InFlightLimiter::Charge charge_;  // of the header and the tensor
   v1::TopKRequest header_;
-  v1::OutputOptions output_;  // as sent, with the regions
-  Cost cost_;                 // zero until the header was read
+  v1::OutputOptions output_;                 // as sent, with the regions
+  Cost cost_;                                // zero until the header was read
   std::optional<PreparedRequest> prepared_;  // from the header until Start()
   std::unique_ptr<TensorStream> tensor_;     // from Start()
   RequestStats stats_;

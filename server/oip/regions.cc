@@ -78,18 +78,16 @@ Status Regions::Register(
     return each.number == request.device_id();
   });
   if (!devices.empty() && device == devices.end()) {
-    return InvalidArgument("CUDA_MEMORY_DEVICE", "device_id",
-                           StrCat("this server does not use a CUDA device ",
-                                  request.device_id()));
+    return InvalidArgument(
+        "CUDA_MEMORY_DEVICE", "device_id",
+        StrCat("this server does not use a CUDA device ", request.device_id()));
   }
   v1::CudaMemoryRegion region;
   region.set_ipc_handle(request.raw_handle());
   if (device != devices.end()) region.set_device_uuid(device->uuid);
   region.set_byte_size(Size(request.byte_size()).value());
-  auto opened =
-      devices_->OpenMemory({region.ipc_handle(), region.device_uuid(), 0,
-                            region.byte_size()},
-                           "");
+  auto opened = devices_->OpenMemory(
+      {region.ipc_handle(), region.device_uuid(), 0, region.byte_size()}, "");
   if (!opened.ok()) {
     // Convert the fields of OpenMemory() to the fields of this request.
     Status status = opened.status();

@@ -18,8 +18,7 @@
 namespace topk {
 
 /// A region of shared memory or CUDA memory.
-using MemoryRegion =
-    std::variant<v1::SharedMemoryRegion, v1::CudaMemoryRegion>;
+using MemoryRegion = std::variant<v1::SharedMemoryRegion, v1::CudaMemoryRegion>;
 
 /// Maps the names of regions to parts of shared memory objects or CUDA memory.
 /// As in Triton, all clients share the names and may use every region. Only the

@@ -78,7 +78,8 @@ Status RequestMemory::OpenTensor(v1::TopKRequest& request, bool is_local) {
   if (devices_ != nullptr && tensor.has_cuda_memory()) {
     if (Status s = CheckLocal(is_local, kCudaTensor); !s.ok()) return s;
     DeviceRegion region;
-    if (Status s = Convert(tensor.cuda_memory(), *devices_, kCudaTensor, region);
+    if (Status s =
+            Convert(tensor.cuda_memory(), *devices_, kCudaTensor, region);
         !s.ok()) {
       return s;
     }
@@ -104,9 +105,8 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
   const auto open = [&](bool is_values, const char* field, const auto& named,
                         auto how) -> Status {
     if (Status s = CheckLocal(is_local, field); !s.ok()) return s;
-    if (options.selection() == (is_values
-                                    ? v1::OUTPUT_SELECTION_INDICES_ONLY
-                                    : v1::OUTPUT_SELECTION_VALUES_ONLY)) {
+    if (options.selection() == (is_values ? v1::OUTPUT_SELECTION_INDICES_ONLY
+                                          : v1::OUTPUT_SELECTION_VALUES_ONLY)) {
       return InvalidArgument(
           "OUTPUT_NOT_SELECTED", field,
           StrCat(field, " is set, but output.selection omits this output"));
@@ -189,8 +189,7 @@ Result<std::span<const std::byte>> RequestMemory::ReadTensor(
     if (!mapped.ok()) return mapped.status();
     return std::span<const std::byte>(*mapped);
   }
-  Result<SharedRegion::Bytes> copy =
-      tensor_->Copy(kSharedTensor, cancellation);
+  Result<SharedRegion::Bytes> copy = tensor_->Copy(kSharedTensor, cancellation);
   if (!copy.ok()) return copy.status();
   copy_ = *std::move(copy);
   return std::span<const std::byte>(copy_);
@@ -200,8 +199,8 @@ Result<v1::TopKResponse> RequestMemory::RunResident(
     const PreparedRequest& request, const Cancellation* cancellation) {
   for (Output& output : outputs_) {
     const Plan& plan = *request.plan;
-    if (Status s = SetSize(output, output.is_values ? plan.values.bytes
-                                                    : plan.indices.bytes);
+    if (Status s = SetSize(
+            output, output.is_values ? plan.values.bytes : plan.indices.bytes);
         !s.ok()) {
       return s;
     }
@@ -257,11 +256,11 @@ Status RequestMemory::CheckOverlap() const {
   if (a.shared.has_value() != b.shared.has_value()) return {};
   const bool is_shared = a.shared.has_value();
   const bool overlap =
-      is_shared ? a.shared->SharesObjectWith(*b.shared) &&
-                      Overlap(a.written.shared_memory(),
-                              b.written.shared_memory())
-                : a.device.handle == b.device.handle &&
-                      Overlap(a.written.cuda_memory(), b.written.cuda_memory());
+      is_shared
+          ? a.shared->SharesObjectWith(*b.shared) &&
+                Overlap(a.written.shared_memory(), b.written.shared_memory())
+          : a.device.handle == b.device.handle &&
+                Overlap(a.written.cuda_memory(), b.written.cuda_memory());
   if (!overlap) return {};
   return InvalidArgument(
       is_shared ? "SHARED_MEMORY_OVERLAP" : "CUDA_MEMORY_OVERLAP", b.field,

@@ -71,9 +71,8 @@ class CudaMemory : public ::testing::Test {
     EXPECT_EQ(asked.field(), field) << asked.status.error_message();
   }
 
-  grpc::Status Register(const std::string& name,
-                        const SharedAllocation& memory, uint64_t bytes,
-                        int64_t device = 0) {
+  grpc::Status Register(const std::string& name, const SharedAllocation& memory,
+                        uint64_t bytes, int64_t device = 0) {
     inference::CudaSharedMemoryRegisterRequest request;
     request.set_name(name);
     request.set_raw_handle(memory.handle());
@@ -160,11 +159,10 @@ TEST_F(CudaMemory, HoldsTensorsAndOutputs) {
       response = Answer(request);
       EXPECT_EQ(response.values().data().size(), 0u);
       EXPECT_EQ(response.values().cuda_memory().offset(), kValues);
-      EXPECT_EQ(std::cmp_equal(response.values().cuda_memory().byte_size(),
-                               values),
-                true);
-      EXPECT_EQ(response.indices().cuda_memory().ipc_handle(),
-                memory.handle());
+      EXPECT_EQ(
+          std::cmp_equal(response.values().cuda_memory().byte_size(), values),
+          true);
+      EXPECT_EQ(response.indices().cuda_memory().ipc_handle(), memory.handle());
       EXPECT_EQ(Bytes(memory, kValues, values), expected.values().data());
       EXPECT_EQ(Bytes(memory, kIndices, indices), expected.indices().data());
       // Nothing else was written.
@@ -262,7 +260,7 @@ TEST_F(CudaMemory, ReportsInvalidRegions) {
     });
   };
   const std::pair<v1::TopKRequest, const char*> ranges[] = {
-      {with_range(-1, 16), ".offset"},     {with_range(65, 16), ".offset"},
+      {with_range(-1, 16), ".offset"},      {with_range(65, 16), ".offset"},
       {with_range(kMax, 16), ".byte_size"}, {with_range(0, -1), ".byte_size"},
       {with_range(49, 16), ".byte_size"},
   };
@@ -489,11 +487,10 @@ TEST(CudaMemoryServer, AnnouncesWhetherItIsSupported) {
     registered.set_raw_handle(memory.handle());
     inference::CudaSharedMemoryRegisterResponse response;
     grpc::ClientContext context;
-    EXPECT_EQ(
-        DetailsOf(oip->CudaSharedMemoryRegister(&context, registered,
-                                                &response))
-            .info.reason(),
-        reason);
+    EXPECT_EQ(DetailsOf(oip->CudaSharedMemoryRegister(&context, registered,
+                                                      &response))
+                  .info.reason(),
+              reason);
     inference::CudaSharedMemoryUnregisterResponse unregistered;
     grpc::ClientContext again;
     EXPECT_TRUE(

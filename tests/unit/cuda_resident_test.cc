@@ -1,7 +1,5 @@
 // Plans on tensors in device memory, on a simulated device: results, and errors
 // of every call. tests/integration/cuda_memory_test.cc tests the server.
-#include "core/backends/cuda/resident.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,8 +9,9 @@
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
-#include "tests/support/cuda/shared_device.h"
+#include "core/backends/cuda/resident.h"
 #include "tests/support/cuda/fake_runtime.h"
+#include "tests/support/cuda/shared_device.h"
 #include "tests/unit/run_plan.h"
 
 namespace topk::testing {
@@ -27,8 +26,8 @@ std::unique_ptr<Backend> MakeBackend(int64_t chunk_elements = 64,
 
 DeviceRegion RegionOf(const SharedAllocation& memory, size_t offset,
                       int64_t bytes) {
-  return {memory.handle(), SharedDeviceUuid(),
-          static_cast<int64_t>(offset), bytes};
+  return {memory.handle(), SharedDeviceUuid(), static_cast<int64_t>(offset),
+          bytes};
 }
 
 // The memory of a plan's tensor and outputs.
@@ -62,19 +61,18 @@ Status RunResident(const Backend& backend, const Plan& plan, PlanMemory& memory,
   const auto values = open(memory.values, plan.values.bytes);
   const auto indices = open(memory.indices, plan.indices.bytes);
   if (!status.ok()) return status;
-  const auto prepared =
-      backend.PrepareResident(plan, SharedDeviceUuid());
+  const auto prepared = backend.PrepareResident(plan, SharedDeviceUuid());
   if (prepared == nullptr) {
     return {Code::kUnavailable, "DEVICE_LOST", "", "not prepared"};
   }
   answer.values.resize(static_cast<size_t>(plan.values.bytes));
   answer.indices.resize(static_cast<size_t>(plan.indices.bytes));
-  const Execution execution = prepared->Run(
-      {tensor.get(), values_on_device ? values.get() : nullptr,
-       indices_on_device ? indices.get() : nullptr},
-      {std::as_writable_bytes(std::span(answer.values)),
-       std::as_writable_bytes(std::span(answer.indices))},
-      cancellation);
+  const Execution execution =
+      prepared->Run({tensor.get(), values_on_device ? values.get() : nullptr,
+                     indices_on_device ? indices.get() : nullptr},
+                    {std::as_writable_bytes(std::span(answer.values)),
+                     std::as_writable_bytes(std::span(answer.indices))},
+                    cancellation);
   if (!execution.status.ok()) return execution.status;
   const auto read = [&](const auto& from, std::string& to) {
     status = from->Read(std::as_writable_bytes(std::span(to)), cancellation);

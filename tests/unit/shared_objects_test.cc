@@ -178,7 +178,8 @@ TEST_F(SharedObjectsTest, LimitsRegionsInTotalAndPerClient) {
   }
   caller.key = "another client";
   EXPECT_EQ(add(), "SHARED_MEMORY_REGIONS");
-  EXPECT_EQ(std::get<v1::SharedMemoryRegion>(*regions.Find("0", 0, 0)).offset(), 100);
+  EXPECT_EQ(std::get<v1::SharedMemoryRegion>(*regions.Find("0", 0, 0)).offset(),
+            100);
 }
 
 }  // namespace

@@ -187,9 +187,9 @@ class _Interface(CudaTensor):
 
 class _CuPy(_Interface):
     def __init__(self, tensor: Any) -> None:
+        cupy: Any = sys.modules["cupy"]
         with tensor.device:
-            super().__init__(
-                sys.modules["cupy"].ascontiguousarray(tensor))  # type: ignore
+            super().__init__(cupy.ascontiguousarray(tensor))
 
     def empty(self, shape: Tuple[int, ...], index: Optional[DType]
               ) -> Optional[CudaTensor]:

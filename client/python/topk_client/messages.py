@@ -521,7 +521,7 @@ class Call:
 
     def _output(self, name: str, tensor: tensor_pb2.Tensor,
                 dtype: Optional[DType], packed: Optional[str],
-                out: Optional[Region], data: Optional[bytearray]) -> Any:
+                out: Optional[Region], data: Optional[bytearray]) -> Array:
         """Returns one output as an array, or as a tensor on a GPU. `dtype` is None if its type is wrong,
         and `packed` is its type if elements are smaller than a byte."""
         field, shape = "response." + name, tuple(tensor.shape)
@@ -537,7 +537,8 @@ class Call:
             if shape != on_gpu.shape or (
                     on_gpu.nbytes > 0 and not tensor.HasField("cuda_memory")):
                 raise bad_response("not in the memory of the request", field)
-            return on_gpu.tensor
+            created: Array = on_gpu.tensor
+            return created
         if out is not None and tensor.HasField("shared_memory"):
             return np.ndarray(shape, dtype, out.memory.buffer,
                               tensor.shared_memory.offset, strides)

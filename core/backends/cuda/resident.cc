@@ -111,10 +111,11 @@ Result<std::unique_ptr<DeviceMemory>> OpenRegion(Device& device,
                                                  const std::string& field) {
   const auto handle = std::as_bytes(std::span(region.handle));
   if (handle.size() != kIpcHandleBytes) {
-    return InvalidArgument(
-        "CUDA_MEMORY_HANDLE", StrCat(field, ".ipc_handle"),
-        StrCat("the handle has ", handle.size(), " bytes; a "
-               "cudaIpcMemHandle_t has ", kIpcHandleBytes));
+    return InvalidArgument("CUDA_MEMORY_HANDLE", StrCat(field, ".ipc_handle"),
+                           StrCat("the handle has ", handle.size(),
+                                  " bytes; a "
+                                  "cudaIpcMemHandle_t has ",
+                                  kIpcHandleBytes));
   }
   Result<std::unique_ptr<ImportedMemory>> memory = device.Import(
       handle.first<kIpcHandleBytes>(), StrCat(field, ".ipc_handle"));

@@ -57,8 +57,7 @@ SharedAllocation::SharedAllocation(size_t bytes, int process) {
   name_ = kPrefix + std::to_string(process) + "-" + std::to_string(getpid()) +
           "-" + std::to_string(count++);
   const int file = shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-  Require(file >= 0 &&
-              posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0,
+  Require(file >= 0 && posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0,
           "not enough memory");
   bytes_ = Map(file);
   close(file);

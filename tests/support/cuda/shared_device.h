@@ -1,5 +1,5 @@
-// The memory of a simulated CUDA device that processes share. An allocation is a
-// POSIX shared memory object, and its IPC handle contains the object's name.
+// The memory of a simulated CUDA device that processes share. An allocation is
+// a POSIX shared memory object, and its IPC handle contains the object's name.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // A libcuda.so with the functions that clients call to export device memory.
-// Its device is the simulated one of shared_device.h, whose memory can be accessed
-// like any other.
+// Its device is the simulated one of shared_device.h, whose memory can be
+// accessed like any other.
 //
 // After the functions of the driver come functions for tests.
 #include <unistd.h>
@@ -36,7 +36,9 @@ auto Find(uint64_t at) {
   auto found = allocations.upper_bound(at);
   if (found == allocations.begin()) return allocations.end();
   --found;
-  return at < found->first + found->second.memory.bytes().size() ? found : allocations.end();
+  return at < found->first + found->second.memory.bytes().size()
+             ? found
+             : allocations.end();
 }
 
 }  // namespace

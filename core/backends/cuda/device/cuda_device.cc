@@ -252,7 +252,8 @@ class CudaDevice final : public Device {
 
   // Takes back what closed lanes have finished using. Appends parts and
   // imported memory that are not needed to `unused`, which the caller must
-  // destroy without the lock, because freeing pinned memory is slow. REQUIRES: `mutex_` is locked.
+  // destroy without the lock, because freeing pinned memory is slow. REQUIRES:
+  // `mutex_` is locked.
   void Reclaim(Unused& unused) {
     std::erase_if(closed_, [&](ClosedLane& lane) {
       if (lane.parts != nullptr) {
