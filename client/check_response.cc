@@ -45,7 +45,7 @@ Status CheckOutput(std::string_view name, const v1::TopKRequest& request,
         StrCat(name, ".shape"),
         StrCat(tensor.shape_size(), " dimensions, expected ", rank));
   }
-  if (!tensor.has_shared_memory() &&
+  if (!tensor.has_shared_memory() && !tensor.has_cuda_memory() &&
       !HasItsSize(tensor, request.has_directml())) {
     return BadAnswer(StrCat(name, ".data"),
                      StrCat(tensor.data().size(),

@@ -17,10 +17,11 @@ Status CheckTensor(const v1::Tensor& tensor, const std::string& field) {
         "OUTPUT_MISSING", field,
         "the output is missing; a merge needs values and indices");
   }
-  if (tensor.has_shared_memory()) {
-    return InvalidArgument("OUTPUT_IN_SHARED_MEMORY", field,
-                           "it is in shared memory; only outputs in the "
-                           "response are merged");
+  if (tensor.has_shared_memory() || tensor.has_cuda_memory()) {
+    return InvalidArgument(
+        "OUTPUT_IN_SHARED_MEMORY", field,
+        "it is in shared memory or CUDA memory; only outputs "
+        "in the response are merged");
   }
   if (tensor.strides_size() > 0) {
     return InvalidArgument(

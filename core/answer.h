@@ -16,10 +16,18 @@ namespace topk {
 /// returns INVALID_ARGUMENT with the actual and the expected length.
 Status CheckPayload(const Plan& plan, int64_t bytes);
 
+/// The outputs that are written to device memory.
+struct OutputsOnDevice {
+  bool values = false;
+  bool indices = false;
+};
+
 /// Allocates zeroed output tensors in `response`, and returns them for writing.
+/// Does not allocate the data of outputs on a device.
 /// `response` must not be moved before the tensors are written. After a
 /// cancellation, the tensors may be too short and must not be used.
 Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
-                       const Cancellation* cancellation = nullptr);
+                       const Cancellation* cancellation = nullptr,
+                       OutputsOnDevice on_device = {});
 
 }  // namespace topk

@@ -58,6 +58,19 @@ void MakeRoom(const Cost& cost) {
   FreeForAllocation(static_cast<size_t>(bytes.value()));
 }
 
+// Formats a device's UUID as nvidia-smi does. Returns the bytes in hexadecimal
+// if there are not 16.
+std::string UuidText(const std::string& uuid) {
+  constexpr size_t kBytes = 16;
+  std::string text = uuid.size() == kBytes ? "GPU-" : "UUID 0x";
+  for (size_t i = 0; i < std::min(uuid.size(), kBytes + 1); ++i) {
+    const bool has_dash = uuid.size() == kBytes && i >= 4 && i <= 10;
+    if (has_dash && i % 2 == 0) text += '-';
+    text += HexOf(static_cast<unsigned char>(uuid[i]));
+  }
+  return text;
+}
+
 void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
                   v1::TopKResponse& response) {
   v1::ExecutionInfo& info = *response.mutable_execution();
@@ -78,19 +91,36 @@ Engine::Engine(const EngineOptions& options,
                std::vector<std::unique_ptr<Backend>> backends)
     : limits_(options.limits),
       backend_options_(options.backends),
-      backends_(std::move(backends)) {}
+      backends_(std::move(backends)),
+      found_(Devices().devices) {}
 
 Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
-                                        int64_t data_bytes,
-                                        size_t chunks) const {
+                                        int64_t data_bytes, size_t chunks,
+                                        const std::string& device_uuid) const {
   if (request.tensor().has_shared_memory()) {
     return Unimplemented("SHARED_MEMORY_NOT_ALLOWED", "tensor.shared_memory",
                          "this server does not allow shared memory "
                          "(--allow-shared-memory)");
   }
+  if (request.tensor().has_cuda_memory()) {
+    return Unimplemented("CUDA_MEMORY_NOT_ALLOWED", "tensor.cuda_memory",
+                         "this server does not allow CUDA memory "
+                         "(--allow-cuda-memory)");
+  }
   Result<Plan> plan = Lower(request, limits_);
   if (!plan.ok()) return plan.status();
   if (Status s = CheckPayload(*plan, data_bytes); !s.ok()) return s;
+  if (!device_uuid.empty()) {
+    PreparedRequest resident;
+    resident.plan = std::make_unique<const Plan>(*plan);
+    resident.request_id = request.request_id();
+    for (const std::unique_ptr<Backend>& backend : backends_) {
+      resident.resident = backend->PrepareResident(*resident.plan, device_uuid);
+      if (resident.resident == nullptr) continue;
+      resident.cost = resident.resident->cost();
+      return resident;
+    }
+  }
   return PrepareBest(*std::move(plan), request.request_id(), ArrivalOf(chunks));
 }
 
@@ -156,6 +186,54 @@ Result<v1::TopKResponse> Engine::Run(const PreparedRequest& request,
   if (!IsCancelled(cancellation)) return response;
   DiscardOutputs(response);
   return Cancelled();
+}
+
+Result<v1::TopKResponse> Engine::RunResident(
+    const PreparedRequest& request, const ResidentMemory& memory,
+    const Cancellation* cancellation) const {
+  if (IsCancelled(cancellation)) return Cancelled();
+  v1::TopKResponse response;
+  response.set_request_id(request.request_id);
+  MakeRoom(request.cost);
+  const Outputs outputs =
+      PrepareOutputs(*request.plan, response, cancellation,
+                     {memory.values != nullptr, memory.indices != nullptr});
+  Execution execution;
+  if (!IsCancelled(cancellation)) {
+    const auto start = std::chrono::steady_clock::now();
+    execution = request.resident->Run(memory, outputs, cancellation);
+    SetExecution(execution, std::chrono::steady_clock::now() - start, response);
+  }
+  if (!IsCancelled(cancellation) && execution.status.ok()) return response;
+  DiscardOutputs(response);
+  if (IsCancelled(cancellation)) return Cancelled();
+  return execution.status;
+}
+
+Result<std::unique_ptr<DeviceMemory>> Engine::OpenMemory(
+    const DeviceRegion& region, const std::string& field) const {
+  for (const std::unique_ptr<Backend>& backend : backends_) {
+    Result<std::unique_ptr<DeviceMemory>> opened =
+        backend->OpenMemory(region, field);
+    if (!opened.ok() || *opened != nullptr) return opened;
+  }
+  return CheckDevice(region.device_uuid, field);
+}
+
+Status Engine::CheckDevice(const std::string& uuid,
+                           const std::string& field) const {
+  if (found_.empty()) {
+    return Unimplemented("CUDA_MEMORY_NO_DEVICE", field,
+                         "this server uses no CUDA device");
+  }
+  std::string names;
+  for (const DeviceState& device : found_) {
+    if (device.uuid == uuid) return {};
+    names += StrCat(names.empty() ? "" : ", ", UuidText(device.uuid));
+  }
+  return InvalidArgument("CUDA_MEMORY_DEVICE", StrCat(field, ".device_uuid"),
+                         StrCat("the device is ", UuidText(uuid),
+                                ", but this server uses ", names));
 }
 
 Result<v1::TopKResponse> Engine::Compute(

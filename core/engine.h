@@ -43,6 +43,9 @@ struct PreparedRequest {
   std::string request_id;
   /// References `plan` and the engine's backend.
   std::unique_ptr<const PreparedPlan> prepared;
+  /// Set instead of `prepared` if the request must run on a tensor in device
+  /// memory, with Engine::RunResident().
+  std::unique_ptr<const ResidentPlan> resident;
   Cost cost;
 };
 
@@ -61,9 +64,13 @@ class Engine {
   /// Validates a request whose tensor has `data_bytes` bytes of data in
   /// `chunks` chunks, and computes its cost. Takes constant time and memory.
   /// Ignores `tensor.data`. Returns the errors of Lower() and CheckPayload(),
-  /// and UNIMPLEMENTED if the tensor is in shared memory.
+  /// and UNIMPLEMENTED if the tensor is in shared memory or CUDA memory.
+  ///
+  /// If the data is in the memory of a device, `device_uuid` identifies the
+  /// device. The result is resident if the device can run the request.
   Result<PreparedRequest> Prepare(const v1::TopKRequest& request,
-                                  int64_t data_bytes, size_t chunks) const;
+                                  int64_t data_bytes, size_t chunks,
+                                  const std::string& device_uuid = {}) const;
 
   /// Validates the header of a stream and computes the cost of the stream.
   /// Returns the errors of Lower(), INVALID_ARGUMENT if the header has data,
@@ -75,6 +82,26 @@ class Engine {
   /// length that was passed to Prepare().
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
                                const Cancellation* cancellation) const;
+
+  /// Runs a resident request on the device that was passed to Prepare(). Output
+  /// tensors in device memory have no data in the response. Returns the errors
+  /// of Run(), RESOURCE_EXHAUSTED if the device is busy, and UNAVAILABLE if the
+  /// device failed.
+  Result<v1::TopKResponse> RunResident(const PreparedRequest& request,
+                                       const ResidentMemory& memory,
+                                       const Cancellation* cancellation) const;
+
+  /// The devices that were found at construction, with their initial state.
+  const std::vector<DeviceState>& found_devices() const { return found_; }
+
+  /// Returns UNIMPLEMENTED if this process has no device, and INVALID_ARGUMENT
+  /// if no device has this UUID. `field` is the path of a DeviceRegion's field.
+  Status CheckDevice(const std::string& uuid, const std::string& field) const;
+
+  /// Opens device memory. Returns the errors of CheckDevice() and
+  /// Backend::OpenMemory(). The engine must outlive the result.
+  Result<std::unique_ptr<DeviceMemory>> OpenMemory(
+      const DeviceRegion& region, const std::string& field) const;
 
   /// Prepares and runs a request on `data`. Ignores `tensor.data`.
   Result<v1::TopKResponse> Compute(const v1::TopKRequest& request,
@@ -103,6 +130,7 @@ class Engine {
   mutable std::atomic<int64_t> fallbacks_full_ = 0;
   /// The last backend, the CPU, can run every plan.
   std::vector<std::unique_ptr<Backend>> backends_;
+  std::vector<DeviceState> found_;
 };
 
 /// A request whose tensor arrives in chunks. Keeps the outputs and the

@@ -53,6 +53,7 @@ void PrintCapabilities(const v1::Capabilities& capabilities,
       << "  per client        " << limits.max_client_inflight_calls()
       << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
       << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
+      << "\n  CUDA memory       " << (limits.cuda_memory() ? "yes" : "no")
       << "\n\norder\n  " << EscapeControls(capabilities.ordering_rule())
       << "\n";
 }

@@ -41,7 +41,52 @@ struct Execution {
   Status status = {};
 };
 
-/// The state of a device other than the CPU, for monitoring.
+/// A region of the memory that another process allocated on a device.
+struct DeviceRegion {
+  /// Identifies the allocation, in the form of the backend.
+  std::string handle;
+  /// See DeviceState::uuid.
+  std::string device_uuid;
+  /// The part of the allocation, in bytes.
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+/// A DeviceRegion, open while this object exists. Thread-safe. Other processes
+/// may change the bytes at any time. The errors are those of Execution::status,
+/// and CANCELLED.
+class DeviceMemory {
+ public:
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  virtual ~DeviceMemory() = default;
+
+  /// The region's addresses on the device.
+  std::span<std::byte> bytes() const { return bytes_; }
+
+  /// Copies the first bytes of the region to `to`.
+  virtual Status Read(std::span<std::byte> to,
+                      const Cancellation* cancellation) const = 0;
+  /// Copies `from` to the beginning of the region.
+  virtual Status Write(std::span<const std::byte> from,
+                       const Cancellation* cancellation) const = 0;
+
+ protected:
+  explicit DeviceMemory(std::span<std::byte> bytes) : bytes_(bytes) {}
+
+ private:
+  const std::span<std::byte> bytes_;
+};
+
+/// The memory of a request whose tensor is on a device. An output that is null
+/// is not on the device.
+struct ResidentMemory {
+  const DeviceMemory* tensor = nullptr;
+  const DeviceMemory* values = nullptr;
+  const DeviceMemory* indices = nullptr;
+};
+
+/// The state of a device other than the CPU.
 struct DeviceState {
   /// E.g. "NVIDIA H100 80GB HBM3".
   std::string name;
@@ -50,6 +95,10 @@ struct DeviceState {
   int64_t memory_limit = 0;
   /// Whether the device is unusable until the process restarts.
   bool lost = false;
+  /// The device's number in this process.
+  int number = 0;
+  /// 16 bytes that identify the device in all processes.
+  std::string uuid = {};
 };
 
 /// A selection over one tensor that arrives in chunks. The result does not
@@ -113,6 +162,24 @@ class PreparedPlan {
       const Outputs& outputs, const Cancellation* cancellation) const = 0;
 };
 
+/// Runs one plan on a tensor in device memory. Thread-safe. The plan and the
+/// backend must outlive this object.
+class ResidentPlan {
+ public:
+  virtual ~ResidentPlan() = default;
+
+  /// Returns the cost of the request, in host memory and time.
+  virtual Cost cost() const = 0;
+
+  /// Computes the result. Writes each output to its device memory in `memory`,
+  /// or else to `outputs`. The device has finished when this function returns.
+  /// After a cancellation, the outputs are undefined. REQUIRES: the memory is
+  /// on the device that was passed to Backend::PrepareResident(), and is large
+  /// enough.
+  virtual Execution Run(const ResidentMemory& memory, const Outputs& outputs,
+                        const Cancellation* cancellation) const = 0;
+};
+
 /// An implementation of the selection. Thread-safe. All backends return the
 /// same bytes.
 class Backend {
@@ -134,6 +201,23 @@ class Backend {
 
   /// Returns the state of each device other than the CPU.
   virtual std::vector<DeviceState> Devices() const { return {}; }
+
+  /// Opens memory that another process allocated. Returns null if this backend
+  /// does not have the device. `field` is the path of the request field with
+  /// the region. Returns INVALID_ARGUMENT if the handle cannot be opened or the
+  /// region is not within the allocation, and the errors of Execution::status.
+  virtual Result<std::unique_ptr<DeviceMemory>> OpenMemory(
+      const DeviceRegion& /*region*/, const std::string& /*field*/) const {
+    return std::unique_ptr<DeviceMemory>();
+  }
+
+  /// Chooses how to run a plan on a tensor in the memory of a device. Returns
+  /// null if this backend does not have the device or cannot run the plan.
+  /// `plan` must outlive the result.
+  virtual std::unique_ptr<const ResidentPlan> PrepareResident(
+      const Plan& /*plan*/, const std::string& /*device_uuid*/) const {
+    return nullptr;
+  }
 };
 
 }  // namespace topk

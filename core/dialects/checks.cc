@@ -107,6 +107,11 @@ Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                          StrCat(path, ".shared_memory"),
                          "K must be in the request, not in shared memory");
   }
+  if (tensor.has_cuda_memory()) {
+    return Unimplemented("CUDA_MEMORY_NOT_ALLOWED",
+                         StrCat(path, ".cuda_memory"),
+                         "K must be in the request, not in CUDA memory");
+  }
   const size_t bytes = static_cast<size_t>(InfoOf(*type).bytes);
   if (tensor.data().size() != bytes) {
     return InvalidArgument(

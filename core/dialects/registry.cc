@@ -85,6 +85,12 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
         "this server does not allow shared memory "
         "(--allow-shared-memory)");
   }
+  if (output.has_cuda_values() || output.has_cuda_indices()) {
+    return Unimplemented(
+        "CUDA_MEMORY_NOT_ALLOWED",
+        output.has_cuda_values() ? "output.cuda_values" : "output.cuda_indices",
+        "this server does not allow CUDA memory (--allow-cuda-memory)");
+  }
   plan.wants_values = output.selection() != v1::OUTPUT_SELECTION_INDICES_ONLY;
   plan.wants_indices = output.selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
   return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/text.h"
 #include "server/telemetry/call_span.h"
 
 namespace topk {
@@ -46,23 +47,22 @@ Status TensorRequest::PrepareRead() {
       !s.ok())
     return s;
   const std::optional<int64_t> shared = memory_.tensor_bytes();
-  if (shared) {
-    stats_.tensor_bytes = *shared;
-    request.mutable_tensor()->clear_source();
-  }
+  if (shared) stats_.tensor_bytes = *shared;
   stats_.computing = true;
-  Result<PreparedRequest> prepared =
-      state_.engine.Prepare(request, stats_.tensor_bytes, read_.data.size());
+  Result<PreparedRequest> prepared = state_.engine.Prepare(
+      request, stats_.tensor_bytes, read_.data.size(), memory_.device_uuid());
   if (!prepared.ok()) {
     Status status = prepared.status();
     if (shared && status.field == "tensor.data") {
-      status.field = "tensor.shared_memory.byte_size";
+      status.field = StrCat(memory_.tensor_field(), ".byte_size");
     }
     return status;
   }
   Cost& cost = prepared->cost;
-  cost.working_bytes += memory_.copied_bytes();
-  cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
+  if (prepared->resident == nullptr) {
+    cost.working_bytes += memory_.copied_bytes();
+    cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
+  }
   // Admit() has already charged the input as part of the message.
   if (Status s = charge_.Add(cost.output_bytes + cost.working_bytes); !s.ok()) {
     return s;
@@ -91,13 +91,15 @@ Status TensorRequest::Run(const Cancellation* cancellation) {
 }
 
 Status TensorRequest::Compute(const Cancellation* cancellation) {
-  if (memory_.tensor_bytes()) {
+  const bool is_resident = prepared_->resident != nullptr;
+  if (memory_.tensor_bytes() && !is_resident) {
     const auto shared = memory_.ReadTensor(cancellation);
     if (!shared.ok()) return shared.status();
     read_.data = {*shared};
   }
   Result<v1::TopKResponse> computed =
-      state_.engine.Run(*prepared_, read_.data, cancellation);
+      is_resident ? memory_.RunResident(*prepared_, cancellation)
+                  : state_.engine.Run(*prepared_, read_.data, cancellation);
   if (!computed.ok()) {
     stats_.RecordStage(Stage::kDecode);
     return computed.status();
@@ -139,7 +141,7 @@ void TensorRequest::KeepIdOnly(int64_t max_bytes) {
 void TensorRequest::ReleaseMessage() {
   message_.Clear();
   read_ = {};
-  memory_ = RequestMemory(nullptr);
+  memory_ = RequestMemory(nullptr, nullptr);
   codec_.reset();
   prepared_.reset();
   charge_.Shrink(std::min(

@@ -33,7 +33,7 @@ class TensorRequest {
         admitted_(admitted),
         codec_(std::move(codec)),
         charge_(admitted.slot),
-        memory_(state.shared_objects) {}
+        memory_(state.shared_objects, state.cuda_memory()) {}
 
   /// Takes the contents of `message`, which arrived at `when`. The request
   /// began at `begun`. If the request must wait (`waits`), compacts the

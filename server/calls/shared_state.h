@@ -27,6 +27,12 @@ struct SharedState {
     log.Record(call, request, stats, status);
   }
 
+  /// Returns the engine for accesses to CUDA memory, or null if CUDA memory is
+  /// disabled.
+  const Engine* cuda_memory() const {
+    return allow_cuda_memory ? &engine : nullptr;
+  }
+
   // These parts must outlive the state.
   const Engine& engine;
   Metrics& metrics;
@@ -35,6 +41,7 @@ struct SharedState {
   SpanExporter* const spans;
   /// Null disables shared memory.
   SharedObjects* const shared_objects;
+  const bool allow_cuda_memory;
   AdmissionController& admission;
   const int64_t max_message_bytes;
   /// The number of compute threads.

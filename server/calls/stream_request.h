@@ -61,8 +61,9 @@ class StreamRequest {
     }
     if (!tensor_) return kStep;
     const Size compute = kStep + tensor_->FinishNanoseconds();
-    // Add the time to copy the response into shared memory or into a message.
-    return output_.has_values() || output_.has_indices()
+    // Add the time to copy the response into its regions or into a message.
+    return output_.values_region_case() != 0 ||
+                   output_.indices_region_case() != 0
                ? compute + CopyNanoseconds(cost_.output_bytes) +
                      WorkQueue::kSmallNanoseconds
                : compute + CopyNanoseconds(cost_.output_bytes.value() / 64);
@@ -121,7 +122,7 @@ class StreamRequest {
     Result<v1::TopKResponse> response = tensor_->Finish();
     if (!response.ok()) return response.status();
     stats_.AddResponse(*response);
-    RequestMemory memory(state_.shared_objects);
+    RequestMemory memory(state_.shared_objects, state_.cuda_memory());
     *header_.mutable_output() = output_;
     const bool is_local = admitted_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
@@ -158,9 +159,9 @@ class StreamRequest {
     }
     header_ = std::move(*chunk.message.mutable_header());
     output_ = header_.output();
-    // Open the shared memory only to report its errors early. Do not keep it
+    // Open the regions only to report their errors early. Do not keep them
     // mapped, because idle streams could use up all mappings.
-    RequestMemory memory(state_.shared_objects);
+    RequestMemory memory(state_.shared_objects, state_.cuda_memory());
     const bool is_local = admitted_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
     Result<PreparedRequest> prepared = state_.engine.PrepareStream(header_);
@@ -194,8 +195,8 @@ class StreamRequest {
   const Cancellation& cancellation_;
   InFlightLimiter::Charge charge_;  // of the header and the tensor
   v1::TopKRequest header_;
-  v1::OutputOptions output_;  // as sent, with shared memory regions
-  Cost cost_;                 // zero until the header was read
+  v1::OutputOptions output_;                 // as sent, with the regions
+  Cost cost_;                                // zero until the header was read
   std::optional<PreparedRequest> prepared_;  // from the header until Start()
   std::unique_ptr<TensorStream> tensor_;     // from Start()
   RequestStats stats_;

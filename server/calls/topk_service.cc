@@ -51,6 +51,8 @@ v1::Capabilities GetCapabilities(const SharedState& state) {
   v1::Limits& limits = *capabilities.mutable_limits();
   limits.set_max_message_bytes(state.max_message_bytes);
   limits.set_shared_memory(state.shared_objects != nullptr);
+  limits.set_cuda_memory(state.allow_cuda_memory &&
+                         !state.engine.found_devices().empty());
   const AdmissionLimits& together = state.admission.in_flight().limits();
   limits.set_max_inflight_bytes(together.bytes);
   limits.set_max_client_inflight_bytes(together.client_bytes);

@@ -203,6 +203,12 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
                "access and whose names start with --shared-memory-prefix");
   table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
             "Required prefix of the names of shared memory objects");
+  table.Switch(
+      "allow-cuda-memory", config.allow_cuda_memory,
+      "Read tensors from GPU memory of other processes on this machine "
+      "and write results to it. A client that frees such memory while "
+      "a call uses it can make the device fail, and the CPU is then "
+      "used until the server restarts");
 }
 
 void AddLimits(ConfigTable& table, ServerConfig& config) {

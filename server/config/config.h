@@ -31,6 +31,7 @@ struct ServerConfig {
   int pollers = 0;
   bool allow_shared_memory = false;
   std::string shared_memory_prefix = "/topk";
+  bool allow_cuda_memory = false;
   int64_t max_message_bytes = int64_t{64} << 20;
   int64_t max_elements = int64_t{1} << 34;
   /// max_selected_elements and max_output_bytes default to their upper limits.

@@ -22,17 +22,17 @@ void AddField(int number, std::string_view bytes, std::string& to) {
   to += bytes;
 }
 
-// Returns the parameters of an output that was written to shared memory: the
+// Returns the parameters of an output that was written to a region: the
 // parameters of the request, but with the actual size in bytes.
 Output ParametersOf(const inference::ModelInferRequest& request,
-                    const char* name, const v1::SharedMemoryRegion& part) {
+                    const char* name, int64_t byte_size) {
   Output output;
   for (const auto& requested : request.outputs()) {
     if (requested.name() != name) continue;
     *output.mutable_parameters() = requested.parameters();
   }
   (*output.mutable_parameters())["shared_memory_byte_size"].set_int64_param(
-      part.byte_size());
+      byte_size);
   return output;
 }
 
@@ -47,9 +47,11 @@ std::string SerializedOutput(const inference::ModelInferRequest& request,
     AppendVarint(static_cast<uint64_t>(size), shape);
   }
   AddField(Output::kShapeFieldNumber, shape, output);
-  if (tensor.has_shared_memory()) {
-    output +=
-        ParametersOf(request, name, tensor.shared_memory()).SerializeAsString();
+  if (tensor.has_shared_memory() || tensor.has_cuda_memory()) {
+    const int64_t bytes = tensor.has_shared_memory()
+                              ? tensor.shared_memory().byte_size()
+                              : tensor.cuda_memory().byte_size();
+    output += ParametersOf(request, name, bytes).SerializeAsString();
   }
   return output;
 }

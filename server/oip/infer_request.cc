@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/base/text.h"
@@ -38,8 +39,8 @@ Status UnknownTensor(std::string_view kind, const std::string& name,
       StrCat("unexpected inference ", kind, " ", NameWithModel(name, request)));
 }
 
-Result<v1::SharedMemoryRegion> FindRegion(const Parameters& parameters,
-                                          const Regions& regions) {
+Result<MemoryRegion> FindRegion(const Parameters& parameters,
+                                const Regions& regions) {
   const Result<std::string> name = ReadText(kRegion, parameters.at(kRegion));
   if (!name.ok()) return name.status();
   const Result<int64_t> offset =
@@ -200,10 +201,14 @@ Status TakeX(const Input& input, const ParsedInfer& from,
                                   "shared memory for input tensor ",
                                   NameWithModel(input.name(), from.message)));
   }
-  Result<v1::SharedMemoryRegion> region =
-      FindRegion(input.parameters(), regions);
+  Result<MemoryRegion> region = FindRegion(input.parameters(), regions);
   if (!region.ok()) return region.status();
-  *tensor.mutable_shared_memory() = *std::move(region);
+  if (auto* const shared = std::get_if<v1::SharedMemoryRegion>(&*region)) {
+    *tensor.mutable_shared_memory() = std::move(*shared);
+  } else {
+    *tensor.mutable_cuda_memory() =
+        std::get<v1::CudaMemoryRegion>(*std::move(region));
+  }
   return {};
 }
 
@@ -251,12 +256,17 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
                            "classification of outputs is not supported");
     }
     if (!output.parameters().contains(kRegion)) continue;
-    Result<v1::SharedMemoryRegion> region =
-        FindRegion(output.parameters(), regions);
+    Result<MemoryRegion> region = FindRegion(output.parameters(), regions);
     if (!region.ok()) return region.status();
     v1::OutputOptions& options = *to.mutable_output();
-    *(is_values ? options.mutable_values() : options.mutable_indices()) =
-        *std::move(region);
+    if (auto* const shared = std::get_if<v1::SharedMemoryRegion>(&*region)) {
+      *(is_values ? options.mutable_values() : options.mutable_indices()) =
+          std::move(*shared);
+    } else {
+      *(is_values ? options.mutable_cuda_values()
+                  : options.mutable_cuda_indices()) =
+          std::get<v1::CudaMemoryRegion>(*std::move(region));
+    }
   }
   if (values == indices) return {};  // a request without outputs gets both
   to.mutable_output()->set_selection(values
@@ -305,7 +315,10 @@ std::string OipField(const std::string& field, const Model& model,
   if (field == "index_offset") return "parameters[\"index_offset\"]";
   if (field == "tensor.data") return "raw_input_contents";
   if (field == "tensor.data_type") return "inputs[X].datatype";
-  if (field.starts_with("tensor.shared_memory")) return "inputs[X].parameters";
+  if (field.starts_with("tensor.shared_memory") ||
+      field.starts_with("tensor.cuda_memory")) {
+    return "inputs[X].parameters";
+  }
   if (field.starts_with("output.")) return "outputs.parameters";
   if (!field.starts_with(kTensor)) return field;
   return StrCat("inputs[X].", field.substr(kTensor.size()));

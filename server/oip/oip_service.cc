@@ -61,6 +61,10 @@ void OipService::AddMethods(CallRouter& router) {
         if (state_.shared_objects != nullptr) {
           to.add_extensions("system_shared_memory");
         }
+        if (state_.allow_cuda_memory &&
+            !state_.engine.found_devices().empty()) {
+          to.add_extensions("cuda_shared_memory");
+        }
         return Status();
       });
   Add<RepositoryIndexRequest, RepositoryIndexResponse>(
@@ -130,12 +134,32 @@ void OipService::AddMethods(CallRouter& router) {
       SystemSharedMemoryUnregisterResponse>(
       router, "SystemSharedMemoryUnregister",
       [this](const auto& request, auto&, const Caller& caller) {
-        return regions_.Unregister(request.name(), caller);
+        return regions_.UnregisterShared(request.name(), caller);
       });
-  // No-op, for clients that unregister regions of every kind when they start.
+
+  // Opening and closing CUDA memory may take milliseconds. Opening the first
+  // may also initialize the device.
+  constexpr int64_t kOpenNanoseconds = 10'000'000;
+  Add<CudaSharedMemoryStatusRequest, CudaSharedMemoryStatusResponse>(
+      router, "CudaSharedMemoryStatus",
+      [this](const auto& request, auto& to, const Caller&) {
+        return regions_.List(request.name(), to);
+      },
+      /*nanoseconds=*/int64_t{Regions::kMax} * 4000);
+  Add<CudaSharedMemoryRegisterRequest, CudaSharedMemoryRegisterResponse>(
+      router, "CudaSharedMemoryRegister",
+      [this](const auto& request, auto&, const Caller& caller) {
+        return regions_.Register(request, caller);
+      },
+      kOpenNanoseconds);
+  // OK even without CUDA, because clients unregister regions of every kind when
+  // they start.
   Add<CudaSharedMemoryUnregisterRequest, CudaSharedMemoryUnregisterResponse>(
       router, "CudaSharedMemoryUnregister",
-      [](const auto&, auto&, const Caller&) { return Status(); });
+      [this](const auto& request, auto&, const Caller& caller) {
+        return regions_.UnregisterCuda(request.name(), caller);
+      },
+      kOpenNanoseconds);
 }
 
 }  // namespace topk

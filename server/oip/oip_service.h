@@ -23,7 +23,9 @@ class OipService {
 
   /// `state` and `health` must outlive the service.
   OipService(SharedState& state, HealthState& health)
-      : state_(state), health_(health), regions_(state.shared_objects) {}
+      : state_(state),
+        health_(health),
+        regions_(state.shared_objects, state.cuda_memory()) {}
 
   /// Adds the methods. The service must outlive the router.
   void AddMethods(CallRouter& router);

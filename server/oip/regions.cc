@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/checked.h"
 #include "core/base/text.h"
@@ -13,6 +15,19 @@ namespace {
 
 constexpr size_t kMaxName = 256;
 
+Status NotAllowed() {
+  return Unimplemented(
+      "SHARED_MEMORY_NOT_ALLOWED", "key",
+      "this server does not allow shared memory (--allow-shared-memory)");
+}
+
+Status CheckName(const std::string& name) {
+  if (!name.empty() && name.size() <= kMaxName) return {};
+  return InvalidArgument("SHARED_MEMORY_REGION", "name",
+                         StrCat("a region's name must have 1 to ", kMaxName,
+                                " bytes, not ", name.size()));
+}
+
 // Uses Triton's wording, because clients search error messages for it.
 Status NotFound(const std::string& name) {
   return {Code::kNotFound, "SHARED_MEMORY_REGION", "shared_memory_region",
@@ -21,24 +36,12 @@ Status NotFound(const std::string& name) {
 
 }  // namespace
 
-Status Regions::CheckAllowed() const {
-  if (objects_ != nullptr) return {};
-  return Unimplemented(
-      "SHARED_MEMORY_NOT_ALLOWED", "key",
-      "this server does not allow shared memory (--allow-shared-memory)");
-}
-
 Status Regions::Register(
     const inference::SystemSharedMemoryRegisterRequest& request,
     const Caller& caller) {
-  if (Status s = CheckAllowed(); !s.ok()) return s;
+  if (objects_ == nullptr) return NotAllowed();
   if (Status s = CheckLocal(caller.is_local, "key"); !s.ok()) return s;
-  const std::string& name = request.name();
-  if (name.empty() || name.size() > kMaxName) {
-    return InvalidArgument("SHARED_MEMORY_REGION", "name",
-                           StrCat("a region's name must have 1 to ", kMaxName,
-                                  " bytes, not ", name.size()));
-  }
+  if (Status s = CheckName(request.name()); !s.ok()) return s;
   v1::SharedMemoryRegion region;
   region.set_name(request.key());
   region.set_offset(Size(request.offset()).value());
@@ -57,6 +60,46 @@ Status Regions::Register(
     }
     return status;
   }
+  return Insert(request.name(), {std::move(region), caller.key, nullptr});
+}
+
+Status Regions::Register(
+    const inference::CudaSharedMemoryRegisterRequest& request,
+    const Caller& caller) {
+  if (devices_ == nullptr) {
+    return Unimplemented(
+        "CUDA_MEMORY_NOT_ALLOWED", "raw_handle",
+        "this server does not allow CUDA memory (--allow-cuda-memory)");
+  }
+  if (Status s = CheckLocal(caller.is_local, "raw_handle"); !s.ok()) return s;
+  if (Status s = CheckName(request.name()); !s.ok()) return s;
+  const auto& devices = devices_->found_devices();
+  const auto device = std::ranges::find_if(devices, [&](const auto& each) {
+    return each.number == request.device_id();
+  });
+  if (!devices.empty() && device == devices.end()) {
+    return InvalidArgument(
+        "CUDA_MEMORY_DEVICE", "device_id",
+        StrCat("this server does not use a CUDA device ", request.device_id()));
+  }
+  v1::CudaMemoryRegion region;
+  region.set_ipc_handle(request.raw_handle());
+  if (device != devices.end()) region.set_device_uuid(device->uuid);
+  region.set_byte_size(Size(request.byte_size()).value());
+  auto opened = devices_->OpenMemory(
+      {region.ipc_handle(), region.device_uuid(), 0, region.byte_size()}, "");
+  if (!opened.ok()) {
+    // Convert the fields of OpenMemory() to the fields of this request.
+    Status status = opened.status();
+    if (status.field == ".ipc_handle") status.field = "raw_handle";
+    if (status.field == ".byte_size") status.field = "byte_size";
+    return status;
+  }
+  return Insert(request.name(), {std::move(region), caller.key,
+                                 *std::move(opened), device->number});
+}
+
+Status Regions::Insert(const std::string& name, Region region) {
   const MutexLock lock(mutex_);
   if (regions_.contains(name)) {
     return {Code::kAlreadyExists, "SHARED_MEMORY_REGION", "name",
@@ -67,70 +110,106 @@ Status Regions::Register(
     return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
                              StrCat("all ", kMax, " regions are in use"));
   }
-  const auto is_own = [&caller](const auto& entry) {
-    return entry.second.owner == caller.key;
+  const auto is_own = [&region](const auto& entry) {
+    return entry.second.owner == region.owner;
   };
   if (std::ranges::count_if(regions_, is_own) >= int64_t{kMaxOfClient}) {
     return ResourceExhausted("SHARED_MEMORY_REGIONS", "name",
                              StrCat("this client already has ", kMaxOfClient,
                                     " registered regions, the maximum"));
   }
-  regions_.emplace(name, Region{std::move(region), caller.key});
+  regions_.emplace(name, std::move(region));
   return {};
 }
 
+template <class Memory>
 Status Regions::Unregister(const std::string& name, const Caller& caller) {
+  // CUDA memory is closed after the mutex is unlocked.
+  std::vector<std::shared_ptr<DeviceMemory>> closed;
   const MutexLock lock(mutex_);
-  if (name.empty()) {
-    std::erase_if(regions_, [&caller](const auto& entry) {
-      return entry.second.owner == caller.key;
-    });
-    return {};
+  for (auto next = regions_.begin(); next != regions_.end();) {
+    const auto each = next++;
+    Region& region = each->second;
+    if (!std::holds_alternative<Memory>(region.memory)) continue;
+    if (!name.empty() && each->first != name) continue;
+    if (region.owner != caller.key) {
+      if (name.empty()) continue;
+      return {Code::kPermissionDenied, "SHARED_MEMORY_REGION", "name",
+              StrCat("shared memory region ", SingleQuote(name),
+                     " was registered by another client")};
+    }
+    closed.push_back(std::move(region.open));
+    regions_.erase(each);
   }
-  const auto found = regions_.find(name);
-  if (found == regions_.end()) return {};
-  if (found->second.owner != caller.key) {
-    return {Code::kPermissionDenied, "SHARED_MEMORY_REGION", "name",
-            StrCat("shared memory region ", SingleQuote(name),
-                   " was registered by another client")};
+  return {};
+}
+
+Status Regions::UnregisterShared(const std::string& name,
+                                 const Caller& caller) {
+  return Unregister<v1::SharedMemoryRegion>(name, caller);
+}
+
+Status Regions::UnregisterCuda(const std::string& name, const Caller& caller) {
+  return Unregister<v1::CudaMemoryRegion>(name, caller);
+}
+
+template <class Memory, class Response, class Fill>
+Status Regions::ListKind(const std::string& name, Response& to,
+                         Fill fill) const {
+  const MutexLock lock(mutex_);
+  for (const auto& [key, region] : regions_) {
+    const auto* const memory = std::get_if<Memory>(&region.memory);
+    if (memory == nullptr || (!name.empty() && key != name)) continue;
+    auto& row = (*to.mutable_regions())[key];
+    row.set_name(key);
+    row.set_byte_size(static_cast<uint64_t>(memory->byte_size()));
+    fill(*memory, region, row);
   }
-  regions_.erase(found);
+  if (!name.empty() && to.regions().empty()) return NotFound(name);
   return {};
 }
 
 Status Regions::List(const std::string& name,
                      inference::SystemSharedMemoryStatusResponse& to) const {
-  const MutexLock lock(mutex_);
-  if (!name.empty() && !regions_.contains(name)) return NotFound(name);
-  for (const auto& [key, region] : regions_) {
-    if (!name.empty() && key != name) continue;
-    auto& row = (*to.mutable_regions())[key];
-    row.set_name(key);
-    row.set_key(region.memory.name());
-    row.set_offset(static_cast<uint64_t>(region.memory.offset()));
-    row.set_byte_size(static_cast<uint64_t>(region.memory.byte_size()));
-  }
-  return {};
+  return ListKind<v1::SharedMemoryRegion>(
+      name, to, [](const auto& memory, const Region&, auto& row) {
+        row.set_key(memory.name());
+        row.set_offset(static_cast<uint64_t>(memory.offset()));
+      });
 }
 
-Result<v1::SharedMemoryRegion> Regions::Find(const std::string& name,
-                                             int64_t offset,
-                                             int64_t byte_size) const {
-  if (Status s = CheckAllowed(); !s.ok()) return s;
+Status Regions::List(const std::string& name,
+                     inference::CudaSharedMemoryStatusResponse& to) const {
+  return ListKind<v1::CudaMemoryRegion>(
+      name, to, [](const auto&, const Region& region, auto& row) {
+        row.set_device_id(static_cast<uint64_t>(region.device_number));
+      });
+}
+
+Result<MemoryRegion> Regions::Find(const std::string& name, int64_t offset,
+                                   int64_t byte_size) const {
+  if (objects_ == nullptr && devices_ == nullptr) return NotAllowed();
   const MutexLock lock(mutex_);
   const auto found = regions_.find(name);
   if (found == regions_.end()) return NotFound(name);
-  v1::SharedMemoryRegion part = found->second.memory;
-  if (offset < 0 || byte_size < 0 || offset > part.byte_size() ||
-      byte_size > part.byte_size() - offset) {
-    return InvalidArgument(
-        "SHARED_MEMORY_RANGE", "shared_memory_byte_size",
-        StrCat("Invalid offset + byte size for shared memory region: ",
-               SingleQuote(name), ": ", offset, " + ", byte_size, " of ",
-               part.byte_size()));
-  }
-  part.set_offset(part.offset() + offset);
-  part.set_byte_size(byte_size);
+  MemoryRegion part = found->second.memory;
+  Status status;
+  std::visit(
+      [&](auto& memory) {
+        if (offset < 0 || byte_size < 0 || offset > memory.byte_size() ||
+            byte_size > memory.byte_size() - offset) {
+          status = InvalidArgument(
+              "SHARED_MEMORY_RANGE", "shared_memory_byte_size",
+              StrCat("Invalid offset + byte size for shared memory region: ",
+                     SingleQuote(name), ": ", offset, " + ", byte_size, " of ",
+                     memory.byte_size()));
+          return;
+        }
+        memory.set_offset(memory.offset() + offset);
+        memory.set_byte_size(byte_size);
+      },
+      part);
+  if (!status.ok()) return status;
   return part;
 }
 

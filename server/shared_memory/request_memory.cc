@@ -3,18 +3,45 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/checked.h"
 #include "core/base/text.h"
-#include "core/engine.h"
 
 namespace topk {
 namespace {
 
-constexpr char kTensor[] = "tensor.shared_memory";
+constexpr char kSharedTensor[] = "tensor.shared_memory";
+constexpr char kCudaTensor[] = "tensor.cuda_memory";
 
-// Returns whether two valid regions overlap.
-bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
+// Returns whether two valid regions of the same memory overlap.
+template <class Region>
+bool Overlap(const Region& a, const Region& b) {
   return a.offset() < b.offset() + b.byte_size() &&
          b.offset() < a.offset() + a.byte_size();
+}
+
+bool AddressesOverlap(std::span<const std::byte> a,
+                      std::span<const std::byte> b) {
+  const auto begin = [](auto bytes) {
+    return reinterpret_cast<uintptr_t>(bytes.data());
+  };
+  return begin(a) < begin(b) + b.size() && begin(b) < begin(a) + a.size();
+}
+
+// Converts a region to `to`. Returns INVALID_ARGUMENT if no memory can contain
+// the region, and the errors of CheckDevice().
+Status Convert(const v1::CudaMemoryRegion& from, const Engine& devices,
+               const std::string& field, DeviceRegion& to) {
+  int64_t end = 0;
+  if (from.offset() < 0 || from.byte_size() < 0 ||
+      !CheckedAdd(from.offset(), from.byte_size(), &end)) {
+    return InvalidArgument(
+        "CUDA_MEMORY_RANGE",
+        StrCat(field, from.offset() < 0 ? ".offset" : ".byte_size"),
+        StrCat("offset ", from.offset(), " and byte_size ", from.byte_size(),
+               " must be at least 0, and their sum less than 2^63"));
+  }
+  to = {from.ipc_handle(), from.device_uuid(), from.offset(), from.byte_size()};
+  return devices.CheckDevice(to.device_uuid, field);
 }
 
 // Copies an output to `region` in small steps. Checks for cancellation between
@@ -42,117 +69,241 @@ Status CopyTo(const SharedRegion& region, const std::string& field,
 Status CheckLocal(bool is_local, const std::string& field) {
   if (is_local) return {};
   return {Code::kPermissionDenied, "SHARED_MEMORY_REMOTE", field,
-          "only clients on the server's machine may use shared memory: connect "
-          "to a unix: socket or a loopback address"};
+          "only clients on the server's machine may use shared memory or CUDA "
+          "memory: connect to a unix: socket or a loopback address"};
 }
 
-Status RequestMemory::OpenTensor(const v1::TopKRequest& request,
-                                 bool is_local) {
-  if (objects_ == nullptr || !request.tensor().has_shared_memory()) return {};
-  if (Status s = CheckLocal(is_local, kTensor); !s.ok()) return s;
+Status RequestMemory::OpenTensor(v1::TopKRequest& request, bool is_local) {
+  v1::Tensor& tensor = *request.mutable_tensor();
+  if (devices_ != nullptr && tensor.has_cuda_memory()) {
+    if (Status s = CheckLocal(is_local, kCudaTensor); !s.ok()) return s;
+    DeviceRegion region;
+    if (Status s =
+            Convert(tensor.cuda_memory(), *devices_, kCudaTensor, region);
+        !s.ok()) {
+      return s;
+    }
+    tensor.clear_source();
+    copied_bytes_ = region.bytes;
+    device_tensor_ = std::move(region);
+    return {};
+  }
+  if (objects_ == nullptr || !tensor.has_shared_memory()) return {};
+  if (Status s = CheckLocal(is_local, kSharedTensor); !s.ok()) return s;
   Result<SharedRegion> region =
-      objects_->Open(request.tensor().shared_memory(), Access::kRead, kTensor);
+      objects_->Open(tensor.shared_memory(), Access::kRead, kSharedTensor);
   if (!region.ok()) return region.status();
+  tensor.clear_source();
   tensor_ = *std::move(region);
   if (tensor_->IsSparse()) copied_bytes_ = *tensor_bytes();
   return {};
 }
 
 Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
-  if (objects_ == nullptr || !request.has_output()) return {};
+  if (!request.has_output()) return {};
   v1::OutputOptions& options = *request.mutable_output();
-  const auto open = [&](const v1::SharedMemoryRegion& named, std::string field,
-                        v1::OutputSelection without,
-                        auto mutable_tensor) -> Status {
+  const auto open = [&](bool is_values, const char* field, const auto& named,
+                        auto how) -> Status {
     if (Status s = CheckLocal(is_local, field); !s.ok()) return s;
-    if (options.selection() == without) {
+    if (options.selection() == (is_values ? v1::OUTPUT_SELECTION_INDICES_ONLY
+                                          : v1::OUTPUT_SELECTION_VALUES_ONLY)) {
       return InvalidArgument(
           "OUTPUT_NOT_SELECTED", field,
           StrCat(field, " is set, but output.selection omits this output"));
     }
-    Result<SharedRegion> region = objects_->Open(named, Access::kWrite, field);
-    if (!region.ok()) return region.status();
-    outputs_.push_back(
-        {std::move(field), *std::move(region), named, mutable_tensor});
-    return {};
+    Output output;
+    output.is_values = is_values;
+    output.field = field;
+    return (this->*how)(named, std::move(output));
   };
+  constexpr auto kShared = &RequestMemory::AddShared;
+  constexpr auto kCuda = &RequestMemory::AddCuda;
   Status status;
-  if (options.has_values()) {
-    status = open(options.values(), "output.values",
-                  v1::OUTPUT_SELECTION_INDICES_ONLY,
-                  &v1::TopKResponse::mutable_values);
+  if (objects_ != nullptr && options.has_values()) {
+    status = open(true, "output.values", options.values(), kShared);
+    options.clear_values();
   }
-  if (status.ok() && options.has_indices()) {
-    status = open(options.indices(), "output.indices",
-                  v1::OUTPUT_SELECTION_VALUES_ONLY,
-                  &v1::TopKResponse::mutable_indices);
+  if (devices_ != nullptr && options.has_cuda_values()) {
+    status = open(true, "output.cuda_values", options.cuda_values(), kCuda);
+    options.clear_cuda_values();
   }
   if (!status.ok()) return status;
-  options.clear_values();
-  options.clear_indices();
+  if (objects_ != nullptr && options.has_indices()) {
+    status = open(false, "output.indices", options.indices(), kShared);
+    options.clear_indices();
+  }
+  if (devices_ != nullptr && options.has_cuda_indices()) {
+    status = open(false, "output.cuda_indices", options.cuda_indices(), kCuda);
+    options.clear_cuda_indices();
+  }
+  return status;
+}
+
+Status RequestMemory::AddShared(const v1::SharedMemoryRegion& named,
+                                Output output) {
+  Result<SharedRegion> region =
+      objects_->Open(named, Access::kWrite, output.field);
+  if (!region.ok()) return region.status();
+  output.shared = *std::move(region);
+  *output.written.mutable_shared_memory() = named;
+  outputs_.push_back(std::move(output));
+  return {};
+}
+
+Status RequestMemory::AddCuda(const v1::CudaMemoryRegion& named,
+                              Output output) {
+  if (Status s = Convert(named, *devices_, output.field, output.device);
+      !s.ok()) {
+    return s;
+  }
+  *output.written.mutable_cuda_memory() = named;
+  outputs_.push_back(std::move(output));
   return {};
 }
 
 std::optional<int64_t> RequestMemory::tensor_bytes() const {
-  if (!tensor_.has_value()) return std::nullopt;
-  return tensor_->size();
+  if (device_tensor_) return device_tensor_->bytes;
+  if (tensor_) return tensor_->size();
+  return std::nullopt;
+}
+
+const char* RequestMemory::tensor_field() const {
+  return device_tensor_ ? kCudaTensor : kSharedTensor;
+}
+
+std::string RequestMemory::device_uuid() const {
+  return device_tensor_ ? device_tensor_->device_uuid : "";
 }
 
 Result<std::span<const std::byte>> RequestMemory::ReadTensor(
     const Cancellation* cancellation) {
+  if (device_tensor_) {
+    const auto memory = devices_->OpenMemory(*device_tensor_, kCudaTensor);
+    if (!memory.ok()) return memory.status();
+    copy_.resize(static_cast<size_t>(copied_bytes_));
+    if (Status s = (*memory)->Read(copy_, cancellation); !s.ok()) return s;
+    return std::span<const std::byte>(copy_);
+  }
   if (copied_bytes_ == 0) {
-    const auto mapped = tensor_->Map(kTensor);
+    const auto mapped = tensor_->Map(kSharedTensor);
     if (!mapped.ok()) return mapped.status();
     return std::span<const std::byte>(*mapped);
   }
-  Result<SharedRegion::Bytes> copy = tensor_->Copy(kTensor, cancellation);
+  Result<SharedRegion::Bytes> copy = tensor_->Copy(kSharedTensor, cancellation);
   if (!copy.ok()) return copy.status();
   copy_ = *std::move(copy);
   return std::span<const std::byte>(copy_);
 }
 
+Result<v1::TopKResponse> RequestMemory::RunResident(
+    const PreparedRequest& request, const Cancellation* cancellation) {
+  for (Output& output : outputs_) {
+    const Plan& plan = *request.plan;
+    if (Status s = SetSize(
+            output, output.is_values ? plan.values.bytes : plan.indices.bytes);
+        !s.ok()) {
+      return s;
+    }
+  }
+  if (Status s = CheckOverlap(); !s.ok()) return s;
+  const auto tensor = devices_->OpenMemory(*device_tensor_, kCudaTensor);
+  if (!tensor.ok()) return tensor.status();
+  ResidentMemory memory{tensor->get()};
+  std::vector<std::unique_ptr<DeviceMemory>> opened;
+  for (Output& output : outputs_) {
+    if (output.shared || output.device.device_uuid != device_uuid()) continue;
+    auto region = devices_->OpenMemory(output.device, output.field);
+    if (!region.ok()) return region.status();
+    // Outputs are written before all of the tensor is read. Let Deliver() write
+    // an output that overlaps the tensor.
+    if (AddressesOverlap((*tensor)->bytes(), (*region)->bytes())) continue;
+    opened.push_back(*std::move(region));
+    (output.is_values ? memory.values : memory.indices) = opened.back().get();
+    output.is_written = true;
+  }
+  return devices_->RunResident(request, memory, cancellation);
+}
+
 Status RequestMemory::Deliver(v1::TopKResponse& response,
                               const Cancellation* cancellation) {
   Status status =
-      tensor_.has_value() ? tensor_->CheckIntact(kTensor) : Status();
+      tensor_.has_value() ? tensor_->CheckIntact(kSharedTensor) : Status();
   if (status.ok()) status = CopyOutputs(response, cancellation);
   if (!status.ok()) DiscardOutputs(response);
   return status;
 }
 
+Status RequestMemory::SetSize(Output& output, int64_t bytes) {
+  if (bytes > output.room()) {
+    return InvalidArgument(
+        output.shared ? "SHARED_MEMORY_TOO_SMALL" : "CUDA_MEMORY_TOO_SMALL",
+        StrCat(output.field, ".byte_size"),
+        StrCat("byte_size ", output.room(), " is less than the output's ",
+               bytes, " bytes"));
+  }
+  if (output.shared) {
+    output.written.mutable_shared_memory()->set_byte_size(bytes);
+  } else {
+    output.written.mutable_cuda_memory()->set_byte_size(bytes);
+  }
+  return {};
+}
+
+Status RequestMemory::CheckOverlap() const {
+  if (outputs_.size() != 2) return {};
+  const Output& a = outputs_[0];
+  const Output& b = outputs_[1];
+  if (a.shared.has_value() != b.shared.has_value()) return {};
+  const bool is_shared = a.shared.has_value();
+  const bool overlap =
+      is_shared
+          ? a.shared->SharesObjectWith(*b.shared) &&
+                Overlap(a.written.shared_memory(), b.written.shared_memory())
+          : a.device.handle == b.device.handle &&
+                Overlap(a.written.cuda_memory(), b.written.cuda_memory());
+  if (!overlap) return {};
+  return InvalidArgument(
+      is_shared ? "SHARED_MEMORY_OVERLAP" : "CUDA_MEMORY_OVERLAP", b.field,
+      "the regions of values and indices overlap");
+}
+
 Status RequestMemory::CopyOutputs(v1::TopKResponse& response,
                                   const Cancellation* cancellation) {
   for (Output& output : outputs_) {
-    const size_t bytes = (response.*output.mutable_tensor)()->data().size();
-    const int64_t room = output.region.size();
-    if (std::cmp_greater(bytes, room)) {
-      return InvalidArgument(
-          "SHARED_MEMORY_TOO_SMALL", StrCat(output.field, ".byte_size"),
-          StrCat("byte_size ", room, " is less than the output's ", bytes,
-                 " bytes"));
-    }
-    output.written.set_byte_size(static_cast<int64_t>(bytes));
+    if (output.is_written) continue;
+    const auto bytes = static_cast<int64_t>(output.In(response).data().size());
+    if (Status s = SetSize(output, bytes); !s.ok()) return s;
   }
-  if (outputs_.size() == 2 &&
-      outputs_[0].region.SharesObjectWith(outputs_[1].region) &&
-      Overlap(outputs_[0].written, outputs_[1].written)) {
-    return InvalidArgument("SHARED_MEMORY_OVERLAP", outputs_[1].field,
-                           "the regions of values and indices overlap");
-  }
+  if (Status s = CheckOverlap(); !s.ok()) return s;
   // Outputs are computed in private memory and copied here, because other
   // processes may write to the regions at any time.
   for (const Output& output : outputs_) {
-    v1::Tensor& tensor = *(response.*output.mutable_tensor)();
-    if (Status s =
-            CopyTo(output.region, output.field,
-                   std::as_bytes(std::span(tensor.data())), cancellation);
-        !s.ok()) {
-      return s;
+    v1::Tensor& tensor = output.In(response);
+    if (!output.is_written) {
+      const auto data = std::as_bytes(std::span(tensor.data()));
+      const Status copied =
+          output.shared
+              ? CopyTo(*output.shared, output.field, data, cancellation)
+              : CopyToDevice(output.device, output.field, data, cancellation);
+      if (!copied.ok()) return copied;
     }
     DiscardData(tensor);
-    *tensor.mutable_shared_memory() = output.written;
+    if (output.shared) {
+      *tensor.mutable_shared_memory() = output.written.shared_memory();
+    } else {
+      *tensor.mutable_cuda_memory() = output.written.cuda_memory();
+    }
   }
   return {};
+}
+
+Status RequestMemory::CopyToDevice(const DeviceRegion& region,
+                                   const std::string& field,
+                                   std::span<const std::byte> from,
+                                   const Cancellation* cancellation) const {
+  const auto memory = devices_->OpenMemory(region, field);
+  if (!memory.ok()) return memory.status();
+  return (*memory)->Write(from, cancellation);
 }
 
 }  // namespace topk

@@ -1,4 +1,5 @@
-// The shared memory of a request: regions for its tensor and its outputs.
+// The memory of a request that is outside its message: regions of shared memory
+// or CUDA memory for its tensor and its outputs.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/base/cancellation.h"
+#include "core/engine.h"
 #include "server/shared_memory/shared_objects.h"
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
@@ -17,65 +19,108 @@
 namespace topk {
 
 /// Returns PERMISSION_DENIED unless the caller is local (see Caller). `field`
-/// is the request field that names the shared memory.
+/// is the request field that names the memory.
 Status CheckLocal(bool is_local, const std::string& field);
 
-/// Opens the shared memory regions of a request for reading the tensor and
-/// writing the outputs. If shared memory is disabled, leaves the request
-/// unchanged, and the engine rejects the shared memory fields.
+/// Opens the regions of a request for reading the tensor and writing the
+/// outputs. If a kind of memory is disabled, leaves its regions in the request,
+/// and the engine rejects them.
+///
+/// Shared memory is opened by OpenTensor() and OpenOutputs(), and stays open.
+/// CUDA memory is open only while it is accessed, because opening it may take
+/// milliseconds, and because it occupies memory of the device that its owner
+/// may have freed. CUDA does not report when memory that is in use is freed.
 class RequestMemory {
  public:
-  /// `objects` must outlive this object. Null disables shared memory.
-  explicit RequestMemory(SharedObjects* objects) : objects_(objects) {}
+  /// The arguments must outlive this object. Null disables shared memory, or
+  /// CUDA memory.
+  RequestMemory(SharedObjects* objects, const Engine* devices)
+      : objects_(objects), devices_(devices) {}
 
-  /// Opens the region of the tensor. Returns PERMISSION_DENIED if the caller is
-  /// not local (see Caller), or an error from SharedObjects::Open().
-  Status OpenTensor(const v1::TopKRequest& request, bool is_local);
+  /// Opens the region of the tensor, and removes it from the request. Returns
+  /// PERMISSION_DENIED if the caller is not local (see Caller), or an error
+  /// from SharedObjects::Open() or Engine::CheckDevice().
+  Status OpenTensor(v1::TopKRequest& request, bool is_local);
 
   /// Opens the regions of the outputs and removes them from the request.
   /// Returns the errors of OpenTensor(), and INVALID_ARGUMENT if there is a
   /// region for an output that the request does not select.
   Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
-  /// Returns whether any region is open. If so, the request must not run on a
-  /// poller, because other processes can delay accesses to shared memory.
-  bool is_used() const { return tensor_.has_value() || !outputs_.empty(); }
+  /// Returns whether there is any region. If so, the request must not run on a
+  /// poller, because other processes can delay accesses to the memory.
+  bool is_used() const { return tensor_bytes() || !outputs_.empty(); }
 
-  /// Returns the size of the tensor, or nullopt if it is not in shared memory.
+  /// Returns the size of the tensor, or nullopt if it is in the message.
   std::optional<int64_t> tensor_bytes() const;
+  /// The path of the field with the tensor's region.
+  const char* tensor_field() const;
+  /// The UUID of the device that has the tensor, or "".
+  std::string device_uuid() const;
 
   /// The number of bytes that ReadTensor() copies: the size of the tensor if
-  /// its shared memory object is sparse, otherwise 0.
+  /// it is in CUDA memory or its shared memory object is sparse, otherwise 0.
   int64_t copied_bytes() const { return copied_bytes_; }
 
-  /// Returns the tensor's data, or an error from SharedRegion::Map() or Copy().
-  /// The data is valid while this object exists. REQUIRES: the tensor is in
-  /// shared memory.
+  /// Returns the tensor's data, or an error from SharedRegion::Map() or Copy(),
+  /// Engine::OpenMemory() or DeviceMemory::Read(). The data is valid while this
+  /// object exists. REQUIRES: tensor_bytes().
   Result<std::span<const std::byte>> ReadTensor(
       const Cancellation* cancellation);
+
+  /// Runs a resident request. Returns the errors of Engine::OpenMemory() and
+  /// RunResident(), and INVALID_ARGUMENT like Deliver(). Writes the outputs
+  /// with regions on the same device, so Deliver() does not copy these.
+  /// REQUIRES: the tensor is in CUDA memory.
+  Result<v1::TopKResponse> RunResident(const PreparedRequest& request,
+                                       const Cancellation* cancellation);
 
   /// Copies the outputs of a response to their regions, and replaces their data
   /// in the response with references to the regions. Returns INVALID_ARGUMENT
   /// if a region is too small or the outputs overlap, FAILED_PRECONDITION if a
-  /// shared memory object (including the tensor's) was truncated, and CANCELLED
-  /// if cancelled. After an error, the response has no data. Call once.
+  /// shared memory object (including the tensor's) was truncated, CANCELLED if
+  /// cancelled, and the errors of Engine::OpenMemory(). After an error, the
+  /// response has no data. Call once.
   Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
 
  private:
-  Status CopyOutputs(v1::TopKResponse& response,
-                     const Cancellation* cancellation);
-
   struct Output {
+    bool is_values = false;
     std::string field;
-    SharedRegion region;
-    v1::SharedMemoryRegion written;  // the written part of `region`
-    v1::Tensor* (v1::TopKResponse::*mutable_tensor)();
+    // The region is in shared memory, or on a device.
+    std::optional<SharedRegion> shared;
+    DeviceRegion device;
+    // The written part of the region, as in the response.
+    v1::Tensor written;
+    bool is_written = false;
+
+    int64_t room() const { return shared ? shared->size() : device.bytes; }
+    v1::Tensor& In(v1::TopKResponse& response) const {
+      return is_values ? *response.mutable_values()
+                       : *response.mutable_indices();
+    }
   };
 
+  // Adds an output whose region is `named`.
+  Status AddShared(const v1::SharedMemoryRegion& named, Output output);
+  Status AddCuda(const v1::CudaMemoryRegion& named, Output output);
+  // Records the size of an output. Fails if the region is too small.
+  static Status SetSize(Output& output, int64_t bytes);
+  // Fails if the written parts of the outputs overlap.
+  Status CheckOverlap() const;
+  Status CopyOutputs(v1::TopKResponse& response,
+                     const Cancellation* cancellation);
+  Status CopyToDevice(const DeviceRegion& region, const std::string& field,
+                      std::span<const std::byte> from,
+                      const Cancellation* cancellation) const;
+
   SharedObjects* objects_;
+  const Engine* devices_;
+  // The tensor is in one of these, or in the message.
   std::optional<SharedRegion> tensor_;
+  std::optional<DeviceRegion> device_tensor_;
   int64_t copied_bytes_ = 0;
-  SharedRegion::Bytes copy_;  // of a tensor in a sparse object
+  SharedRegion::Bytes copy_;
   std::vector<Output> outputs_;
 };
 

@@ -24,7 +24,7 @@ void CheckRefusal(const Status& status) {
 
 void Check(grpc::ByteBuffer bytes) {
   static const Engine engine({1, kLimits});
-  static const Regions regions(nullptr);
+  static const Regions regions(nullptr, nullptr);
   google::protobuf::Arena arena;
   ParsedInfer raw(arena);
   const auto charge = [](Size) { return Status(); };

@@ -140,7 +140,7 @@ TEST_F(SharedObjectsTest, CopiesUntilTheObjectEnds) {
 TEST_F(SharedObjectsTest, CopiesAnOutputUntilCancelledOrTruncated) {
   v1::TopKRequest request;
   *request.mutable_output()->mutable_values() = memory_[0].Region(0, 4096);
-  RequestMemory opened(&objects_);
+  RequestMemory opened(&objects_, nullptr);
   ASSERT_TRUE(opened.OpenOutputs(request, true).ok());
   v1::TopKResponse response;
   Cancellation cancellation;
@@ -154,7 +154,7 @@ TEST_F(SharedObjectsTest, CopiesAnOutputUntilCancelledOrTruncated) {
 }
 
 TEST_F(SharedObjectsTest, LimitsRegionsInTotalAndPerClient) {
-  Regions regions(&objects_);
+  Regions regions(&objects_, nullptr);
   Caller caller;
   caller.is_local = true;
   inference::SystemSharedMemoryRegisterRequest region;
@@ -178,7 +178,8 @@ TEST_F(SharedObjectsTest, LimitsRegionsInTotalAndPerClient) {
   }
   caller.key = "another client";
   EXPECT_EQ(add(), "SHARED_MEMORY_REGIONS");
-  EXPECT_EQ(regions.Find("0", 0, 0)->offset(), 100);
+  EXPECT_EQ(std::get<v1::SharedMemoryRegion>(*regions.Find("0", 0, 0)).offset(),
+            100);
 }
 
 }  // namespace

@@ -683,7 +683,8 @@ class Connection:
                     self._route().compute_topk, message, attempts))
             except TopKError as error:
                 pause = attempts.pause_after(
-                    error, "StreamTopK" if streamed else "ComputeTopK")
+                    call.explained(error),
+                    "StreamTopK" if streamed else "ComputeTopK")
             await self._sleep(pause)
 
     async def _limit_for(self, attempts: Attempts, call: Call) -> int:

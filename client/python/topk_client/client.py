@@ -138,9 +138,15 @@ class Client(Connection):
         larger than all numbers.
 
         The tensor may be an array, a PyTorch tensor, a buffer, an object with
-        __dlpack__, or a list, in the memory of the CPU. The results are PyTorch
-        tensors for a PyTorch tensor, otherwise NumPy arrays. Gradients do not
-        pass through the server: tensors that require grad raise TypeError.
+        __dlpack__, or a list. The results are PyTorch tensors for a PyTorch
+        tensor, otherwise NumPy arrays. Gradients do not pass through the
+        server: tensors that require grad raise TypeError.
+
+        The tensor may also be on an NVIDIA GPU if the server is on the same
+        machine, uses this GPU and was started with --allow-cuda-memory: a
+        PyTorch tensor, a CuPy array, or a contiguous object with
+        __cuda_array_interface__. The elements stay on the GPU. So do the
+        results for PyTorch and CuPy, which are tensors of the same library.
 
         The operator is ONNX TopK, version 11 (version 24 for bfloat16), or
         OpenVINO TopK-11 for the types that ONNX lacks. The field of an error is

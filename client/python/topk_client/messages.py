@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError, Message
 
-from topk_client import _dtypes
+from topk_client import _cuda, _dtypes
 from topk_client._dtypes import Array, DType
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_response, from_status
@@ -48,14 +48,6 @@ _DATA_FIELD = tensor_pb2.Tensor.DATA_FIELD_NUMBER
 # The DLPack device types whose memory the CPU can read: CPU memory and pinned
 # memory.
 _CPU_DEVICES = (1, 3, 11)
-# The PyTorch types that NumPy lacks: the short name, and a PyTorch type of the
-# same size that NumPy has.
-_TORCH_TYPES = {
-    "torch.bfloat16": ("bf16", "int16"),
-    "torch.float8_e4m3fn": ("f8e4m3", "uint8"),
-    "torch.float8_e5m2": ("f8e5m2", "uint8"),
-    "torch.float8_e8m0fnu": ("f8e8m0", "uint8"),
-}
 # The NumPy types of indices, by DataType.
 _INDEX_TYPES = {
     _dtypes.number_of(name): np.dtype(numpy_name).newbyteorder("<")
@@ -101,7 +93,7 @@ class Request:
 
     Attributes:
       tensor: an array, anything that can be converted to one (see ArrayLike),
-        or a region of shared memory. A non-contiguous array is copied once,
+        a tensor on an NVIDIA GPU (see topk()), or a region of shared memory. A non-contiguous array is copied once,
         except that DirectML takes transposed and broadcast arrays as they are,
         with strides.
       spec: Onnx, OpenVINO or DirectML.
@@ -148,7 +140,7 @@ else:  # before Python 3.11, a NamedTuple cannot be Generic
 
         Attributes:
           values: the selected elements: an array, or a PyTorch tensor if the
-            input was one.
+            input was one. On the GPU if the input was there.
           indices: the positions of the elements along the axis, as int64.
         """
 
@@ -162,7 +154,8 @@ class Response:
 
     Attributes:
       values: an array of the tensor's type and shape, but with k elements along
-        the axis. A PyTorch tensor if the input was one. None if not requested.
+        the axis. A PyTorch tensor if the input was one. On the GPU if the input
+        was there. None if not requested.
       indices: the positions along the axis, of the operator's index type, in
         the same form as the values. None if not requested.
       request_id: the request_id of the request.
@@ -228,11 +221,9 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
             "copy it to the CPU first, in PyTorch with tensor.cpu(), in CuPy "
             "with tensor.get()")
     if is_torch:
-        if tensor.requires_grad:
-            raise TypeError("the tensor requires grad, but the values would "
-                            "have no gradient: pass tensor.detach()")
+        _cuda.requires_no_grad(tensor)
         dtype = tensor.dtype
-        name, bits = _TORCH_TYPES.get(str(dtype), (None, None))
+        name, bits = _cuda.TORCH_TYPES.get(str(dtype), (None, None))
         if bits is not None:
             tensor = tensor.view(getattr(torch, bits))
         return tensor.numpy(), name, dtype
@@ -355,8 +346,16 @@ class Call:
         array, name = region.array if region else request.tensor, None
         # The tensor's dtype if it is a PyTorch tensor. Otherwise None.
         self._torch_dtype: Any = None
+        # Set if the tensor is on a GPU.
+        self._cuda: Optional[_cuda.Memory] = None
         if type(array) is not np.ndarray:
-            array, name, self._torch_dtype = array_of(array)
+            on_gpu = _cuda.cuda_tensor_of(array)
+            if on_gpu is not None:
+                self._cuda, name = _cuda.Memory(on_gpu), on_gpu.name
+                array = np.broadcast_to(np.zeros((), on_gpu.dtype),
+                                        on_gpu.shape)
+            else:
+                array, name, self._torch_dtype = array_of(array)
         self._request = request
         # The values have the same type as the tensor.
         self._data_type, bits, self._packed, self._dtype = _dtypes.kind_of(
@@ -366,6 +365,10 @@ class Call:
                              or request.values_out is not None):
             raise TypeError(f"elements of type {self._packed} cannot be in "
                             "shared memory, because they are sent packed")
+        if self._cuda is not None and (self._packed or spec._takes_strides):
+            raise TypeError(
+                "a tensor on a GPU cannot have elements smaller than a byte, "
+                "or be an input of DirectML: copy it to the CPU first")
         self._rank, shape = array.ndim, array.shape
         strides: Tuple[int, ...] = ()
         if spec._takes_strides and not (self._packed
@@ -384,14 +387,24 @@ class Call:
         self._padding = (max(0, padded - nbytes)
                          if padded <= _MAX_INPUT_BYTES else 0)
         # The number of tensor bytes to send.
-        self.nbytes = 0 if region else nbytes + self._padding
+        in_region = region is not None or self._cuda is not None
+        self.nbytes = 0 if in_region else nbytes + self._padding
+        # Whether the elements are not in the message.
+        self._is_elsewhere = region is not None
         outs = {"values": request.values_out, "indices": request.indices_out}
-        if request.request_id or any(outs.values()):
+        if request.request_id or any(outs.values()) or self._cuda is not None:
             more = topk_pb2.TopKRequest(request_id=request.request_id)
             for field, out in outs.items():
                 if out is not None:  # _name() rejects copies of strided arrays
                     _name(out.memory, np.asarray(out.array, order="C"), 0,
                           getattr(more.output, field))
+            if self._cuda is not None:
+                self._add_outputs(shape, more)
+                if nbytes > 0:  # empty tensors have no memory
+                    self._is_elsewhere = True
+                    place = tensor_pb2.Tensor()
+                    self._cuda.tensor.export(place.cuda_memory)
+                    tensor += place.SerializeToString()
             fields += more.SerializeToString()
         if region:
             place = tensor_pb2.Tensor()
@@ -408,6 +421,35 @@ class Call:
         """Returns the message without the elements."""
         return (self._fields + _begin_field(_TENSOR_FIELD, len(self._tensor))
                 + self._tensor)
+
+    def _add_outputs(self, shape: Tuple[int, ...],
+                     more: topk_pb2.TopKRequest) -> None:
+        """Allocates the outputs on the GPU, and adds their regions to the
+        request. Does nothing if k or the axis is wrong, which is an error of
+        the server."""
+        assert self._cuda is not None
+        request, spec = self._request, self._spec
+        k, axis = spec._k, integer("axis", getattr(spec, "axis"))
+        if not (-len(shape) <= axis < len(shape) and 0 < k <= shape[axis]):
+            return
+        size = list(shape)
+        size[axis] = k
+        index = _INDEX_TYPES[_dtypes.number_of(
+            getattr(spec, "index_element_type", "i64"))]
+        for name, other, out, dtype, region in (
+                ("values", "indices", request.values_out, None,
+                 more.output.cuda_values),
+                ("indices", "values", request.indices_out, index,
+                 more.output.cuda_indices)):
+            if request.output == other or out is not None:
+                continue
+            created = self._cuda.tensor.empty(tuple(size), dtype)
+            if created is not None:
+                self._cuda.outputs[name] = created
+                if created.nbytes > 0:
+                    # Waits for earlier work in the stream, which may still use
+                    # the memory.
+                    created.export(region)
 
     def _contiguous(self) -> Array:
         return np.asarray(self._array, self._dtype, order="C")
@@ -427,9 +469,10 @@ class Call:
         default, whether streaming is faster or the message exceeds the server's
         `limit` in bytes. Raises ValueError if streaming is wanted for a tensor
         in shared memory."""
-        if isinstance(self._request.tensor, Region):
+        if self._is_elsewhere:
             if wanted:
-                raise ValueError("a tensor in shared memory cannot be streamed")
+                raise ValueError("a tensor in shared memory or on a GPU cannot "
+                                 "be streamed")
             return False
         if wanted is not None:
             return wanted
@@ -439,7 +482,7 @@ class Call:
     def message(self, limit: int) -> bytes:
         """Returns the ComputeTopK message. Raises TopKError REQUEST_TOO_LARGE
         if it exceeds `limit`, the server's limit in bytes."""
-        if isinstance(self._request.tensor, Region):
+        if self._is_elsewhere:
             return self._header()
         size = len(self._before) + self.nbytes
         if size > limit:
@@ -500,6 +543,8 @@ class Call:
                 values = from_numpy(values).view(self._torch_dtype)
             if indices is not None:
                 indices = from_numpy(indices)
+        if self._cuda is not None:
+            self._cuda.is_answered = True
         e = message.execution
         return Response(values, indices, message.request_id, Execution(
             e.backend, e.kernel, e.instruction_set, e.compute_nanoseconds))
@@ -507,7 +552,7 @@ class Call:
     def _output(self, name: str, tensor: tensor_pb2.Tensor,
                 dtype: Optional[DType], packed: Optional[str],
                 out: Optional[Region], data: Optional[bytearray]) -> Array:
-        """Returns one output as an array. `dtype` is None if its type is wrong,
+        """Returns one output as an array, or as a tensor on a GPU. `dtype` is None if its type is wrong,
         and `packed` is its type if elements are smaller than a byte."""
         field, shape = "response." + name, tuple(tensor.shape)
         if dtype is None:
@@ -519,6 +564,13 @@ class Call:
         may_be_longer = self._spec._takes_strides
         strides = may_be_longer and [
             s * dtype.itemsize for s in tensor.strides] or None
+        on_gpu = self._cuda.outputs.get(name) if self._cuda else None
+        if on_gpu is not None:
+            if shape != on_gpu.shape or (
+                    on_gpu.nbytes > 0 and not tensor.HasField("cuda_memory")):
+                raise bad_response("not in the memory of the request", field)
+            created: Array = on_gpu.tensor
+            return created
         if out is not None and tensor.HasField("shared_memory"):
             return np.ndarray(shape, dtype, out.memory.buffer,
                               tensor.shared_memory.offset, strides)
@@ -539,13 +591,20 @@ class Call:
         """Decodes a TopKResponse of ComputeTopK."""
         return self.decode(parse(topk_pb2.TopKResponse, data))
 
+    def explained(self, error: TopKError) -> TopKError:
+        """Returns an error of this call. Adds what to do if the server cannot
+        use a tensor on a GPU."""
+        if self._cuda is not None:
+            self._cuda.explain(error)
+        return error
+
     def read_result(self, data: bytes) -> Union[Response, TopKError]:
         """Decodes a TopKResult of ComputeTopKMany."""
         result = parse(topk_pb2.TopKResult, data)
         if result.HasField("response"):
             return self.decode(result.response)
         if result.error.code:
-            return from_status(result.error)
+            return self.explained(from_status(result.error))
         raise bad_response("an empty result")
 
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/backends/cuda/cuda_fold.h"
+#include "core/backends/cuda/resident.h"
 
 namespace topk {
 namespace {
@@ -51,6 +52,20 @@ class CudaBackend final : public Backend {
     return states;
   }
 
+  Result<std::unique_ptr<DeviceMemory>> OpenMemory(
+      const DeviceRegion& region, const std::string& field) const override {
+    Device* const device = Find(region.device_uuid);
+    if (device == nullptr) return std::unique_ptr<DeviceMemory>();
+    return cuda::OpenRegion(*device, region, field);
+  }
+
+  std::unique_ptr<const ResidentPlan> PrepareResident(
+      const Plan& plan, const std::string& device_uuid) const override {
+    Device* const device = Find(device_uuid);
+    if (device == nullptr || !CanRun(plan)) return nullptr;
+    return cuda::PrepareResident(plan, *device, chunk_elements_);
+  }
+
   // Opens a lane on the next device that works and has enough free memory.
   Result<std::unique_ptr<Lane>> OpenLane(
       int64_t bytes, const Cancellation* cancellation) const {
@@ -63,6 +78,13 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  // Returns null if there is no such device.
+  Device* Find(const std::string& uuid) const {
+    const auto found = std::ranges::find_if(
+        devices_, [&](const auto& device) { return device->uuid() == uuid; });
+    return found == devices_.end() ? nullptr : found->get();
+  }
+
   const std::vector<std::unique_ptr<Device>> devices_;
   const int64_t chunk_bytes_;
   mutable std::atomic<size_t> next_ = 0;

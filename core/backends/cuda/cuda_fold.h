@@ -13,6 +13,13 @@
 
 namespace topk::cuda {
 
+/// Which memory of a fold is imported memory, not host memory.
+struct Residence {
+  bool tensor = false;
+  bool values = false;
+  bool indices = false;
+};
+
 /// Copies the tensor to the device in chunks, and processes each chunk while
 /// the next one is copied. Keeps the best k items of each unfinished slice on
 /// the device, and copies the results of finished slices to the host. Finish()
@@ -20,14 +27,16 @@ namespace topk::cuda {
 class CudaFold final : public Fold {
  public:
   /// `plan`, `cancellation` and `architecture` must outlive this object.
-  /// `chunk_positions` is the number of axis positions per chunk.
+  /// `chunk_positions` is the number of axis positions per chunk. Imported
+  /// memory must outlive this object.
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
-           const Cancellation* cancellation)
+           const Cancellation* cancellation, Residence residence = {})
       : Fold(plan),
         plan_(plan),
         outputs_(outputs),
         cancellation_(cancellation),
+        residence_(residence),
         rule_(
             RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest)),
         index_bytes_(InfoOf(plan.index_type).bytes),
@@ -69,7 +78,11 @@ class CudaFold final : public Fold {
       }
       const auto part =
           bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));
-      lane_->Upload(part, *buffer.elements, buffer.filled);
+      if (residence_.tensor) {
+        lane_->CopyIn(part, *buffer.elements, buffer.filled);
+      } else {
+        lane_->Upload(part, *buffer.elements, buffer.filled);
+      }
       buffer.filled += part.size();
       bytes = bytes.subspan(part.size());
       if (buffer.filled == chunk_bytes_) SwapBuffers();
@@ -166,15 +179,18 @@ class CudaFold final : public Fold {
   void Collect(Buffer& buffer) {
     const int64_t batch = plan_.k * plan_.inner;
     const auto collect = [&](const std::unique_ptr<Memory> from,
-                             std::span<std::byte> to, int bytes) {
+                             std::span<std::byte> to, int bytes,
+                             bool is_resident) {
       if (from == nullptr || !Continues()) return;
-      lane_->Download(
-          *from,
+      const auto part =
           to.subspan(static_cast<size_t>(buffer.first_batch * batch * bytes),
-                     static_cast<size_t>(buffer.batches * batch * bytes)));
+                     static_cast<size_t>(buffer.batches * batch * bytes));
+      is_resident ? lane_->CopyOut(*from, part) : lane_->Download(*from, part);
     };
-    collect(std::move(buffer.values), outputs_.values, rule_.bytes);
-    collect(std::move(buffer.indices), outputs_.indices, index_bytes_);
+    collect(std::move(buffer.values), outputs_.values, rule_.bytes,
+            residence_.values);
+    collect(std::move(buffer.indices), outputs_.indices, index_bytes_,
+            residence_.indices);
     buffer.batches = 0;
   }
 
@@ -185,6 +201,7 @@ class CudaFold final : public Fold {
   const Plan& plan_;
   const Outputs outputs_;
   const Cancellation* const cancellation_;
+  const Residence residence_;
   const KeyRule rule_;
   const int index_bytes_;
   const size_t position_bytes_;

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/backends/backend.h"
@@ -31,6 +32,27 @@ class Memory {
 
  private:
   std::byte* data_;
+};
+
+/// The size of a cudaIpcMemHandle_t in bytes.
+inline constexpr size_t kIpcHandleBytes = 64;
+
+/// Memory that another process allocated. Closed on destruction.
+class ImportedMemory {
+ public:
+  ImportedMemory(const ImportedMemory&) = delete;
+  ImportedMemory& operator=(const ImportedMemory&) = delete;
+  virtual ~ImportedMemory() = default;
+
+  /// The addresses on the device. Other processes may change the bytes at any
+  /// time, so tasks must not access them: only copies are safe.
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ protected:
+  explicit ImportedMemory(std::span<std::byte> bytes) : bytes_(bytes) {}
+
+ private:
+  const std::span<std::byte> bytes_;
 };
 
 /// The size of a buffer of pinned memory. A lane has two buffers. All copies
@@ -71,6 +93,17 @@ class Lane {
   /// Fills `to` with the first bytes of `from`. Blocks until the copy is done.
   virtual void Download(Memory& from, std::span<std::byte> to) = 0;
 
+  /// Like Upload(), but `from` is imported memory that was passed to Keep().
+  virtual void CopyIn(std::span<const std::byte> from, Memory& to,
+                      size_t at) = 0;
+
+  /// Like Download(), but `to` is imported memory that was passed to Keep().
+  virtual void CopyOut(Memory& from, std::span<std::byte> to) = 0;
+
+  /// Keeps memory open until all work of this lane is done. After a
+  /// cancellation, this may be later than the end of this lane.
+  virtual void Keep(std::shared_ptr<const ImportedMemory> memory) = 0;
+
  protected:
   Status status_;
 };
@@ -87,6 +120,16 @@ class Device {
   virtual Result<std::unique_ptr<Lane>> OpenLane(
       int64_t bytes, const Cancellation* cancellation) = 0;
 
+  /// Opens memory that another process allocated on this device. `handle` has
+  /// the bytes of a cudaIpcMemHandle_t. Returns INVALID_ARGUMENT for `field` if
+  /// the handle cannot be opened. Such an error does not affect the device.
+  /// Also returns the errors of OpenLane(). The device must outlive the result.
+  virtual Result<std::unique_ptr<ImportedMemory>> Import(
+      std::span<const std::byte, kIpcHandleBytes> handle,
+      const std::string& field) = 0;
+
+  /// See DeviceState::uuid.
+  virtual const std::string& uuid() const = 0;
   /// The architecture, e.g. "sm_90". The string lives as long as the device.
   virtual std::string_view architecture() const = 0;
   /// Whether the device is unusable until the process restarts.

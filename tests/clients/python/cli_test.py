@@ -266,7 +266,7 @@ class Command(unittest.TestCase):
             result = self.bench("--path", "shm", "--requests", 64,
                                 "--concurrency", 2, target=server.target)
             self.assertEqual(result["verified"], 64)
-            self.assertIn("shared memory     yes",
+            self.assertIn("shared memory     yes\n  CUDA memory       no\n",
                           self.topk("info", target=server.target))
 
     def test_bench_mix(self):

@@ -1,7 +1,5 @@
 #include "tests/support/cuda/fake_runtime.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,11 +11,19 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "tests/support/cuda/shared_device.h"
+
+using topk::testing::CloseShared;
 using topk::testing::FakeCuda;
+using topk::testing::FindShared;
+using topk::testing::OpenShared;
+using topk::testing::SharedAllocation;
+using topk::testing::SharedDeviceUuid;
 
 namespace {
 
@@ -55,14 +61,6 @@ struct Block {
   cudaMemPool_t pool;
 };
 
-// Memory of cudaMalloc() or cudaIpcOpenMemHandle().
-struct Shared {
-  std::string name;
-  size_t bytes;
-  int device;
-  bool imported;
-};
-
 struct Runtime {
   std::mutex mutex;
   std::condition_variable changed;
@@ -73,7 +71,7 @@ struct Runtime {
   cudaError_t sticky = cudaSuccess;
   std::map<void*, Block> blocks;
   std::set<cudaMemPool_t> pools;
-  std::map<void*, Shared> shared;
+  std::map<void*, SharedAllocation> shared;  // of cudaMalloc()
   // Locked before `mutex`.
   std::mutex streams_mutex;
   std::set<cudaStream_t> streams;
@@ -148,26 +146,6 @@ bool IsPinned(const void* data, size_t bytes) {
   return after != runtime.pinned.begin() &&
          begin + bytes <= std::prev(after)->second;
 }
-
-void* MapShared(const std::string& name, size_t bytes, int flags) {
-  const int file = shm_open(name.c_str(), O_RDWR | flags, 0600);
-  if (file < 0) return nullptr;
-  void* data = MAP_FAILED;
-  if (flags == 0 || ftruncate(file, static_cast<off_t>(bytes)) == 0) {
-    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  }
-  close(file);
-  return data == MAP_FAILED ? nullptr : data;
-}
-
-// The content of a cudaIpcMemHandle_t.
-struct Handle {
-  char name[40];
-  size_t bytes;
-  int device;
-  pid_t process;
-};
-static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t));
 
 }  // namespace
 
@@ -273,8 +251,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "fake %d", device);
-  std::memset(properties->uuid.bytes, 'a' + device,
-              sizeof(properties->uuid.bytes));
+  const std::string uuid = SharedDeviceUuid(device);
+  std::memcpy(properties->uuid.bytes, uuid.data(), uuid.size());
   properties->totalGlobalMem = TheRuntime().fake.memory;
   properties->major = 9;
   properties->memoryPoolsSupported = 1;
@@ -439,14 +417,11 @@ cudaError_t cudaHostUnregister(void* data) {
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
   CALL(current_device);
-  static std::atomic<int> number = 0;
-  const std::string name = "/topk-fake-cuda-" + std::to_string(getpid()) + "-" +
-                           std::to_string(++number);
-  *data = MapShared(name, bytes, O_CREAT | O_EXCL);
-  if (*data == nullptr) return Return(cudaErrorMemoryAllocation);
+  SharedAllocation allocation(bytes, getpid());
+  *data = allocation.bytes().data();
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
-  runtime.shared[*data] = {name, bytes, current_device, false};
+  runtime.shared.emplace(*data, std::move(allocation));
   return cudaSuccess;
 }
 
@@ -455,11 +430,8 @@ cudaError_t cudaFree(void* data) {
     Runtime& runtime = TheRuntime();
     const std::lock_guard lock(runtime.mutex);
     const auto found = runtime.shared.find(data);
-    Require(found != runtime.shared.end() && !found->second.imported,
-            "cudaFree() of other memory");
-    std::memset(data, 0xDD, found->second.bytes);
-    munmap(data, found->second.bytes);
-    shm_unlink(found->second.name.c_str());
+    Require(found != runtime.shared.end(), "cudaFree() of other memory");
+    std::memset(data, 0xDD, found->second.bytes().size());
     runtime.shared.erase(found);
   }
   CALL(current_device);
@@ -471,51 +443,42 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
   const auto found = runtime.shared.find(data);
-  if (found == runtime.shared.end() || found->second.imported) {
-    return Return(cudaErrorInvalidValue);
-  }
-  Handle content{};
-  std::snprintf(content.name, sizeof(content.name), "%s",
-                found->second.name.c_str());
-  content.bytes = found->second.bytes;
-  content.device = found->second.device;
-  content.process = getpid();
-  *handle = {};
-  std::memcpy(handle->reserved, &content, sizeof(content));
+  if (found == runtime.shared.end()) return Return(cudaErrorInvalidValue);
+  const std::string content = found->second.handle();
+  std::memcpy(handle->reserved, content.data(), content.size());
   return cudaSuccess;
 }
 
-// A process cannot open the handle of its own memory.
 cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle,
                                  unsigned) {
   CALL(current_device);
-  Handle content{};
-  std::memcpy(&content, handle.reserved, sizeof(content));
-  content.name[sizeof(content.name) - 1] = '\0';
-  if (content.process == getpid()) return Return(cudaErrorDeviceUninitialized);
-  if (content.device != current_device || content.name[0] != '/') {
-    return Return(cudaErrorInvalidValue);
-  }
-  *data = MapShared(content.name, content.bytes, 0);
-  if (*data == nullptr) return Return(cudaErrorInvalidValue);
-  Runtime& runtime = TheRuntime();
-  const std::lock_guard lock(runtime.mutex);
-  runtime.shared[*data] = {content.name, content.bytes, current_device, true};
+  const std::span<std::byte> opened =
+      OpenShared(std::as_bytes(std::span(handle.reserved)));
+  if (opened.empty()) return Return(cudaErrorInvalidValue);
+  *data = opened.data();
   return cudaSuccess;
 }
 
 cudaError_t cudaIpcCloseMemHandle(void* data) {
-  {
-    Runtime& runtime = TheRuntime();
-    const std::lock_guard lock(runtime.mutex);
-    const auto found = runtime.shared.find(data);
-    Require(found != runtime.shared.end() && found->second.imported,
-            "cudaIpcCloseMemHandle() of other memory");
-    RequireCurrent(found->second.device);
-    munmap(data, found->second.bytes);
-    runtime.shared.erase(found);
-  }
+  CloseShared(static_cast<std::byte*>(data));
   CALL(current_device);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char* symbol, void** function, unsigned, unsigned long long,
+    cudaDriverEntryPointQueryResult* result) {
+  CALL(current_device);
+  Require(std::string_view(symbol) == "cuMemGetAddressRange", symbol);
+  constexpr int (*kGetRange)(unsigned long long*, size_t*, unsigned long long) =
+      [](unsigned long long* begin, size_t* bytes, unsigned long long at) {
+        const auto memory = FindShared(reinterpret_cast<std::byte*>(at));
+        *begin = reinterpret_cast<uintptr_t>(memory.data());
+        *bytes = memory.size();
+        return memory.empty() ? 1 : 0;
+      };
+  *function = reinterpret_cast<void*>(kGetRange);
+  *result = cudaDriverEntryPointSuccess;
   return cudaSuccess;
 }
 

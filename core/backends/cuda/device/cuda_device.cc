@@ -85,6 +85,8 @@ struct LaneParts {
   std::array<Staging, 2> staging;
   // Device memory to free when all work is done.
   std::vector<void*> unfreed;
+  // Memory to close when all work is done.
+  std::vector<std::shared_ptr<const ImportedMemory>> kept;
 
   // Returns cudaErrorNotReady if work is not done. Otherwise frees `unfreed`.
   cudaError_t Finish() {
@@ -127,6 +129,7 @@ class CudaDevice final : public Device {
              int threads)
       : number_(number),
         name_(properties.name),
+        uuid_(properties.uuid.bytes, sizeof(properties.uuid.bytes)),
         memory_limit_(memory_limit),
         architecture_(StrCat("sm_", properties.major, properties.minor)),
         arenas_(threads) {}
@@ -142,11 +145,15 @@ class CudaDevice final : public Device {
 
   Result<std::unique_ptr<Lane>> OpenLane(
       int64_t bytes, const Cancellation* cancellation) override;
+  Result<std::unique_ptr<ImportedMemory>> Import(
+      std::span<const std::byte, kIpcHandleBytes> handle,
+      const std::string& field) override;
+  const std::string& uuid() const override { return uuid_; }
   std::string_view architecture() const override { return architecture_; }
   bool lost() const override { return lost_.load(std::memory_order_relaxed); }
   int64_t memory_limit() const override { return memory_limit_; }
   DeviceState state() const override {
-    DeviceState state{name_, 0, memory_limit_, lost()};
+    DeviceState state{name_, 0, memory_limit_, lost(), number_, uuid_};
     uint64_t used = 0;
     if (!state.lost && Use() == cudaSuccess &&
         cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
@@ -165,6 +172,19 @@ class CudaDevice final : public Device {
     return cudaSetDevice(number_);
   }
 
+  // Returns whether every later call would fail.
+  bool HasStickyError() const {
+    // No work uses the default stream, so only a sticky error fails.
+    return cudaSetDevice(number_) != cudaSuccess ||
+           cudaStreamQuery(nullptr) != cudaSuccess;
+  }
+
+  // The error of a device that was lost earlier.
+  Status Lost() const {
+    return {Code::kUnavailable, "DEVICE_LOST", "",
+            StrCat(name_, " failed earlier and is no longer used")};
+  }
+
   // Returns the status for an error. Sets `lost_` if the error is sticky, i.e.
   // every later call of this process would fail. REQUIRES: not cudaSuccess.
   Status StatusOf(cudaError_t error) {
@@ -174,11 +194,7 @@ class CudaDevice final : public Device {
                                StrCat("no memory left on ", name_),
                                std::chrono::seconds(1));
     }
-    // No work uses the default stream, so only a sticky error fails.
-    if (cudaSetDevice(number_) != cudaSuccess ||
-        cudaStreamQuery(nullptr) != cudaSuccess) {
-      lost_.store(true, std::memory_order_relaxed);
-    }
+    if (HasStickyError()) lost_.store(true, std::memory_order_relaxed);
     return {Code::kUnavailable, "DEVICE_LOST", "",
             StrCat(name_, " failed: ", TextOf(error))};
   }
@@ -202,13 +218,14 @@ class CudaDevice final : public Device {
   // Takes the reservation and the parts of a lane. Reuses both as soon as the
   // work of the lane is done.
   void Close(int64_t bytes, std::unique_ptr<LaneParts> parts) {
-    std::vector<std::unique_ptr<LaneParts>> unused;
+    Unused unused;
     const std::lock_guard lock(mutex_);
     closed_.push_back({bytes, std::move(parts)});
     Reclaim(unused);
   }
 
  private:
+  using Unused = std::vector<std::shared_ptr<const void>>;
   struct ClosedLane {
     int64_t bytes;
     std::unique_ptr<LaneParts> parts;
@@ -233,15 +250,22 @@ class CudaDevice final : public Device {
                                    &keep);
   }
 
-  // Takes back what closed lanes have finished using. Appends parts that are
-  // not needed to `unused`, which the caller must destroy without the lock,
-  // because freeing pinned memory is slow. REQUIRES: `mutex_` is locked.
-  void Reclaim(std::vector<std::unique_ptr<LaneParts>>& unused) {
+  // Takes back what closed lanes have finished using. Appends parts and
+  // imported memory that are not needed to `unused`, which the caller must
+  // destroy without the lock, because freeing pinned memory is slow. REQUIRES:
+  // `mutex_` is locked.
+  void Reclaim(Unused& unused) {
     std::erase_if(closed_, [&](ClosedLane& lane) {
       if (lane.parts != nullptr) {
         if (lane.parts->Finish() != cudaSuccess) return false;
-        auto& to = idle_.size() < kIdleLanes ? idle_ : unused;
-        to.push_back(std::move(lane.parts));
+        for (auto& memory : std::exchange(lane.parts->kept, {})) {
+          unused.push_back(std::move(memory));
+        }
+        if (idle_.size() < kIdleLanes) {
+          idle_.push_back(std::move(lane.parts));
+        } else {
+          unused.push_back(std::shared_ptr<LaneParts>(std::move(lane.parts)));
+        }
       }
       reserved_ -= lane.bytes;
       return true;
@@ -251,7 +275,7 @@ class CudaDevice final : public Device {
 
   // Reserves memory for a lane. Reuses the parts of a closed lane if possible.
   Status Reserve(int64_t bytes, std::unique_ptr<LaneParts>& parts) {
-    std::vector<std::unique_ptr<LaneParts>> unused;
+    Unused unused;
     const std::lock_guard lock(mutex_);
     Reclaim(unused);
     if (bytes > memory_limit_ - reserved_) {
@@ -271,6 +295,7 @@ class CudaDevice final : public Device {
 
   const int number_;
   const std::string name_;
+  const std::string uuid_;
   const int64_t memory_limit_;
   const std::string architecture_;
   cpu::ArenaPool arenas_;
@@ -283,13 +308,47 @@ class CudaDevice final : public Device {
   std::vector<std::unique_ptr<LaneParts>> idle_;  // of closed lanes, for reuse
 };
 
+class CudaImport final : public ImportedMemory {
+ public:
+  CudaImport(const CudaDevice& device, std::span<std::byte> bytes)
+      : ImportedMemory(bytes), device_(device) {}
+  ~CudaImport() override {
+    static_cast<void>(device_.Use());
+    cudaIpcCloseMemHandle(bytes().data());
+    cudaGetLastError();
+  }
+
+ private:
+  const CudaDevice& device_;
+};
+
+// Sets `bytes` to the number of bytes from `data` to the end of its allocation.
+// Only the driver has a function for this: cuMemGetAddressRange().
+cudaError_t GetBytesAt(void* data, size_t& bytes) {
+  using GetRange = int (*)(unsigned long long*, size_t*, unsigned long long);
+  constexpr unsigned kVersion = 3020;  // of the function's signature
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(
+      "cuMemGetAddressRange", &function, kVersion, cudaEnableDefault, &found);
+  if (error != cudaSuccess) return error;
+  unsigned long long begin = 0;
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  if (function == nullptr ||
+      reinterpret_cast<GetRange>(function)(&begin, &bytes, at) != 0) {
+    return cudaErrorInvalidValue;
+  }
+  bytes -= at - begin;
+  return cudaSuccess;
+}
+
 CudaDevice::~CudaDevice() {
   // A device that hangs must not prevent the process from exiting.
   constexpr std::chrono::seconds kPatience{1};
   const auto end = Clock::now() + kPatience;
   if (Use() == cudaSuccess) {
     while (!closed_.empty() && Clock::now() < end) {
-      std::vector<std::unique_ptr<LaneParts>> unused;
+      Unused unused;
       Reclaim(unused);
       std::this_thread::yield();
     }
@@ -322,6 +381,7 @@ class CudaMemory final : public Memory {
   cudaError_t BeforeCopy() const {
     return cudaStreamWaitEvent(parts_.copying.get(), computed_.get(), 0);
   }
+  const Event& copied() const { return copied_; }
   cudaError_t AfterCopy() const {
     return cudaEventRecord(copied_.get(), parts_.copying.get());
   }
@@ -453,6 +513,33 @@ class CudaLane final : public Lane {
     Succeeds(from.AfterCopy());
   }
 
+  void CopyIn(std::span<const std::byte> from, Memory& to, size_t at) override {
+    CopyStaged();
+    const auto& memory = static_cast<CudaMemory&>(to);
+    if (Begins() && Succeeds(memory.BeforeCopy()) &&
+        Succeeds(cudaMemcpyAsync(to.data() + at, from.data(), from.size(),
+                                 cudaMemcpyDeviceToDevice,
+                                 parts_->copying.get()))) {
+      Succeeds(memory.AfterCopy());
+    }
+  }
+
+  void CopyOut(Memory& from, std::span<std::byte> to) override {
+    CopyStaged();
+    const auto& memory = static_cast<CudaMemory&>(from);
+    if (Begins() && Succeeds(memory.BeforeCopy()) &&
+        Succeeds(cudaMemcpyAsync(to.data(), from.data(), to.size(),
+                                 cudaMemcpyDeviceToDevice,
+                                 parts_->copying.get())) &&
+        Succeeds(memory.AfterCopy())) {
+      Wait(memory.copied());
+    }
+  }
+
+  void Keep(std::shared_ptr<const ImportedMemory> memory) override {
+    parts_->kept.push_back(std::move(memory));
+  }
+
  private:
   // Returns whether a call succeeded, and sets the status if not.
   bool Succeeds(cudaError_t error) {
@@ -509,10 +596,7 @@ CudaMemory::~CudaMemory() {
 
 Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(
     int64_t bytes, const Cancellation* cancellation) {
-  if (lost()) {
-    return Status{Code::kUnavailable, "DEVICE_LOST", "",
-                  StrCat(name_, " failed earlier and is no longer used")};
-  }
+  if (lost()) return Lost();
   if (const cudaError_t error = Use(); error != cudaSuccess) {
     return StatusOf(error);
   }
@@ -532,6 +616,37 @@ Result<std::unique_ptr<Lane>> CudaDevice::OpenLane(
     Close(bytes, nullptr);
     throw;
   }
+}
+
+Result<std::unique_ptr<ImportedMemory>> CudaDevice::Import(
+    std::span<const std::byte, kIpcHandleBytes> handle,
+    const std::string& field) {
+  if (lost()) return Lost();
+  cudaIpcMemHandle_t exported{};
+  static_assert(sizeof(exported) == kIpcHandleBytes);
+  std::memcpy(&exported, handle.data(), handle.size());
+  cudaError_t error = Use();
+  if (error != cudaSuccess) return StatusOf(error);
+  // CUDA counts how often this process has opened the same memory.
+  void* data = nullptr;
+  error = cudaIpcOpenMemHandle(&data, exported, cudaIpcMemLazyEnablePeerAccess);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // otherwise, a later call would return the error
+    if (error == cudaErrorMemoryAllocation || HasStickyError()) {
+      return StatusOf(error);
+    }
+    return InvalidArgument(
+        "CUDA_MEMORY_HANDLE", field,
+        StrCat("the handle cannot be opened on ", name_, ": ", TextOf(error),
+               "; another process must have exported memory that it has not "
+               "freed"));
+  }
+  size_t bytes = 0;
+  error = GetBytesAt(data, bytes);
+  auto memory = std::make_unique<CudaImport>(
+      *this, std::span(static_cast<std::byte*>(data), bytes));
+  if (error != cudaSuccess) return StatusOf(error);
+  return std::unique_ptr<ImportedMemory>(std::move(memory));
 }
 
 // Returns why there is no device. Checks the driver's version, because

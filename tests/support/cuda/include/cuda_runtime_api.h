@@ -47,6 +47,11 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice = 3,
 };
 
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1,
+};
+
 enum cudaMemPoolAttr {
   cudaMemPoolAttrReleaseThreshold = 4,
   cudaMemPoolAttrReservedMemCurrent = 5,
@@ -76,6 +81,7 @@ inline constexpr unsigned cudaHostRegisterDefault = 0;
 inline constexpr unsigned cudaDeviceScheduleBlockingSync = 4;
 inline constexpr unsigned cudaInitDeviceFlagsAreValid = 1;
 inline constexpr unsigned cudaIpcMemLazyEnablePeerAccess = 1;
+inline constexpr unsigned long long cudaEnableDefault = 0;
 
 extern "C" {
 cudaError_t cudaDriverGetVersion(int* version);
@@ -127,4 +133,9 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data);
 cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle,
                                  unsigned flags);
 cudaError_t cudaIpcCloseMemHandle(void* data);
+
+// Only for cuMemGetAddressRange() of imported memory.
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char* symbol, void** function, unsigned version,
+    unsigned long long flags, cudaDriverEntryPointQueryResult* result);
 }

@@ -1,0 +1,537 @@
+// Tensors and outputs in the memory of a simulated GPU, in both protocols.
+#include <fcntl.h>
+
+#include <atomic>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "server/oip/regions.h"
+#include "tests/integration/oip.h"
+#include "tests/integration/secured.h"
+#include "tests/support/cuda/shared_device.h"
+
+namespace topk::testing {
+namespace {
+
+constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+
+ServerConfig CudaConfig() {
+  ServerConfig config = SharedMemoryConfig();
+  config.allow_cuda_memory = true;
+  return config;
+}
+
+v1::CudaMemoryRegion RegionOf(const SharedAllocation& memory, int64_t offset,
+                              int64_t bytes) {
+  v1::CudaMemoryRegion region;
+  region.set_ipc_handle(memory.handle());
+  region.set_device_uuid(SharedDeviceUuid());
+  region.set_offset(offset);
+  region.set_byte_size(bytes);
+  return region;
+}
+
+std::string Bytes(const SharedAllocation& memory, int64_t offset,
+                  size_t bytes) {
+  return {reinterpret_cast<const char*>(memory.bytes().data()) + offset, bytes};
+}
+
+// Moves the tensor of a request to `offset` of `memory`.
+v1::TopKRequest OnDevice(v1::TopKRequest request, int64_t offset,
+                         SharedAllocation& memory) {
+  const std::string data = request.tensor().data();
+  std::ranges::copy(std::as_bytes(std::span(data)),
+                    memory.bytes().begin() + offset);
+  *request.mutable_tensor()->mutable_cuda_memory() =
+      RegionOf(memory, offset, static_cast<int64_t>(data.size()));
+  return request;
+}
+
+// A server that allows CUDA memory and shared memory, and clients.
+class CudaMemory : public ::testing::Test {
+ protected:
+  ~CudaMemory() override {
+    // The server closes all memory, except memory that is still registered.
+    EXPECT_EQ(CountShared(), 0u);
+  }
+
+  v1::TopKResponse Answer(const v1::TopKRequest& request) {
+    CallResult asked = Ask(*stub_, request);
+    EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
+    return std::move(asked.response);
+  }
+
+  void ExpectRefused(const v1::TopKRequest& request, grpc::StatusCode code,
+                     const std::string& reason, const std::string& field) {
+    const CallResult asked = Ask(*stub_, request);
+    EXPECT_EQ(asked.status.error_code(), code) << reason;
+    ASSERT_FALSE(asked.status.ok());
+    EXPECT_EQ(asked.reason(), reason) << asked.status.error_message();
+    EXPECT_EQ(asked.field(), field) << asked.status.error_message();
+  }
+
+  grpc::Status Register(const std::string& name, const SharedAllocation& memory,
+                        uint64_t bytes, int64_t device = 0) {
+    inference::CudaSharedMemoryRegisterRequest request;
+    request.set_name(name);
+    request.set_raw_handle(memory.handle());
+    request.set_device_id(device);
+    request.set_byte_size(bytes);
+    return Register(request);
+  }
+  grpc::Status Register(
+      const inference::CudaSharedMemoryRegisterRequest& request) {
+    inference::CudaSharedMemoryRegisterResponse response;
+    grpc::ClientContext context;
+    return oip_->CudaSharedMemoryRegister(&context, request, &response);
+  }
+
+  grpc::Status Unregister(const std::string& name) {
+    inference::CudaSharedMemoryUnregisterRequest request;
+    request.set_name(name);
+    inference::CudaSharedMemoryUnregisterResponse response;
+    grpc::ClientContext context;
+    return oip_->CudaSharedMemoryUnregister(&context, request, &response);
+  }
+
+  // Returns the number of regions, or -1 if the name is not known.
+  int Regions(const std::string& name) {
+    inference::CudaSharedMemoryStatusRequest request;
+    request.set_name(name);
+    inference::CudaSharedMemoryStatusResponse response;
+    grpc::ClientContext context;
+    return oip_->CudaSharedMemoryStatus(&context, request, &response).ok()
+               ? response.regions_size()
+               : -1;
+  }
+
+  ModelInferResponse Infer(const ModelInferRequest& request) {
+    ModelInferResponse answer;
+    grpc::ClientContext context;
+    const grpc::Status status = oip_->ModelInfer(&context, request, &answer);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return answer;
+  }
+
+  const TestServer server_{CudaConfig()};
+  const std::unique_ptr<v1::TopKService::Stub> stub_ = server_.Stub();
+  const std::unique_ptr<GRPCInferenceService::Stub> oip_ =
+      GRPCInferenceService::NewStub(server_.Connect());
+};
+
+TEST_F(CudaMemory, HoldsTensorsAndOutputs) {
+  struct Case {
+    v1::DataType type;
+    std::vector<int64_t> shape;
+    int64_t axis;
+    int64_t k;
+    const char* backend;
+  };
+  for (const Case& each : {Case{v1::DATA_TYPE_F32, {40, 50}, 1, 3, "cuda"},
+                           Case{v1::DATA_TYPE_F16, {40, 50}, 0, 40, "cuda"},
+                           Case{v1::DATA_TYPE_I64, {3, 70, 9}, 1, 7, "cuda"},
+                           Case{v1::DATA_TYPE_U8, {100000}, 0, 500, "cuda"},
+                           // The kernels support neither of these.
+                           Case{v1::DATA_TYPE_U4, {7, 31}, 1, 3, "cpu"},
+                           Case{v1::DATA_TYPE_F32, {0, 50}, 1, 3, "cpu"}}) {
+    const v1::TopKRequest plain =
+        Request(each.type, each.shape, each.axis, each.k);
+    const v1::TopKResponse expected = Answer(plain);
+    SharedAllocation memory(1 << 20);
+    // At an odd offset: the tensor is copied on the device.
+    v1::TopKRequest request = OnDevice(plain, 3, memory);
+    v1::TopKResponse response = Answer(request);
+    EXPECT_EQ(Comparable(response), Comparable(expected));
+    EXPECT_EQ(response.execution().backend(), each.backend);
+
+    const size_t values = expected.values().data().size();
+    const size_t indices = expected.indices().data().size();
+    constexpr int64_t kValues = 1 << 18;
+    constexpr int64_t kIndices = 1 << 19;
+    *request.mutable_output()->mutable_cuda_values() =
+        RegionOf(memory, kValues, 1 << 18);
+    *request.mutable_output()->mutable_cuda_indices() =
+        RegionOf(memory, kIndices, 1 << 19);
+    for (const bool tensor_in_message : {false, true}) {
+      std::ranges::fill(memory.bytes().subspan(kValues), std::byte{0xAA});
+      if (tensor_in_message) *request.mutable_tensor() = plain.tensor();
+      response = Answer(request);
+      EXPECT_EQ(response.values().data().size(), 0u);
+      EXPECT_EQ(response.values().cuda_memory().offset(), kValues);
+      EXPECT_EQ(
+          std::cmp_equal(response.values().cuda_memory().byte_size(), values),
+          true);
+      EXPECT_EQ(response.indices().cuda_memory().ipc_handle(), memory.handle());
+      EXPECT_EQ(Bytes(memory, kValues, values), expected.values().data());
+      EXPECT_EQ(Bytes(memory, kIndices, indices), expected.indices().data());
+      // Nothing else was written.
+      EXPECT_EQ(memory.bytes()[kValues + values], std::byte{0xAA});
+      EXPECT_EQ(memory.bytes()[kIndices + indices], std::byte{0xAA});
+    }
+  }
+}
+
+TEST_F(CudaMemory, MayContainOnlySomeOfTheTensors) {
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {40, 50}, 1, 3);
+  const v1::TopKResponse expected = Answer(plain);
+  SharedAllocation memory(1 << 16);
+  v1::TopKRequest request = OnDevice(plain, 0, memory);
+  SharedMemory shared = Make(Name("x"), 1 << 12);
+  *request.mutable_output()->mutable_values() = shared.Region(8, 480);
+  v1::TopKResponse response = Answer(request);
+  EXPECT_EQ(testing::Bytes(shared, response.values().shared_memory()),
+            expected.values().data());
+  EXPECT_EQ(response.indices().data(), expected.indices().data());
+
+  // An output may overlap the tensor.
+  *request.mutable_output()->mutable_cuda_values() = RegionOf(memory, 0, 480);
+  response = Answer(request);
+  EXPECT_EQ(Bytes(memory, 0, 480), expected.values().data());
+  EXPECT_EQ(response.indices().data(), expected.indices().data());
+
+  request = OnDevice(plain, 0, memory);
+  request.mutable_output()->set_selection(v1::OUTPUT_SELECTION_INDICES_ONLY);
+  *request.mutable_output()->mutable_cuda_indices() =
+      RegionOf(memory, 8000, 960);
+  response = Answer(request);
+  EXPECT_FALSE(response.has_values());
+  EXPECT_EQ(Bytes(memory, 8000, 960), expected.indices().data());
+}
+
+TEST_F(CudaMemory, ServesStreams) {
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {40, 50}, 1, 3);
+  const v1::TopKResponse expected = Answer(plain);
+  SharedAllocation memory(1 << 16);
+  ManyCall many(server_);
+  v1::TopKRequest request = OnDevice(plain, 0, memory);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Comparable(many.Ask(request).response()), Comparable(expected));
+  }
+  request.mutable_tensor()->mutable_cuda_memory()->set_ipc_handle("short");
+  EXPECT_EQ(many.Ask(request).error().code(), static_cast<int>(kInvalid));
+  EXPECT_TRUE(many.Finish().ok());
+
+  v1::TopKRequestChunk header = HeaderOf(plain);
+  *header.mutable_header()->mutable_output()->mutable_cuda_values() =
+      RegionOf(memory, 100, 480);
+  v1::TopKRequestChunk data;
+  data.set_data(plain.tensor().data());
+  StreamCall stream(server_);
+  ASSERT_TRUE(stream->Write(header));
+  ASSERT_TRUE(stream->Write(data));
+  stream->WritesDone();
+  v1::TopKResponseChunk chunk;
+  ASSERT_TRUE(stream->Read(&chunk));
+  EXPECT_EQ(chunk.header().values().cuda_memory().byte_size(), 480);
+  EXPECT_EQ(Bytes(memory, 100, 480), expected.values().data());
+  EXPECT_FALSE(stream->Read(&chunk));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(CudaMemory, ReportsInvalidRegions) {
+  SharedAllocation memory(64);
+  const v1::TopKRequest right =
+      OnDevice(Request(v1::DATA_TYPE_F32, {4}, 0, 2), 0, memory);
+  const std::string tensor = "tensor.cuda_memory";
+  const auto with = [&](auto change) {
+    v1::TopKRequest request = right;
+    change(*request.mutable_tensor()->mutable_cuda_memory());
+    return request;
+  };
+  SharedAllocation own(64, getpid());
+  const std::string gone = SharedAllocation(64).handle();
+  for (const std::string& handle :
+       {std::string(), memory.handle().substr(1), memory.handle() + "x",
+        std::string(64, 'x'), own.handle(), gone}) {
+    ExpectRefused(with([&](auto& region) { region.set_ipc_handle(handle); }),
+                  kInvalid, "CUDA_MEMORY_HANDLE", tensor + ".ipc_handle");
+  }
+  for (const std::string& uuid :
+       {std::string(), std::string(16, 'x'), std::string(17, 'x')}) {
+    ExpectRefused(with([&](auto& region) { region.set_device_uuid(uuid); }),
+                  kInvalid, "CUDA_MEMORY_DEVICE", tensor + ".device_uuid");
+  }
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const auto with_range = [&](int64_t offset, int64_t bytes) {
+    return with([&](auto& region) {
+      region.set_offset(offset);
+      region.set_byte_size(bytes);
+    });
+  };
+  const std::pair<v1::TopKRequest, const char*> ranges[] = {
+      {with_range(-1, 16), ".offset"},      {with_range(65, 16), ".offset"},
+      {with_range(kMax, 16), ".byte_size"}, {with_range(0, -1), ".byte_size"},
+      {with_range(49, 16), ".byte_size"},
+  };
+  for (const auto& [request, field] : ranges) {
+    ExpectRefused(request, kInvalid, "CUDA_MEMORY_RANGE", tensor + field);
+  }
+  ExpectRefused(with_range(0, 12), kInvalid, "DATA_LENGTH",
+                tensor + ".byte_size");
+
+  v1::TopKRequest request = right;
+  v1::OutputOptions& output = *request.mutable_output();
+  for (const bool on_device : {true, false}) {
+    if (!on_device) {  // copied to the device
+      *request.mutable_tensor() =
+          Request(v1::DATA_TYPE_F32, {4}, 0, 2).tensor();
+    }
+    output.Clear();
+    *output.mutable_cuda_values() = RegionOf(memory, 0, 7);
+    ExpectRefused(request, kInvalid, "CUDA_MEMORY_TOO_SMALL",
+                  "output.cuda_values.byte_size");
+    *output.mutable_cuda_values() = RegionOf(memory, 60, 8);
+    ExpectRefused(request, kInvalid, "CUDA_MEMORY_RANGE",
+                  "output.cuda_values.byte_size");
+    *output.mutable_cuda_values() = RegionOf(memory, 1, kMax);
+    ExpectRefused(request, kInvalid, "CUDA_MEMORY_RANGE",
+                  "output.cuda_values.byte_size");
+    *output.mutable_cuda_values() = RegionOf(memory, 0, 8);
+    *output.mutable_cuda_indices() = RegionOf(memory, 7, 16);
+    ExpectRefused(request, kInvalid, "CUDA_MEMORY_OVERLAP",
+                  "output.cuda_indices");
+    output.mutable_cuda_indices()->set_ipc_handle(gone);
+    ExpectRefused(request, kInvalid, "CUDA_MEMORY_HANDLE",
+                  "output.cuda_indices.ipc_handle");
+    output.set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
+    ExpectRefused(request, kInvalid, "OUTPUT_NOT_SELECTED",
+                  "output.cuda_indices");
+  }
+  v1::TopKRequest k = right;
+  v1::Tensor& k_tensor = *k.mutable_onnx()->mutable_k()->mutable_tensor();
+  *k_tensor.mutable_cuda_memory() = RegionOf(memory, 0, 8);
+  k_tensor.set_data_type(v1::DATA_TYPE_I64);
+  k_tensor.add_shape(1);
+  ExpectRefused(k, grpc::StatusCode::UNIMPLEMENTED, "CUDA_MEMORY_NOT_ALLOWED",
+                "onnx.k.tensor.cuda_memory");
+  // The device still works.
+  EXPECT_EQ(Answer(right).execution().backend(), "cuda");
+}
+
+// Only a tensor that is copied to the host takes memory there.
+TEST_F(CudaMemory, ChargesTensorsThatAreCopiedToTheHost) {
+  ServerConfig config = CudaConfig();
+  config.max_inflight_bytes = int64_t{32} << 20;
+  const TestServer server(config);
+  SharedAllocation memory(20 << 20);
+  v1::TopKRequest request = OnnxRequest(v1::DATA_TYPE_U8, {20 << 20}, 3);
+  *request.mutable_tensor()->mutable_cuda_memory() =
+      RegionOf(memory, 0, 20 << 20);
+  EXPECT_TRUE(Ask(server, request).status.ok());
+  config.device_memory_bytes = 1 << 20;  // too little for the request
+  const TestServer small(config);
+  EXPECT_EQ(Ask(small, request).status.error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(CudaMemory, IsOpenOnlyDuringCallsOrWhileRegistered) {
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {40, 50}, 1, 3);
+  const v1::TopKResponse expected = Answer(plain);
+  SharedAllocation memory(20000);
+  OnDevice(plain, 96, memory);
+  ASSERT_TRUE(Register("all", memory, 20000).ok());
+  EXPECT_EQ(CountShared(), 1u);
+  EXPECT_EQ(Register("all", memory, 20000).error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+  ASSERT_TRUE(Register("more", memory, 9).ok());
+  EXPECT_EQ(Regions(""), 2);
+  EXPECT_EQ(Regions("all"), 1);
+  EXPECT_EQ(Regions("none"), -1);
+
+  ModelInferRequest request = Translate(plain);
+  request.clear_raw_input_contents();
+  SetRegion("all", 96, 8000, *request.mutable_inputs(0)->mutable_parameters());
+  ExpectSame(Infer(request), expected);
+  request.add_outputs()->set_name("values");
+  request.add_outputs()->set_name("indices");
+  SetRegion("all", 9000, 1000,
+            *request.mutable_outputs(0)->mutable_parameters());
+  const ModelInferResponse answer = Infer(request);
+  ASSERT_EQ(answer.raw_output_contents_size(), 2);
+  EXPECT_EQ(answer.raw_output_contents(0), "");
+  EXPECT_EQ(answer.raw_output_contents(1), expected.indices().data());
+  EXPECT_EQ(answer.outputs(0)
+                .parameters()
+                .at("shared_memory_byte_size")
+                .int64_param(),
+            480);
+  EXPECT_EQ(Bytes(memory, 9000, 480), expected.values().data());
+  SetRegion("all", 0, 479, *request.mutable_outputs(0)->mutable_parameters());
+  ModelInferResponse none;
+  grpc::ClientContext context;
+  const grpc::Status refused = oip_->ModelInfer(&context, request, &none);
+  EXPECT_EQ(refused.error_code(), kInvalid);
+  EXPECT_THAT(
+      refused.error_message(),
+      ::testing::HasSubstr("byte_size 479 is less than the output's 480"));
+
+  EXPECT_TRUE(Unregister("none").ok());
+  EXPECT_TRUE(Unregister("all").ok());
+  EXPECT_EQ(Regions(""), 1);
+  EXPECT_TRUE(Unregister("").ok());
+  EXPECT_EQ(CountShared(), 0u);
+}
+
+TEST_F(CudaMemory, NamesTheFieldOfAWrongRegistration) {
+  SharedAllocation memory(64);
+  const auto field_of = [](const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), kInvalid);
+    return DetailsOf(status).bad_request.field_violations(0).field();
+  };
+  EXPECT_EQ(field_of(Register("", memory, 64)), "name");
+  EXPECT_EQ(field_of(Register("a", memory, 65)), "byte_size");
+  EXPECT_EQ(field_of(Register("a", memory, uint64_t{1} << 63)), "byte_size");
+  EXPECT_EQ(field_of(Register("a", memory, 64, 1)), "device_id");
+  EXPECT_EQ(field_of(Register("a", memory, 64, -1)), "device_id");
+  EXPECT_EQ(field_of(Register("a", SharedAllocation(64, getpid()), 64)),
+            "raw_handle");
+  inference::CudaSharedMemoryRegisterRequest short_handle;
+  short_handle.set_name("a");
+  short_handle.set_raw_handle("short");
+  EXPECT_EQ(field_of(Register(short_handle)), "raw_handle");
+}
+
+TEST_F(CudaMemory, SharesNamesAndLimitsWithSharedMemory) {
+  const SharedMemory shared = Make(Name("x"), 64);
+  SharedAllocation memory(64);
+  ASSERT_TRUE(testing::Register(*oip_, "shared", shared.name(), 64).ok());
+  EXPECT_EQ(Register("shared", memory, 64).error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+  for (size_t i = 1; i < Regions::kMaxOfClient; ++i) {
+    ASSERT_TRUE(Register(StrCat(i), memory, 64).ok());
+  }
+  EXPECT_EQ(DetailsOf(Register("one more", memory, 64)).info.reason(),
+            "SHARED_MEMORY_REGIONS");
+  // Each method unregisters only one kind of memory.
+  EXPECT_EQ(Regions("shared"), -1);
+  EXPECT_TRUE(Unregister("shared").ok());
+  EXPECT_EQ(testing::Register(*oip_, "shared", shared.name(), 64).error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_TRUE(Unregister("").ok());
+}
+
+TEST_F(CudaMemory, CanBeUnregisteredWhileInUse) {
+  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {300, 500}, 1, 30);
+  const v1::TopKResponse expected = Answer(plain);
+  SharedAllocation memory(600000);
+  OnDevice(plain, 0, memory);
+  ModelInferRequest request = Translate(plain);
+  request.clear_raw_input_contents();
+  SetRegion("x", 0, 600000, *request.mutable_inputs(0)->mutable_parameters());
+  std::atomic<bool> stop = false;
+  std::jthread registering([&] {
+    while (!stop) {
+      EXPECT_TRUE(Register("x", memory, 600000).ok());
+      EXPECT_TRUE(Unregister("x").ok());
+    }
+  });
+  for (int answered = 0; answered < 20;) {
+    ModelInferResponse answer;
+    grpc::ClientContext context;
+    const grpc::Status status = oip_->ModelInfer(&context, request, &answer);
+    if (status.ok()) {
+      ++answered;
+      ExpectSame(answer, expected);
+    } else {
+      ASSERT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+    }
+  }
+  stop = true;
+}
+
+TEST(CudaMemoryServer, AnnouncesWhetherItIsSupported) {
+  const auto extensions = [](const TestServer& server) {
+    const auto stub = GRPCInferenceService::NewStub(server.Connect());
+    inference::ServerMetadataResponse metadata;
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub->ServerMetadata(&context, {}, &metadata).ok());
+    return std::ranges::count(metadata.extensions(), "cuda_shared_memory");
+  };
+  const auto capability = [](const TestServer& server) {
+    grpc::ClientContext context;
+    v1::Capabilities capabilities;
+    EXPECT_TRUE(
+        server.Stub()->GetCapabilities(&context, {}, &capabilities).ok());
+    return capabilities.limits().cuda_memory();
+  };
+  SharedAllocation memory(64);
+  ServerConfig without_device = CudaConfig();
+  without_device.backend = "cpu";
+  for (const auto& [config, reason] :
+       {std::pair{CudaConfig(), ""},
+        std::pair{ServerConfig(), "CUDA_MEMORY_NOT_ALLOWED"},
+        std::pair{without_device, "CUDA_MEMORY_NO_DEVICE"}}) {
+    const TestServer server(config);
+    const bool works = std::string_view(reason).empty();
+    EXPECT_EQ(extensions(server), works ? 1 : 0);
+    EXPECT_EQ(capability(server), works);
+    if (works) continue;
+    const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
+    v1::TopKRequest values = plain;
+    *values.mutable_output()->mutable_cuda_values() = RegionOf(memory, 0, 8);
+    v1::TopKRequest indices = plain;
+    *indices.mutable_output()->mutable_cuda_indices() = RegionOf(memory, 0, 16);
+    for (const auto& [request, field] :
+         {std::pair{OnDevice(plain, 0, memory), "tensor.cuda_memory"},
+          std::pair{values, "output.cuda_values"},
+          std::pair{indices, "output.cuda_indices"}}) {
+      const CallResult asked = Ask(server, request);
+      EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+      EXPECT_EQ(asked.reason(), reason);
+      EXPECT_EQ(asked.field(), field);
+    }
+    const auto oip = GRPCInferenceService::NewStub(server.Connect());
+    inference::CudaSharedMemoryRegisterRequest registered;
+    registered.set_name("a");
+    registered.set_raw_handle(memory.handle());
+    inference::CudaSharedMemoryRegisterResponse response;
+    grpc::ClientContext context;
+    EXPECT_EQ(DetailsOf(oip->CudaSharedMemoryRegister(&context, registered,
+                                                      &response))
+                  .info.reason(),
+              reason);
+    inference::CudaSharedMemoryUnregisterResponse unregistered;
+    grpc::ClientContext again;
+    EXPECT_TRUE(
+        oip->CudaSharedMemoryUnregister(&again, {}, &unregistered).ok());
+  }
+}
+
+using OipCudaRegions = Secured;
+
+TEST_F(OipCudaRegions, BelongToTheClientThatRegisteredThem) {
+  ServerConfig config = CudaConfig();
+  config.security.auth_tokens_file = File("tokens");
+  const TestServer server(config);
+  const auto oip = GRPCInferenceService::NewStub(server.Connect());
+  const auto as = [](const char* token) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->AddMetadata("authorization", StrCat("Bearer ", token));
+    return context;
+  };
+  SharedAllocation memory(64);
+  inference::CudaSharedMemoryRegisterRequest registered;
+  registered.set_name("a");
+  registered.set_raw_handle(memory.handle());
+  registered.set_byte_size(64);
+  inference::CudaSharedMemoryRegisterResponse response;
+  ASSERT_TRUE(oip->CudaSharedMemoryRegister(as(kAliceToken).get(), registered,
+                                            &response)
+                  .ok());
+  const auto unregister = [&](const char* token, const std::string& name) {
+    inference::CudaSharedMemoryUnregisterRequest request;
+    request.set_name(name);
+    inference::CudaSharedMemoryUnregisterResponse none;
+    return oip->CudaSharedMemoryUnregister(as(token).get(), request, &none)
+        .error_code();
+  };
+  EXPECT_EQ(unregister(kBobToken, "a"), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(unregister(kBobToken, ""), grpc::StatusCode::OK);
+  EXPECT_EQ(CountShared(), 1u);
+  EXPECT_EQ(unregister(kAliceToken, ""), grpc::StatusCode::OK);
+  EXPECT_EQ(CountShared(), 0u);
+}
+
+}  // namespace
+}  // namespace topk::testing

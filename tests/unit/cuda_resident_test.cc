@@ -1,0 +1,247 @@
+// Plans on tensors in device memory, on a simulated device: results, and errors
+// of every call. tests/integration/cuda_memory_test.cc tests the server.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "core/backends/cpu/cpu_backend.h"
+#include "core/backends/cuda/cuda_backend.h"
+#include "core/backends/cuda/device/cuda_device.h"
+#include "core/backends/cuda/resident.h"
+#include "tests/support/cuda/fake_runtime.h"
+#include "tests/support/cuda/shared_device.h"
+#include "tests/unit/run_plan.h"
+
+namespace topk::testing {
+namespace {
+
+std::unique_ptr<Backend> MakeBackend(int64_t chunk_elements = 64,
+                                     int64_t memory_limit = 0) {
+  std::vector<std::string> errors;
+  return MakeCudaBackend(cuda::OpenDevices({memory_limit}, errors),
+                         chunk_elements);
+}
+
+DeviceRegion RegionOf(const SharedAllocation& memory, size_t offset,
+                      int64_t bytes) {
+  return {memory.handle(), SharedDeviceUuid(), static_cast<int64_t>(offset),
+          bytes};
+}
+
+// The memory of a plan's tensor and outputs.
+struct PlanMemory {
+  PlanMemory(const Plan& plan, const std::string& tensor)
+      : values(static_cast<size_t>(plan.input.bytes)),
+        indices(values + static_cast<size_t>(plan.values.bytes)),
+        allocation(indices + static_cast<size_t>(plan.indices.bytes)) {
+    std::ranges::copy(std::as_bytes(std::span(tensor)),
+                      allocation.bytes().begin());
+  }
+  size_t values;
+  size_t indices;
+  SharedAllocation allocation;
+};
+
+// Runs a plan, with some of the outputs in device memory. Returns the first
+// error.
+Status RunResident(const Backend& backend, const Plan& plan, PlanMemory& memory,
+                   bool values_on_device, bool indices_on_device,
+                   const Cancellation* cancellation, Answer& answer) {
+  Status status;
+  const auto open = [&](size_t offset, int64_t bytes) {
+    auto opened =
+        backend.OpenMemory(RegionOf(memory.allocation, offset, bytes), "x");
+    if (opened.ok()) return *std::move(opened);
+    status = opened.status();
+    return std::unique_ptr<DeviceMemory>();
+  };
+  const auto tensor = open(0, plan.input.bytes);
+  const auto values = open(memory.values, plan.values.bytes);
+  const auto indices = open(memory.indices, plan.indices.bytes);
+  if (!status.ok()) return status;
+  const auto prepared = backend.PrepareResident(plan, SharedDeviceUuid());
+  if (prepared == nullptr) {
+    return {Code::kUnavailable, "DEVICE_LOST", "", "not prepared"};
+  }
+  answer.values.resize(static_cast<size_t>(plan.values.bytes));
+  answer.indices.resize(static_cast<size_t>(plan.indices.bytes));
+  const Execution execution =
+      prepared->Run({tensor.get(), values_on_device ? values.get() : nullptr,
+                     indices_on_device ? indices.get() : nullptr},
+                    {std::as_writable_bytes(std::span(answer.values)),
+                     std::as_writable_bytes(std::span(answer.indices))},
+                    cancellation);
+  if (!execution.status.ok()) return execution.status;
+  const auto read = [&](const auto& from, std::string& to) {
+    status = from->Read(std::as_writable_bytes(std::span(to)), cancellation);
+    return status.ok();
+  };
+  if (values_on_device && !read(values, answer.values)) return status;
+  if (indices_on_device && !read(indices, answer.indices)) return status;
+  return {};
+}
+
+TEST(CudaResident, EqualsTheCpu) {
+  const ScopedFakeCuda fake;
+  const auto cpu = MakeCpuBackend(1, cpu::SupportedInstructionSets().front());
+  for (const DType type : {DType::kF16, DType::kI32, DType::kU64}) {
+    for (const auto& [shape, axis] :
+         {std::pair{std::vector<int64_t>{3, 500}, 1},
+          std::pair{std::vector<int64_t>{40, 9, 3}, 1},
+          std::pair{std::vector<int64_t>{70, 3}, 0}}) {
+      for (const int64_t k : {1, 9}) {
+        const Plan plan = ValidPlan(Ask(type, shape, axis, k));
+        int64_t count = 1;
+        for (const int64_t size : shape) count *= size;
+        const std::string tensor = SomeData(type, count, 3, 20);
+        for (const int64_t chunk : {16, 300, 100000}) {
+          const auto backend = MakeBackend(chunk);
+          for (const bool values : {false, true}) {
+            for (const bool indices : {false, true}) {
+              PlanMemory memory(plan, tensor);
+              Answer answer;
+              ASSERT_TRUE(RunResident(*backend, plan, memory, values, indices,
+                                      nullptr, answer)
+                              .ok());
+              EXPECT_EQ(answer, RunPlan(*cpu, plan, tensor));
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(CountShared(), 0u);
+}
+
+// Each call of the CUDA runtime fails in turn.
+TEST(CudaResident, ReportsErrorsAndClosesTheMemory) {
+  const Plan plan = ValidPlan(Ask(DType::kF32, {600}, 0, 20));
+  const std::string tensor = SomeData(DType::kF32, 600, 3);
+  const Answer right = SlowAnswer(plan, tensor);
+  PlanMemory memory(plan, tensor);
+  for (const cudaError_t error :
+       {cudaErrorIllegalAddress, cudaErrorMemoryAllocation}) {
+    int failed = 0;
+    for (int64_t calls = 0;; ++calls) {
+      ScopedFakeCuda fake;
+      const auto backend = MakeBackend();
+      fake.Set({.calls_until_error = calls,
+                .error = error,
+                .sticky = error == cudaErrorIllegalAddress});
+      Answer answer;
+      const Status status =
+          RunResident(*backend, plan, memory, true, false, nullptr, answer);
+      const bool is_last = fake.calls() <= calls;
+      fake.Set({});
+      if (status.ok()) {  // or a call failed that only frees resources
+        EXPECT_EQ(answer, right) << calls;
+      } else {
+        ++failed;
+        EXPECT_EQ(status.reason, error == cudaErrorIllegalAddress
+                                     ? "DEVICE_LOST"
+                                     : "DEVICE_MEMORY")
+            << calls;
+      }
+      if (is_last) break;
+    }
+    EXPECT_GT(failed, 40);
+    EXPECT_EQ(CountShared(), 0u);
+  }
+}
+
+TEST(CudaResident, StopsWhenCancelled) {
+  const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
+  PlanMemory memory(plan, SomeData(DType::kF32, 900, 3));
+  const ScopedFakeCuda fake;
+  const auto backend = MakeBackend();
+  Cancellation cancellation;
+  cancellation.Cancel();
+  const auto region =
+      backend->OpenMemory(RegionOf(memory.allocation, 0, 3600), "x");
+  ASSERT_TRUE(region.ok());
+  std::vector<std::byte> bytes(3600);
+  EXPECT_EQ((*region)->Read(bytes, &cancellation).code, Code::kCancelled);
+  const std::vector<std::byte> before(memory.allocation.bytes().begin(),
+                                      memory.allocation.bytes().end());
+  EXPECT_EQ((*region)->Write(bytes, &cancellation).code, Code::kCancelled);
+  Answer answer;
+  (void)RunResident(*backend, plan, memory, true, true, &cancellation, answer);
+  EXPECT_TRUE(std::ranges::equal(memory.allocation.bytes(), before));
+}
+
+TEST(CudaResident, ReportsHandlesThatCannotBeOpened) {
+  ScopedFakeCuda fake;
+  const auto backend = MakeBackend();
+  SharedAllocation memory(8);
+  for (const cudaError_t error :
+       {cudaErrorInvalidValue, cudaErrorInvalidResourceHandle,
+        cudaErrorDeviceUninitialized}) {
+    fake.Set({.calls_until_error = 0,
+              .error = error,
+              .sticky = false,
+              .function = "cudaIpcOpenMemHandle"});
+    const auto opened = backend->OpenMemory(RegionOf(memory, 0, 8), "x");
+    EXPECT_EQ(opened.status().code, Code::kInvalidArgument);
+    EXPECT_EQ(opened.status().field, "x.ipc_handle");
+    EXPECT_FALSE(backend->Devices()[0].lost);
+    EXPECT_TRUE(backend->OpenMemory(RegionOf(memory, 0, 8), "x").ok());
+  }
+}
+
+// The work of a cancelled request may still use the memory.
+TEST(CudaResident, KeepsMemoryOpenUntilTheDeviceHasFinished) {
+  ScopedFakeCuda fake;
+  const auto backend = MakeBackend();
+  const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
+  PlanMemory memory(plan, SomeData(DType::kF32, 900, 3));
+  Cancellation cancellation;
+  fake.Hang(true);
+  {
+    std::jthread running([&] {
+      Answer answer;
+      (void)RunResident(*backend, plan, memory, true, true, &cancellation,
+                        answer);
+    });
+    while (!fake.has_work()) std::this_thread::yield();
+    cancellation.Cancel();
+  }
+  EXPECT_EQ(CountShared(), 1u);
+  fake.Hang(false);
+  // Later requests close the memory.
+  const Plan other = ValidPlan(Ask(DType::kF32, {3}, 0, 2));
+  while (CountShared() != 0) RunPlan(*backend, other, std::string(12, 'x'));
+}
+
+TEST(CudaResident, ReadsAndWritesInParts) {
+  const ScopedFakeCuda fake;
+  const auto backend = MakeBackend();
+  constexpr size_t kBytes = (size_t{17} << 20) + 5;
+  SharedAllocation memory(kBytes + 1);
+  const auto region = backend->OpenMemory(RegionOf(memory, 1, kBytes), "x");
+  ASSERT_TRUE(region.ok());
+  std::vector<std::byte> bytes(kBytes);
+  for (size_t i = 0; i < kBytes; i += 999) bytes[i] = std::byte(i >> 9);
+  ASSERT_TRUE((*region)->Write(bytes, nullptr).ok());
+  EXPECT_EQ(std::memcmp(memory.bytes().data() + 1, bytes.data(), kBytes), 0);
+  std::vector<std::byte> read(kBytes);
+  ASSERT_TRUE((*region)->Read(read, nullptr).ok());
+  EXPECT_EQ(std::memcmp(read.data(), bytes.data(), kBytes), 0);
+}
+
+TEST(CudaResident, DeclinesWhatItCannotRun) {
+  const ScopedFakeCuda fake;
+  const Plan plan = ValidPlan(Ask(DType::kF32, {9000}, 0, 5000));
+  const std::string uuid = SharedDeviceUuid();
+  EXPECT_NE(MakeBackend()->PrepareResident(plan, uuid), nullptr);
+  EXPECT_EQ(MakeBackend()->PrepareResident(plan, std::string(16, 'x')),
+            nullptr);
+  const Plan packed = ValidPlan(Ask(DType::kU4, {3, 300}, 1, 20));
+  EXPECT_EQ(MakeBackend()->PrepareResident(packed, uuid), nullptr);
+  // More than the device's probe needs.
+  EXPECT_EQ(MakeBackend(64, 10000)->PrepareResident(plan, uuid), nullptr);
+}
+
+}  // namespace
+}  // namespace topk::testing
