@@ -103,6 +103,9 @@ class InFlightLimiter::Slot {
   Slot& operator=(const Slot&) = delete;
   ~Slot();
 
+  /// Whether the call was admitted.
+  bool is_taken() const { return limiter_ != nullptr; }
+
  private:
   friend class InFlightLimiter;
   friend class Charge;

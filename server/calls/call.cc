@@ -110,7 +110,7 @@ void Call::SendTraceParent() {
 }
 
 void Call::Finish(const Status& status) {
-  status_ = status;
+  unrecorded_ = status;
   if (!may_be_gone_) Record(status);
   const auto wait = status.retry_after.count();
   if (status.code == Code::kResourceExhausted || wait > 0) {
@@ -133,15 +133,15 @@ void Call::Finish(const Status& status) {
 }
 
 void Call::Record(const Status& status) {
-  is_recorded_ = true;
+  unrecorded_.reset();
   handler_->Record(status);
   count_->Handled(static_cast<int>(status.code));
 }
 
 Call::~Call() {
   if (is_refused_) loop_.CountDestroyed();
-  if (handler_ == nullptr || is_recorded_) return;
-  Record(gone_.ok() ? status_ : gone_);
+  if (handler_ == nullptr || !unrecorded_.has_value()) return;
+  Record(gone_.ok() ? Status(*unrecorded_) : gone_);
 }
 
 }  // namespace topk

@@ -107,9 +107,9 @@ class Call final : public std::enable_shared_from_this<Call> {
   std::atomic<bool> may_be_gone_ = false;  // a read or a write has failed
   // Used only by the sending thread, and by the destructor.
   bool has_written_ = false;
-  bool is_refused_ = false;   // a status without a message was sent
-  bool is_recorded_ = false;  // the final status was recorded
-  Status status_;             // set by Finish()
+  bool is_refused_ = false;  // a status without a message was sent
+  // The final status, until it is recorded.
+  std::optional<Status> unrecorded_ = Status();
   Status gone_;               // CheckAlive() when the call had ended
   std::string trace_parent_;  // empty once sent
   OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;

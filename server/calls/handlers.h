@@ -9,6 +9,7 @@
 
 #include "server/calls/call.h"
 #include "server/calls/parsed_message.h"
+#include "server/calls/write_message.h"
 #include "server/telemetry/request_stats.h"
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
@@ -19,7 +20,8 @@ struct SharedState;
 
 /// Converts between TopK messages and the wire format of a protocol: parses one
 /// request and serializes its response. All other code is shared by the
-/// protocols; see request.h.
+/// protocols; see request.h. This class is the codec of ComputeTopK, whose
+/// messages need no conversion.
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -29,15 +31,18 @@ class Codec {
   /// holds the fields that Record() and WriteError() report, if they could be
   /// parsed.
   virtual Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
-                      ParsedMessage<v1::TopKRequest>& to) = 0;
+                      ParsedMessage<v1::TopKRequest>& to) {
+    return ParseMessage(message, charge, to);
+  }
 
   /// The largest message that a poller may parse, in bytes. Read() takes at
   /// most 3 ms for a message of this size.
   virtual int64_t MaxPollerBytes() const { return int64_t{1} << 20; }
 
   /// Returns the serialized response.
-  virtual grpc::ByteBuffer Write(
-      std::shared_ptr<v1::TopKResponse> response) = 0;
+  virtual grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) {
+    return WriteShared(response);
+  }
 
   /// Returns an error as a serialized message. Used by streams that continue
   /// after an error.

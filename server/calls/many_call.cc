@@ -11,7 +11,7 @@
 #include "server/calls/handlers.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/request.h"
-#include "server/calls/service_call.h"
+#include "server/calls/streaming_call.h"
 
 namespace topk {
 namespace {
@@ -37,10 +37,10 @@ constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 //        -> SendNext() -> OnWritten() -> SendNext() -> ...
 //        -> AnswerMore() while the group has more, then AnswerGroup()
 //        -> idle, once no request waits, or FinishStream() -> finished.
-class ManyCall final : public ServiceCall {
+class ManyCall final : public StreamingCall {
  public:
   ManyCall(SharedState& state, Call& call, MakeCodec make_codec)
-      : ServiceCall(state, call, Kind::kMany),
+      : StreamingCall(state, call, /*many=*/true),
         queue_(admitted().slot),
         make_codec_(std::move(make_codec)) {}
 
@@ -63,17 +63,17 @@ class ManyCall final : public ServiceCall {
   }
 
   Queue::Next Receive(grpc::ByteBuffer& message) {
-    Item item{
-        std::make_unique<TensorRequest>(state_, admitted(), make_codec_()),
-        static_cast<int64_t>(message.Length()),
-        {}};
-    const auto now = RequestStats::Clock::now();
+    Item item{std::make_unique<TensorRequest>(state_, admitted(), make_codec_(),
+                                              RequestStats::Clock::now()),
+              static_cast<int64_t>(message.Length()),
+              {}};
     // Compact only messages that wait. Copying slows small requests by 10 %.
-    const bool waits =
-        (state_.admission.in_flight().bytes() > kUncompactedBytes ||
+    if ((state_.admission.in_flight().bytes() > kUncompactedBytes ||
          CountSlices(message) > 1) &&
-        (queue_.WillWait() || call_.loop().IsBehind());
-    item.status = item.request->Admit(message, now, now, waits, kItemBytes);
+        (queue_.WillWait() || call_.loop().IsBehind())) {
+      Compact(message);
+    }
+    item.status = item.request->Admit(message, kItemBytes);
     if (!item.status.ok()) {
       item.request->KeepIdOnly();
       // A rejected message does not count as in flight. Give its item the size
@@ -228,8 +228,10 @@ class ManyCall final : public ServiceCall {
     item.request->Record(info(), item.status.ok() ? status : item.status);
   }
 
-  // No-op: each request is recorded individually.
-  void RecordRequest(const Status&) override {}
+  // Each request of an admitted call is recorded individually.
+  void RecordRequest(const Status& status) override {
+    if (!admitted().slot.is_taken()) StreamingCall::RecordRequest(status);
+  }
 
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }
 

@@ -7,13 +7,8 @@
 
 namespace topk {
 
-Status TensorRequest::Admit(grpc::ByteBuffer& message,
-                            RequestStats::Clock::time_point begun,
-                            RequestStats::Clock::time_point when, bool waits,
-                            int64_t own_bytes) {
-  stats_.begun = begun;
-  stats_.Arrive(when);
-  if (waits) Compact(message);
+Status TensorRequest::Admit(grpc::ByteBuffer& message, int64_t own_bytes) {
+  stats_.Arrive(RequestStats::Clock::now());
   message_.Swap(&message);
   own_bytes_ = own_bytes;
   return state_.admission.AdmitRequest(
@@ -79,9 +74,10 @@ Size TensorRequest::nanoseconds() {
 }
 
 bool TensorRequest::MayRunOnPoller() const {
-  return prepared_.has_value() && !memory_.is_used() &&
-         WorkQueue::IsSmall(prepared_->cost.nanoseconds,
-                            prepared_->cost.output_bytes);
+  constexpr int64_t kSmallBytes = int64_t{256} << 10;
+  const Cost& cost = prepared_->cost;
+  return !memory_.is_used() && cost.output_bytes <= kSmallBytes &&
+         cost.nanoseconds <= WorkQueue::kSmallNanoseconds;
 }
 
 Status TensorRequest::Run(const Cancellation* cancellation) {
@@ -144,8 +140,7 @@ void TensorRequest::ReleaseMessage() {
   memory_ = RequestMemory(nullptr, nullptr);
   codec_.reset();
   prepared_.reset();
-  charge_.Shrink(std::min(
-      charge_.bytes(), static_cast<int64_t>(response_.Length()) + own_bytes_));
+  charge_.Shrink(static_cast<int64_t>(response_.Length()) + own_bytes_);
 }
 
 }  // namespace topk

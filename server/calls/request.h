@@ -26,23 +26,23 @@ namespace topk {
 /// the response until this object is destroyed. Not thread-safe.
 class TensorRequest {
  public:
-  /// `state` and `admitted` must outlive the request.
+  /// The request began at `begun`. `state` and `admitted` must outlive it.
   TensorRequest(SharedState& state, AdmittedCall& admitted,
-                std::unique_ptr<Codec> codec)
+                std::unique_ptr<Codec> codec,
+                RequestStats::Clock::time_point begun)
       : state_(state),
         admitted_(admitted),
         codec_(std::move(codec)),
         charge_(admitted.slot),
-        memory_(state.shared_objects, state.cuda_memory()) {}
+        memory_(state.shared_objects, state.cuda_memory()) {
+    stats_.begun = begun;
+  }
 
-  /// Takes the contents of `message`, which arrived at `when`. The request
-  /// began at `begun`. If the request must wait (`waits`), compacts the
-  /// message. Adds the message, the memory of its slices and `own_bytes` (for
-  /// the request itself) to the bytes in flight. Returns the errors of
+  /// Takes the contents of `message`, which has just arrived. Adds the message,
+  /// the memory of its slices and `own_bytes` (for the request itself) to the
+  /// bytes in flight. Returns the errors of
   /// AdmissionController::AdmitRequest().
-  Status Admit(grpc::ByteBuffer& message, RequestStats::Clock::time_point begun,
-               RequestStats::Clock::time_point when, bool waits,
-               int64_t own_bytes = 0);
+  Status Admit(grpc::ByteBuffer& message, int64_t own_bytes = 0);
 
   /// Parses and validates the request, and adds the memory for parsing and for
   /// Run() to the bytes in flight. Returns protocol errors, and errors from
@@ -60,7 +60,8 @@ class TensorRequest {
   /// Run() if the request is prepared, otherwise Prepare().
   Size nanoseconds();
   /// Returns whether a poller may call Run(), i.e. whether Run() takes little
-  /// time, has a small output and does not access shared memory.
+  /// time, has a small output and does not access shared memory. REQUIRES:
+  /// Prepare() returned OK.
   bool MayRunOnPoller() const;
 
   /// Computes and serializes the response. Returns errors from Engine::Run()

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
-#include <string>
 #include <utility>
 
 #include "core/common/methods.h"
@@ -12,10 +10,10 @@
 
 namespace topk {
 
-ServiceCall::ServiceCall(SharedState& state, Call& call, Kind kind)
+ServiceCall::ServiceCall(SharedState& state, Call& call, bool many)
     : state_(state),
       call_(call),
-      kind_(kind),
+      many_(many),
       info_{&call.context(),
             NameOf(call.context().method()),
             call.arrived(),
@@ -25,60 +23,26 @@ ServiceCall::ServiceCall(SharedState& state, Call& call, Kind kind)
   state_.open_calls.Enter();
 }
 
-ServiceCall::~ServiceCall() {
-  if (stream_.has_value()) state_.open_calls.streams().Remove(*stream_);
-  state_.open_calls.Leave();
-}
+ServiceCall::~ServiceCall() { state_.open_calls.Leave(); }
 
 void ServiceCall::OnArrival() {
-  ContinueTrace();
+  info_.trace = TraceOf(call_.context());
+  span_ = CallSpan::Start(state_.spans, call_.context().method(), info_, many_);
+  info_.span = span_.get();
+  if (info_.trace.parent != 0) {
+    call_.set_trace_parent(ToTraceParent(info_.trace));
+  }
   const Status status = state_.admission.AdmitCall(call_.context(), admitted_);
   if (admitted_.caller.authenticated) info_.principal = admitted_.caller.name;
   if (!status.ok()) return call_.Finish(status);
-  has_begun_ = kind_ != Kind::kUnary;
   call_.Read();
-  if (kind_ == Kind::kUnary) return;
-  stream_ = state_.open_calls.streams().Add(
-      std::shared_ptr<Observer>(call_.shared_from_this(), this));
-  OnChange();  // the result of AdmitCall() may be outdated
-}
-
-void ServiceCall::ContinueTrace() {
-  // Returns the header's value if it occurs exactly once, otherwise "".
-  const auto header = [this](const char* name) -> std::string {
-    const auto [first, last] =
-        call_.context().client_metadata().equal_range(name);
-    if (first == last || std::next(first) != last) return "";
-    return {first->second.data(), first->second.size()};
-  };
-  const std::string parent = header("traceparent");
-  info_.trace =
-      topk::ContinueTrace(parent, parent.empty() ? "" : header("tracestate"));
-  SpanExporter* const spans = state_.spans;
-  if (spans != nullptr && spans->Samples(info_.trace)) {
-    span_ = std::make_unique<CallSpan>(*spans, call_.context().method(), info_,
-                                       kind_ == Kind::kMany);
-    info_.span = span_.get();
-  }
-  if (info_.trace.parent == 0) return;
-  call_.set_trace_parent(ToTraceParent(info_.trace));
+  OnAdmitted();
 }
 
 void ServiceCall::EnqueueJob(Size nanoseconds, WorkQueue::Work work) {
   state_.work.Enqueue(admitted_.caller.key, nanoseconds,
                       [self = call_.shared_from_this(),
                        work = std::move(work)] { return work(); });
-}
-
-void ServiceCall::OnChange() {
-  const Status status = state_.admission.CheckAdmitted(call_.context());
-  if (status.ok()) return;
-  Interrupt(status);
-  // If CheckAdmitted() fails again later, cancel the call, because Interrupt()
-  // cannot end the stream of a client that does not read responses. Do not
-  // cancel the call during a drain, because a drain has its own timeout.
-  const bool drains = status.code == Code::kUnavailable;
-  if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
 }
 
 void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
@@ -116,7 +80,7 @@ void ServiceCall::RefuseMessage(const Status& status,
                                   std::max(received, decompressing_.bytes()));
   message.Clear();
   decompressing_.Shrink(0);
-  kind_ == Kind::kUnary ? call_.Finish(status) : Interrupt(status);
+  Refuse(status);
 }
 
 void ServiceCall::OnMessage(bool ok, grpc::ByteBuffer& message) {
@@ -130,12 +94,11 @@ void ServiceCall::OnMessage(bool ok, grpc::ByteBuffer& message) {
       return call_.Finish(status);
     }
   }
-  has_begun_ = true;
   OnRequest(message);
 }
 
 void ServiceCall::Record(const Status& status) {
-  has_begun_ ? RecordRequest(status) : ServiceCall::RecordRequest(status);
+  RecordRequest(status);
   if (span_ != nullptr) span_->End(status);
 }
 

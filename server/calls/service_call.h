@@ -1,9 +1,7 @@
 // Admits, traces, records and cancels calls.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <optional>
 
 #include "server/admission/admission_controller.h"
 #include "server/admission/in_flight_limiter.h"
@@ -16,18 +14,17 @@
 namespace topk {
 
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
-/// Classes of kind kUnary override OnRequest(). All others override
-/// OnMessage().
-class ServiceCall : public CallHandler, private Observer {
+/// Unary calls override OnRequest(). Streams derive from StreamingCall.
+class ServiceCall : public CallHandler {
  public:
-  /// A kMany call is a stream of requests. Each request has its own span.
-  enum class Kind { kUnary, kStream, kMany };
-
-  /// `state` must outlive the call.
-  ServiceCall(SharedState& state, Call& call, Kind kind);
+  /// Each request of a call with `many` requests has its own span. `state` must
+  /// outlive the call.
+  ServiceCall(SharedState& state, Call& call, bool many = false);
   ~ServiceCall() override;
 
  protected:
+  /// Called when the call was admitted and its first read has begun.
+  virtual void OnAdmitted() {}
   /// Called with the message of a unary call.
   virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
   /// Like OnRead(), but `message` is not compressed. Runs on a worker if the
@@ -35,12 +32,10 @@ class ServiceCall : public CallHandler, private Observer {
   /// OnRequest(). Ends the call instead if there is no message. If the message
   /// is late, rechecks the credentials.
   virtual void OnMessage(bool ok, grpc::ByteBuffer& message);
-  /// Ends a stream with `status`, the error that a new call from the same
-  /// caller would get now. UNAVAILABLE means that the server is draining, and
-  /// work that has begun may finish. May be called repeatedly, from any thread.
-  virtual void Interrupt(const Status& status) { (void)status; }
-  /// Counts and logs the call's request with its final status. By default, the
-  /// request has no properties. Called when an admitted call ends.
+  /// Ends the call because of a message that cannot be decompressed.
+  virtual void Refuse(const Status& status) { call_.Finish(status); }
+  /// Counts and logs the call's request with its final status, also if the call
+  /// was not admitted. By default, the request has no properties.
   virtual void RecordRequest(const Status& status);
 
   /// Runs work() on a worker. Keeps the call alive until work() returns.
@@ -73,19 +68,14 @@ class ServiceCall : public CallHandler, private Observer {
   void DecompressMessage(grpc::ByteBuffer& message);
   void RefuseMessage(const Status& status, grpc::ByteBuffer& message);
   void Record(const Status& status) final;
-  void OnChange() final;
-  void ContinueTrace();
 
-  const Kind kind_;
+  const bool many_;
   // These members are set when the call arrives, before other threads use them.
-  std::optional<Observers::Entry> stream_;
-  bool has_begun_ = false;  // the subclass may have work to record
   CallInfo info_;
   AdmittedCall admitted_;
   // Charges a message while it is being decompressed.
   InFlightLimiter::Charge decompressing_{admitted_.slot};
-  std::unique_ptr<CallSpan> span_;     // null unless the call is sampled
-  std::atomic<bool> revoked_ = false;  // set by OnChange()
+  std::unique_ptr<CallSpan> span_;  // null unless the call is sampled
 };
 
 }  // namespace topk

@@ -24,9 +24,7 @@ class SimpleCall final : public ServiceCall {
   /// See AddSimpleMethod(). `answer` must outlive the call.
   SimpleCall(SharedState& state, Call& call, const Answer& answer,
              int64_t nanoseconds)
-      : ServiceCall(state, call, Kind::kUnary),
-        answer_(answer),
-        nanoseconds_(nanoseconds) {}
+      : ServiceCall(state, call), answer_(answer), nanoseconds_(nanoseconds) {}
 
  private:
   void OnRequest(grpc::ByteBuffer& message) override {

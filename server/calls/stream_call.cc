@@ -14,8 +14,8 @@
 #include "server/calls/handlers.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/read_ahead_queue.h"
-#include "server/calls/service_call.h"
 #include "server/calls/stream_request.h"
+#include "server/calls/streaming_call.h"
 
 namespace topk {
 namespace {
@@ -35,10 +35,10 @@ namespace {
 //        -> idle, once no message is ready,
 //           or SendNext() -> OnWritten() -> SendNext() -> ... -> finished,
 //           or Fail() -> finished.
-class StreamCall final : public ServiceCall {
+class StreamCall final : public StreamingCall {
  public:
   StreamCall(SharedState& state, Call& call)
-      : ServiceCall(state, call, Kind::kStream),
+      : StreamingCall(state, call),
         queue_(admitted().slot),
         request_(state, admitted(), call.cancellation()) {}
 

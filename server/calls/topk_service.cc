@@ -13,20 +13,8 @@
 namespace topk {
 namespace {
 
-// The codec of ComputeTopK, whose messages need no translation.
-class TopKCodec : public Codec {
- public:
-  Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
-              ParsedMessage<v1::TopKRequest>& to) final {
-    return ParseMessage(message, charge, to);
-  }
-  grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override {
-    return WriteShared(response);
-  }
-};
-
 // The codec of ComputeTopKMany. Each result is a response or an error.
-class TopKManyCodec final : public TopKCodec {
+class TopKManyCodec final : public Codec {
  public:
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override {
     v1::TopKResult result;
@@ -65,7 +53,7 @@ v1::Capabilities GetCapabilities(const SharedState& state) {
 
 void AddTopKMethods(SharedState& state, CallRouter& router) {
   router.Add(PathOf(Method::kComputeTopK), [&state](Call& call) {
-    return MakeUnaryCall(state, call, std::make_unique<TopKCodec>());
+    return MakeUnaryCall(state, call, std::make_unique<Codec>());
   });
   router.Add(PathOf(Method::kStreamTopK),
              [&state](Call& call) { return MakeStreamCall(state, call); });

@@ -13,15 +13,14 @@ namespace {
 class UnaryCall final : public ServiceCall {
  public:
   UnaryCall(SharedState& state, Call& call, std::unique_ptr<Codec> codec)
-      : ServiceCall(state, call, Kind::kUnary),
-        request_(state, admitted(), std::move(codec)) {}
+      : ServiceCall(state, call),
+        request_(state, admitted(), std::move(codec), call.arrived()) {}
 
  private:
   void OnRequest(grpc::ByteBuffer& message) override {
     const bool is_behind = call_.loop().IsBehind();
-    Status status =
-        request_.Admit(message, info().arrived, RequestStats::Clock::now(),
-                       /*waits=*/is_behind || state_.work.IsBusy());
+    if (is_behind || state_.work.IsBusy()) Compact(message);
+    Status status = request_.Admit(message);
     if (!status.ok()) {
       request_.KeepIdOnly(kMaxParsedBytes);  // End() frees the memory at once
       return End(status);

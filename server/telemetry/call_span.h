@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "server/telemetry/access_log.h"
@@ -20,8 +21,17 @@ class CallSpan {
   /// Maximum number of request spans that are exported for a call.
   static constexpr int64_t kMaxRequests = 128;
 
-  /// `many` is true if the call may have many requests. `exporter` must outlive
-  /// this object.
+  /// Returns the span of a call, or null if the call is not sampled. `many` is
+  /// true if the call may have many requests. `exporter` must outlive the
+  /// result; a null `exporter` samples no call.
+  static std::unique_ptr<CallSpan> Start(SpanExporter* exporter,
+                                         std::string_view path,
+                                         const CallInfo& call, bool many) {
+    if (exporter == nullptr || !exporter->Samples(call.trace)) return nullptr;
+    return std::make_unique<CallSpan>(*exporter, path, call, many);
+  }
+
+  /// See Start().
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 

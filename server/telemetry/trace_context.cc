@@ -78,6 +78,15 @@ TraceContext ContinueTrace(std::string_view traceparent,
   return *std::move(trace);
 }
 
+TraceContext TraceOf(const grpc::ServerContext& context) {
+  const auto header = [&context](const char* name) -> std::string_view {
+    const auto [first, last] = context.client_metadata().equal_range(name);
+    if (first == last || std::next(first) != last) return "";
+    return {first->second.data(), first->second.size()};
+  };
+  return ContinueTrace(header("traceparent"), header("tracestate"));
+}
+
 std::string ToTraceParent(const TraceContext& trace) {
   return StrCat("00-", TraceId(trace), "-", SpanId(trace.span),
                 trace.sampled ? "-01" : "-00");

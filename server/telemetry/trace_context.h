@@ -2,6 +2,8 @@
 // https://www.w3.org/TR/trace-context/
 #pragma once
 
+#include <grpcpp/server_context.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,6 +42,10 @@ inline constexpr size_t kMaxTraceState = 512;
 /// trace. The result has a new span.
 TraceContext ContinueTrace(std::string_view traceparent,
                            std::string_view tracestate);
+
+/// Like ContinueTrace(), for the headers of a call. Ignores a header that
+/// occurs more than once.
+TraceContext TraceOf(const grpc::ServerContext& context);
 
 /// Returns a random id that is not 0.
 uint64_t NewTraceId();

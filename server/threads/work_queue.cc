@@ -20,9 +20,9 @@ WorkQueue::WorkQueue(int threads, std::chrono::nanoseconds slice)
 }
 
 WorkQueue::~WorkQueue() {
-  enqueued_.Wait();
   {
     const MutexLock lock(mutex_);
+    while (jobs_ > 0 || handed_ > 0) done_.wait(mutex_);
     closing_ = true;
   }
   watch_.notify_all();
@@ -31,8 +31,7 @@ WorkQueue::~WorkQueue() {
 }
 
 void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
-  auto job = std::make_unique<Job>(
-      Job{std::move(work), Bounded(nanoseconds), enqueued_.Add()});
+  auto job = std::make_unique<Job>(Job{std::move(work), Bounded(nanoseconds)});
   bool hand_over = false;
   bool wake = false;
   {
@@ -55,10 +54,7 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
     if (hand_over && handed_++ == 0) progress_ = now;
     wake = idle_ || now - progress_ >= slice_;
   }
-  if (hand_over) {
-    workers_.enqueue(
-        HandedOver([this, member = enqueued_.Add()] { RunNext(); }));
-  }
+  if (hand_over) workers_.enqueue(HandedOver([this] { RunNext(); }));
   if (wake) watch_.notify_one();
   WidenRace();
 }
@@ -102,6 +98,8 @@ void WorkQueue::Charge(Client& client, double nanoseconds) {
 
 void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   const bool done = job->work();
+  job->work =
+      nullptr;  // releases what it refers to before the job counts as done
   const MutexLock lock(mutex_);
   const auto cost = static_cast<double>(job->cost);
   const auto elapsed = static_cast<double>(
@@ -118,6 +116,7 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   }
   --running_;
   --jobs_;
+  NotifyIfDone();
   if (job->is_long_spare) --long_spares_;
   Client& client = job->client->second;
   client.pending -= job->cost;
@@ -130,11 +129,16 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   turn_ = 0;
 }
 
+void WorkQueue::NotifyIfDone() {
+  if (jobs_ == 0 && handed_ == 0) done_.notify_all();
+}
+
 void WorkQueue::RunNext() noexcept {
   std::unique_ptr<Job> job;
   {
     const MutexLock lock(mutex_);
     --handed_;
+    NotifyIfDone();
     progress_ = Clock::now();
     // A spare thread may have taken the job.
     if (!turns_.empty()) job = Take(turns_.begin(), progress_);

@@ -21,7 +21,6 @@
 #include "core/base/checked.h"
 #include "core/common/mutex.h"
 #include "core/engine.h"
-#include "server/threads/wait_group.h"
 #include "topk/status.h"
 
 namespace topk {
@@ -36,12 +35,8 @@ namespace topk {
 /// system then divides the cores among the threads.
 class WorkQueue {
  public:
-  /// The maximum cost and output size of work that may run on a poller.
+  /// The maximum cost of work that may run on a poller.
   static constexpr int64_t kSmallNanoseconds = kSerialNanoseconds;
-  static constexpr int64_t kSmallBytes = int64_t{256} << 10;
-  static bool IsSmall(Size nanoseconds, Size output_bytes) {
-    return nanoseconds <= kSmallNanoseconds && output_bytes <= kSmallBytes;
-  }
 
   /// A spare thread starts a job if no worker has started a job for this long.
   static constexpr std::chrono::nanoseconds kSlice =
@@ -89,7 +84,6 @@ class WorkQueue {
   struct Job {
     Work work;
     int64_t cost;
-    WaitGroup::Member member;
     Clients::value_type* client = nullptr;
     Clock::time_point begun{};
     bool is_long_spare = false;  // a spare thread runs this long job
@@ -126,6 +120,7 @@ class WorkQueue {
   std::unique_ptr<Job> TakeOverdue(Clock::time_point now) TOPK_REQUIRES(mutex_);
   std::unique_ptr<Job> AwaitOverdue() TOPK_REQUIRES(mutex_);
   void WakeSpare() TOPK_REQUIRES(mutex_);
+  void NotifyIfDone() TOPK_REQUIRES(mutex_);
 
   const int threads_;
   const std::chrono::nanoseconds slice_;
@@ -155,12 +150,12 @@ class WorkQueue {
   bool watched_ TOPK_GUARDED_BY(mutex_) = false;
   bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
+  std::condition_variable_any done_;  // jobs_ and handed_ are 0
 
   /// Limits oneTBB to `threads` workers. The limit is `threads` + 1, because
   /// oneTBB counts the calling thread, which is a poller and does no work.
   const tbb::global_control all_workers_;
   tbb::task_arena workers_;
-  WaitGroup enqueued_;
 };
 
 }  // namespace topk
