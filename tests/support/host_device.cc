@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iostream>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -13,12 +15,9 @@
 namespace topk::testing {
 namespace {
 
-using cuda::Arrangement;
 using cuda::ItemArrays;
-using cuda::ItemSource;
 using cuda::Lane;
 using cuda::Memory;
-using cuda::Method;
 using cuda::SelectTask;
 
 void Require(bool holds, const char* what) {
@@ -100,57 +99,46 @@ class Uses {
 
   void Check(const ItemArrays& items, int64_t count, int element_bytes,
              const char* what) const {
-    Check(items.sort_keys, count * cuda::SortKeyBytes(element_bytes), what);
-    Check(items.bits, count * cuda::SortKeyBytes(element_bytes) / 2, what);
+    Check(items.bits, count * cuda::ItemBytes(element_bytes) / 2, what);
+    Check(items.indices, count * cuda::ItemBytes(element_bytes) / 2, what);
   }
 
  private:
   const std::vector<Memory*> uses_;
 };
 
-template <class Types>
+template <class Bits>
 void Select(const SelectTask& task) {
-  using SortKey = typename Types::SortKey;
-  using Bits = typename Types::Bits;
-  struct Item {
-    SortKey sort_key;
-    Bits bits;
-  };
-  const ItemSource<Types> source{task};
-  const auto before = [](const Item& a, const Item& b) {
-    return a.sort_key > b.sort_key;
-  };
-  const auto k = static_cast<size_t>(task.k);
-  std::vector<Item> items;
-  for (int64_t s = 0; s < task.slices(); ++s) {
-    items.clear();
-    for (int64_t i = 0; i < task.length(); ++i) {
-      items.push_back({source.SortKeyAt(s, i), source.BitsAt(s, i)});
-    }
-    std::sort(items.begin(), items.end(), before);
-    Require(std::adjacent_find(items.begin(), items.end(),
-                               [](const Item& a, const Item& b) {
-                                 return a.sort_key == b.sort_key;
-                               }) == items.end(),
-            "two items of a slice have one order");
-    items.resize(k);
-    if (task.arrangement == Arrangement::kAny) {
-      // Sort neither by value nor by index, to catch code that relies on order.
-      std::reverse(items.begin(), items.end());
-      std::rotate(items.begin(), items.begin() + task.k / 3, items.end());
-    }
-    if (task.arrangement == Arrangement::kByIndex) {
-      for (Item& item : items) item.sort_key = Types::ByIndex(item.sort_key);
-      std::sort(items.begin(), items.end(), before);
-    }
-    for (size_t i = 0; i < k; ++i) {
-      const size_t at = static_cast<size_t>(s) * k + i;
-      static_cast<SortKey*>(task.kept.sort_keys)[at] = items[i].sort_key;
-      static_cast<Bits*>(task.kept.bits)[at] = items[i].bits;
+  // The kernels of cuda/filter.h need rows, so transpose the tile.
+  const auto bytes = static_cast<size_t>(task.rule.bytes);
+  std::vector<std::byte> rows(
+      static_cast<size_t>(task.slices() * task.positions) * bytes);
+  for (int64_t slice = 0; slice < task.slices(); ++slice) {
+    for (int64_t i = 0; i < task.positions; ++i) {
+      const int64_t from =
+          (slice / task.inner * task.positions + i) * task.inner +
+          slice % task.inner;
+      std::memcpy(
+          rows.data() + static_cast<size_t>(slice * task.positions + i) * bytes,
+          static_cast<const std::byte*>(task.elements) +
+              static_cast<size_t>(from) * bytes,
+          bytes);
     }
   }
-  for (int64_t t = 0; t < task.kept_count(); ++t) {
-    cuda::WriteOutput<Types>(task, t);
+  cuda::Items<Bits> items{task};
+  items.task.elements = rows.data();
+  std::vector<int64_t> positions(static_cast<size_t>(task.length()));
+  for (int64_t slice = 0; slice < task.slices(); ++slice) {
+    std::iota(positions.begin(), positions.end(), 0);
+    std::ranges::stable_sort(positions, std::greater(), [&](int64_t i) {
+      return items.KeyAt(slice, i);
+    });
+    if (task.writes_by_index()) {
+      std::sort(positions.begin(), positions.begin() + task.k);
+    }
+    for (int64_t rank = 0; rank < task.k; ++rank) {
+      items.Write(slice, 1, 0, rank, positions[static_cast<size_t>(rank)]);
+    }
   }
 }
 
@@ -186,14 +174,11 @@ class HostLane final : public Lane {
                   "elements lie outside");
     checked.Check(task.carried, task.slices() * task.carried_count, bytes,
                   "carried items lie outside");
-    checked.Check(task.kept, task.kept_count(), bytes,
-                  "kept items lie outside");
+    if (task.kept.bits != nullptr) {
+      checked.Check(task.kept, task.kept_count(), bytes,
+                    "kept items lie outside");
+    }
     Require(task.k >= 1 && task.k <= task.length(), "k is out of range");
-    Require((task.method == Method::kKeepAll) == (task.k == task.length()),
-            "the method is the wrong one");
-    Require(task.method != Method::kBatchedTopK ||
-                task.length() <= cuda::kMaxBatchedLength,
-            "a slice is too long for a block");
     if (task.values != nullptr) {
       checked.Check(task.values, task.kept_count() * bytes,
                     "values lie outside");
@@ -203,9 +188,9 @@ class HostLane final : public Lane {
                     "indices lie outside");
     }
     if (bytes <= 4) {
-      testing::Select<cuda::NarrowItems>(task);
+      testing::Select<uint32_t>(task);
     } else {
-      testing::Select<cuda::WideItems>(task);
+      testing::Select<uint64_t>(task);
     }
   }
 

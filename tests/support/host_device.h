@@ -20,7 +20,7 @@ struct HostDeviceOptions {
 
 /// Returns a simulated device. Aborts if a task accesses memory that it did not
 /// declare, if memory outlives the Lane that allocated it, or if a Lane exceeds
-/// its reservation. Chooses an unusual order where the order is unspecified.
+/// its reservation.
 std::unique_ptr<cuda::Device> MakeHostDevice(
     const HostDeviceOptions& options = {});
 
