@@ -36,6 +36,22 @@ struct Way {
   uint64_t seed = 1;
 };
 
+// Memory that can be read in vectors of 16 bytes.
+class VectorMemory {
+ public:
+  explicit VectorMemory(size_t bytes) : vectors_((bytes + 15) / 16) {}
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(vectors_.data());
+  }
+
+ private:
+  struct alignas(16) Vector {
+    char bytes[16] = {};
+  };
+  mutable std::vector<Vector> vectors_;
+};
+
 // Memory for items, with an exact size so that AddressSanitizer finds errors.
 class ItemMemory {
  public:
@@ -50,25 +66,23 @@ class ItemMemory {
 };
 
 template <class Kernel>
-void Run(const Kernel& kernel, const SelectTask& task, int64_t parts,
-         const Way& way) {
-  const Kernel ready{{task}, parts};
+void Run(const SelectTask& task, int64_t parts, const Way& way) {
+  const Kernel kernel{{task}, parts};
   const size_t bytes = Kernel::SharedBytes(task.k);
   if (way.on_threads) {
-    RunOnThreads(ready, bytes);
+    RunOnThreads(kernel, bytes);
   } else {
-    RunOnHost(ready, bytes, way.seed);
+    RunOnHost(kernel, bytes, way.seed);
   }
-  (void)kernel;
 }
 
 template <class Element, bool kFloat>
 void RunTile(const SelectTask& task, const Way& way) {
   const auto run = [&](const SelectTask& each, int64_t parts) {
     if (way.in_warps) {
-      Run(Filter<Element, kFloat, 32>(), each, parts, way);
+      Run<Filter<Element, kFloat, 32>>(each, parts, way);
     } else {
-      Run(Filter<Element, kFloat, 256>(), each, parts, way);
+      Run<Filter<Element, kFloat, 256>>(each, parts, way);
     }
   };
   const int64_t parts = std::clamp<int64_t>(task.length() / task.k, 1, way.parts);
@@ -105,9 +119,8 @@ Answer RunAs(const Plan& plan, const std::string& tensor, const Way& way) {
     task.positions = positions;
     const int64_t count = task.slices() * positions;
     // The tile of each batch, with the tensor's layout.
-    const auto tile = std::make_unique<Element[]>(
-        static_cast<size_t>(count) + way.offset + 8);
-    Element* const rows = tile.get() + way.offset;
+    const VectorMemory tile(elements(count) + way.offset * sizeof(Element));
+    Element* const rows = tile.as<Element>() + way.offset;
     for (int64_t batch = 0; batch < plan.outer; ++batch) {
       std::memcpy(
           rows + batch * positions * plan.inner,
@@ -116,12 +129,13 @@ Answer RunAs(const Plan& plan, const std::string& tensor, const Way& way) {
           elements(positions * plan.inner));
     }
     task.elements = rows;
-    std::vector<Element> transposed(static_cast<size_t>(count));
+    const VectorMemory transposed(elements(count));
     if (plan.inner > 1) {
-      const Transpose<Element> transpose{rows, transposed.data(), task.batches,
-                                         positions, task.inner};
+      auto* const to = transposed.as<Element>();
+      const Transpose<Element> transpose{rows, to, task.batches, positions,
+                                         task.inner};
       RunOnHost(transpose, Transpose<Element>::SharedBytes(), way.seed);
-      task.elements = transposed.data();
+      task.elements = to;
     }
     task.k = std::min(plan.k, task.length());
     std::optional<ItemMemory> kept;
@@ -242,6 +256,28 @@ TEST(CudaFilter, EqualsTheOracle) {
         << "] k " << k << " parts " << way.parts << " tiles "
         << way.tiles.size() << " warps " << way.in_warps;
   }
+}
+
+// On threads that run at the same time, for ThreadSanitizer.
+TEST(CudaFilter, HasNoRaces) {
+  const auto run = [](DType type, int64_t n, int64_t k, Order order, Way way,
+                      const std::string& data) {
+    PlanRequest request = Ask(type, {1, n}, 1, k);
+    request.order = order;
+    const Plan plan = ValidPlan(request);
+    way.on_threads = true;
+    EXPECT_EQ(RunFilter(plan, data, way), SlowAnswer(plan, data));
+  };
+  const Way in_warps = {.tiles = {700, 200}, .parts = 3, .in_warps = true};
+  run(DType::kF32, 900, 20, Order::kValue, in_warps,
+      Monotonic(DType::kF32, 900, true));
+  run(DType::kF64, 900, 20, Order::kIndex, in_warps,
+      SomeData(DType::kF64, 900, 1));
+  // Too many elements at a time for the capacity.
+  run(DType::kU8, 6000, 50, Order::kIndex, {.tiles = {6000}},
+      SomeData(DType::kU8, 6000, 2));
+  run(DType::kF16, 5000, 500, Order::kValue, {.tiles = {100, 4900}},
+      Monotonic(DType::kF16, 5000, true));
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ class CudaFold final : public Fold {
     while (!bytes.empty() && Continues()) {
       Buffer& buffer = buffers_[current_];
       if (buffer.elements == nullptr) {
-        buffer.elements = lane_->Allocate(chunk_bytes_);
+        buffer.elements =
+            Allocate(RoundUpToVectors(static_cast<int64_t>(chunk_bytes_)));
       }
       const auto part =
           bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));

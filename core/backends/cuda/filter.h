@@ -56,6 +56,9 @@ struct FilterLimits {
 /// below them: those with smaller keys, and those with the same key as the k-th,
 /// because they have higher positions. Most items are thus read and compared
 /// with one number, and nothing else. In the end, it sorts the candidates.
+///
+/// Reads whole vectors, also if only a part of the first and the last vector
+/// belongs to the slice.
 template <class Element, bool kFloat, int kThreadCount>
 struct Filter {
   using Bits = BitsOf<Element>;
@@ -79,7 +82,7 @@ struct Filter {
     uint32_t target = 64;
     while (target < k) target *= 2;
     constexpr uint32_t kFew = 2048 / sizeof(Bits);
-    const uint32_t bytes = kThreads == 32 ? 4096 : target <= kFew ? 24576 : 43008;
+    const uint32_t bytes = kThreads == 32 ? 4096 : target <= kFew ? 36864 : 43008;
     const uint32_t capacity = bytes / sizeof(Key);
     const uint32_t half = (capacity + target) / 2;
     return {capacity, 4 * target < half ? 4 * target : half, target};
@@ -131,7 +134,7 @@ struct Filter {
       Bits words[kWords];
     };
     Vector vectors[kVectors];
-    uint32_t valid = 0;
+    uint32_t valid;
 
     // Sets a bit for each valid element whose bits, shifted to the top, pass.
     template <class Passes>
@@ -139,17 +142,28 @@ struct Filter {
       constexpr int kElementBits = 8 * sizeof(Element);
       constexpr Bits kTop = static_cast<Bits>(~Bits{0})
                             << (kHalf<Bits> - kElementBits);
+      const auto top = [&](int at) {
+        const Bits word = vectors[at / kWidth].words[at % kWidth / kPerWord];
+        const int up = kHalf<Bits> - kElementBits * (at % kPerWord + 1);
+        return static_cast<Bits>((word << up) & kTop);
+      };
+      bool any = false;  // usually stays false, and is faster than a mask
+      TOPK_UNROLL
+      for (int at = 0; at < kVectors * kWidth; ++at) any |= passes(top(at));
+      if (!any) return 0;
       uint32_t mask = 0;
       TOPK_UNROLL
       for (int at = 0; at < kVectors * kWidth; ++at) {
-        const Bits word = vectors[at / kWidth].words[at % kWidth / kPerWord];
-        const Bits top = static_cast<Bits>(
-            (word << (kHalf<Bits> - kElementBits * (at % kPerWord + 1))) & kTop);
-        if (passes(top)) mask |= uint32_t{1} << at;
+        mask |= static_cast<uint32_t>(passes(top(at))) << at;
       }
       return mask & valid;
     }
   };
+
+  // The items that become candidates: those with a key greater than the bound,
+  // for floats the numbers greater or less than the bound, and NaNs if they rank
+  // first. If the bound is the greatest key, no items do.
+  enum class Passing { kAll, kGreaterFloats, kLessFloats, kGreaterKeys, kNone };
 
   // The work of a block on one part of a slice.
   template <class Block>
@@ -166,8 +180,8 @@ struct Filter {
       const Division at = Divide(job, parts_);
       slice_ = at.quotient;
       part_ = at.remainder;
-      begin_ = task_.length() * part_ / parts_;
-      end_ = task_.length() * (part_ + 1) / parts_;
+      begin_ = Divide(task_.length() * part_, parts_).quotient;
+      end_ = Divide(task_.length() * (part_ + 1), parts_).quotient;
     }
 
     TOPK_DEVICE void Run() {
@@ -200,24 +214,44 @@ struct Filter {
 
     // Offers the items that were kept from earlier tiles, up to `end`.
     TOPK_DEVICE void OfferCarried(int64_t end) {
-      for (int64_t first = begin_; first < end && !closed_; first += kTile) {
-        const auto position = [&](int thread, int at) {
-          return first + at * kThreads + thread;
-        };
+      constexpr int kAtOnce = 8;
+      const Bits* const row = static_cast<const Bits*>(task_.carried.bits) +
+                              slice_ * task_.carried_count;
+      for (int64_t first = begin_; first < end && passing_ != Passing::kNone;
+           first += kAtOnce * kThreads) {
+        const int64_t left = end - first;
+        const int count = left < kAtOnce * kThreads ? static_cast<int>(left)
+                                                    : kAtOnce * kThreads;
+        const Bits* const from = row + first;
         Offer(
             [&](int thread, bool) {
+              Bits bits[kAtOnce];
+              TOPK_UNROLL
+              for (int i = 0; i < kAtOnce; ++i) {
+                const int at = i * kThreads + thread;
+                bits[i] = from[at < count ? at : 0];
+              }
               uint32_t mask = 0;
               TOPK_UNROLL
-              for (int at = 0; at < kVectors * kWidth; ++at) {
-                const int64_t i = position(thread, at);
-                if (i < end && Passes(items_.KeyAt(slice_, i))) {
-                  mask |= uint32_t{1} << at;
+              for (int i = 0; i < kAtOnce; ++i) {
+                const bool passes = passing_ == Passing::kAll || KeyOf(bits[i]) > bound_;
+                if (passes && i * kThreads + thread < count) {
+                  mask |= uint32_t{1} << i;
                 }
               }
               return mask;
             },
-            position);
+            [&](int thread, int bit) {
+              const int at = bit * kThreads + thread;
+              return MakeSortKey(KeyOf(from[at]), first + at);
+            });
       }
+    }
+
+    // Returns the key of an element whose bits are the low bits.
+    TOPK_DEVICE Bits KeyOf(Bits bits) const {
+      return encoder_(static_cast<Bits>(
+          bits << (kHalf<Bits> - 8 * static_cast<int>(sizeof(Element)))));
     }
 
     // Offers elements, from position `begin`. Reads the next tile of elements
@@ -238,7 +272,7 @@ struct Filter {
       block_.Each([&](int thread) {
         next[thread] = Load(row, begin - before, begin, end, thread);
       });
-      for (int64_t first = begin - before; first < end && !closed_;
+      for (int64_t first = begin - before; first < end && passing_ != Passing::kNone;
            first += kTile) {
         Offer(
             [&](int thread, bool is_first) {
@@ -250,9 +284,10 @@ struct Filter {
               }
               return Test(chunk[thread]);
             },
-            [&](int thread, int at) {
-              return carried + first + PlaceOf(thread, at / kWidth) +
-                     at % kWidth;
+            [&](int thread, int bit) {
+              const int64_t at =
+                  first + PlaceOf(thread, bit / kWidth) + bit % kWidth;
+              return MakeSortKey(KeyOf(row[at]), carried + at);
             });
       }
     }
@@ -265,30 +300,17 @@ struct Filter {
     // Reads a thread's part of the tile that begins at `first`.
     static TOPK_DEVICE Chunk Load(const Element* row, int64_t first,
                                   int64_t begin, int64_t end, int thread) {
-      Chunk chunk;
+      Chunk chunk{};
+      const bool is_whole = first >= begin && first + kTile <= end;
       TOPK_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         const int64_t at = first + PlaceOf(thread, v);
-        const Element* const from = row + at;
-        auto& vector = chunk.vectors[v];
-        const int skip = Clamp(begin - at);
-        const int stop = Clamp(end - at);
-        if (stop - skip == kWidth) {
-          vector = *reinterpret_cast<const typename Chunk::Vector*>(from);
-          chunk.valid |= ((uint32_t{1} << kWidth) - 1) << (v * kWidth);
-          continue;
-        }
-        TOPK_UNROLL
-        for (int e = 0; e < kWidth; ++e) {
-          Bits& word = vector.words[e / Chunk::kPerWord];
-          const int part = e % Chunk::kPerWord;
-          if (part == 0) word = 0;
-          if (e >= skip && e < stop) {
-            word |= static_cast<Bits>(from[e])
-                    << (8 * static_cast<int>(sizeof(Element)) * part);
-            chunk.valid |= uint32_t{1} << (v * kWidth + e);
-          }
-        }
+        const int skip = is_whole ? 0 : Clamp(begin - at);
+        const int stop = is_whole ? kWidth : Clamp(end - at);
+        if (skip >= stop) continue;
+        chunk.vectors[v] =
+            *reinterpret_cast<const typename Chunk::Vector*>(row + at);
+        chunk.valid |= ((1U << stop) - (1U << skip)) << (v * kWidth);
       }
       return chunk;
     }
@@ -297,25 +319,21 @@ struct Filter {
       return place <= 0 ? 0 : place >= kWidth ? kWidth : static_cast<int>(place);
     }
 
-    TOPK_DEVICE bool Passes(Bits key) const {
-      return !bounded_ || key > bound_;
-    }
-
     // Returns which elements of a chunk rank above the bound. Compares floats as
     // floats if possible, which takes a third of the instructions.
     TOPK_DEVICE uint32_t Test(const Chunk& chunk) const {
-      if (!bounded_) return chunk.valid;
+      if (passing_ == Passing::kAll) return chunk.valid;
       if constexpr (kFloat) {
         const Bits negative_infinity = encoder_.sign | encoder_.infinity;
         const auto bound = AsFloat(bound_bits_);
-        if (compares_floats_ && task_.rule.largest) {
-          return chunk.Where([&](Bits top) {  // NaNs pass
-            return !(AsFloat(top) <= bound) || top > negative_infinity;
+        if (passing_ == Passing::kGreaterFloats) {
+          return chunk.Where([&](Bits top) {
+            return !(AsFloat(top) <= bound) | (top > negative_infinity);
           });
         }
-        if (compares_floats_) {
-          return chunk.Where([&](Bits top) {  // NaNs do not
-            return AsFloat(top) < bound && top <= negative_infinity;
+        if (passing_ == Passing::kLessFloats) {
+          return chunk.Where([&](Bits top) {
+            return (AsFloat(top) < bound) & (top <= negative_infinity);
           });
         }
       }
@@ -330,9 +348,9 @@ struct Filter {
 
     // Adds the items that pass `test` to the candidates. test(thread, is_first)
     // returns a bit for each such item of a thread, and is first called with
-    // true. position(thread, bit) returns the item's position.
-    template <class TestFn, class PositionFn>
-    TOPK_DEVICE void Offer(const TestFn& test, const PositionFn& position) {
+    // true. make(thread, bit) returns the item's sort key.
+    template <class TestFn, class MakeFn>
+    TOPK_DEVICE void Offer(const TestFn& test, const MakeFn& make) {
       typename Block::template Local<bool> pending;
       bool is_first = true;
       Bits bound = 0;
@@ -350,8 +368,7 @@ struct Filter {
           return true;
         }
         for (; mask != 0; mask &= mask - 1) {
-          const int64_t i = position(thread, Block::LowestOne(mask));
-          candidates()[slot++] = MakeSortKey(items_.KeyAt(slice_, i), i);
+          candidates()[slot++] = make(thread, Block::LowestOne(mask));
         }
         return after > limits_.high;
       })) {
@@ -365,12 +382,18 @@ struct Filter {
 
     // Lets only items with a greater key pass.
     TOPK_DEVICE void Bound(Bits key) {
-      bounded_ = true;
       bound_ = key;
-      closed_ = key == static_cast<Bits>(~Bits{0});
       bound_bits_ = encoder_.Bits(key);
-      compares_floats_ =
-          kFloat && (bound_bits_ & ~encoder_.sign) <= encoder_.infinity;
+      passing_ = key == static_cast<Bits>(~Bits{0}) ? Passing::kNone
+                                                    : Passing::kGreaterKeys;
+      // No key between those of two numbers is that of a NaN, but the bound need
+      // not be the key of an element.
+      const bool is_number =
+          (bound_bits_ & ~encoder_.sign) <= encoder_.infinity;
+      if (kFloat && is_number) {
+        passing_ = task_.rule.largest ? Passing::kGreaterFloats
+                                      : Passing::kLessFloats;
+      }
     }
 
     TOPK_DEVICE uint32_t ReadCount() const {
@@ -565,11 +588,7 @@ struct Filter {
     // The positions of this part.
     int64_t begin_;
     int64_t end_;
-    // Once there were k candidates, items pass only if their keys are greater
-    // than `bound_`.
-    bool bounded_ = false;
-    bool closed_ = false;
-    bool compares_floats_ = false;
+    Passing passing_ = Passing::kAll;
     Bits bound_ = 0;
     Bits bound_bits_ = 0;
   };

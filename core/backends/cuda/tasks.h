@@ -70,12 +70,18 @@ inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
           static_cast<char*>(memory) + count * ItemBytes(element_bytes) / 2};
 }
 
+/// Returns the size of memory that is read in vectors of 16 bytes.
+constexpr int64_t RoundUpToVectors(int64_t bytes) {
+  return (bytes / 16 + 1) * 16;
+}
+
 /// For each slice, selects the best k of the items kept from earlier tiles and
 /// the tile's elements. Then writes either the kept items or the outputs.
 struct SelectTask {
   KeyRule rule;
   /// The tile, [batches, positions, inner], contiguous and on the device. There
-  /// are batches * inner slices.
+  /// are batches * inner slices. Its memory must begin and end at multiples of
+  /// 16 bytes, or the bytes up to there must be readable.
   const void* elements = nullptr;
   int64_t batches = 1;
   int64_t positions = 0;

@@ -119,8 +119,9 @@ class Scratch {
     if (data_ != nullptr) cudaFreeAsync(data_, place_.stream);
   }
   cudaError_t Allocate(int64_t bytes) {
-    return cudaMallocFromPoolAsync(&data_, bytes > 0 ? bytes : 1, place_.pool,
-                                   place_.stream);
+    return cudaMallocFromPoolAsync(
+        &data_, static_cast<size_t>(RoundUpToVectors(bytes)), place_.pool,
+        place_.stream);
   }
   void* data() const { return data_; }
 
