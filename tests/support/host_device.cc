@@ -130,9 +130,8 @@ void Select(const SelectTask& task) {
   std::vector<int64_t> positions(static_cast<size_t>(task.length()));
   for (int64_t slice = 0; slice < task.slices(); ++slice) {
     std::iota(positions.begin(), positions.end(), 0);
-    std::ranges::stable_sort(positions, std::greater(), [&](int64_t i) {
-      return items.KeyAt(slice, i);
-    });
+    std::ranges::stable_sort(positions, std::greater(),
+                             [&](int64_t i) { return items.KeyAt(slice, i); });
     if (task.writes_by_index()) {
       std::sort(positions.begin(), positions.begin() + task.k);
     }

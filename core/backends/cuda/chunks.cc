@@ -37,8 +37,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
   const double batches = std::max(positions / static_cast<double>(plan.n), 1.0);
   const bool carries = chunk_positions < plan.n;
   // Two chunks, and a transposed one.
-  const double chunks =
-      3 * (positions * inner * element + RoundUpToVectors(0));
+  const double chunks = 3 * (positions * inner * element + RoundUpToVectors(0));
   // A sort has two arrays of numbers that are as large as an item, and two of
   // positions that are half as large. All parts of a selection keep at most one
   // item in 8, and then fewer. Both include 10 % for CUB.

@@ -1,8 +1,8 @@
 // The kernels of the CUDA backend, as code that also runs on a CPU.
 //
-// A kernel is a struct with a member function Run(block, job), which all threads
-// of a thread block call. `Block` is the device's block (device/select.cu) or
-// that of the tests. It has these members:
+// A kernel is a struct with a member function Run(block, job), which all
+// threads of a thread block call. `Block` is the device's block
+// (device/select.cu) or that of the tests. It has these members:
 //
 //   Each(f)       calls f(thread) for each thread, then waits for all threads
 //   Any(f)        the same, and returns whether any f(thread) returned true
@@ -51,11 +51,12 @@ struct FilterLimits {
 /// Selects the best k items of each part of each slice, for k of up to
 /// MaxFilteredK(). Reads the items once, in ascending order of their positions.
 ///
-/// A thread block collects candidates in shared memory. Whenever there are many,
-/// it drops all but about the best k, and from then on ignores items that rank
-/// below them: those with smaller keys, and those with the same key as the k-th,
-/// because they have higher positions. Most items are thus read and compared
-/// with one number, and nothing else. In the end, it sorts the candidates.
+/// A thread block collects candidates in shared memory. Whenever there are
+/// many, it drops all but about the best k, and from then on ignores items that
+/// rank below them: those with smaller keys, and those with the same key as the
+/// k-th, because they have higher positions. Most items are thus read and
+/// compared with one number, and nothing else. In the end, it sorts the
+/// candidates.
 ///
 /// Reads whole vectors, also if only a part of the first and the last vector
 /// belongs to the slice.
@@ -82,7 +83,9 @@ struct Filter {
     uint32_t target = 64;
     while (target < k) target *= 2;
     constexpr uint32_t kFew = 2048 / sizeof(Bits);
-    const uint32_t bytes = kThreads == 32 ? 4096 : target <= kFew ? 36864 : 43008;
+    const uint32_t bytes = kThreads == 32   ? 4096
+                           : target <= kFew ? 36864
+                                            : 43008;
     const uint32_t capacity = bytes / sizeof(Key);
     const uint32_t half = (capacity + target) / 2;
     return {capacity, 4 * target < half ? 4 * target : half, target};
@@ -161,8 +164,8 @@ struct Filter {
   };
 
   // The items that become candidates: those with a key greater than the bound,
-  // for floats the numbers greater or less than the bound, and NaNs if they rank
-  // first. If the bound is the greatest key, no items do.
+  // for floats the numbers greater or less than the bound, and NaNs if they
+  // rank first. If the bound is the greatest key, no items do.
   enum class Passing { kAll, kGreaterFloats, kLessFloats, kGreaterKeys, kNone };
 
   // The work of a block on one part of a slice.
@@ -234,7 +237,8 @@ struct Filter {
               uint32_t mask = 0;
               TOPK_UNROLL
               for (int i = 0; i < kAtOnce; ++i) {
-                const bool passes = passing_ == Passing::kAll || KeyOf(bits[i]) > bound_;
+                const bool passes =
+                    passing_ == Passing::kAll || KeyOf(bits[i]) > bound_;
                 if (passes && i * kThreads + thread < count) {
                   mask |= uint32_t{1} << i;
                 }
@@ -258,9 +262,8 @@ struct Filter {
     // while it processes the current one.
     TOPK_DEVICE void OfferElements(int64_t begin) {
       const int64_t carried = task_.carried_count;
-      const Element* const row =
-          static_cast<const Element*>(task_.elements) +
-          slice_ * task_.positions;
+      const Element* const row = static_cast<const Element*>(task_.elements) +
+                                 slice_ * task_.positions;
       begin -= carried;
       const int64_t end = end_ - carried;
       // Begin where vectors are aligned.
@@ -272,8 +275,8 @@ struct Filter {
       block_.Each([&](int thread) {
         next[thread] = Load(row, begin - before, begin, end, thread);
       });
-      for (int64_t first = begin - before; first < end && passing_ != Passing::kNone;
-           first += kTile) {
+      for (int64_t first = begin - before;
+           first < end && passing_ != Passing::kNone; first += kTile) {
         Offer(
             [&](int thread, bool is_first) {
               if (is_first) {
@@ -316,11 +319,13 @@ struct Filter {
     }
 
     static TOPK_DEVICE int Clamp(int64_t place) {
-      return place <= 0 ? 0 : place >= kWidth ? kWidth : static_cast<int>(place);
+      return place <= 0        ? 0
+             : place >= kWidth ? kWidth
+                               : static_cast<int>(place);
     }
 
-    // Returns which elements of a chunk rank above the bound. Compares floats as
-    // floats if possible, which takes a third of the instructions.
+    // Returns which elements of a chunk rank above the bound. Compares floats
+    // as floats if possible, which takes a third of the instructions.
     TOPK_DEVICE uint32_t Test(const Chunk& chunk) const {
       if (passing_ == Passing::kAll) return chunk.valid;
       if constexpr (kFloat) {
@@ -386,13 +391,13 @@ struct Filter {
       bound_bits_ = encoder_.Bits(key);
       passing_ = key == static_cast<Bits>(~Bits{0}) ? Passing::kNone
                                                     : Passing::kGreaterKeys;
-      // No key between those of two numbers is that of a NaN, but the bound need
-      // not be the key of an element.
+      // No key between those of two numbers is that of a NaN, but the bound
+      // need not be the key of an element.
       const bool is_number =
           (bound_bits_ & ~encoder_.sign) <= encoder_.infinity;
       if (kFloat && is_number) {
-        passing_ = task_.rule.largest ? Passing::kGreaterFloats
-                                      : Passing::kLessFloats;
+        passing_ =
+            task_.rule.largest ? Passing::kGreaterFloats : Passing::kLessFloats;
       }
     }
 
@@ -429,13 +434,13 @@ struct Filter {
         uint32_t least;
         uint32_t greatest;
       };
-      const Range range = block_.Read(
-          [&] { return Range{control().least, control().greatest}; });
-      // The k-th candidate is in [low, low + 2^bits), and `above` candidates are
-      // greater than these. Narrow this range by 8 bits at a time.
+      const Range range = block_.Read([&] {
+        return Range{control().least, control().greatest};
+      });
+      // The k-th candidate is in [low, low + 2^bits), and `above` candidates
+      // are greater than these. Narrow this range by 8 bits at a time.
       Key low = static_cast<Key>(range.least) << (kKeyBits - 32);
-      int bits =
-          kKeyBits - 32 + Block::Width(range.greatest - range.least);
+      int bits = kKeyBits - 32 + Block::Width(range.greatest - range.least);
       uint32_t above = 0;
       for (;;) {
         const int shift = bits > 8 ? bits - 8 : 0;

@@ -1,6 +1,7 @@
-// An item is an element and its position in a task's slice: first the items kept
-// from earlier tiles, then the elements of this tile. Items with equal keys rank
-// by ascending position, because positions are in the order of the indices.
+// An item is an element and its position in a task's slice: first the items
+// kept from earlier tiles, then the elements of this tile. Items with equal
+// keys rank by ascending position, because positions are in the order of the
+// indices.
 //
 // Limited to C++17, because this file is compiled for host and device.
 #pragma once

@@ -28,7 +28,8 @@ constexpr KeyRule RuleOf(const Type& type, bool largest) {
 
 /// The algorithm that finds the best k of each slice.
 enum class Method {
-  /// Reads the slices once, and collects candidates in shared memory (filter.h).
+  /// Reads the slices once, and collects candidates in shared memory
+  /// (filter.h).
   kFilter,
   /// cub::DeviceRadixSort of all slices at once.
   kSort,

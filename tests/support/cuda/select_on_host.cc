@@ -10,8 +10,8 @@ namespace {
 template <class Kernel>
 cudaError_t Launch(const Kernel& kernel, size_t shared_bytes,
                    cudaStream_t stream) {
-  return testing::FakeLaunch(
-      stream, [=] { testing::RunOnHost(kernel, shared_bytes); });
+  return testing::FakeLaunch(stream,
+                             [=] { testing::RunOnHost(kernel, shared_bytes); });
 }
 
 }  // namespace

@@ -119,9 +119,9 @@ class Scratch {
     if (data_ != nullptr) cudaFreeAsync(data_, place_.stream);
   }
   cudaError_t Allocate(int64_t bytes) {
-    return cudaMallocFromPoolAsync(
-        &data_, static_cast<size_t>(RoundUpToVectors(bytes)), place_.pool,
-        place_.stream);
+    return cudaMallocFromPoolAsync(&data_,
+                                   static_cast<size_t>(RoundUpToVectors(bytes)),
+                                   place_.pool, place_.stream);
   }
   void* data() const { return data_; }
 
@@ -138,6 +138,8 @@ cudaError_t FilterSlices(const SelectTask& task, const Place& place) {
   using InWarps = Filter<Element, kFloat, 32>;
   using InBlocks = Filter<Element, kFloat, 256>;
   const int64_t parts = PartsOf(task.slices(), task.length(), task.k);
+  // More would need cudaFuncSetAttribute().
+  static_assert(InBlocks::SharedBytes(MaxFilteredK(sizeof(Element))) <= 49152);
   const auto launch = [&](const auto& kernel) {
     return Launch(kernel, kernel.SharedBytes(task.k), place.stream);
   };
@@ -193,8 +195,8 @@ struct NumberPositions {
 };
 
 // Writes k items of each slice: those at `positions` (of shape [slices,
-// length]), at the lower halves of `numbers` (of shape [slices, k]), or, if both
-// are null, the first items.
+// length]), at the lower halves of `numbers` (of shape [slices, k]), or, if
+// both are null, the first items.
 template <class Bits>
 struct WriteItems {
   Items<Bits> items;
@@ -206,8 +208,8 @@ struct WriteItems {
     const int64_t slice = at.quotient;
     int64_t position = at.remainder;
     if (positions != nullptr) {
-      position = static_cast<int64_t>(
-          positions[slice * task.length() + at.remainder]);
+      position =
+          static_cast<int64_t>(positions[slice * task.length() + at.remainder]);
     } else if (numbers != nullptr) {
       position = static_cast<int64_t>(static_cast<Bits>(numbers[i]));
     }
@@ -267,7 +269,8 @@ class Sorter {
     return Write(nullptr, chosen.Current());
   }
 
-  // Returns the end of the bits that differ: those of the slice are the highest.
+  // Returns the end of the bits that differ: those of the slice are the
+  // highest.
   int EndBit() const {
     int end = kHalf<Bits>;
     for (int64_t last = task_.slices() - 1; last > 0; last /= 2) ++end;
@@ -291,9 +294,9 @@ class Sorter {
   }
 
   cudaError_t Write(const Bits* positions, const SortKey<Bits>* numbers) {
-    return cub::DeviceFor::Bulk(
-        task_.kept_count(), WriteItems<Bits>{items_, positions, numbers},
-        place_.stream);
+    return cub::DeviceFor::Bulk(task_.kept_count(),
+                                WriteItems<Bits>{items_, positions, numbers},
+                                place_.stream);
   }
 
   const SelectTask& task_;
@@ -306,14 +309,13 @@ cudaError_t Select(SelectTask task, const Place& place) {
   Scratch transposed(place);
   if (task.inner > 1 && task.positions > 0) {
     const int64_t elements = task.slices() * task.positions;
-    TOPK_CUDA_RETURN(transposed.Allocate(
-        elements * static_cast<int64_t>(sizeof(Element))));
+    TOPK_CUDA_RETURN(
+        transposed.Allocate(elements * static_cast<int64_t>(sizeof(Element))));
     const Transpose<Element> transpose{
         static_cast<const Element*>(task.elements),
         static_cast<Element*>(transposed.data()), task.batches, task.positions,
         task.inner};
-    TOPK_CUDA_RETURN(
-        Launch(transpose, transpose.SharedBytes(), place.stream));
+    TOPK_CUDA_RETURN(Launch(transpose, transpose.SharedBytes(), place.stream));
     task.elements = transposed.data();
   }
   if (ChooseMethod(task.rule.bytes, task.k) == Method::kSort) {
