@@ -190,8 +190,25 @@ std::string Monotonic(DType type, int64_t count, bool ascending) {
   return data;
 }
 
+// Random bits, of which most are NaNs if the type has NaNs.
+std::string MostlyNaN(Random& random, DType type, int64_t count) {
+  std::string data = SomeData(type, count, random());
+  const DTypeInfo& info = InfoOf(type);
+  if (!info.is_float) return data;
+  const auto bytes = static_cast<size_t>(info.bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t draw = random();
+    if (draw % 16 == 0) continue;
+    const uint64_t bits =
+        (info.infinity + 1 + draw / 32 % (info.sign - info.infinity - 1)) |
+        (draw % 32 < 16 ? 0 : info.sign);
+    std::memcpy(data.data() + static_cast<size_t>(i) * bytes, &bits, bytes);
+  }
+  return data;
+}
+
 std::string AnyData(Random& random, DType type, int64_t count) {
-  switch (Pick(random, 0, 5)) {
+  switch (Pick(random, 0, 6)) {
     case 0:
       return SomeData(type, count, random());
     case 1:
@@ -202,6 +219,8 @@ std::string AnyData(Random& random, DType type, int64_t count) {
       return Monotonic(type, count, true);
     case 4:
       return Monotonic(type, count, false);
+    case 5:
+      return MostlyNaN(random, type, count);
     default:
       return topk::testing::RandomData(random, static_cast<v1::DataType>(type),
                                        count);

@@ -337,9 +337,8 @@ struct Filter {
           });
         }
         if (passing_ == Passing::kLessFloats) {
-          return chunk.Where([&](Bits top) {
-            return (AsFloat(top) < bound) & (top <= negative_infinity);
-          });
+          // Lets some NaNs pass, which does no harm.
+          return chunk.Where([&](Bits top) { return AsFloat(top) < bound; });
         }
       }
       return chunk.Where([&](Bits top) { return encoder_(top) > bound_; });
@@ -447,9 +446,9 @@ struct Filter {
         const Key bins = Key{1} << (bits - shift);
         block_.Each([&](int thread) {
           for (uint32_t i = thread; i < count; i += kThreads) {
-            const Key key = candidates()[i];
-            const Key bin = (key - low) >> shift;
-            if (key >= low && bin < bins) {
+            // For lower keys, the difference wraps and is too great.
+            const Key bin = (candidates()[i] - low) >> shift;
+            if (bin < bins) {
               Block::AtomicAdd(&control().bins[static_cast<int>(bin)], 1);
             }
           }

@@ -78,8 +78,12 @@ class DeviceBlock {
   void* memory_;
 };
 
+// The blocks per multiprocessor that all devices can run.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads, 1024 / Kernel::kThreads)
+constexpr int kResident = Kernel::kThreads == 32 ? 24 : 1024 / Kernel::kThreads;
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, kResident<Kernel>)
     RunKernel(const Kernel kernel, int64_t jobs) {
   extern __shared__ uint4 memory[];
   DeviceBlock<Kernel::kThreads> block(memory);
