@@ -98,7 +98,7 @@ TEST(CudaEngine, ReportsTheBackendThatRan) {
   const auto response = Compute(engine, request);
   ASSERT_TRUE(response.ok());
   EXPECT_EQ(response->execution().backend(), "cuda");
-  EXPECT_EQ(response->execution().kernel(), "cub_batched_topk");
+  EXPECT_EQ(response->execution().kernel(), "cuda_filter");
   EXPECT_EQ(response->execution().instruction_set(), "sm_90");
   EXPECT_EQ(Bytes(*response), RightBytes(request));
   const DeviceReport report = engine.Devices();

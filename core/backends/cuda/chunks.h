@@ -40,9 +40,6 @@ int64_t PositionsPerChunk(const Plan& plan, int64_t bytes);
 /// beginning of another batch.
 std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 
-/// Returns the method that most tiles use. REQUIRES: plan.input.bytes > 0.
-Method MethodOf(const Plan& plan, int64_t chunk_positions);
-
 /// Returns an upper bound on the device memory of a CudaFold, in bytes.
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions);
 

@@ -1,7 +1,7 @@
 // Chooses a device for each plan, and declines plans that no device can run.
 //
-// Results equal those of the CPU backend, because no two items of a slice have
-// the same sort key (items.h).
+// Results equal those of the CPU backend, because items with equal keys rank by
+// index (items.h).
 //
 // Tests: unit/cuda_*_test.cc and, on a device, those with the CTest label gpu.
 #include "core/backends/cuda/cuda_backend.h"

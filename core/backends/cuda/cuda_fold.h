@@ -42,7 +42,7 @@ class CudaFold final : public Fold {
         index_bytes_(InfoOf(plan.index_type).bytes),
         position_bytes_(static_cast<size_t>(plan.inner * rule_.bytes)),
         chunk_bytes_(static_cast<size_t>(chunk_positions) * position_bytes_),
-        method_(MethodOf(plan, chunk_positions)),
+        method_(ChooseMethod(rule_.bytes, plan.k)),
         architecture_(architecture),
         lane_(std::move(lane)) {}
 
@@ -74,7 +74,8 @@ class CudaFold final : public Fold {
     while (!bytes.empty() && Continues()) {
       Buffer& buffer = buffers_[current_];
       if (buffer.elements == nullptr) {
-        buffer.elements = lane_->Allocate(chunk_bytes_);
+        buffer.elements =
+            Allocate(RoundUpToVectors(static_cast<int64_t>(chunk_bytes_)));
       }
       const auto part =
           bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));
@@ -142,23 +143,22 @@ class CudaFold final : public Fold {
     }
     const bool ends = tile.Ends(plan_);
     task.k = std::min(plan_.k, task.length());
-    task.method = ChooseMethod(task.slices(), task.length(), task.k);
-    if (ends) {
-      task.arrangement = plan_.order == Order::kValue ? Arrangement::kByValue
-                                                      : Arrangement::kByIndex;
-      SetOutputs(tile, buffer, task);
-    }
-    const int64_t count = task.kept_count();
     Items kept;
-    kept.memory = Allocate(count * ItemBytes(rule_.bytes));
+    if (ends) {
+      task.by_index = plan_.order == Order::kIndex;
+      SetOutputs(tile, buffer, task);
+    } else {
+      kept.memory = Allocate(task.kept_count() * ItemBytes(rule_.bytes));
+      kept.arrays =
+          ArraysIn(kept.memory->data(), task.kept_count(), rule_.bytes);
+      kept.count = task.k;
+      task.kept = kept.arrays;
+    }
     if (!Continues()) return;
-    kept.arrays = ArraysIn(kept.memory->data(), count, rule_.bytes);
-    kept.count = task.k;
-    task.kept = kept.arrays;
     lane_->Select(
         task, {buffer.elements.get(), carried_.memory.get(), kept.memory.get(),
                buffer.values.get(), buffer.indices.get()});
-    carried_ = ends ? Items() : std::move(kept);
+    carried_ = std::move(kept);
   }
 
   void SetOutputs(const Tile& tile, const Buffer& buffer,

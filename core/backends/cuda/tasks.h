@@ -28,67 +28,61 @@ constexpr KeyRule RuleOf(const Type& type, bool largest) {
 
 /// The algorithm that finds the best k of each slice.
 enum class Method {
-  /// Keeps all items. Used if k is the length of a slice.
-  kKeepAll,
-  /// cub::DeviceBatchedTopK: a thread block for each slice.
-  kBatchedTopK,
-  /// cub::DeviceTopK, one slice after another.
-  kTopK,
-  /// cub::DeviceSegmentedSort of whole slices.
-  kSegmentedSort,
-  /// cub::DeviceRadixSort of whole slices, one slice after another.
-  kRadixSort,
+  /// Reads the slices once, and collects candidates in shared memory
+  /// (filter.h).
+  kFilter,
+  /// cub::DeviceRadixSort of all slices at once.
+  kSort,
 };
 
-/// The maximum length of a slice for DeviceBatchedTopK, which needs a
-/// compile-time bound.
-inline constexpr int64_t kMaxBatchedLength = 1024;
+/// The largest k of Method::kFilter, whose thread blocks keep k candidates.
+constexpr int64_t MaxFilteredK(int element_bytes) {
+  return element_bytes <= 4 ? 2048 : 1024;
+}
+constexpr Method ChooseMethod(int element_bytes, int64_t k) {
+  return k <= MaxFilteredK(element_bytes) ? Method::kFilter : Method::kSort;
+}
 
-/// Returns the method for `slices` slices of `length` elements.
-/// REQUIRES: slices >= 1, 1 <= k <= length.
-Method ChooseMethod(int64_t slices, int64_t length, int64_t k);
-
-/// Returns the method that sorts `slices` slices of `count` items:
-/// kSegmentedSort or kRadixSort.
-Method ChooseSort(int64_t slices, int64_t count);
-
-/// Returns the kernel name used in responses, e.g. "cub_topk".
+/// Returns the kernel name used in responses, e.g. "cuda_filter".
 std::string_view NameOf(Method method);
 
-/// Items of several slices on the device. Both arrays have the shape [slices,
-/// count]. `sort_keys` holds sort keys (see items.h), and `bits` holds the
-/// elements' bits. Items with greater sort keys rank first. No two items of a
-/// slice have the same sort key. Sort keys take SortKeyBytes() bytes each, and
-/// bits take half as many.
+/// Returns into how many parts to divide each slice, so that the device has
+/// enough thread blocks to be busy. Each part has at least 8 * k items, so a
+/// selection from all parts leaves at most one item in 8.
+int64_t PartsOf(int64_t slices, int64_t length, int64_t k);
+
+/// Items of several slices on the device. An item is an element with its index.
+/// Both arrays have the shape [slices, count], and numbers of ItemBytes() / 2
+/// bytes. The items of a slice are in ascending order of their indices.
 struct ItemArrays {
-  void* sort_keys = nullptr;
   void* bits = nullptr;
+  void* indices = nullptr;
 };
 
-/// Returns the size in bytes of an item's sort key, which includes the index.
-constexpr int64_t SortKeyBytes(int element_bytes) {
-  return element_bytes <= 4 ? 8 : 16;
-}
+/// Returns the size in bytes of an item.
 constexpr int64_t ItemBytes(int element_bytes) {
-  return SortKeyBytes(element_bytes) * 3 / 2;
+  return element_bytes <= 4 ? 8 : 16;
 }
 
 /// Divides `memory` into the two arrays that hold `count` items. REQUIRES:
 /// `memory` has count * ItemBytes() bytes.
 inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
   return {memory,
-          static_cast<char*>(memory) + count * SortKeyBytes(element_bytes)};
+          static_cast<char*>(memory) + count * ItemBytes(element_bytes) / 2};
 }
 
-/// The order in which a task writes items.
-enum class Arrangement { kAny, kByValue, kByIndex };
+/// Returns the size of memory that is read in vectors of 16 bytes.
+constexpr int64_t RoundUpToVectors(int64_t bytes) {
+  return (bytes / 16 + 1) * 16;
+}
 
-/// For each slice, selects the best k of the tile's elements and the items kept
-/// from earlier tiles. Then writes the requested outputs.
+/// For each slice, selects the best k of the items kept from earlier tiles and
+/// the tile's elements. Then writes either the kept items or the outputs.
 struct SelectTask {
   KeyRule rule;
   /// The tile, [batches, positions, inner], contiguous and on the device. There
-  /// are batches * inner slices.
+  /// are batches * inner slices. Its memory must begin and end at multiples of
+  /// 16 bytes, or the bytes up to there must be readable.
   const void* elements = nullptr;
   int64_t batches = 1;
   int64_t positions = 0;
@@ -98,16 +92,17 @@ struct SelectTask {
   /// The items kept from earlier tiles, of shape [slices, carried_count].
   ItemArrays carried;
   int64_t carried_count = 0;
-  /// The kept items, of shape [slices, k]. If `arrangement` is kByIndex, their
-  /// sort keys are from ItemTypes::ByIndex(). REQUIRES: 1 <= k <= length().
-  ItemArrays kept;
+  /// REQUIRES: 1 <= k <= length().
   int64_t k = 1;
-  Method method = Method::kKeepAll;
-  Arrangement arrangement = Arrangement::kAny;
+  /// If the slices continue in later tiles: the kept items, of shape [slices,
+  /// k]. Null if the slices end in this tile.
+  ItemArrays kept;
   /// The outputs on the device, of shape [batches, k, inner]. Null if not
   /// requested, or if the slices continue in later tiles.
   void* values = nullptr;
   void* indices = nullptr;
+  /// The order of the outputs: by rank, or by index.
+  bool by_index = false;
   /// The size of an index, in bytes: 4 or 8.
   int index_bytes = 8;
   int64_t index_offset = 0;
@@ -115,6 +110,10 @@ struct SelectTask {
   constexpr int64_t slices() const { return batches * inner; }
   constexpr int64_t length() const { return carried_count + positions; }
   constexpr int64_t kept_count() const { return slices() * k; }
+  /// Whether items are written in ascending order of their indices.
+  constexpr bool writes_by_index() const {
+    return by_index || kept.bits != nullptr;
+  }
 };
 
 /// Launches a task on `stream`, a cudaStream_t. Scratch memory is allocated

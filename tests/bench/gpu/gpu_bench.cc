@@ -30,8 +30,6 @@
 namespace topk::bench {
 namespace {
 
-using cuda::Arrangement;
-
 // Larger than the L2 cache of any device.
 constexpr size_t kFlushBytes = size_t{256} << 20;
 constexpr int kRuns = 30;
@@ -94,9 +92,6 @@ double LeastOnHost(const std::function<void()>& work) {
 // Runs the whole tensor as one task.
 double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
-  const int bytes = InfoOf(plan.dtype).bytes;
-  const DeviceBuffer items(
-      static_cast<size_t>(plan.output_elements() * cuda::ItemBytes(bytes)));
   const DeviceBuffer values(answer.values.size());
   const DeviceBuffer indices(answer.indices.size());
   cudaMemPool_t pool = nullptr;
@@ -112,10 +107,7 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.batches = plan.outer;
   select.positions = plan.n;
   select.inner = plan.inner;
-  select.kept = cuda::ArraysIn(items.get(), plan.output_elements(), bytes);
   select.k = plan.k;
-  select.method = cuda::ChooseMethod(select.slices(), plan.n, plan.k);
-  select.arrangement = Arrangement::kByValue;
   select.values = values.get();
   select.indices = indices.get();
   const double least = LeastOnDevice([&] {

@@ -86,6 +86,7 @@ TEST_F(Gpu, ComputesLongSlices) {
       {{200, 8400}, 1, {1, 300}},
       {{4, 1000, 300}, 1, {1, 5, 900}},
       {{20000, 64}, 0, {1, 10}},
+      {{30, 3000}, 1, {1024, 1025, 2048, 2049, 3000}},  // the largest filtered
       {{1, 9000000}, 1, {1, 1000}},  // more than a piece
   };
   const auto gpu = OnDevice();

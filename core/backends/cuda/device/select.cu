@@ -1,21 +1,13 @@
-// Selects and sorts items (items.h) with CUB. The sort keys in a slice are
-// unique, so CUB's undefined treatment of equal keys does not matter.
+// Selects and sorts with the kernels of filter.h and CUB's radix sort.
 //
 // Tests: unit/cuda_*_test.cc and, on a device, those with the CTest label gpu.
-#include <cub/device/device_batched_topk.cuh>
+#include <algorithm>
 #include <cub/device/device_for.cuh>
 #include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_segmented_sort.cuh>
-#include <cub/device/device_topk.cuh>
-#include <cuda/iterator>
 
+#include "core/backends/cuda/filter.h"
 #include "core/backends/cuda/items.h"
 #include "core/backends/cuda/tasks.h"
-
-namespace topk::cuda {
-namespace {
-
-namespace execution = ::cuda::execution;
 
 // Makes the enclosing function return the error if a call fails.
 #define TOPK_CUDA_RETURN(call)              \
@@ -23,6 +15,96 @@ namespace execution = ::cuda::execution;
     const cudaError_t error = (call);       \
     if (error != cudaSuccess) return error; \
   } while (false)
+
+namespace topk::cuda {
+namespace {
+
+#ifdef __CUDACC__  // The tests define Launch() for the CPU.
+
+// See filter.h.
+template <int kThreads>
+class DeviceBlock {
+ public:
+  template <class T>
+  struct Local {
+    __device__ __forceinline__ T& operator[](int) { return value; }
+    T value;
+  };
+
+  __device__ explicit DeviceBlock(void* memory) : memory_(memory) {}
+
+  template <class F>
+  __device__ __forceinline__ void Each(const F& f) {
+    f(static_cast<int>(threadIdx.x));
+    Wait();
+  }
+  template <class F>
+  __device__ __forceinline__ bool Any(const F& f) {
+    const bool mine = f(static_cast<int>(threadIdx.x));
+    if constexpr (kThreads > 32) return __syncthreads_or(mine ? 1 : 0) != 0;
+    Wait();
+    return __any_sync(~0U, mine ? 1 : 0) != 0;
+  }
+  template <class F>
+  __device__ __forceinline__ auto Read(const F& f) {
+    const auto value = f();
+    Wait();
+    return value;
+  }
+  __device__ void* memory() const { return memory_; }
+
+  static __device__ uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
+    return atomicAdd(to, value);
+  }
+  static __device__ void AtomicMin(uint32_t* to, uint32_t value) {
+    atomicMin(to, value);
+  }
+  static __device__ void AtomicMax(uint32_t* to, uint32_t value) {
+    atomicMax(to, value);
+  }
+  static __device__ uint32_t CountOnes(uint32_t bits) { return __popc(bits); }
+  static __device__ int LowestOne(uint32_t bits) { return __ffs(bits) - 1; }
+  static __device__ int Width(uint32_t bits) { return 32 - __clz(bits); }
+
+ private:
+  static __device__ __forceinline__ void Wait() {
+    if constexpr (kThreads > 32) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+  }
+
+  void* memory_;
+};
+
+// The blocks per multiprocessor that all devices can run.
+template <class Kernel>
+constexpr int kResident = Kernel::kThreads == 32 ? 24 : 1024 / Kernel::kThreads;
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, kResident<Kernel>)
+    RunKernel(const Kernel kernel, int64_t jobs) {
+  extern __shared__ uint4 memory[];
+  DeviceBlock<Kernel::kThreads> block(memory);
+  for (int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
+    kernel.Run(block, job);
+  }
+}
+
+// Launches a kernel of filter.h: a thread block for each job.
+template <class Kernel>
+cudaError_t Launch(const Kernel& kernel, size_t shared_bytes,
+                   cudaStream_t stream) {
+  constexpr int64_t kMaxBlocks = int64_t{1} << 30;
+  const auto blocks =
+      static_cast<unsigned>(std::min(kernel.jobs(), kMaxBlocks));
+  RunKernel<<<blocks, Kernel::kThreads, shared_bytes, stream>>>(kernel,
+                                                                kernel.jobs());
+  return cudaGetLastError();
+}
+
+#endif
 
 // The stream and the memory pool that a task uses.
 struct Place {
@@ -40,9 +122,10 @@ class Scratch {
   ~Scratch() {
     if (data_ != nullptr) cudaFreeAsync(data_, place_.stream);
   }
-  cudaError_t Allocate(size_t bytes) {
-    return cudaMallocFromPoolAsync(&data_, bytes > 0 ? bytes : 1, place_.pool,
-                                   place_.stream);
+  cudaError_t Allocate(int64_t bytes) {
+    return cudaMallocFromPoolAsync(&data_,
+                                   static_cast<size_t>(RoundUpToVectors(bytes)),
+                                   place_.pool, place_.stream);
   }
   void* data() const { return data_; }
 
@@ -51,257 +134,216 @@ class Scratch {
   void* data_ = nullptr;
 };
 
-template <class Types>
-struct WriteOutputs {
-  SelectTask task;
-  __device__ void operator()(int64_t t) const { WriteOutput<Types>(task, t); }
-};
-
-// Runs a CUB algorithm with the scratch memory that it requests.
-template <class Algorithm>
-cudaError_t WithScratch(const Place& place, const Algorithm& algorithm) {
-  size_t bytes = 0;
-  TOPK_CUDA_RETURN(algorithm(nullptr, bytes));
-  Scratch scratch(place);
-  TOPK_CUDA_RETURN(scratch.Allocate(bytes));
-  return algorithm(scratch.data(), bytes);
+// Selects with filter.h. If the slices have several parts, selects from the
+// items that the parts kept.
+template <class Element, bool kFloat>
+cudaError_t FilterSlices(const SelectTask& task, const Place& place) {
+  using Bits = BitsOf<Element>;
+  using InWarps = Filter<Element, kFloat, 32>;
+  using InBlocks = Filter<Element, kFloat, 256>;
+  const int64_t parts = PartsOf(task.slices(), task.length(), task.k);
+  // More would need cudaFuncSetAttribute().
+  static_assert(InBlocks::SharedBytes(MaxFilteredK(sizeof(Element))) <= 49152);
+  const auto launch = [&](const auto& kernel) {
+    return Launch(kernel, kernel.SharedBytes(task.k), place.stream);
+  };
+  if (parts == 1) {
+    const Items<Bits> items{task};
+    return task.length() <= InWarps::kShortSlice && task.k <= InWarps::kShortK
+               ? launch(InWarps{items, 1})
+               : launch(InBlocks{items, 1});
+  }
+  const int64_t count = task.kept_count() * parts;
+  Scratch memory(place);
+  TOPK_CUDA_RETURN(memory.Allocate(count * ItemBytes(sizeof(Element))));
+  SelectTask first = task;
+  first.kept = ArraysIn(memory.data(), count, sizeof(Element));
+  TOPK_CUDA_RETURN(launch(InBlocks{Items<Bits>{first}, parts}));
+  SelectTask rest = task;
+  rest.positions = 0;
+  rest.carried = first.kept;
+  rest.carried_count = parts * task.k;
+  return FilterSlices<Element, kFloat>(rest, place);
 }
 
-template <class Fn>
-using Computed =
-    ::cuda::transform_iterator<Fn, ::cuda::counting_iterator<int64_t>>;
-
-template <class Fn>
-__host__ __device__ Computed<Fn> Compute(Fn fn) {
-  return Computed<Fn>(::cuda::counting_iterator<int64_t>(0), fn);
-}
-
-// Returns the sort key (if kSortKey) or the bits of item i of a slice.
-template <class Types, bool kSortKey>
-struct PartOfItem {
-  ItemSource<Types> source;
-  int64_t slice;
-  __host__ __device__ auto operator()(int64_t i) const {
-    if constexpr (kSortKey) {
-      return source.SortKeyAt(slice, i);
-    } else {
-      return source.BitsAt(slice, i);
-    }
-  }
-};
-
-// Returns an iterator over the sort keys (if kSortKey) or the bits of a slice.
-template <class Types, bool kSortKey>
-struct EachSlice {
-  ItemSource<Types> source;
-  __host__ __device__ auto operator()(int64_t slice) const {
-    return Compute(PartOfItem<Types, kSortKey>{source, slice});
-  }
-};
-
-// Returns where a slice begins in an array of shape [slices, count].
-template <class Begin>
-struct SliceBegin {
-  Begin first;
-  int64_t count;
-  __host__ __device__ Begin operator()(int64_t slice) const {
-    return first + slice * count;
-  }
-};
-
-// Writes the first `count` items of each slice to arrays.
-template <class Types>
-struct WriteItem {
-  ItemSource<Types> source;
-  ItemArrays to;
-  int64_t count;
-  __device__ void operator()(int64_t t) const {
-    const Division at = Divide(t, count);
-    static_cast<typename Types::SortKey*>(to.sort_keys)[t] =
-        source.SortKeyAt(at.quotient, at.remainder);
-    static_cast<typename Types::Bits*>(to.bits)[t] =
-        source.BitsAt(at.quotient, at.remainder);
-  }
-};
-
-template <class Types>
-struct MakeByIndex {
-  typename Types::SortKey* sort_keys;
+// The numbers that sort all items: the slice, then the inverted key. A stable
+// sort leaves equal numbers in the order of their positions.
+template <class Bits, class Number>
+struct MakeNumbers {
+  Items<Bits> items;
+  Number* numbers;
+  Bits* positions;
   __device__ void operator()(int64_t i) const {
-    sort_keys[i] = Types::ByIndex(sort_keys[i]);
+    const Division at = Divide(i, items.task.length());
+    Number number = static_cast<Bits>(~items.KeyAt(at.quotient, at.remainder));
+    if constexpr (sizeof(Number) > sizeof(Bits)) {
+      number |= static_cast<Number>(at.quotient) << kHalf<Bits>;
+    }
+    numbers[i] = number;
+    positions[i] = static_cast<Bits>(at.remainder);
   }
 };
 
-template <class Types>
-class Selector {
+// The numbers that sort the first k positions of each slice.
+template <class Bits>
+struct NumberPositions {
+  int64_t length;
+  int64_t k;
+  const Bits* positions;
+  SortKey<Bits>* numbers;
+  __device__ void operator()(int64_t i) const {
+    const Division at = Divide(i, k);
+    numbers[i] = (static_cast<SortKey<Bits>>(at.quotient) << kHalf<Bits>) |
+                 positions[at.quotient * length + at.remainder];
+  }
+};
+
+// Writes k items of each slice: those at `positions` (of shape [slices,
+// length]), at the lower halves of `numbers` (of shape [slices, k]), or, if
+// both are null, the first items.
+template <class Bits>
+struct WriteItems {
+  Items<Bits> items;
+  const Bits* positions;
+  const SortKey<Bits>* numbers;
+  __device__ void operator()(int64_t i) const {
+    const SelectTask& task = items.task;
+    const Division at = Divide(i, task.k);
+    const int64_t slice = at.quotient;
+    int64_t position = at.remainder;
+    if (positions != nullptr) {
+      position =
+          static_cast<int64_t>(positions[slice * task.length() + at.remainder]);
+    } else if (numbers != nullptr) {
+      position = static_cast<int64_t>(static_cast<Bits>(numbers[i]));
+    }
+    items.Write(slice, 1, 0, at.remainder, position);
+  }
+};
+
+// Sorts all slices at once.
+template <class Bits>
+class Sorter {
  public:
-  Selector(const SelectTask& task, const Place& place)
-      : task_(task), source_{task}, place_(place) {}
+  Sorter(const SelectTask& task, const Place& place)
+      : task_(task), place_(place), items_{task} {}
 
   cudaError_t Run() {
-    TOPK_CUDA_RETURN(Select());
-    if (task_.values == nullptr && task_.indices == nullptr) return cudaSuccess;
-    return cub::DeviceFor::Bulk(task_.kept_count(), WriteOutputs<Types>{task_},
-                                place_.stream);
+    if (task_.writes_by_index() && task_.k == task_.length()) {
+      return Write(nullptr, nullptr);
+    }
+    return task_.slices() == 1 ? Run<Bits>() : Run<SortKey<Bits>>();
   }
 
  private:
-  using SortKey = typename Types::SortKey;
-  using Bits = typename Types::Bits;
-
-  bool SortsByValue() const {
-    return task_.method == Method::kSegmentedSort ||
-           task_.method == Method::kRadixSort;
+  template <class Number>
+  cudaError_t Run() {
+    const int64_t count = task_.slices() * task_.length();
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(SortKey<Bits>));
+    Scratch number_memory(place_);
+    Scratch position_memory(place_);
+    TOPK_CUDA_RETURN(number_memory.Allocate(2 * count * kBytes));
+    TOPK_CUDA_RETURN(position_memory.Allocate(2 * count * kBytes / 2));
+    auto numbers = Halves<Number>(number_memory, count);
+    auto positions = Halves<Bits>(position_memory, count);
+    TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
+        count,
+        MakeNumbers<Bits, Number>{items_, numbers.Current(),
+                                  positions.Current()},
+        place_.stream));
+    // The lower bits of the inverted keys of narrow elements are equal.
+    const int begin = kHalf<Bits> - 8 * task_.rule.bytes;
+    TOPK_CUDA_RETURN(WithScratch([&](void* scratch, size_t& bytes) {
+      return cub::DeviceRadixSort::SortPairs(scratch, bytes, numbers, positions,
+                                             count, begin, EndBit(),
+                                             place_.stream);
+    }));
+    if (!task_.writes_by_index()) return Write(positions.Current(), nullptr);
+    auto chosen = Halves<SortKey<Bits>>(number_memory, count);
+    TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
+        task_.kept_count(),
+        NumberPositions<Bits>{task_.length(), task_.k, positions.Current(),
+                              chosen.Current()},
+        place_.stream));
+    TOPK_CUDA_RETURN(WithScratch([&](void* scratch, size_t& bytes) {
+      return cub::DeviceRadixSort::SortKeys(scratch, bytes, chosen,
+                                            task_.kept_count(), 0, EndBit(),
+                                            place_.stream);
+    }));
+    return Write(nullptr, chosen.Current());
   }
 
-  // Writes the best k items of each slice, arranged as the task requires.
-  cudaError_t Select() {
-    if (task_.arrangement == Arrangement::kAny) return Keep(task_.kept);
-    if (task_.arrangement == Arrangement::kByValue && SortsByValue()) {
-      return Keep(task_.kept);
-    }
-    Scratch memory(place_);
-    ItemArrays chosen;
-    TOPK_CUDA_RETURN(AllocateItems(task_.kept_count(), memory, chosen));
-    TOPK_CUDA_RETURN(Keep(chosen));
-    if (task_.arrangement == Arrangement::kByIndex) {
-      TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
-          task_.kept_count(),
-          MakeByIndex<Types>{static_cast<SortKey*>(chosen.sort_keys)},
-          place_.stream));
-    }
-    return Sort(task_.slices(), task_.k, chosen, task_.kept);
+  // Returns the end of the bits that differ: those of the slice are the
+  // highest.
+  int EndBit() const {
+    int end = kHalf<Bits>;
+    for (int64_t last = task_.slices() - 1; last > 0; last /= 2) ++end;
+    return end;
   }
 
-  static cudaError_t AllocateItems(int64_t count, Scratch& memory,
-                                   ItemArrays& items) {
-    constexpr int kBytes = sizeof(Bits);
-    TOPK_CUDA_RETURN(
-        memory.Allocate(static_cast<size_t>(count * ItemBytes(kBytes))));
-    items = ArraysIn(memory.data(), count, kBytes);
-    return cudaSuccess;
+  template <class T>
+  static cub::DoubleBuffer<T> Halves(const Scratch& memory, int64_t count) {
+    auto* const data = static_cast<T*>(memory.data());
+    return {data, data + count};
   }
 
-  // Writes the best k items of each slice. Their order depends on the method.
-  cudaError_t Keep(const ItemArrays& to) {
-    switch (task_.method) {
-      case Method::kKeepAll:
-        return Write(source_, to, task_.length());
-      case Method::kBatchedTopK:
-        return BatchedTopK(to);
-      case Method::kTopK:
-        return TopK(to);
-      case Method::kSegmentedSort:
-      case Method::kRadixSort:
-        return SortAll(to);
-    }
-    return cudaErrorInvalidValue;
+  // Runs a CUB algorithm with the scratch memory that it requests.
+  template <class Algorithm>
+  cudaError_t WithScratch(const Algorithm& algorithm) {
+    size_t bytes = 0;
+    TOPK_CUDA_RETURN(algorithm(nullptr, bytes));
+    Scratch scratch(place_);
+    TOPK_CUDA_RETURN(scratch.Allocate(static_cast<int64_t>(bytes)));
+    return algorithm(scratch.data(), bytes);
   }
 
-  cudaError_t Write(const ItemSource<Types>& source, const ItemArrays& to,
-                    int64_t count) {
-    return cub::DeviceFor::Bulk(task_.slices() * count,
-                                WriteItem<Types>{source, to, count},
+  cudaError_t Write(const Bits* positions, const SortKey<Bits>* numbers) {
+    return cub::DeviceFor::Bulk(task_.kept_count(),
+                                WriteItems<Bits>{items_, positions, numbers},
                                 place_.stream);
   }
 
-  cudaError_t BatchedTopK(const ItemArrays& to) {
-    using ::cuda::args::bounds;
-    using ::cuda::args::immediate;
-    const auto environment = ::cuda::std::execution::env{
-        ::cuda::stream_ref{place_.stream},
-        execution::require(execution::determinism::not_guaranteed,
-                           execution::tie_break::unspecified,
-                           execution::output_ordering::unsorted)};
-    return WithScratch(place_, [&](void* scratch, size_t& bytes) {
-      return cub::DeviceBatchedTopK::MaxPairs(
-          scratch, bytes, Compute(EachSlice<Types, true>{source_}),
-          Compute(SliceBegin<SortKey*>{static_cast<SortKey*>(to.sort_keys),
-                                       task_.k}),
-          Compute(EachSlice<Types, false>{source_}),
-          Compute(SliceBegin<Bits*>{static_cast<Bits*>(to.bits), task_.k}),
-          immediate{task_.length(), bounds<int64_t{1}, kMaxBatchedLength>()},
-          immediate{task_.k, bounds<int64_t{1}, kMaxBatchedLength>()},
-          task_.slices(), environment);
-    });
-  }
-
-  // Passes lengths to CUB as 32-bit numbers for speed. A slice's length fits in
-  // 32 bits: a chunk has about kChunkBytes bytes, and at most a quarter
-  // of the slice's items come from earlier chunks (see ChooseMethod()).
-  cudaError_t TopK(const ItemArrays& to) {
-    const auto environment = ::cuda::std::execution::env{
-        ::cuda::stream_ref{place_.stream},
-        execution::require(execution::determinism::not_guaranteed,
-                           execution::output_ordering::unsorted)};
-    for (int64_t slice = 0; slice < task_.slices(); ++slice) {
-      TOPK_CUDA_RETURN(WithScratch(place_, [&](void* scratch, size_t& bytes) {
-        return cub::DeviceTopK::MaxPairs(
-            scratch, bytes, Compute(PartOfItem<Types, true>{source_, slice}),
-            static_cast<SortKey*>(to.sort_keys) + slice * task_.k,
-            Compute(PartOfItem<Types, false>{source_, slice}),
-            static_cast<Bits*>(to.bits) + slice * task_.k,
-            static_cast<uint32_t>(task_.length()),
-            static_cast<uint32_t>(task_.k), environment);
-      }));
-    }
-    return cudaSuccess;
-  }
-
-  cudaError_t SortAll(const ItemArrays& to) {
-    const int64_t items = task_.slices() * task_.length();
-    Scratch memory(place_);
-    Scratch sorted_memory(place_);
-    ItemArrays all;
-    ItemArrays sorted;
-    TOPK_CUDA_RETURN(AllocateItems(items, memory, all));
-    TOPK_CUDA_RETURN(AllocateItems(items, sorted_memory, sorted));
-    TOPK_CUDA_RETURN(Write(source_, all, task_.length()));
-    TOPK_CUDA_RETURN(Sort(task_.slices(), task_.length(), all, sorted));
-    SelectTask first = task_;
-    first.carried = sorted;
-    first.carried_count = task_.length();
-    return Write(ItemSource<Types>{first}, to, task_.k);
-  }
-
-  // Sorts each slice of [slices, count] in descending order.
-  cudaError_t Sort(int64_t slices, int64_t count, const ItemArrays& from,
-                   const ItemArrays& to) {
-    const auto* sort_keys = static_cast<const SortKey*>(from.sort_keys);
-    const auto* bits = static_cast<const Bits*>(from.bits);
-    auto* const sorted_keys = static_cast<SortKey*>(to.sort_keys);
-    auto* const sorted_bits = static_cast<Bits*>(to.bits);
-    if (ChooseSort(slices, count) == Method::kSegmentedSort) {
-      const auto begins = Compute(SliceBegin<int64_t>{0, count});
-      return WithScratch(place_, [&](void* scratch, size_t& bytes) {
-        return cub::DeviceSegmentedSort::SortPairsDescending(
-            scratch, bytes, sort_keys, sorted_keys, bits, sorted_bits,
-            slices * count, slices, begins, begins + 1, place_.stream);
-      });
-    }
-    for (int64_t at = 0; at < slices * count; at += count) {
-      TOPK_CUDA_RETURN(WithScratch(place_, [&](void* scratch, size_t& bytes) {
-        return cub::DeviceRadixSort::SortPairsDescending(
-            scratch, bytes, sort_keys + at, sorted_keys + at, bits + at,
-            sorted_bits + at, count, 0, static_cast<int>(8 * sizeof(SortKey)),
-            place_.stream);
-      }));
-    }
-    return cudaSuccess;
-  }
-
   const SelectTask& task_;
-  const ItemSource<Types> source_;
   const Place place_;
+  const Items<Bits> items_;
 };
+
+template <class Element>
+cudaError_t Select(SelectTask task, const Place& place) {
+  Scratch transposed(place);
+  if (task.inner > 1 && task.positions > 0) {
+    const int64_t elements = task.slices() * task.positions;
+    TOPK_CUDA_RETURN(
+        transposed.Allocate(elements * static_cast<int64_t>(sizeof(Element))));
+    const Transpose<Element> transpose{
+        static_cast<const Element*>(task.elements),
+        static_cast<Element*>(transposed.data()), task.batches, task.positions,
+        task.inner};
+    TOPK_CUDA_RETURN(Launch(transpose, transpose.SharedBytes(), place.stream));
+    task.elements = transposed.data();
+  }
+  if (ChooseMethod(task.rule.bytes, task.k) == Method::kSort) {
+    return Sorter<BitsOf<Element>>(task, place).Run();
+  }
+  return task.rule.is_float ? FilterSlices<Element, true>(task, place)
+                            : FilterSlices<Element, false>(task, place);
+}
 
 }  // namespace
 
 int LaunchSelect(const SelectTask& task, void* stream, void* pool) {
   const Place place{static_cast<cudaStream_t>(stream),
                     static_cast<cudaMemPool_t>(pool)};
-  return task.rule.bytes <= 4 ? Selector<NarrowItems>(task, place).Run()
-                              : Selector<WideItems>(task, place).Run();
+  switch (task.rule.bytes) {
+    case 1:
+      return Select<uint8_t>(task, place);
+    case 2:
+      return Select<uint16_t>(task, place);
+    case 4:
+      return Select<uint32_t>(task, place);
+    default:
+      return Select<uint64_t>(task, place);
+  }
 }
 
 }  // namespace topk::cuda

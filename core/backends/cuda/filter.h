@@ -1,0 +1,654 @@
+// The kernels of the CUDA backend, as code that also runs on a CPU.
+//
+// A kernel is a struct with a member function Run(block, job), which all
+// threads of a thread block call. `Block` is the device's block
+// (device/select.cu) or that of the tests. It has these members:
+//
+//   Each(f)       calls f(thread) for each thread, then waits for all threads
+//   Any(f)        the same, and returns whether any f(thread) returned true
+//   Read(f)       returns f(), the same value in each thread, then waits
+//   memory()      the shared memory
+//   Local<T>      a variable of each thread: local[thread]
+//   AtomicAdd(), AtomicMin(), AtomicMax(), CountOnes(), LowestOne(), Width()
+//
+// Only the functions passed to Each(), Any() and Read() may access shared
+// memory. All other code computes the same in each thread of a block, so all
+// threads reach the same barriers.
+//
+// Limited to C++17, because this file is compiled for host and device.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/backends/cuda/items.h"
+
+#ifdef __CUDACC__
+#define TOPK_DEVICE __device__
+#define TOPK_UNROLL _Pragma("unroll")
+#else
+#define TOPK_DEVICE
+#define TOPK_UNROLL
+#endif
+
+namespace topk::cuda {
+
+/// The type that holds the bits of an element.
+template <class Element>
+using BitsOf = std::conditional_t<sizeof(Element) <= 4, uint32_t, uint64_t>;
+
+/// The shared memory of a Filter, in candidates.
+struct FilterLimits {
+  /// The number of candidates that fit.
+  uint32_t capacity;
+  /// If there are more candidates than `high`, they are reduced to at most
+  /// `target`, a power of two.
+  uint32_t high;
+  uint32_t target;
+};
+
+/// Selects the best k items of each part of each slice, for k of up to
+/// MaxFilteredK(). Reads the items once, in ascending order of their positions.
+///
+/// A thread block collects candidates in shared memory. Whenever there are
+/// many, it drops all but about the best k, and from then on ignores items that
+/// rank below them: those with smaller keys, and those with the same key as the
+/// k-th, because they have higher positions. Most items are thus read and
+/// compared with one number, and nothing else. In the end, it sorts the
+/// candidates.
+///
+/// Reads whole vectors, also if only a part of the first and the last vector
+/// belongs to the slice.
+template <class Element, bool kFloat, int kThreadCount>
+struct Filter {
+  using Bits = BitsOf<Element>;
+  using Key = SortKey<Bits>;
+  static constexpr int kThreads = kThreadCount;
+  /// A thread reads vectors of this many elements.
+  static constexpr int kWidth =
+      sizeof(Element) == 1 ? 8 : 16 / static_cast<int>(sizeof(Element));
+  /// A thread reads this many vectors between two barriers.
+  static constexpr int kVectors = 2;
+  static constexpr int kTile = kThreads * kWidth * kVectors;
+  /// Slices and k for a block of one warp.
+  static constexpr int64_t kShortSlice = 1024;
+  static constexpr int64_t kShortK = 512 / static_cast<int64_t>(sizeof(Bits));
+
+  Items<Bits> items;
+  int64_t parts;
+
+  /// Returns the limits for k items.
+  static constexpr FilterLimits LimitsOf(int64_t k) {
+    uint32_t target = 64;
+    while (target < k) target *= 2;
+    constexpr uint32_t kFew = 2048 / sizeof(Bits);
+    const uint32_t bytes = kThreads == 32   ? 4096
+                           : target <= kFew ? 36864
+                                            : 43008;
+    const uint32_t capacity = bytes / sizeof(Key);
+    const uint32_t half = (capacity + target) / 2;
+    return {capacity, 4 * target < half ? 4 * target : half, target};
+  }
+  /// The number of bytes of shared memory: the candidates, Control, and a list.
+  static constexpr size_t SharedBytes(int64_t k) {
+    const FilterLimits limits = LimitsOf(k);
+    return limits.capacity * sizeof(Key) + sizeof(Control) +
+           limits.target * sizeof(uint16_t);
+  }
+  int64_t jobs() const { return items.task.slices() * parts; }
+
+  template <class Block>
+  TOPK_DEVICE void Run(Block& block, int64_t job) const {
+    Running<Block>(*this, block, job).Run();
+  }
+
+ private:
+  static constexpr int kBins = 256;
+  static constexpr int kBinsPerSum = 8;
+  static constexpr int kSums = kBins / kBinsPerSum;
+  static_assert(kSums <= kThreads);
+
+  struct Control {
+    // The number of candidates, of which only the first `valid` were stored.
+    uint32_t count;
+    uint32_t valid;
+    // The least and the greatest upper 32 bits of the candidates.
+    uint32_t least;
+    uint32_t greatest;
+    // The number of slots to fill, and of those filled, by Compact().
+    uint32_t holes;
+    uint32_t filled;
+    // The bin of the k-th candidate, its count, and the count of those above.
+    uint32_t bin;
+    uint32_t inside;
+    uint32_t above;
+    uint32_t sums[kSums];
+    uint32_t bins[kBins];
+  };
+
+  // The elements that a thread reads at once. Bit v * kWidth + e of `valid` is
+  // set if vector v has an element e.
+  struct Chunk {
+    static constexpr int kPerWord =
+        static_cast<int>(sizeof(Bits) / sizeof(Element));
+    static constexpr int kWords = kWidth / kPerWord;
+    struct alignas(kWidth * sizeof(Element)) Vector {
+      Bits words[kWords];
+    };
+    Vector vectors[kVectors];
+    uint32_t valid;
+
+    // Sets a bit for each valid element whose bits, shifted to the top, pass.
+    template <class Passes>
+    TOPK_DEVICE uint32_t Where(const Passes& passes) const {
+      constexpr int kElementBits = 8 * sizeof(Element);
+      constexpr Bits kTop = static_cast<Bits>(~Bits{0})
+                            << (kHalf<Bits> - kElementBits);
+      const auto top = [&](int at) {
+        const Bits word = vectors[at / kWidth].words[at % kWidth / kPerWord];
+        const int up = kHalf<Bits> - kElementBits * (at % kPerWord + 1);
+        return static_cast<Bits>((word << up) & kTop);
+      };
+      bool any = false;  // usually stays false, and is faster than a mask
+      TOPK_UNROLL
+      for (int at = 0; at < kVectors * kWidth; ++at) any |= passes(top(at));
+      if (!any) return 0;
+      uint32_t mask = 0;
+      TOPK_UNROLL
+      for (int at = 0; at < kVectors * kWidth; ++at) {
+        mask |= static_cast<uint32_t>(passes(top(at))) << at;
+      }
+      return mask & valid;
+    }
+  };
+
+  // The items that become candidates: those with a key greater than the bound,
+  // for floats the numbers greater or less than the bound, and NaNs if they
+  // rank first. If the bound is the greatest key, no items do.
+  enum class Passing { kAll, kGreaterFloats, kLessFloats, kGreaterKeys, kNone };
+
+  // The work of a block on one part of a slice.
+  template <class Block>
+  class Running {
+   public:
+    TOPK_DEVICE Running(const Filter& filter, Block& block, int64_t job)
+        : task_(filter.items.task),
+          items_(filter.items),
+          parts_(filter.parts),
+          block_(block),
+          limits_(LimitsOf(task_.k)),
+          k_(static_cast<uint32_t>(task_.k)),
+          encoder_(task_.rule, task_.rule.largest) {
+      const Division at = Divide(job, parts_);
+      slice_ = at.quotient;
+      part_ = at.remainder;
+      begin_ = Divide(task_.length() * part_, parts_).quotient;
+      end_ = Divide(task_.length() * (part_ + 1), parts_).quotient;
+    }
+
+    TOPK_DEVICE void Run() {
+      block_.Each([&](int thread) {
+        if (thread == 0) Reset(0);
+      });
+      const int64_t carried = task_.carried_count;
+      if (begin_ < carried) OfferCarried(carried < end_ ? carried : end_);
+      if (end_ > carried) OfferElements(begin_ > carried ? begin_ : carried);
+      Finish();
+    }
+
+   private:
+    TOPK_DEVICE Key* candidates() const {
+      return static_cast<Key*>(block_.memory());
+    }
+    TOPK_DEVICE Control& control() const {
+      return *reinterpret_cast<Control*>(candidates() + limits_.capacity);
+    }
+    TOPK_DEVICE uint16_t* list() const {
+      return reinterpret_cast<uint16_t*>(&control() + 1);
+    }
+    TOPK_DEVICE void Reset(uint32_t count) {
+      Control& c = control();
+      c.count = count;
+      c.valid = ~uint32_t{0};
+      c.least = ~uint32_t{0};
+      c.greatest = c.holes = c.filled = 0;
+    }
+
+    // Offers the items that were kept from earlier tiles, up to `end`.
+    TOPK_DEVICE void OfferCarried(int64_t end) {
+      constexpr int kAtOnce = 8;
+      const Bits* const row = static_cast<const Bits*>(task_.carried.bits) +
+                              slice_ * task_.carried_count;
+      for (int64_t first = begin_; first < end && passing_ != Passing::kNone;
+           first += kAtOnce * kThreads) {
+        const int64_t left = end - first;
+        const int count = left < kAtOnce * kThreads ? static_cast<int>(left)
+                                                    : kAtOnce * kThreads;
+        const Bits* const from = row + first;
+        Offer(
+            [&](int thread, bool) {
+              Bits bits[kAtOnce];
+              TOPK_UNROLL
+              for (int i = 0; i < kAtOnce; ++i) {
+                const int at = i * kThreads + thread;
+                bits[i] = from[at < count ? at : 0];
+              }
+              uint32_t mask = 0;
+              TOPK_UNROLL
+              for (int i = 0; i < kAtOnce; ++i) {
+                const bool passes =
+                    passing_ == Passing::kAll || KeyOf(bits[i]) > bound_;
+                if (passes && i * kThreads + thread < count) {
+                  mask |= uint32_t{1} << i;
+                }
+              }
+              return mask;
+            },
+            [&](int thread, int bit) {
+              const int at = bit * kThreads + thread;
+              return MakeSortKey(KeyOf(from[at]), first + at);
+            });
+      }
+    }
+
+    // Returns the key of an element whose bits are the low bits.
+    TOPK_DEVICE Bits KeyOf(Bits bits) const {
+      return encoder_(static_cast<Bits>(
+          bits << (kHalf<Bits> - 8 * static_cast<int>(sizeof(Element)))));
+    }
+
+    // Offers elements, from position `begin`. Reads the next tile of elements
+    // while it processes the current one.
+    TOPK_DEVICE void OfferElements(int64_t begin) {
+      const int64_t carried = task_.carried_count;
+      const Element* const row = static_cast<const Element*>(task_.elements) +
+                                 slice_ * task_.positions;
+      begin -= carried;
+      const int64_t end = end_ - carried;
+      // Begin where vectors are aligned.
+      const auto address = reinterpret_cast<uintptr_t>(row + begin);
+      const int64_t before =
+          static_cast<int64_t>(address / sizeof(Element) % kWidth);
+      typename Block::template Local<Chunk> chunk;
+      typename Block::template Local<Chunk> next;
+      block_.Each([&](int thread) {
+        next[thread] = Load(row, begin - before, begin, end, thread);
+      });
+      for (int64_t first = begin - before;
+           first < end && passing_ != Passing::kNone; first += kTile) {
+        Offer(
+            [&](int thread, bool is_first) {
+              if (is_first) {
+                chunk[thread] = next[thread];
+                if (first + kTile < end) {
+                  next[thread] = Load(row, first + kTile, begin, end, thread);
+                }
+              }
+              return Test(chunk[thread]);
+            },
+            [&](int thread, int bit) {
+              const int64_t at =
+                  first + PlaceOf(thread, bit / kWidth) + bit % kWidth;
+              return MakeSortKey(KeyOf(row[at]), carried + at);
+            });
+      }
+    }
+
+    // Returns where a vector of a thread begins in a tile.
+    static TOPK_DEVICE int PlaceOf(int thread, int vector) {
+      return (vector * kThreads + thread) * kWidth;
+    }
+
+    // Reads a thread's part of the tile that begins at `first`.
+    static TOPK_DEVICE Chunk Load(const Element* row, int64_t first,
+                                  int64_t begin, int64_t end, int thread) {
+      Chunk chunk{};
+      const bool is_whole = first >= begin && first + kTile <= end;
+      TOPK_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t at = first + PlaceOf(thread, v);
+        const int skip = is_whole ? 0 : Clamp(begin - at);
+        const int stop = is_whole ? kWidth : Clamp(end - at);
+        if (skip >= stop) continue;
+        chunk.vectors[v] =
+            *reinterpret_cast<const typename Chunk::Vector*>(row + at);
+        chunk.valid |= ((1U << stop) - (1U << skip)) << (v * kWidth);
+      }
+      return chunk;
+    }
+
+    static TOPK_DEVICE int Clamp(int64_t place) {
+      return place <= 0        ? 0
+             : place >= kWidth ? kWidth
+                               : static_cast<int>(place);
+    }
+
+    // Returns which elements of a chunk rank above the bound. Compares floats
+    // as floats if possible, which takes a third of the instructions.
+    TOPK_DEVICE uint32_t Test(const Chunk& chunk) const {
+      if (passing_ == Passing::kAll) return chunk.valid;
+      if constexpr (kFloat) {
+        const Bits negative_infinity = encoder_.sign | encoder_.infinity;
+        const auto bound = AsFloat(bound_bits_);
+        if (passing_ == Passing::kGreaterFloats) {
+          return chunk.Where([&](Bits top) {
+            return !(AsFloat(top) <= bound) | (top > negative_infinity);
+          });
+        }
+        if (passing_ == Passing::kLessFloats) {
+          // Lets some NaNs pass, which does no harm.
+          return chunk.Where([&](Bits top) { return AsFloat(top) < bound; });
+        }
+      }
+      return chunk.Where([&](Bits top) { return encoder_(top) > bound_; });
+    }
+
+    static TOPK_DEVICE auto AsFloat(Bits bits) {
+      std::conditional_t<sizeof(Bits) == 4, float, double> value;
+      memcpy(&value, &bits, sizeof value);
+      return value;
+    }
+
+    // Adds the items that pass `test` to the candidates. test(thread, is_first)
+    // returns a bit for each such item of a thread, and is first called with
+    // true. make(thread, bit) returns the item's sort key.
+    template <class TestFn, class MakeFn>
+    TOPK_DEVICE void Offer(const TestFn& test, const MakeFn& make) {
+      typename Block::template Local<bool> pending;
+      bool is_first = true;
+      Bits bound = 0;
+      while (block_.Any([&](int thread) {
+        if (!is_first && !pending[thread]) return false;
+        uint32_t mask = test(thread, is_first);
+        const uint32_t count = Block::CountOnes(mask);
+        pending[thread] = false;
+        if (count == 0) return false;
+        uint32_t slot = Block::AtomicAdd(&control().count, count);
+        const uint32_t after = slot + count;
+        if (after > limits_.capacity) {
+          Block::AtomicMin(&control().valid, slot);
+          pending[thread] = true;
+          return true;
+        }
+        for (; mask != 0; mask &= mask - 1) {
+          candidates()[slot++] = make(thread, Block::LowestOne(mask));
+        }
+        return after > limits_.high;
+      })) {
+        bound = Reduce(limits_.target);
+        is_first = false;
+      }
+      // Only now, because items of this tile have lower positions than some of
+      // the candidates.
+      if (!is_first) Bound(bound);
+    }
+
+    // Lets only items with a greater key pass.
+    TOPK_DEVICE void Bound(Bits key) {
+      bound_ = key;
+      bound_bits_ = encoder_.Bits(key);
+      passing_ = key == static_cast<Bits>(~Bits{0}) ? Passing::kNone
+                                                    : Passing::kGreaterKeys;
+      // No key between those of two numbers is that of a NaN, but the bound
+      // need not be the key of an element.
+      const bool is_number =
+          (bound_bits_ & ~encoder_.sign) <= encoder_.infinity;
+      if (kFloat && is_number) {
+        passing_ =
+            task_.rule.largest ? Passing::kGreaterFloats : Passing::kLessFloats;
+      }
+    }
+
+    TOPK_DEVICE uint32_t ReadCount() const {
+      return block_.Read([&] {
+        const Control& c = control();
+        return c.count < c.valid ? c.count : c.valid;
+      });
+    }
+
+    // Drops the worst candidates, so that at least k and at most `target`
+    // remain. Returns a key. All items with this key or a lower one that have
+    // not been offered yet rank below the best k. REQUIRES: k <= target; there
+    // are at least k candidates.
+    TOPK_DEVICE Bits Reduce(uint32_t target) {
+      constexpr int kKeyBits = static_cast<int>(8 * sizeof(Key));
+      const uint32_t count = ReadCount();
+      block_.Each([&](int thread) {
+        uint32_t least = ~uint32_t{0};
+        uint32_t greatest = 0;
+        for (uint32_t i = thread; i < count; i += kThreads) {
+          const auto top =
+              static_cast<uint32_t>(candidates()[i] >> (kKeyBits - 32));
+          least = top < least ? top : least;
+          greatest = top > greatest ? top : greatest;
+        }
+        if (least <= greatest) {
+          Block::AtomicMin(&control().least, least);
+          Block::AtomicMax(&control().greatest, greatest);
+        }
+        ClearBins(thread);
+      });
+      struct Range {
+        uint32_t least;
+        uint32_t greatest;
+      };
+      const Range range = block_.Read([&] {
+        return Range{control().least, control().greatest};
+      });
+      // The k-th candidate is in [low, low + 2^bits), and `above` candidates
+      // are greater than these. Narrow this range by 8 bits at a time.
+      Key low = static_cast<Key>(range.least) << (kKeyBits - 32);
+      int bits = kKeyBits - 32 + Block::Width(range.greatest - range.least);
+      uint32_t above = 0;
+      for (;;) {
+        const int shift = bits > 8 ? bits - 8 : 0;
+        const Key bins = Key{1} << (bits - shift);
+        block_.Each([&](int thread) {
+          for (uint32_t i = thread; i < count; i += kThreads) {
+            // For lower keys, the difference wraps and is too great.
+            const Key bin = (candidates()[i] - low) >> shift;
+            if (bin < bins) {
+              Block::AtomicAdd(&control().bins[static_cast<int>(bin)], 1);
+            }
+          }
+        });
+        FindBin(k_ - above);
+        struct Found {
+          uint32_t bin;
+          uint32_t inside;
+          uint32_t above;
+        };
+        const Found found = block_.Read([&] {
+          return Found{control().bin, control().inside, control().above};
+        });
+        low += static_cast<Key>(found.bin) << shift;
+        const uint32_t total = above + found.above + found.inside;
+        if (total <= target || shift == 0) {
+          Compact(count, low, total);
+          return static_cast<Bits>(low >> kHalf<Bits>);
+        }
+        above += found.above;
+        bits = shift;
+        block_.Each([&](int thread) { ClearBins(thread); });
+      }
+    }
+
+    TOPK_DEVICE void ClearBins(int thread) const {
+      for (int i = thread; i < kBins; i += kThreads) control().bins[i] = 0;
+    }
+
+    // Finds the bin of the `wanted`-th candidate in descending order.
+    TOPK_DEVICE void FindBin(uint32_t wanted) {
+      block_.Each([&](int thread) {
+        if (thread >= kSums) return;
+        uint32_t sum = 0;
+        TOPK_UNROLL
+        for (int i = 0; i < kBinsPerSum; ++i) {
+          sum += control().bins[thread * kBinsPerSum + i];
+        }
+        control().sums[thread] = sum;
+      });
+      block_.Each([&](int thread) {
+        if (thread >= kSums) return;
+        Control& c = control();
+        uint32_t above = 0;
+        TOPK_UNROLL
+        for (int i = 0; i < kSums; ++i) above += i > thread ? c.sums[i] : 0;
+        if (above >= wanted || above + c.sums[thread] < wanted) return;
+        int bin = (thread + 1) * kBinsPerSum - 1;
+        while (above + c.bins[bin] < wanted) above += c.bins[bin--];
+        c.bin = static_cast<uint32_t>(bin);
+        c.inside = c.bins[bin];
+        c.above = above;
+      });
+    }
+
+    // Moves the `total` candidates that are at least `low` to the front.
+    TOPK_DEVICE void Compact(uint32_t count, Key low, uint32_t total) {
+      block_.Each([&](int thread) {
+        for (uint32_t i = thread; i < total; i += kThreads) {
+          if (candidates()[i] >= low) continue;
+          list()[Block::AtomicAdd(&control().holes, 1)] =
+              static_cast<uint16_t>(i);
+        }
+      });
+      block_.Each([&](int thread) {
+        for (uint32_t i = total + thread; i < count; i += kThreads) {
+          const Key key = candidates()[i];
+          if (key < low) continue;
+          candidates()[list()[Block::AtomicAdd(&control().filled, 1)]] = key;
+        }
+      });
+      block_.Each([&](int thread) {
+        if (thread == 0) Reset(total);
+      });
+    }
+
+    // Sorts the best candidates and writes them.
+    TOPK_DEVICE void Finish() {
+      const bool by_index = task_.writes_by_index();
+      const uint32_t target = by_index ? k_ : limits_.target;
+      uint32_t count = ReadCount();
+      if (count > target) {
+        Reduce(target);
+        count = ReadCount();
+      }
+      uint32_t size = 1;
+      while (size < count) size *= 2;
+      block_.Each([&](int thread) {
+        for (uint32_t i = thread; i < size; i += kThreads) {
+          Key& key = candidates()[i];
+          if (i >= count) {
+            key = 0;
+          } else if (by_index) {
+            key <<= kHalf<Bits>;
+          }
+        }
+      });
+      Sort(size);
+      block_.Each([&](int thread) {
+        for (uint32_t rank = thread; rank < k_; rank += kThreads) {
+          Key key = candidates()[rank];
+          if (by_index) key >>= kHalf<Bits>;
+          const Bits position = static_cast<Bits>(~static_cast<Bits>(key));
+          items_.Write(slice_, parts_, part_, rank,
+                       static_cast<int64_t>(position));
+        }
+      });
+    }
+
+    // Sorts the first `size` candidates in descending order, with a bitonic
+    // network. REQUIRES: `size` is a power of two.
+    TOPK_DEVICE void Sort(uint32_t size) {
+      for (uint32_t run = 2; run <= size; run *= 2) {
+        for (uint32_t stride = run / 2; stride > 0; stride /= 2) {
+          block_.Each([&](int thread) {
+            for (uint32_t i = thread; i < size / 2; i += kThreads) {
+              const uint32_t at = 2 * i - (i & (stride - 1));
+              Key& a = candidates()[at];
+              Key& b = candidates()[at + stride];
+              const Key first = a;
+              const Key second = b;
+              if ((first < second) == ((at & run) == 0)) {
+                a = second;
+                b = first;
+              }
+            }
+          });
+        }
+      }
+    }
+
+    const SelectTask& task_;
+    const Items<Bits>& items_;
+    const int64_t parts_;
+    Block& block_;
+    const FilterLimits limits_;
+    const uint32_t k_;
+    const SortKeyEncoder<Bits, kFloat> encoder_;
+    int64_t slice_;
+    int64_t part_;
+    // The positions of this part.
+    int64_t begin_;
+    int64_t end_;
+    Passing passing_ = Passing::kAll;
+    Bits bound_ = 0;
+    Bits bound_bits_ = 0;
+  };
+};
+
+/// Transposes a tile from [batches, positions, inner] to [batches, inner,
+/// positions], in squares of kSide elements.
+template <class Element>
+struct Transpose {
+  static constexpr int kThreads = 256;
+  static constexpr int kSide = 32;
+
+  const Element* from;
+  Element* to;
+  int64_t batches;
+  int64_t positions;
+  int64_t inner;
+
+  static constexpr size_t SharedBytes() {
+    return kSide * (kSide + 1) * sizeof(Element);  // avoids bank conflicts
+  }
+  TOPK_HOST_DEVICE int64_t across() const {
+    return (inner + kSide - 1) / kSide;
+  }
+  TOPK_HOST_DEVICE int64_t down() const {
+    return (positions + kSide - 1) / kSide;
+  }
+  int64_t jobs() const { return batches * down() * across(); }
+
+  template <class Block>
+  TOPK_DEVICE void Run(Block& block, int64_t job) const {
+    const Division row = Divide(job, across());
+    const Division batch = Divide(row.quotient, down());
+    const int64_t position = batch.remainder * kSide;
+    const int64_t column = row.remainder * kSide;
+    const int64_t base = batch.quotient * positions * inner;
+    const auto square = [&](int y, int x) -> Element& {
+      return static_cast<Element*>(block.memory())[y * (kSide + 1) + x];
+    };
+    block.Each([&](int thread) {
+      const int x = thread % kSide;
+      for (int y = thread / kSide; y < kSide; y += kThreads / kSide) {
+        if (position + y < positions && column + x < inner) {
+          square(y, x) = from[base + (position + y) * inner + column + x];
+        }
+      }
+    });
+    block.Each([&](int thread) {
+      const int x = thread % kSide;
+      for (int y = thread / kSide; y < kSide; y += kThreads / kSide) {
+        if (column + y < inner && position + x < positions) {
+          to[base + (column + y) * positions + position + x] = square(x, y);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace topk::cuda
