@@ -20,8 +20,8 @@ std::vector<std::unique_ptr<Backend>> AllBackends(int threads) {
     if (set.name != had) backends.push_back(MakeCpuBackend(threads, set));
   }
 #ifndef TOPK_WITH_CUDA
-  constexpr int64_t kFewElements = 50;
-  backends.push_back(FakeCudaBackend(kFewElements));
+  constexpr int64_t kFewBytes = 200;
+  backends.push_back(FakeCudaBackend(kFewBytes));
 #endif
   backends.push_back(EagerBackend(threads));
   return backends;
@@ -34,11 +34,11 @@ std::unique_ptr<Backend> EagerBackend(int threads) {
 }
 
 #ifndef TOPK_WITH_CUDA
-std::unique_ptr<Backend> FakeCudaBackend(int64_t chunk_elements) {
+std::unique_ptr<Backend> FakeCudaBackend(int64_t chunk_bytes) {
   std::vector<std::string> errors;
   auto devices = cuda::OpenDevices({}, errors);
   if (devices.empty()) throw std::runtime_error(errors.front());
-  return MakeCudaBackend(std::move(devices), chunk_elements);
+  return MakeCudaBackend(std::move(devices), chunk_bytes);
 }
 #endif
 

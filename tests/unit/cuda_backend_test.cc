@@ -22,6 +22,9 @@
 namespace topk::testing {
 namespace {
 
+// Small chunks, so that small tensors have several.
+constexpr int64_t kFewBytes = 256;
+
 using Devices = std::vector<std::unique_ptr<cuda::Device>>;
 
 // Returns the devices of the simulated machine.
@@ -33,9 +36,9 @@ Devices Open(int64_t memory = 0) {
 }
 
 Engine MakeEngine(Devices devices, const char* choice = "cuda",
-                  int64_t chunk_elements = 64) {
+                  int64_t chunk_bytes = kFewBytes) {
   std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(MakeCudaBackend(std::move(devices), chunk_elements));
+  backends.push_back(MakeCudaBackend(std::move(devices), chunk_bytes));
   backends.push_back(
       MakeCpuBackend(1, cpu::SupportedInstructionSets().front()));
   EngineOptions options;
@@ -54,7 +57,7 @@ v1::TopKRequest SomeRequest(int64_t rows, int64_t n, int64_t k) {
 // Returns the device memory that a request reserves.
 int64_t MemoryFor(const v1::TopKRequest& request) {
   const Result<Plan> plan = Lower(request, Limits());
-  return cuda::DeviceBytes(*plan, cuda::PositionsPerChunk(*plan, 64));
+  return cuda::DeviceBytes(*plan, cuda::PositionsPerChunk(*plan, kFewBytes));
 }
 
 // Returns the bytes of the outputs.
@@ -127,7 +130,7 @@ TEST(CudaEngine, ACostCoversBothBackends) {
   };
   EXPECT_EQ(
       engine.Prepare(SomeRequest(1, 1000000, 5), 4000000, 1)->cost.nanoseconds,
-      nanoseconds(*MakeCudaBackend(Open(), 64)) +
+      nanoseconds(*MakeCudaBackend(Open(), kFewBytes)) +
           nanoseconds(
               *MakeCpuBackend(1, cpu::SupportedInstructionSets().front())));
   const auto working_bytes = [&](int64_t n) {
@@ -232,7 +235,7 @@ TEST(CudaEngine, AnotherDeviceReplacesALostOne) {
 TEST(CudaEngine, LogsWhyTheCpuRunsARequest) {
   ScopedFakeCuda fake;
   std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(MakeCudaBackend(Open(), 64));
+  backends.push_back(MakeCudaBackend(Open(), kFewBytes));
   backends.push_back(
       MakeCpuBackend(1, cpu::SupportedInstructionSets().front()));
   std::vector<std::string> lines;
@@ -363,7 +366,7 @@ TEST(CudaStream, IdleStreamsDoNotKeepOthersFromTheDevice) {
 TEST(CudaEngine, CancelledRequestsEnd) {
   const ScopedFakeCuda fake;
   Cancellation cancellation;
-  const auto backend = FakeCudaBackend(64);
+  const auto backend = FakeCudaBackend(kFewBytes);
   const Plan plan = ValidPlan(Ask(DType::kF32, {2, 120}, 1, 20));
   std::string values(static_cast<size_t>(plan.values.bytes), '\0');
   std::string indices(static_cast<size_t>(plan.indices.bytes), '\0');

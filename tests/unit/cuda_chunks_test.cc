@@ -27,12 +27,12 @@ TEST(CudaItems, DividesNumbersOfAnySize) {
 
 TEST(CudaChunks, BoundBytesWithoutOverflow) {
   Plan plan = ValidPlan(Ask(DType::kF64, {1, 1 << 20}, 1, 100));
-  EXPECT_LT(DeviceBytes(plan, PositionsPerChunk(plan, kChunkElements)),
+  EXPECT_LT(DeviceBytes(plan, PositionsPerChunk(plan, kChunkBytes)),
             int64_t{200} << 20);
   plan.inner = int64_t{1} << 40;
   plan.n = int64_t{1} << 20;
   plan.k = plan.n;
-  EXPECT_GT(DeviceBytes(plan, PositionsPerChunk(plan, kChunkElements)),
+  EXPECT_GT(DeviceBytes(plan, PositionsPerChunk(plan, kChunkBytes)),
             int64_t{1} << 62);
 }
 

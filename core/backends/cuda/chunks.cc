@@ -22,7 +22,8 @@ double Passes(Method method, int64_t sort_key_bytes) {
 
 }  // namespace
 
-int64_t PositionsPerChunk(const Plan& plan, int64_t elements) {
+int64_t PositionsPerChunk(const Plan& plan, int64_t bytes) {
+  const int64_t elements = bytes / InfoOf(plan.dtype).bytes;
   const int64_t all = plan.outer * plan.n;
   const int64_t fit = std::max<int64_t>(elements / plan.inner, 1);
   if (fit >= plan.n) return std::min(fit / plan.n * plan.n, all);

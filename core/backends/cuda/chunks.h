@@ -10,9 +10,9 @@
 
 namespace topk::cuda {
 
-/// The default number of elements per chunk. Copying a chunk of this size takes
-/// much longer than starting the copy.
-inline constexpr int64_t kChunkElements = int64_t{4} << 20;
+/// The default size of a chunk. Copying a chunk of this size takes much longer
+/// than starting the copy.
+inline constexpr int64_t kChunkBytes = int64_t{16} << 20;
 
 /// The input of one task, with the shape [batches, positions, inner]. A tile
 /// has whole batches, or some positions of one batch. A position is an index
@@ -29,11 +29,11 @@ struct Tile {
   }
 };
 
-/// Returns the number of positions in a chunk of about `elements` elements. If
-/// a batch fits in a chunk, a chunk has only whole batches. Otherwise, a chunk
+/// Returns the number of positions in a chunk of about `bytes` bytes. If a
+/// batch fits in a chunk, a chunk has only whole batches. Otherwise, a chunk
 /// has at least k positions, so the k items carried over from earlier chunks
 /// are at most half of the items to process. REQUIRES: plan.input.bytes > 0.
-int64_t PositionsPerChunk(const Plan& plan, int64_t elements);
+int64_t PositionsPerChunk(const Plan& plan, int64_t bytes);
 
 /// Divides the positions begin .. end - 1 of a tensor with outer * n positions
 /// into at most three tiles: the end of one batch, some whole batches, and the

@@ -34,9 +34,8 @@ bool CanRun(const Plan& plan) {
 // A backend that uses its devices round-robin.
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::vector<std::unique_ptr<Device>> devices,
-              int64_t chunk_elements)
-      : devices_(std::move(devices)), chunk_elements_(chunk_elements) {}
+  CudaBackend(std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes)
+      : devices_(std::move(devices)), chunk_bytes_(chunk_bytes) {}
 
   std::string_view name() const override { return kName; }
   std::string_view instruction_set() const override {
@@ -64,7 +63,7 @@ class CudaBackend final : public Backend {
       const Plan& plan, const std::string& device_uuid) const override {
     Device* const device = Find(device_uuid);
     if (device == nullptr || !CanRun(plan)) return nullptr;
-    return cuda::PrepareResident(plan, *device, chunk_elements_);
+    return cuda::PrepareResident(plan, *device, chunk_bytes_);
   }
 
   // Opens a lane on the next device that works and has enough free memory.
@@ -87,7 +86,7 @@ class CudaBackend final : public Backend {
   }
 
   const std::vector<std::unique_ptr<Device>> devices_;
-  const int64_t chunk_elements_;
+  const int64_t chunk_bytes_;
   mutable std::atomic<size_t> next_ = 0;
 };
 
@@ -140,7 +139,7 @@ class CudaPlan final : public PreparedPlan {
 std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
                                                          Arrival) const {
   if (!CanRun(plan)) return nullptr;
-  const int64_t positions = cuda::PositionsPerChunk(plan, chunk_elements_);
+  const int64_t positions = cuda::PositionsPerChunk(plan, chunk_bytes_);
   const int64_t bytes = cuda::DeviceBytes(plan, positions);
   const auto has_memory = [&](const std::unique_ptr<Device>& device) {
     return !device->lost() && bytes <= device->memory_limit();
@@ -152,8 +151,8 @@ std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
 }  // namespace
 
 std::unique_ptr<Backend> MakeCudaBackend(
-    std::vector<std::unique_ptr<Device>> devices, int64_t chunk_elements) {
-  return std::make_unique<CudaBackend>(std::move(devices), chunk_elements);
+    std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes) {
+  return std::make_unique<CudaBackend>(std::move(devices), chunk_bytes);
 }
 
 }  // namespace topk

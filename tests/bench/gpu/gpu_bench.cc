@@ -139,13 +139,10 @@ void Say(const Workload& workload, const char* way, double microseconds,
 }
 
 int Main(const std::string& path) {
-  if (const Status s = cuda::CheckDevices(); !s.ok()) {
-    std::cerr << "gpu_bench: " << s.message << "\n";
-    return 1;
-  }
-  std::vector<std::unique_ptr<cuda::Device>> devices = cuda::OpenDevices(0);
+  std::vector<std::string> errors;
+  auto devices = cuda::OpenDevices({0, AvailableProcessors()}, errors);
   if (devices.empty()) {
-    std::cerr << "gpu_bench: no device can be used\n";
+    std::cerr << "gpu_bench: " << errors.front() << "\n";
     return 1;
   }
   const nlohmann::json device = {{"device", devices[0]->state().name}};

@@ -19,12 +19,16 @@ namespace {
 class Gpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (Status s = cuda::CheckDevices(); !s.ok()) GTEST_SKIP() << s.message;
+    std::vector<std::string> errors;
+    if (cuda::OpenDevices({}, errors).empty()) GTEST_SKIP() << errors.front();
   }
 
   static std::unique_ptr<Backend> OnDevice(
-      int64_t chunk_elements = cuda::kChunkElements, int64_t memory = 0) {
-    return MakeCudaBackend(cuda::OpenDevices(memory), chunk_elements);
+      int64_t chunk_bytes = cuda::kChunkBytes, int64_t memory = 0) {
+    constexpr int kThreads = 4;
+    std::vector<std::string> errors;
+    return MakeCudaBackend(cuda::OpenDevices({memory, kThreads}, errors),
+                           chunk_bytes);
   }
 
   static std::unique_ptr<Backend> OnCpu() {
@@ -36,8 +40,8 @@ class Gpu : public ::testing::Test {
 TEST_F(Gpu, PassesEveryCase) {
   Random random(1);
   int ran = 0;
-  for (const int64_t elements : {int64_t{50}, cuda::kChunkElements}) {
-    const auto backend = OnDevice(elements);
+  for (const int64_t bytes : {int64_t{200}, cuda::kChunkBytes}) {
+    const auto backend = OnDevice(bytes);
     for (const Case& c : AllCases()) {
       if (!c.code.empty()) continue;
       SCOPED_TRACE(c.where);
@@ -55,7 +59,7 @@ TEST_F(Gpu, PassesEveryCase) {
 
 TEST_F(Gpu, ComputesRandomRequests) {
   Random random(Seed(20261123));
-  const auto fine = OnDevice(50);
+  const auto fine = OnDevice(200);
   const auto whole = OnDevice();
   for (int i = 0; i < 4000; ++i) {
     const v1::TopKRequest request = RandomRequest(random);
@@ -124,7 +128,7 @@ TEST_F(Gpu, ComputesLongSlices) {
 }
 
 TEST_F(Gpu, IsThreadSafe) {
-  const auto gpu = OnDevice(100000);
+  const auto gpu = OnDevice(400000);
   const Plan plan = ValidPlan(Ask(DType::kF32, {8, 100000}, 1, 100));
   const std::string data = SomeData(DType::kF32, 800000, 9);
   const Answer right = RunPlan(*OnCpu(), plan, data);
@@ -148,7 +152,7 @@ TEST_F(Gpu, ReleasesItsMemory) {
 }
 
 TEST_F(Gpu, DeclinesBeyondItsLimit) {
-  const auto gpu = OnDevice(cuda::kChunkElements, int64_t{1} << 20);
+  const auto gpu = OnDevice(cuda::kChunkBytes, int64_t{64} << 20);
   EXPECT_EQ(gpu->Prepare(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000)),
                          Arrival::kWhole),
             nullptr);

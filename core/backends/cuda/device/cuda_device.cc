@@ -354,7 +354,7 @@ CudaDevice::~CudaDevice() {
     }
   }
   // Work in progress uses these parts and the pool, so leak them.
-  if (!closed_.empty() && !lost()) {
+  if (!closed_.empty() && Use() == cudaSuccess) {
     for (ClosedLane& lane : closed_) static_cast<void>(lane.parts.release());
   } else if (pool_ != nullptr) {
     closed_.clear();

@@ -227,7 +227,7 @@ class Selector {
   }
 
   // Passes lengths to CUB as 32-bit numbers for speed. A slice's length fits in
-  // 32 bits: a chunk has about kChunkElements elements, and at most a quarter
+  // 32 bits: a chunk has about kChunkBytes bytes, and at most a quarter
   // of the slice's items come from earlier chunks (see ChooseMethod()).
   cudaError_t TopK(const ItemArrays& to) {
     const auto environment = ::cuda::std::execution::env{
