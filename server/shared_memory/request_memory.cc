@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/checked.h"
+#include "core/base/dtype.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -197,13 +198,10 @@ Result<std::span<const std::byte>> RequestMemory::ReadTensor(
 
 Result<v1::TopKResponse> RequestMemory::RunResident(
     const PreparedRequest& request, const Cancellation* cancellation) {
+  const Plan& plan = *request.plan;
   for (Output& output : outputs_) {
-    const Plan& plan = *request.plan;
-    if (Status s = SetSize(
-            output, output.is_values ? plan.values.bytes : plan.indices.bytes);
-        !s.ok()) {
-      return s;
-    }
+    const Layout& layout = output.is_values ? plan.values : plan.indices;
+    if (Status s = SetSize(output, layout.bytes); !s.ok()) return s;
   }
   if (Status s = CheckOverlap(); !s.ok()) return s;
   const auto tensor = devices_->OpenMemory(*device_tensor_, kCudaTensor);
@@ -212,6 +210,14 @@ Result<v1::TopKResponse> RequestMemory::RunResident(
   std::vector<std::unique_ptr<DeviceMemory>> opened;
   for (Output& output : outputs_) {
     if (output.shared || output.device.device_uuid != device_uuid()) continue;
+    // The device writes only elements. Let Deliver() write the padding too.
+    const bool is_padded =
+        output.is_values
+            ? plan.values.bytes !=
+                  plan.output_elements() * InfoOf(plan.dtype).bytes
+            : plan.indices.bytes !=
+                  plan.output_elements() * InfoOf(plan.index_type).bytes;
+    if (is_padded) continue;
     auto region = devices_->OpenMemory(output.device, output.field);
     if (!region.ok()) return region.status();
     // Outputs are written before all of the tensor is read. Let Deliver() write

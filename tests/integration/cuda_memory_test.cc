@@ -199,6 +199,26 @@ TEST_F(CudaMemory, MayContainOnlySomeOfTheTensors) {
   EXPECT_EQ(Bytes(memory, 8000, 960), expected.indices().data());
 }
 
+// The padding of an output is zero, as in a response.
+TEST_F(CudaMemory, WritesThePaddingOfOutputs) {
+  v1::TopKRequest plain =
+      DirectMLRequest(v1::DATA_TYPE_F32, {1, 1, 4, 50}, 3, 3);
+  plain.mutable_tensor()->set_data(
+      Request(v1::DATA_TYPE_F32, {200}, 0, 1).tensor().data());
+  v1::TensorDesc& desc = *plain.mutable_directml()->mutable_output_value();
+  desc.set_total_tensor_size_bytes(64);
+  const v1::TopKResponse expected = Answer(plain);
+  ASSERT_EQ(expected.values().data().size(), 64u);
+  SharedAllocation memory(2000);
+  v1::TopKRequest request = OnDevice(plain, 0, memory);
+  std::ranges::fill(memory.bytes().subspan(1000), std::byte{0xAA});
+  *request.mutable_output()->mutable_cuda_values() =
+      RegionOf(memory, 1000, 100);
+  EXPECT_EQ(Answer(request).execution().backend(), "cuda");
+  EXPECT_EQ(Bytes(memory, 1000, 64), expected.values().data());
+  EXPECT_EQ(memory.bytes()[1064], std::byte{0xAA});
+}
+
 TEST_F(CudaMemory, ServesStreams) {
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {40, 50}, 1, 3);
   const v1::TopKResponse expected = Answer(plain);

@@ -17,11 +17,11 @@
 namespace topk::testing {
 namespace {
 
-std::unique_ptr<Backend> MakeBackend(int64_t chunk_elements = 64,
+std::unique_ptr<Backend> MakeBackend(int64_t chunk_bytes = 256,
                                      int64_t memory_limit = 0) {
   std::vector<std::string> errors;
   return MakeCudaBackend(cuda::OpenDevices({memory_limit}, errors),
-                         chunk_elements);
+                         chunk_bytes);
 }
 
 DeviceRegion RegionOf(const SharedAllocation& memory, size_t offset,
@@ -96,7 +96,7 @@ TEST(CudaResident, EqualsTheCpu) {
         int64_t count = 1;
         for (const int64_t size : shape) count *= size;
         const std::string tensor = SomeData(type, count, 3, 20);
-        for (const int64_t chunk : {16, 300, 100000}) {
+        for (const int64_t chunk : {64, 1200, 400000}) {
           const auto backend = MakeBackend(chunk);
           for (const bool values : {false, true}) {
             for (const bool indices : {false, true}) {
@@ -240,7 +240,7 @@ TEST(CudaResident, DeclinesWhatItCannotRun) {
   const Plan packed = ValidPlan(Ask(DType::kU4, {3, 300}, 1, 20));
   EXPECT_EQ(MakeBackend()->PrepareResident(packed, uuid), nullptr);
   // More than the device's probe needs.
-  EXPECT_EQ(MakeBackend(64, 10000)->PrepareResident(plan, uuid), nullptr);
+  EXPECT_EQ(MakeBackend(256, 10000)->PrepareResident(plan, uuid), nullptr);
 }
 
 }  // namespace

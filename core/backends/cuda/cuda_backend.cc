@@ -63,7 +63,7 @@ class CudaBackend final : public Backend {
       const Plan& plan, const std::string& device_uuid) const override {
     Device* const device = Find(device_uuid);
     if (device == nullptr || !CanRun(plan)) return nullptr;
-    return cuda::PrepareResident(plan, *device, chunk_elements_);
+    return cuda::PrepareResident(plan, *device, chunk_bytes_);
   }
 
   // Opens a lane on the next device that works and has enough free memory.

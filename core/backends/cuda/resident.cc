@@ -141,13 +141,13 @@ Result<std::unique_ptr<DeviceMemory>> OpenRegion(Device& device,
 
 std::unique_ptr<const ResidentPlan> PrepareResident(const Plan& plan,
                                                     Device& device,
-                                                    int64_t chunk_elements) {
+                                                    int64_t chunk_bytes) {
   if (device.lost()) return nullptr;
   // Large chunks need fewer launches. Leave memory for other requests.
   constexpr int64_t kLarge = 4;
-  int64_t positions = PositionsPerChunk(plan, kLarge * chunk_elements);
+  int64_t positions = PositionsPerChunk(plan, kLarge * chunk_bytes);
   if (DeviceBytes(plan, positions) > device.memory_limit() / kLarge) {
-    positions = PositionsPerChunk(plan, chunk_elements);
+    positions = PositionsPerChunk(plan, chunk_bytes);
   }
   if (DeviceBytes(plan, positions) > device.memory_limit()) return nullptr;
   return std::make_unique<CudaResidentPlan>(plan, device, positions);

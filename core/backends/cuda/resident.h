@@ -22,10 +22,10 @@ Result<std::unique_ptr<DeviceMemory>> OpenRegion(Device& device,
                                                  const std::string& field);
 
 /// Chooses how to run a plan that the kernels support on `device`. Uses chunks
-/// of at least `chunk_elements` elements. Returns null if the device is lost or
+/// of at least `chunk_bytes` bytes. Returns null if the device is lost or
 /// has too little memory.
 std::unique_ptr<const ResidentPlan> PrepareResident(const Plan& plan,
                                                     Device& device,
-                                                    int64_t chunk_elements);
+                                                    int64_t chunk_bytes);
 
 }  // namespace topk::cuda
