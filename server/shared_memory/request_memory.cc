@@ -84,6 +84,14 @@ Status RequestMemory::OpenTensor(v1::TopKRequest& request, bool is_local) {
         !s.ok()) {
       return s;
     }
+    // The kernels require aligned elements.
+    const DTypeInfo* const type = FindDType(tensor.data_type());
+    if (type != nullptr && region.offset % type->bytes != 0) {
+      return InvalidArgument(
+          "CUDA_MEMORY_RANGE", StrCat(kCudaTensor, ".offset"),
+          StrCat("offset ", region.offset, " is not a multiple of the size of ",
+                 type->name, ", ", type->bytes, " bytes"));
+    }
     tensor.clear_source();
     copied_bytes_ = region.bytes;
     device_tensor_ = std::move(region);

@@ -1,8 +1,12 @@
 // The kernels of the CUDA backend, run on the CPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "core/backends/cuda/filter.h"
 #include "tests/support/cuda/host_block.h"
@@ -298,6 +302,44 @@ TEST(CudaFilter, HasNoRaces) {
   run(DType::kF16, 5000, 500, Order::kValue, {.tiles = {100, 4900}},
       Monotonic(DType::kF16, 5000, true));
 }
+
+#ifndef __SANITIZE_THREAD__  // which would report the intended races
+// The elements change while the kernel runs: all indices must still be valid,
+// and nothing else may be written, which AddressSanitizer checks.
+TEST(CudaFilter, SurvivesChangingElements) {
+  constexpr int64_t kLength = 20000;
+  constexpr int64_t kK = 300;
+  const VectorMemory tensor(kLength * sizeof(uint32_t));
+  std::atomic<bool> stop = false;
+  std::jthread changer([&] {
+    Random random(1);
+    while (!stop) {
+      const auto at = static_cast<size_t>(random() % kLength);
+      std::atomic_ref(tensor.as<uint32_t>()[at])
+          .store(static_cast<uint32_t>(random()), std::memory_order_relaxed);
+    }
+  });
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    std::vector<uint32_t> values(kK);
+    std::vector<int64_t> indices(kK, -1);
+    SelectTask task;
+    task.rule = RuleOf(InfoOf(DType::kU32), true);
+    task.elements = tensor.as<uint32_t>();
+    task.positions = kLength;
+    task.k = kK;
+    task.values = values.data();
+    task.indices = indices.data();
+    task.index_bytes = 8;
+    using Kernel = Filter<uint32_t, false, 256>;
+    RunOnHost(Kernel{{task}, 1}, Kernel::SharedBytes(kK), seed);
+    std::ranges::sort(indices);
+    EXPECT_GE(indices.front(), 0);
+    EXPECT_LT(indices.back(), kLength);
+    EXPECT_EQ(std::ranges::adjacent_find(indices), indices.end());
+  }
+  stop = true;
+}
+#endif
 
 }  // namespace
 }  // namespace topk::cuda

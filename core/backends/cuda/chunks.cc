@@ -29,7 +29,7 @@ std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end) {
   return tiles;
 }
 
-int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
+int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions, bool in_place) {
   const int element = InfoOf(plan.dtype).bytes;
   const auto item = static_cast<double>(ItemBytes(element));
   const auto positions = static_cast<double>(chunk_positions);
@@ -37,8 +37,10 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions) {
   const auto k = static_cast<double>(plan.k);
   const double batches = std::max(positions / static_cast<double>(plan.n), 1.0);
   const bool carries = chunk_positions < plan.n;
-  // Two chunks, and a transposed one.
-  const double chunks = 3 * (positions * inner * element + RoundUpToVectors(0));
+  // Two chunks unless in place, and a transposed one.
+  const int copies = (in_place ? 0 : 2) + (plan.inner > 1 ? 1 : 0);
+  const double chunks =
+      copies * (positions * inner * element + RoundUpToVectors(0));
   // A sort has two arrays of numbers that are as large as an item, and two of
   // positions that are half as large. All parts of a selection keep at most one
   // item in 8, and then fewer. Both include 10 % for CUB.

@@ -40,8 +40,10 @@ int64_t PositionsPerChunk(const Plan& plan, int64_t bytes);
 /// beginning of another batch.
 std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 
-/// Returns an upper bound on the device memory of a CudaFold, in bytes.
-int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions);
+/// Returns an upper bound on the device memory of a CudaFold, in bytes. The
+/// fold copies the tensor to the device, unless it is `in_place`.
+int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions,
+                    bool in_place = false);
 
 /// Returns the estimated time to run a plan on a tensor in host memory: either
 /// the time to copy the tensor to the device and the outputs back, or the time

@@ -21,14 +21,15 @@ struct Residence {
 };
 
 /// Copies the tensor to the device in chunks, and processes each chunk while
-/// the next one is copied. Keeps the best k items of each unfinished slice on
-/// the device, and copies the results of finished slices to the host. Finish()
-/// returns the first device error.
+/// the next one is copied. Reads imported memory in place. Keeps the best k
+/// items of each unfinished slice on the device, and copies the results of
+/// finished slices to the host. Finish() returns the first device error.
 class CudaFold final : public Fold {
  public:
   /// `plan`, `cancellation` and `architecture` must outlive this object.
   /// `chunk_positions` is the number of axis positions per chunk. Imported
-  /// memory must outlive this object.
+  /// memory must outlive this object. A tensor in imported memory must be
+  /// aligned to its elements, and passed to Feed() as a whole.
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
            const Cancellation* cancellation, Residence residence = {})
@@ -62,7 +63,8 @@ class CudaFold final : public Fold {
 
   // A chunk on the device, and the outputs of the slices that end in the chunk.
   struct Buffer {
-    std::unique_ptr<Memory> elements;
+    std::unique_ptr<Memory> copy;  // null if `elements` is imported memory
+    const std::byte* elements = nullptr;
     size_t filled = 0;
     std::unique_ptr<Memory> values;
     std::unique_ptr<Memory> indices;
@@ -73,16 +75,17 @@ class CudaFold final : public Fold {
   void Take(std::span<const std::byte> bytes) override {
     while (!bytes.empty() && Continues()) {
       Buffer& buffer = buffers_[current_];
-      if (buffer.elements == nullptr) {
-        buffer.elements =
-            Allocate(RoundUpToVectors(static_cast<int64_t>(chunk_bytes_)));
-      }
       const auto part =
           bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));
       if (residence_.tensor) {
-        lane_->CopyIn(part, *buffer.elements, buffer.filled);
+        buffer.elements = part.data();
       } else {
-        lane_->Upload(part, *buffer.elements, buffer.filled);
+        if (buffer.copy == nullptr) {
+          buffer.copy =
+              Allocate(RoundUpToVectors(static_cast<int64_t>(chunk_bytes_)));
+          buffer.elements = buffer.copy->data();
+        }
+        lane_->Upload(part, *buffer.copy, buffer.filled);
       }
       buffer.filled += part.size();
       bytes = bytes.subspan(part.size());
@@ -132,7 +135,7 @@ class CudaFold final : public Fold {
   void Compute(const Tile& tile, size_t at, Buffer& buffer) {
     SelectTask task;
     task.rule = rule_;
-    task.elements = buffer.elements->data() + at;
+    task.elements = buffer.elements + at;
     task.batches = tile.batches;
     task.positions = tile.positions;
     task.inner = plan_.inner;
@@ -155,9 +158,9 @@ class CudaFold final : public Fold {
       task.kept = kept.arrays;
     }
     if (!Continues()) return;
-    lane_->Select(
-        task, {buffer.elements.get(), carried_.memory.get(), kept.memory.get(),
-               buffer.values.get(), buffer.indices.get()});
+    lane_->Select(task,
+                  {buffer.copy.get(), carried_.memory.get(), kept.memory.get(),
+                   buffer.values.get(), buffer.indices.get()});
     carried_ = std::move(kept);
   }
 

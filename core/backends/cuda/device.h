@@ -45,7 +45,7 @@ class ImportedMemory {
   virtual ~ImportedMemory() = default;
 
   /// The addresses on the device. Other processes may change the bytes at any
-  /// time, so tasks must not access them: only copies are safe.
+  /// time.
   std::span<std::byte> bytes() const { return bytes_; }
 
  protected:

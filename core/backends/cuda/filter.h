@@ -15,6 +15,10 @@
 // memory. All other code computes the same in each thread of a block, so all
 // threads reach the same barriers.
 //
+// The elements may change while a kernel runs, because they can be in memory of
+// another process. A kernel therefore computes addresses only from numbers that
+// it keeps in registers, shared memory or its own device memory.
+//
 // Limited to C++17, because this file is compiled for host and device.
 #pragma once
 

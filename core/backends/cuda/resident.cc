@@ -80,8 +80,8 @@ class CudaResidentPlan final : public ResidentPlan {
 
   Execution Run(const ResidentMemory& memory, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
-    Result<std::unique_ptr<Lane>> lane =
-        device_.OpenLane(DeviceBytes(plan_, positions_), cancellation);
+    Result<std::unique_ptr<Lane>> lane = device_.OpenLane(
+        DeviceBytes(plan_, positions_, /*in_place=*/true), cancellation);
     if (!lane.ok()) return {"cuda", "", "", lane.status()};
     for (const DeviceMemory* each :
          {memory.tensor, memory.values, memory.indices}) {
@@ -143,13 +143,15 @@ std::unique_ptr<const ResidentPlan> PrepareResident(const Plan& plan,
                                                     Device& device,
                                                     int64_t chunk_bytes) {
   if (device.lost()) return nullptr;
-  // Large chunks need fewer launches. Leave memory for other requests.
-  constexpr int64_t kLarge = 4;
-  int64_t positions = PositionsPerChunk(plan, kLarge * chunk_bytes);
-  if (DeviceBytes(plan, positions) > device.memory_limit() / kLarge) {
+  const auto bytes = [&](int64_t positions) {
+    return DeviceBytes(plan, positions, /*in_place=*/true);
+  };
+  // One chunk needs the fewest launches. Leave memory for other requests.
+  int64_t positions = plan.outer * plan.n;
+  if (bytes(positions) > device.memory_limit() / 4) {
     positions = PositionsPerChunk(plan, chunk_bytes);
   }
-  if (DeviceBytes(plan, positions) > device.memory_limit()) return nullptr;
+  if (bytes(positions) > device.memory_limit()) return nullptr;
   return std::make_unique<CudaResidentPlan>(plan, device, positions);
 }
 

@@ -1,10 +1,9 @@
 // Selects from a tensor in memory that another process allocated on a device.
 //
-// The tensor is copied in chunks to memory of this process, at the speed of the
-// device's memory. The kernels do not access the other process's memory: if an
-// element changed between two reads, they could write beyond their buffers, and
-// corrupt the results of other requests. The host does the same with outputs in
-// shared memory.
+// The kernels read the tensor in place. If the other process changes it at the
+// same time, only the result of its own request is wrong (see filter.h).
+// Outputs are written to memory of this process first, and then copied, as on
+// the host.
 #pragma once
 
 #include <memory>
@@ -21,9 +20,10 @@ Result<std::unique_ptr<DeviceMemory>> OpenRegion(Device& device,
                                                  const DeviceRegion& region,
                                                  const std::string& field);
 
-/// Chooses how to run a plan that the kernels support on `device`. Uses chunks
-/// of at least `chunk_bytes` bytes. Returns null if the device is lost or
-/// has too little memory.
+/// Chooses how to run a plan that the kernels support on `device`. Processes
+/// the tensor at once, or in chunks of about `chunk_bytes` bytes if the device
+/// has too little memory for the results. Returns null if the device is lost or
+/// has too little memory. REQUIRES: the tensor is aligned to its elements.
 std::unique_ptr<const ResidentPlan> PrepareResident(const Plan& plan,
                                                     Device& device,
                                                     int64_t chunk_bytes);
