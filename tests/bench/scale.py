@@ -1,7 +1,6 @@
 """Measures how topkd scales with the number of CPUs. See scale.sh.
 
 usage: scale.py BIN [--cores N[,N]] [--seconds S] [--json FILE]
-       scale.py --draw FILE SVG
 """
 
 import argparse
@@ -10,7 +9,6 @@ import contextlib
 import json
 import os
 import pathlib
-import sys
 
 import harness
 from service import KIB, MIB, runs
@@ -95,45 +93,7 @@ def text(row):
         f"{row['ratio']:.2f}" if "ratio" in row else ""]) + " |"
 
 
-def draw(source, svg):
-    """Draws calls per second against CPUs, a line for each load."""
-    import matplotlib
-    from matplotlib import pyplot
-    matplotlib.rcParams["svg.fonttype"] = "none"  # text, not outlines
-    matplotlib.rcParams["svg.hashsalt"] = "topk"  # the same file every time
-    rows = [json.loads(line) for line in
-            pathlib.Path(source).read_text("utf-8").splitlines()]
-    axes = pyplot.subplots(figsize=(8, 5))[1]
-    axes.set_title("Calls per second, server and clients on the same CPUs",
-                   loc="left", weight="bold")
-    lines = {}
-    for row in rows:
-        if "1 KiB" not in row["load"] or "many" in row["load"]:
-            continue
-        servers = row.get("instances", 1)
-        name = (f"{servers} servers" if servers > 1 else "1 server") + (
-            f", {row['callers']} callers")
-        lines.setdefault(name, []).append(
-            (row["cores"], row["calls_per_second"]))
-        if "no_op_calls_per_second" in row:
-            lines.setdefault(f"no-op server, {row['callers']} callers",
-                             []).append((row["cores"],
-                                         row["no_op_calls_per_second"]))
-    for name, points in lines.items():
-        axes.plot(*zip(*points), label=name, marker="o",
-                  linestyle="--" if name.startswith("no-op") else "-")
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("CPUs")
-    axes.set_ylim(bottom=0)
-    axes.grid(color="#ddd")
-    axes.legend(frameon=False)
-    pyplot.savefig(svg, bbox_inches="tight", metadata={"Date": None})
-
-
 def main():
-    if sys.argv[1:2] == ["--draw"]:
-        return draw(*sys.argv[2:])
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--cores")
