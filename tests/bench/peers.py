@@ -21,11 +21,17 @@ import sys
 import tempfile
 import time
 
+import ml_dtypes
 import numpy as np
 
-from stable_topk import DTYPES, stable_topk
+from stable_topk import stable_topk
 
 HERE = pathlib.Path(__file__).parent
+# The element types of ONNX TopK-24.
+DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
+          "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
+          "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
+          "u64": np.uint64}
 
 
 class Workload:
