@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
@@ -370,8 +369,7 @@ TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
     for (int i = 0; i < 10; ++i) {
       EXPECT_TRUE(Ask(topkd.target(), OnnxRequest({1}, 1)).status.ok());
     }
-    topkd.process().Signal(SIGTERM);
-    EXPECT_EQ(topkd.process().Wait(), 0) << topkd.process().Output();
+    EXPECT_EQ(topkd.process().Stop(), 0) << topkd.process().Output();
     EXPECT_THAT(topkd.process().Output(), HasSubstr("drained"));
   }
 }
@@ -381,8 +379,7 @@ TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
   Start(collector.Config());
   ManyCall stream(*server_);
   stream.Ask(OnnxRequest({1}, 1));
-  std::thread drain(
-      [this] { server_->server().Drain({}, std::chrono::seconds(20)); });
+  std::jthread drain = StartDrain(*server_);
   EXPECT_TRUE(Eventually([&] { return Metric("topk_ready{}") == 0; }));
   (void)stream.Finish();  // OK, or ended by the drain
   drain.join();

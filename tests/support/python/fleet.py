@@ -6,7 +6,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import urllib.request
 
 import harness
 
@@ -24,11 +23,6 @@ class Replica(harness.Server):
     def __init__(self, topkd, listen, *flags):
         super().__init__(topkd, "--metrics-listen", "127.0.0.1:0", *flags,
                          listen=listen)
-
-    def metrics(self):
-        url = f"http://{self.addresses['metrics']}/metrics"
-        with urllib.request.urlopen(url) as page:
-            return page.read().decode()
 
     def answered(self):
         """Returns the number of successful TopK calls since the start."""
