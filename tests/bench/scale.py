@@ -1,59 +1,28 @@
 """Measures how topkd scales with the number of CPUs. See scale.sh.
 
-usage: scale.py BIN [--cores N[,N]] [--seconds S] [--json FILE]
+usage: scale.py BIN [--cores N[,N]] [--seconds S]
 """
 
 import argparse
 import concurrent.futures
 import contextlib
-import json
 import os
 import pathlib
 
 import harness
-from service import KIB, MIB, runs
+from service import HEADER, KIB, MIB, measure, runs, servers
 
-# (name, path of `topk bench --path`, bytes of the tensor, callers)
-LOADS = (("1 KiB", "unary", KIB, 1),
-         ("1 KiB", "unary", KIB, 8),
-         ("64 KiB", "unary", 64 * KIB, 1),
-         ("64 KiB", "unary", 64 * KIB, 8),
-         ("many 1 KiB", "many", KIB, 1),
-         ("many 1 KiB", "many", KIB, 8),
-         ("shared memory 4 MiB", "shm", 4 * MIB, 1),
-         ("shared memory 4 MiB", "shm", 4 * MIB, 16),
-         ("stream 64 MiB", "stream", 64 * MIB, 1))
+# (path of `topk bench --path`, bytes of the tensor, callers)
+LOADS = (("unary", KIB, 1), ("unary", KIB, 8), ("unary", 64 * KIB, 1),
+         ("unary", 64 * KIB, 8), ("many", KIB, 1), ("many", KIB, 8),
+         ("shm", 4 * MIB, 1), ("shm", 4 * MIB, 16), ("stream", 64 * MIB, 1))
 # Load programs at a time, when several servers share a port.
 PROGRAMS = 5
-CALLERS = 8  # of each program
-
-
-def load(topk, target, path, size, callers, seconds):
-    """Returns calls per second and the median latency in microseconds."""
-    batch = ("--batch", "256") if path == "many" else ()
-    return runs((
-        topk, "bench", "--json", "--target", target, "--path", path, "--shape",
-        str(size // 4), "--k", "10", "--concurrency", str(callers),
-        "--connections", str(callers), "--duration", str(seconds), "--warmup",
-        "0.3", "--verify", "0", *batch))
-
-
-def compare(topk, ours, plain, seconds):
-    """Yields a row for each load. The no-op server has neither ComputeTopKMany
-    nor shared memory."""
-    for name, path, size, callers in LOADS:
-        rate, p50 = load(topk, ours, path, size, callers, seconds)
-        row = {"load": name, "callers": callers, "calls_per_second": rate,
-               "p50_us": p50}
-        if path in ("unary", "stream"):
-            rate, p50 = load(topk, plain, path, size, callers, seconds)
-            row |= {"no_op_calls_per_second": rate, "no_op_p50_us": p50,
-                    "ratio": row["calls_per_second"] / rate}
-        yield row
+CALLERS = "8"  # of each program
 
 
 def instances(programs, count, seconds):
-    """Returns the row of `count` servers on one port, and several loads."""
+    """Returns the calls per second of `count` servers on one port."""
     with contextlib.ExitStack() as stack:
         flags = ("--instances", str(count)) if count > 1 else ()
         first = stack.enter_context(
@@ -61,36 +30,12 @@ def instances(programs, count, seconds):
         for _ in range(count - 1):
             stack.enter_context(harness.Server(
                 programs / "topkd", *flags, listen=first.target))
+        load = (programs / "topk", "bench", "--json", "--target", first.target,
+                "--shape", "256", "--k", "10", "--concurrency", CALLERS,
+                "--connections", CALLERS, "--duration", str(seconds),
+                "--warmup", "0.3", "--verify", "0")
         with concurrent.futures.ThreadPoolExecutor(PROGRAMS) as pool:
-            loads = [pool.submit(load, programs / "topk", first.target, "unary",
-                                 KIB, CALLERS, seconds)
-                     for _ in range(PROGRAMS)]
-            rates = [one.result()[0] for one in loads]
-    return {"load": f"1 KiB, {PROGRAMS} load programs", "instances": count,
-            "callers": PROGRAMS * CALLERS, "calls_per_second": sum(rates)}
-
-
-def measure(options, cores):
-    """Yields the rows for the first `cores` CPUs, shared by servers and loads."""
-    os.sched_setaffinity(0, sorted(options.available)[:cores])
-    with harness.Server(options.programs / "topkd", "--allow-shared-memory",
-                        "--max-message-bytes", "2147483647") as ours:
-        with harness.Server(options.programs / "service_bench") as plain:
-            yield from compare(options.programs / "topk", ours.target,
-                               plain.target, options.seconds)
-    for count in sorted({1, 2, 4, 6} & set(range(1, cores + 1))):
-        yield instances(options.programs, count, options.seconds)
-
-
-def text(row):
-    def number(key):
-        return f"{row[key]:.0f}" if key in row else ""
-
-    return "| " + " | ".join([
-        str(row["cores"]), row["load"], str(row["callers"]),
-        str(row.get("instances", 1)), number("calls_per_second"),
-        number("p50_us"), number("no_op_calls_per_second"),
-        f"{row['ratio']:.2f}" if "ratio" in row else ""]) + " |"
+            return sum(rate for rate, _ in pool.map(runs, [load] * PROGRAMS))
 
 
 def main():
@@ -98,25 +43,26 @@ def main():
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--cores")
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    options.available = os.sched_getaffinity(0)
-    most = len(options.available)
+    available = sorted(os.sched_getaffinity(0))
+    most = len(available)
     cores = [int(n) for n in options.cores.split(",")] if options.cores else [
         n for n in (1, 2, 4, 8, 16, 32, 64) if n <= most]
     if not all(1 <= n <= most for n in cores):
         parser.error(f"--cores: this process may use {most} CPUs")
-    print("| CPUs | load | callers | servers | calls/s | p50 us | "
-          "no-op calls/s | ratio |\n|---:|---|" + "---:|" * 6, flush=True)
-    with contextlib.ExitStack() as stack:
-        file = options.json and stack.enter_context(
-            options.json.open("w", encoding="utf-8"))
-        for count in cores:
-            for row in measure(options, count):
-                row = {"cores": count, **row}
-                print(text(row), flush=True)
-                if file:
-                    print(json.dumps(row), file=file, flush=True)
+    for count in cores:
+        # The servers and the loads share these CPUs.
+        os.sched_setaffinity(0, available[:count])
+        print(f"\nCPUs: {count}\n\n{HEADER}", flush=True)
+        with servers(options.programs) as targets:
+            for load in LOADS:
+                print(measure(options.programs / "topk", targets, *load,
+                              options.seconds), flush=True)
+        print("\n| servers on one port | calls/s of 1 KiB |\n|---:|---:|")
+        for number in (1, 2, 4, 6):
+            if number <= count:
+                rate = instances(options.programs, number, options.seconds)
+                print(f"| {number} | {rate:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

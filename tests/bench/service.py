@@ -22,6 +22,9 @@ CALLS = {"unary": ("ComputeTopK", SIZES),
          "shm": ("ComputeTopK, shared memory",
                  (64 * KIB, MIB, 4 * MIB, 64 * MIB))}
 TURNS = 4
+HEADER = ("| call | tensor | callers | topkd GB/s | topkd calls/s | "
+          "topkd p50 us | other calls/s | other p50 us | ratio |\n"
+          "|---|" + "---:|" * 8)
 
 
 def runs(command):
@@ -66,6 +69,17 @@ def program(name, chroot, folder):
     return script
 
 
+@contextlib.contextmanager
+def servers(programs, chroot=None):
+    """Runs both servers. Yields {name: target}."""
+    with tempfile.TemporaryDirectory() as folder, harness.Server(
+            program(programs / "topkd", chroot, folder),
+            "--max-message-bytes", "2147483647",
+            "--allow-shared-memory") as topkd, harness.Server(
+                program(programs / "service_bench", chroot, folder)) as plain:
+        yield {"topkd": topkd.target, "plain": plain.target}
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
@@ -76,20 +90,8 @@ def main():
     paths = options.only.split(",")
     if set(paths) - set(CALLS):
         parser.error(f"--only takes {', '.join(CALLS)}")
-    print("| call | tensor | callers | topkd GB/s | topkd calls/s | "
-          "topkd p50 us | other calls/s | other p50 us | ratio |\n"
-          "|---|" + "---:|" * 8)
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-
-        def server(name):
-            return program(options.programs / name, options.servers, folder)
-
-        topkd = stack.enter_context(harness.Server(
-            server("topkd"), "--max-message-bytes", "2147483647",
-            "--allow-shared-memory"))
-        plain = stack.enter_context(harness.Server(server("service_bench")))
-        targets = {"topkd": topkd.target, "plain": plain.target}
+    print(HEADER)
+    with servers(options.programs, options.servers) as targets:
         for path in paths:
             for size in CALLS[path][1]:
                 for callers in (1, 8):
