@@ -1,5 +1,4 @@
-"""Generates the Python stubs of the messages of topk.v1 and of the Open Inference
-Protocol."""
+"""Generates the Python stubs of topk.v1 and the Open Inference Protocol."""
 
 import atexit
 import functools
