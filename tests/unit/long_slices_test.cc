@@ -123,5 +123,26 @@ TEST_P(LongSlices, HaveTheSameBytesForAnyChunking) {
 INSTANTIATE_TEST_SUITE_P(All, LongSlices, ::testing::ValuesIn(AllSlices()),
                          [](const auto& param) { return param.param.name; });
 
+// A long row with strides: padded, or as a column of a matrix.
+TEST(LongSlices, MayBeStrided) {
+  for (const std::vector<int64_t>& strides :
+       {std::vector<int64_t>{1, 2}, {100003, 1}, {0, 1}, {3, 0}}) {
+    PlanRequest request = Ask(DType::kF32, {2, 70000}, 1, 321);
+    request.strides = strides;
+    request.values.strides = {1, 2};
+    request.indices.strides = {400, 1};
+    const Plan plan = ValidPlan(request);
+    const std::string tensor = SomeData(DType::kF32, plan.input.bytes / 4, 23);
+    const Answer expected = SlowAnswer(plan, tensor);
+    for (const int threads : {1, 2, 4}) {
+      for (const auto& backend : AllBackends(threads)) {
+        if (backend->Prepare(plan, Arrival::kWhole) == nullptr) continue;
+        EXPECT_TRUE(RunPlan(*backend, plan, tensor) == expected)
+            << Describe(*backend) << ::testing::PrintToString(strides);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace topk::testing
