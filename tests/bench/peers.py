@@ -21,12 +21,18 @@ import sys
 import tempfile
 import time
 
+import ml_dtypes
 import numpy as np
 
 import recorded
-from stable_topk import DTYPES, stable_topk
+from stable_topk import stable_topk
 
 HERE = pathlib.Path(__file__).parent
+# The element types of ONNX TopK-24.
+DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
+          "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
+          "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
+          "u64": np.uint64}
 
 
 class Workload:
@@ -152,9 +158,8 @@ def openvino_call(workload, x, threads):
     from openvino import opset11
     if workload.type in ("u16", "i16", "u32", "u64"):
         raise TypeError("not run by its CPU plugin as such")
-    element = {"bf16": ov.Type.bf16}.get(workload.type,
-                                         ov.Type(x.dtype)
-                                         if workload.type != "bf16" else None)
+    bf16 = workload.type == "bf16"
+    element = ov.Type.bf16 if bf16 else ov.Type(x.dtype)
     parameter = opset11.parameter(workload.shape, element)
     top = opset11.topk(parameter, opset11.constant(workload.k, np.int64),
                        workload.axis, "max" if workload.largest else "min",
@@ -163,11 +168,10 @@ def openvino_call(workload, x, threads):
     compiled = ov.Core().compile_model(model, "CPU", {
         "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
         "INFERENCE_PRECISION_HINT":
-            "f16" if workload.type == "f16" else
-            "bf16" if workload.type == "bf16" else "f32",
+            workload.type if workload.type in ("f16", "bf16") else "f32",
         "PERFORMANCE_HINT": "LATENCY"})
     request = compiled.create_infer_request()
-    if workload.type == "bf16":
+    if bf16:
         tensor = ov.Tensor(x.view(np.uint16), ov.Shape(workload.shape),
                            ov.Type.bf16)
     else:

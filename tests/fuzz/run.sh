@@ -20,7 +20,7 @@ seconds=${2:-60}
 most=${3:-1}
 targets=("$1")
 if [ "$1" = all ]; then
-  targets=(parsed_message onnx openvino directml kernels stream npy npz oip
+  targets=(parsed_message onnx openvino directml kernels stream numpy oip
     admission)
 fi
 cmake --preset fuzz

@@ -71,8 +71,7 @@ TEST(Admin, IsInTheReadyFileAndTheLog) {
   const std::string admin = topkd.ready()["admin"];
   EXPECT_EQ(CountOf(Servers(admin), "serverId"), 2);
   EXPECT_TRUE(topkd.HasLogged("serving admin on " + admin));
-  topkd.process().Signal(SIGTERM);
-  EXPECT_EQ(topkd.process().Wait(), 0);
+  EXPECT_EQ(topkd.process().Stop(), 0);
   EXPECT_FALSE(Topkd().ready().contains("admin"));
 }
 

@@ -66,17 +66,6 @@ void ExpectShutDown(const grpc::Status& status) {
   EXPECT_EQ(details.quota.violations_size(), 0);
 }
 
-TEST(Drain, FinishesCallsAndRejectsNewConnections) {
-  TestServer server(WithMetrics());
-  OpenTensor open(server);
-
-  std::thread drain(
-      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
-  EXPECT_TRUE(Eventually([&] { return !Connects(server.target()); }));
-  EXPECT_TRUE(open.Finish().ok());
-  drain.join();
-}
-
 // Sends a header and a tensor in `chunks` chunks of one element, with a pause
 // before each message. Returns the status of the call.
 grpc::Status SendSlowly(StreamCall& call, int chunks,
@@ -168,8 +157,7 @@ TEST(Drain, AnswersABusyStreamBeforeItsEnd) {
       request.set_request_id(std::to_string(sent++));
     } while (many->Write(request));
   });
-  std::thread drain(
-      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
+  std::jthread drain = StartDrain(server);
   v1::TopKResult result;
   int received = 1;
   while (many->Read(&result)) {
@@ -204,7 +192,7 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
       ++calls;
     }
   };
-  std::vector<std::thread> callers;
+  std::vector<std::jthread> callers;
   for (int i = 0; i < 4; ++i) callers.emplace_back(call_on);
   EXPECT_TRUE(Eventually([&] { return calls > 100; }));
   going->server().Drain({}, std::chrono::minutes(5));
@@ -212,7 +200,6 @@ TEST(Drain, LosesNoCallOfABalancedClient) {
   const int drained = calls;
   EXPECT_TRUE(Eventually([&] { return calls > drained + 100; }));
   stop = true;
-  for (std::thread& caller : callers) caller.join();
 }
 
 // A client that knows only draining servers can reconnect while it looks for
@@ -223,15 +210,12 @@ TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
       grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials());
   const auto stub = v1::TopKService::NewStub(channel);
   ASSERT_TRUE(Ask(*stub, SmallRequest()).status.ok());
-  std::thread drain([&] {
-    server.server().Drain(std::chrono::seconds(10), std::chrono::minutes(5));
-  });
+  const std::jthread drain = StartDrain(server, std::chrono::seconds(10));
   EXPECT_TRUE(Eventually([&] {
     return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_IDLE;
   }));
   const grpc::Status status = Ask(*stub, SmallRequest()).status;
   EXPECT_TRUE(status.ok()) << status.error_message();
-  drain.join();
 }
 
 // Connects to a server, and forwards one client's bytes after Open().
@@ -288,15 +272,13 @@ TEST_F(TlsDrain, SendsGoawayOnConnectionsThatCompleteTheirHandshake) {
   const auto channel = grpc::CreateChannel(
       held.address(), grpc::SslCredentials({authority_.certificate(), "", ""}));
   channel->GetState(/*try_to_connect=*/true);
-  std::thread drain(
-      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
+  const std::jthread drain = StartDrain(server);
   EXPECT_TRUE(Eventually([&] { return !Connects(server.target()); }));
   held.Open();
   EXPECT_TRUE(Eventually([&] {
     return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_IDLE;
   }));
   EXPECT_TRUE(open.Finish().ok()) << "the server is not shutting down yet";
-  drain.join();
 }
 
 TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
@@ -309,15 +291,13 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   config.admin_listen = "127.0.0.4" + port;
   TestServer server(config);
   OpenTensor open(server);
-  std::thread drain(
-      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
+  const std::jthread drain = StartDrain(server);
   EXPECT_TRUE(Eventually([&] { return !Connects(config.listen[0]); }));
   for (const std::string& other :
        {config.health_listen, config.metrics_listen, config.admin_listen}) {
     EXPECT_TRUE(Connects(other)) << other;
   }
   EXPECT_TRUE(open.Finish().ok());
-  drain.join();
 }
 
 TEST(Drain, IsNotNeededBeforeDestruction) {

@@ -36,8 +36,7 @@ TEST(Health, DrainNotifiesAndIgnoresWatchers) {
     EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
   }
   const auto start = std::chrono::steady_clock::now();
-  std::thread drain(
-      [&] { server.server().Drain({}, std::chrono::minutes(5)); });
+  std::jthread drain = StartDrain(server);
   for (const auto& watch : {all.get(), one.get()}) {
     EXPECT_TRUE(watch->Read(&response));
     EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <csignal>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -47,8 +46,7 @@ TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {
   };
   EXPECT_TRUE(has_progress());
   for (int drained = 0; drained < 3; ++drained) {
-    servers.back()->process().Signal(SIGTERM);
-    EXPECT_EQ(servers.back()->process().Wait(), 0);
+    EXPECT_EQ(servers.back()->process().Stop(), 0);
     servers.pop_back();
     EXPECT_TRUE(has_progress());
   }

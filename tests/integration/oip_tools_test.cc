@@ -101,13 +101,10 @@ TEST(OipReadiness, FollowsTheHealthChecks) {
   ASSERT_TRUE(stream->Write(SmallInferRequest()));
   inference::ModelStreamInferResponse answer;
   ASSERT_TRUE(stream->Read(&answer));
-  std::thread drain([&] {
-    server.server().Drain(std::chrono::seconds(1), std::chrono::minutes(1));
-  });
+  const std::jthread drain = StartDrain(server, std::chrono::seconds(1));
   EXPECT_TRUE(Eventually([&] { return !ready(); }));
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
-  drain.join();
 }
 
 }  // namespace

@@ -114,8 +114,7 @@ TEST(Topkd, LogsValidJson) {
   EXPECT_FALSE(RawCall(ConnectTo(topkd.target()),
                        "/topk.v1.TopKService/ComputeTopK", {"\x3a\x01\xff"})
                    .status.ok());
-  topkd.process().Signal(SIGTERM);
-  EXPECT_EQ(topkd.process().Wait(), 0);
+  EXPECT_EQ(topkd.process().Stop(), 0);
   EXPECT_THAT(topkd.process().Output(), HasSubstr("UTF-8"));
   std::istringstream lines(topkd.process().Output());
   int count = 0;
@@ -166,8 +165,7 @@ TEST(Topkd, ServesAndEndsWithABlockedLog) {
   EXPECT_TRUE(many.Finish().ok());
   EXPECT_THAT(HttpGet(ready["metrics"], "/metrics"),
               ContainsRegex("topk_log_dropped_total [1-9]"));
-  topkd.Signal(SIGTERM);
-  EXPECT_EQ(topkd.Wait(), 0);
+  EXPECT_EQ(topkd.Stop(), 0);
   close(fd);
 }
 
@@ -205,8 +203,7 @@ TEST(Topkd, ServesIPv4AndIPv6UnlessTheKernelHasNoIPv6) {
                 !answers);
       EXPECT_EQ(IsServing(at(host, topkd.ready()["health"])), answers);
     }
-    topkd.process().Signal(SIGTERM);
-    EXPECT_EQ(topkd.process().Wait(), 0);
+    EXPECT_EQ(topkd.process().Stop(), 0);
     const std::string log = topkd.process().Output();
     for (const std::string& address :
          {topkd.target(), topkd.ready()["health"].get<std::string>(),
@@ -221,8 +218,7 @@ TEST(Topkd, ServesIPv4AndIPv6UnlessTheKernelHasNoIPv6) {
 TEST(Topkd, EndsInTimeWithAStuckThread) {
   Topkd topkd({"--drain-timeout", "100ms"}, "127.0.0.1:0",
               Preload(TOPK_STUCK_SHUTDOWN));
-  topkd.process().Signal(SIGTERM);
-  EXPECT_EQ(topkd.process().Wait(), 1);
+  EXPECT_EQ(topkd.process().Stop(), 1);
   EXPECT_THAT(topkd.process().Output(), HasSubstr("not drained"));
 }
 
@@ -308,8 +304,7 @@ TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
   EXPECT_EQ(second.Wait(), 1) << second.Output();
   EXPECT_THAT(second.Output(), HasSubstr(listen));
   EXPECT_TRUE(Answers(listen));
-  topkd.process().Signal(SIGTERM);
-  EXPECT_EQ(topkd.process().Wait(), 0);
+  EXPECT_EQ(topkd.process().Stop(), 0);
   EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
 }
 

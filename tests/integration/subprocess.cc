@@ -77,6 +77,11 @@ int Subprocess::Wait() {
   return status_;
 }
 
+int Subprocess::Stop() {
+  Signal(SIGTERM);
+  return Wait();
+}
+
 std::string Subprocess::Output() const {
   return ReadFile(folder_.File("output"));
 }

@@ -41,6 +41,9 @@ class Subprocess {
   /// the signal that killed the process, or -1 if it is still running.
   int Wait();
 
+  /// Sends SIGTERM, and returns Wait().
+  int Stop();
+
   /// Returns the output so far.
   std::string Output() const;
 

@@ -41,8 +41,7 @@ TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
   EXPECT_TRUE(ServesOn(listen));
   EXPECT_THAT(ReadFile(first.ready_file()), HasSubstr("metrics"));
 
-  second.Signal(SIGTERM);
-  EXPECT_EQ(second.Wait(), 0);
+  EXPECT_EQ(second.Stop(), 0);
   EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
   EXPECT_FALSE(std::filesystem::exists(first.ready_file()));
 }

@@ -284,7 +284,7 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
 
   std::atomic<bool> stop = false;
   std::atomic<int> calls = 0;
-  std::vector<std::thread> callers;
+  std::vector<std::jthread> callers;
   for (const size_t good : {0, 1}) {
     callers.emplace_back([&, good] {
       while (!stop) {
@@ -316,7 +316,6 @@ TEST_F(Reload, RejectsCertificatesThatAreNoLongerAllowed) {
   const int before = calls;
   EXPECT_TRUE(Eventually([&] { return calls > before + 20; }));
   stop = true;
-  for (std::thread& caller : callers) caller.join();
 }
 
 }  // namespace

@@ -4,18 +4,19 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/base/text.h"
+#include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/telemetry/span_exporter.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/collector.h"
 #include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
@@ -35,6 +36,83 @@ using ::testing::UnorderedElementsAre;
 constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr char kParent[] = "00f067aa0ba902b7";
 constexpr char kCall[] = "topk.v1.TopKService/ComputeTopK";
+
+// An OpenTelemetry collector on a free loopback port. Stores the messages that
+// it receives. The handler decides how to respond to a message, and may wait
+// for Release().
+class Collector final : private opentelemetry::proto::collector::trace::v1::
+                            TraceService::Service {
+ public:
+  using Request =
+      opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
+  using Response =
+      opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse;
+  using Span = opentelemetry::proto::trace::v1::Span;
+  using Handler = std::function<grpc::Status(Collector&, Response&)>;
+
+  explicit Collector(
+      Handler handler = [](Collector&, Response&) { return grpc::Status(); },
+      const std::shared_ptr<grpc::ServerCredentials>& credentials =
+          grpc::InsecureServerCredentials())
+      : handler_(std::move(handler)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", credentials, &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Collector() {
+    Release();
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  // Returns settings that sample every call and export its spans here.
+  TraceConfig Config(const std::string& scheme = "http") const {
+    TraceConfig config;
+    config.endpoint = scheme + "://127.0.0.1:" + std::to_string(port_);
+    config.resource = {{"service.name", "test"}};
+    return config;
+  }
+
+  // For handlers: blocks until Release().
+  void AwaitRelease() { released_.wait(false); }
+  void Release() {
+    released_ = true;
+    released_.notify_all();
+  }
+
+  std::vector<Request> Requests() {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+  // Returns the spans so far. If `name` is not empty, only those named so.
+  std::vector<Span> Spans(const std::string& name = "") {
+    std::vector<Span> spans;
+    for (const Request& request : Requests()) {
+      for (const Span& span :
+           request.resource_spans(0).scope_spans(0).spans()) {
+        if (name.empty() || span.name() == name) spans.push_back(span);
+      }
+    }
+    return spans;
+  }
+
+ private:
+  grpc::Status Export(grpc::ServerContext*, const Request* request,
+                      Response* response) override {
+    {
+      const std::lock_guard lock(mutex_);
+      requests_.push_back(*request);
+    }
+    return handler_(*this, *response);
+  }
+
+  const Handler handler_;
+  int port_ = 0;
+  std::mutex mutex_;
+  std::atomic<bool> released_ = false;
+  std::vector<Request> requests_;
+  std::unique_ptr<grpc::Server> server_;
+};
 
 std::string Hex(const std::string& bytes) {
   std::string text;
@@ -370,8 +448,7 @@ TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
     for (int i = 0; i < 10; ++i) {
       EXPECT_TRUE(Ask(topkd.target(), OnnxRequest({1}, 1)).status.ok());
     }
-    topkd.process().Signal(SIGTERM);
-    EXPECT_EQ(topkd.process().Wait(), 0) << topkd.process().Output();
+    EXPECT_EQ(topkd.process().Stop(), 0) << topkd.process().Output();
     EXPECT_THAT(topkd.process().Output(), HasSubstr("drained"));
   }
 }
@@ -381,8 +458,7 @@ TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
   Start(collector.Config());
   ManyCall stream(*server_);
   stream.Ask(OnnxRequest({1}, 1));
-  std::thread drain(
-      [this] { server_->server().Drain({}, std::chrono::seconds(20)); });
+  std::jthread drain = StartDrain(*server_);
   EXPECT_TRUE(Eventually([&] { return Metric("topk_ready{}") == 0; }));
   (void)stream.Finish();  // OK, or ended by the drain
   drain.join();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/config/config.h"
@@ -75,6 +76,14 @@ class TestServer {
   std::shared_ptr<spdlog::logger> log_;
   std::unique_ptr<Server> server_;
 };
+
+/// Drains a server on another thread, with a timeout of 5 minutes.
+inline std::jthread StartDrain(TestServer& server,
+                               std::chrono::milliseconds delay = {}) {
+  return std::jthread([&server, delay] {
+    server.server().Drain(delay, std::chrono::minutes(5));
+  });
+}
 
 v1::TopKRequest OnnxRequest(const std::vector<float>& values, int64_t k);
 

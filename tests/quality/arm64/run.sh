@@ -70,8 +70,8 @@ integration() {
   build topk_calls_test topk_server_test
   run_tests topk_calls_test
   local without=AccessLog.LimitsLinesOfInvalidRequests
-  without+=:Scrape.CountsBackendsAndKernels
-  without+=:Topkd.AnswersOrFailsToStartWithFewFileDescriptors
+  without+=:Metrics.CountCallsRequestsAndStages
+  without+=:Topkd.ReportsTooFewFileDescriptors
   run_tests topk_server_test --gtest_filter="-$without"
 }
 

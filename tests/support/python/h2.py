@@ -136,20 +136,6 @@ class Connection:
         if buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.socket.settimeout(10)
-        self.begin(ack, pongs)
-        try:
-            self.socket.connect((host, int(port)))
-        except ConnectionError:
-            self.closed = True
-        self.socket.setblocking(False)
-        if hello:
-            self.send(PREFACE + settings(*own))
-            if greets:
-                self.read(lambda kind, flags, *_: kind == SETTINGS and
-                          not flags & ACK)
-
-    def begin(self, ack=True, pongs=True):
-        """Initializes the state of a new connection."""
         self.closed = False
         self.received = b""
         self.frames = []
@@ -160,6 +146,16 @@ class Connection:
         self.pongs = pongs
         self.taken = 0
         self.granted = {0: 65535}
+        try:
+            self.socket.connect((host, int(port)))
+        except ConnectionError:
+            self.closed = True
+        self.socket.setblocking(False)
+        if hello:
+            self.send(PREFACE + settings(*own))
+            if greets:
+                self.read(lambda kind, flags, *_: kind == SETTINGS and
+                          not flags & ACK)
 
     def __enter__(self):
         return self

@@ -206,6 +206,12 @@ class Server(Process):
             raise AssertionError(f"topkd ended with {self.process.returncode}")
         return self._ready.exists()
 
+    def metrics(self):
+        """Returns the text of the metrics, if the server serves them."""
+        url = f"http://{self.addresses['metrics']}/metrics"
+        with urllib.request.urlopen(url, timeout=60) as page:
+            return page.read().decode()
+
     def kill(self):
         """Kills the server, like a crash."""
         self._killed = True

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Optional
 
 import client_package  # noqa: F401, makes topk_client importable
 import numpy as np
+from stable_topk import stable_topk
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
 
 try:
@@ -76,21 +77,9 @@ def _number(name, code):
 
 
 def order(array, name, axis, k, largest, by_index):
-    """Returns the indices along the axis, using lexsort on (key, index)."""
-    x = np.moveaxis(numbers(array, name), axis, -1)
-    index = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
-    if x.dtype.kind == "f":
-        nan = np.isnan(x)
-        # -x may change a zero's sign, but NumPy's sort treats -0 and +0 alike.
-        value = np.where(nan, 0, -x if largest else x)
-        keys = (index, value, ~nan if largest else nan)
-    else:
-        # ~x reverses the order for any integer type.
-        keys = (index, ~x if largest else x)
-    indices = np.lexsort(keys, axis=-1)[..., :k]
-    if by_index:
-        indices = np.sort(indices, axis=-1)
-    return np.moveaxis(indices, -1, axis)
+    """Returns the indices along the axis."""
+    _, indices = stable_topk(numbers(array, name), axis, k, largest)
+    return np.sort(indices, axis) if by_index else indices
 
 
 def oracle(array, name, axis, k, largest=True, by_index=False):

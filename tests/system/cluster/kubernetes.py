@@ -116,9 +116,9 @@ def settle(release, count=2):
     poll(f"{count} ready pods of {release}", settled)
 
 
-def settle_all():
+def settle_all(count=2):
     for release in DEPLOYMENTS:
-        settle(release)
+        settle(release, count)
 
 
 def restarts(release):
@@ -267,12 +267,15 @@ def restart():
     settle_all()
 
 
+def resize(count):
+    kubectl("scale", f"--replicas={count}",
+            *(f"deployment/{name}" for name in DEPLOYMENTS.values()))
+    settle_all(count)
+
+
 def scale():
     for count in (4, 2):
-        kubectl("scale", f"--replicas={count}",
-                *(f"deployment/{name}" for name in DEPLOYMENTS.values()))
-        for release in DEPLOYMENTS:
-            settle(release, count)
+        resize(count)
 
 
 def upgrade():
@@ -320,12 +323,13 @@ def served_certificate(address):
     return found.stdout.strip()
 
 
-def accepts(load, address, token):
+OVER_TLS = f"--tls-ca /tls/ca.crt --tls-server-name topkd.{DOMAIN}"
+
+
+def accepts(load, address, token, how=OVER_TLS):
     """Returns whether a pod accepts a token."""
-    host = f"topkd.{DOMAIN}"
     return load.exec(
-        "sh", "-c", f"cat > /tmp/other && topk info --target {address} "
-        f"--tls-ca /tls/ca.crt --tls-server-name {host} "
+        "sh", "-c", f"cat > /tmp/other && topk info --target {address} {how} "
         "--token-file /tmp/other", text=token, check=False).returncode == 0
 
 
@@ -342,12 +346,10 @@ def rotate(load, credentials):
              credentials.serial())
     for address in addresses:
         poll("the new token", lambda a=address: accepts(load, a, new))
-    edge = [pod["status"]["podIP"] for pod in pods(EDGE)]
-    for ip in edge:
-        poll("the new token behind HAProxy", lambda i=ip: load.exec(
-            "sh", "-c", f"cat > /tmp/other && topk info --target {i}:50051 "
-            "--token-file /tmp/other --token-over-plaintext", text=new,
-            check=False).returncode == 0)
+    for pod in pods(EDGE):
+        edge = f"{pod['status']['podIP']}:50051"
+        poll("the new token behind HAProxy", lambda a=edge: accepts(
+            load, a, new, "--token-over-plaintext"))
     load.use_token(new)
     credentials.token = new
     credentials.apply()
@@ -357,10 +359,7 @@ def rotate(load, credentials):
 
 
 def autoscale():
-    kubectl("scale", "--replicas=4", *(f"deployment/{name}"
-                                       for name in DEPLOYMENTS.values()))
-    for release in DEPLOYMENTS:
-        settle(release, 4)
+    resize(4)
     before = {release: set(restarts(release)) for release in DEPLOYMENTS}
     upgrade_both("autoscaling.enabled=true")
     for release in DEPLOYMENTS:

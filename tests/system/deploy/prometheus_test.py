@@ -176,7 +176,7 @@ def check_examples(promtool, exposition):
     metrics = re.findall(r"(\w+_bucket)\{", block)
     assert len(metrics) == len(examples), block
     for metric in metrics:
-        assert f"\n{metric}{{".encode() in exposition, metric
+        assert f"\n{metric}{{" in exposition, metric
 
 
 def dashboard(job, namespace, pod):
@@ -221,13 +221,11 @@ def main():
         refused = subprocess.run(call + ["--axis", "9"], check=False,
                                  stderr=subprocess.DEVNULL)
         assert refused.returncode == 4, refused
-        metrics = server.addresses["metrics"]
-        with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
-            exposition = answer.read()
-        run(promtool, "check", "metrics", input=exposition)
+        exposition = server.metrics()
+        run(promtool, "check", "metrics", input=exposition, text=True)
         check_examples(promtool, exposition)
 
-        with prometheus(program, metrics) as watcher:
+        with prometheus(program, server.addresses["metrics"]) as watcher:
             calls = ('grpc_server_handled_total{job="plain",'
                      'grpc_method="ComputeTopK",')
             for expression, expected in (

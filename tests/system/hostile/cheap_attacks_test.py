@@ -35,7 +35,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 
 import harness
 import topk_stubs
@@ -86,14 +85,12 @@ class WatchedServer(harness.AttackedServer):
         return None
 
     def _keep_watching(self):
-        url = f"http://{self.addresses['metrics']}/metrics"
         while not self._over.wait(0.02):
             try:
                 self.most_threads = max(self.most_threads, self.threads())
-                with urllib.request.urlopen(url, timeout=60) as page:
-                    values = {name: float(value) / MIB for name, value in
-                              re.findall(r"^(topk_(?:max_)?inflight_bytes) "
-                                         r"(\S+)$", page.read().decode(), re.M)}
+                values = {name: float(value) / MIB for name, value in
+                          re.findall(r"^(topk_(?:max_)?inflight_bytes) (\S+)$",
+                                     self.metrics(), re.M)}
                 counted = values["topk_inflight_bytes"]
             except (OSError, KeyError, http.client.HTTPException):
                 continue  # the server has exited

@@ -147,33 +147,24 @@ def test_header_fields_are_limited(path, _):
             assert answer is None or b"grpc-status\x018" in answer[0]
 
 
-def send_compressed(client, stream, content, rpc="ComputeTopK",
-                    encoding="gzip", **changed):
+def send_compressed(client, stream, content, rpc="ComputeTopK", **changed):
     """Makes a call with a message that the client has compressed. Returns an
     error message, or None."""
-    fields = h2.fields(rpc, grpc_encoding=encoding, **changed)
+    fields = h2.fields(rpc, grpc_encoding="gzip", **changed)
     client.send(h2.call(stream, fields))
     client.upload(stream, h2.message(content, flag=1), end_stream=True)
     return harness.fault(client.answer(stream), client)
 
 
 def test_compressed_messages_are_served(path, _):
-    plain = harness.REQUEST
+    """tests/integration/compression_test.cc tests the methods with tensors."""
+    empty, check = gzip.compress(b""), {"path": "/grpc.health.v1.Health/Check"}
     with connected(path) as (_, client):
-        for stream, (content, *how) in enumerate((
-                (gzip.compress(plain),),
-                (zlib.compress(plain), "ComputeTopK", "deflate"),
-                (gzip.compress(plain), "ComputeTopKMany"),
-                (gzip.compress(b""), "GetCapabilities"))):
-            error = send_compressed(client, 1 + 2 * stream, content, *how)
-            assert error is None, (how, error)
-        check = "/grpc.health.v1.Health/Check"
-        assert send_compressed(client, 9, gzip.compress(b""),
-                               path=check) is None
-        error = send_compressed(client, 11, gzip.compress(bytes(2000)),
-                                path=check)
+        assert send_compressed(client, 1, empty, "GetCapabilities") is None
+        assert send_compressed(client, 3, empty, **check) is None
+        error = send_compressed(client, 5, gzip.compress(bytes(2000)), **check)
         assert "exceeds 1024 bytes" in error, error
-        assert is_served(client, 13, grpc_encoding="gzip")
+        assert is_served(client, 7, grpc_encoding="gzip")
 
 
 def test_damaged_compressed_messages_are_refused(path, _):

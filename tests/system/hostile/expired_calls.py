@@ -31,8 +31,7 @@ def expired_on_arrival(attacker):
     """HEADERS with `grpc-timeout: 1n` in a loop, to every method of a server
     with four pollers. About 200 000 such calls are needed to hit a race of a
     few nanoseconds between the arrival of a call and its end."""
-    paths = [path for path, _ in topk_requests.methods()] * 3 + [
-        HEALTH + "Check", HEALTH + "Watch"]
+    paths = [*topk_requests.paths() * 3, HEALTH + "Check", HEALTH + "Watch"]
     with attacker.connect() as client:
         while attacker.goes_on() and not client.closed:
             streams = client.new_streams(BATCH)

@@ -10,6 +10,7 @@ from attacks import TOPK, Client, attack
 COMPUTE, STREAM = TOPK + "ComputeTopK", TOPK + "StreamTopK"
 MANY = TOPK + "ComputeTopKMany"
 GIB = 1 << 30
+ONE_GIB = {"total_tensor_size_bytes": GIB}
 TYPES = ("U8", "I16", "F16", "F32", "U32")
 
 
@@ -31,9 +32,9 @@ def header_alone(client, request):
     return client.call(STREAM, topk_requests.header(request), end=False)
 
 
-def _alternate(attacker, fixed, variant,
-               ways=(unary, unary, many, many, streamed, header_alone)):
+def _alternate(attacker, fixed, variant):
     """Sends the fixed request once in each way, then random variants."""
+    ways = (unary, unary, many, many, streamed, header_alone)
     requests = itertools.chain([fixed] * len(ways),
                                iter(lambda: variant(attacker.random), None))
     order = itertools.chain(
@@ -93,25 +94,21 @@ def small_items_on_many_streams(attacker):
     attacker.hold_and_close(clients)
 
 
-def claimed_size(chance, most=GIB):
+def claimed_size(chance):
     """One element with outputs that claim a total size of up to 1 GiB."""
-    sizes = {"output_value": {"total_tensor_size_bytes":
-                              chance.choice((most, chance.randrange(8, most, 4)))}}
+    def size():
+        return {"total_tensor_size_bytes": chance.randrange(8, GIB, 4)}
+    outputs = {"output_value": chance.choice((ONE_GIB, size()))}
     if chance.random() < 0.3:
-        sizes["output_index"] = {
-            "total_tensor_size_bytes": chance.randrange(8, most, 4)}
-    return topk_requests.directml("F32", [1], **sizes)
-
-
-def one_gibibyte():
-    return topk_requests.directml(
-        "F32", [1], output_value={"total_tensor_size_bytes": GIB})
+        outputs["output_index"] = size()
+    return topk_requests.directml("F32", [1], **outputs)
 
 
 @attack(rounds=60, seconds=1.5)
 def claimed_sizes(attacker):
     """total_tensor_size_bytes of 1 GiB for one element."""
-    _alternate(attacker, one_gibibyte(), claimed_size)
+    _alternate(attacker, topk_requests.directml(
+        "F32", [1], output_value=ONE_GIB), claimed_size)
 
 
 @attack(processes=4, rounds=8, seconds=3, longest=1)

@@ -70,8 +70,7 @@ def many_dimensions(attacker):
 @attack(processes=1, rounds=21)
 def many_unknown_fields(attacker):
     """16 MiB of 3-byte unknown fields or empty messages, to every method."""
-    paths = [path for path, _ in topk_requests.methods()] + [
-        HEALTH + "Check", HEALTH + "Watch"]
+    paths = [*topk_requests.paths(), HEALTH + "Check", HEALTH + "Watch"]
     attacker.random.shuffle(paths)
     _send_all(attacker, (
         (path, repeat(attacker.random.choice(

@@ -4,7 +4,7 @@ from topk_stubs import load_oip_stubs, load_stubs
 
 
 def _tensor(data_type, shape, strides, data):
-    tensor = load_stubs()["tensor"]
+    _, tensor = load_stubs()
     message = tensor.Tensor(
         data_type=tensor.DataType.Value("DATA_TYPE_" + data_type), shape=shape,
         strides=strides)
@@ -14,24 +14,23 @@ def _tensor(data_type, shape, strides, data):
 
 
 def directml(data_type, shape, strides=(), axis=0, k=1, data=bytes(4),
-             request_id="", **outputs):
+             **outputs):
     """Returns a request for DirectML's TOP_K1. If `data` is None, the tensor
     has no source, as in a stream's header. output_value and output_index are
     dicts of TensorDesc's fields."""
-    return load_stubs()["topk"].TopKRequest(
+    return load_stubs()[0].TopKRequest(
         tensor=_tensor(data_type, shape, strides, data),
         spec={"dialect": "DIALECT_DIRECTML", "version": 1},
         directml={"axis": axis, "k": k,
-                  "axis_direction": "AXIS_DIRECTION_DECREASING", **outputs},
-        request_id=request_id)
+                  "axis_direction": "AXIS_DIRECTION_DECREASING", **outputs})
 
 
-def onnx(data_type, shape, axis=-1, k=1, data=b"", request_id=""):
+def onnx(data_type, shape, k=1, data=b"", request_id=""):
     """Returns a request for ONNX TopK-11."""
-    return load_stubs()["topk"].TopKRequest(
+    return load_stubs()[0].TopKRequest(
         tensor=_tensor(data_type, shape, (), data),
         spec={"dialect": "DIALECT_ONNX", "version": 11},
-        onnx={"axis": axis, "k": {"value": k}}, request_id=request_id)
+        onnx={"k": {"value": k}}, request_id=request_id)
 
 
 def in_shared_memory(shape, name, byte_size):
@@ -42,18 +41,18 @@ def in_shared_memory(shape, name, byte_size):
     return request.SerializeToString()
 
 
-def openvino(data_type, shape, k=1, data=b""):
+def openvino(data_type, shape, data):
     """Returns a request for OpenVINO TopK-11."""
-    return load_stubs()["topk"].TopKRequest(
+    return load_stubs()[0].TopKRequest(
         tensor=_tensor(data_type, shape, (), data),
         spec={"dialect": "DIALECT_OPENVINO", "version": 11},
         openvino={"axis": -1, "mode": "max", "sort": "value",
-                  "k": {"value": k}, "index_element_type": "i64"})
+                  "k": {"value": 1}, "index_element_type": "i64"})
 
 
 def infer(datatype, shape, k=1, data=b"", **parameters):
     """Returns a ModelInferRequest. `parameters` are those of the input X."""
-    oip, _ = load_oip_stubs()
+    oip = load_oip_stubs()
     message = oip.ModelInferRequest(
         model_name="onnx_topk",
         parameters={"k": oip.InferParameter(int64_param=k)},
@@ -71,7 +70,7 @@ def infer(datatype, shape, k=1, data=b"", **parameters):
 
 def header(request):
     """Returns the first message of a StreamTopK call."""
-    chunk = load_stubs()["topk"].TopKRequestChunk()
+    chunk = load_stubs()[0].TopKRequestChunk()
     chunk.header.CopyFrom(request)
     if chunk.header.tensor.HasField("data"):
         chunk.header.tensor.ClearField("data")
@@ -80,12 +79,12 @@ def header(request):
 
 def chunk(data):
     """Returns a data message of a StreamTopK call."""
-    return load_stubs()["topk"].TopKRequestChunk(data=data).SerializeToString()
+    return load_stubs()[0].TopKRequestChunk(data=data).SerializeToString()
 
 
-def methods():
-    """Returns the path and the request descriptor of each method."""
-    return [(f"/{service.full_name}/{method.name}", method.input_type)
-            for file in (load_stubs()["topk"], load_oip_stubs()[0])
+def paths():
+    """Returns the path of each method."""
+    return [f"/{service.full_name}/{method.name}"
+            for file in (load_stubs()[0], load_oip_stubs())
             for service in file.DESCRIPTOR.services_by_name.values()
             for method in service.methods]

@@ -5,10 +5,10 @@ import pathlib
 import subprocess
 import tempfile
 
-import fleet
 import harness
 
-CONFIG = fleet.ROOT / "deploy/envoy/envoy.yaml"
+ROOT = pathlib.Path(__file__).parents[3]
+CONFIG = ROOT / "deploy/envoy/envoy.yaml"
 
 
 def _config(protoset, addresses, listen, admin):

@@ -7,21 +7,128 @@ usage: fronts_test.py TOPKD TOPK
 """
 
 import contextlib
+import json
+import pathlib
 import queue
+import re
 import signal
+import subprocess
 import sys
 
 import numpy as np
 
 import client_package  # makes topk_client importable
 import envoys
-import fleet
 import h2
 import harness
 import topk_client
 
+PYTHON_LOAD = pathlib.Path(__file__).with_name("python_load.py")
 # Longer than a balancer needs to notice the drain.
 DELAY = ("--drain-delay", "3s")
+ANSWERED = re.compile(
+    r'^grpc_server_handled_total\{grpc_code="OK",grpc_method="\w*TopK\w*",'
+    r'grpc_service="topk.v1.TopKService".*\} (\d+)$', re.MULTILINE)
+MIN_ANSWERS = 30  # shows that a server gets a share of the load
+
+
+def answered(server):
+    """Returns the number of successful TopK calls since the start."""
+    return sum(map(int, ANSWERED.findall(server.metrics())))
+
+
+@contextlib.contextmanager
+def three_servers(topkd, *flags):
+    """Yields three servers, which are killed at the end."""
+    with contextlib.ExitStack() as stack:
+        replicas = []
+        for port in harness.free_ports(3):
+            replicas.append(harness.Server(
+                topkd, "--metrics-listen", "127.0.0.1:0", *flags,
+                listen=f"127.0.0.1:{port}"))
+            stack.callback(replicas[-1].kill)
+        yield replicas
+
+
+class Load:
+    """A load that ends at its first failed call or wrong answer."""
+
+    def __init__(self, command):
+        self.command = command
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise AssertionError(
+                f"{self.command} ended with {self.process.returncode}: "
+                f"{self.process.stderr.read()}")
+
+    def end(self):
+        """Ends the load. Returns its output."""
+        self.check()
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=60)
+        # `topk bench` exits with 130 if it was interrupted and no call failed.
+        if self.process.returncode not in (0, 130) or not out:
+            raise AssertionError(f"{self.command} failed: {err}")
+        return out
+
+
+def bench(topk, target, path, attempts=4):
+    """Returns a `topk bench` command that verifies all responses. Its streams
+    have several messages in flight when a connection breaks."""
+    shape = {"unary": "4,1000", "stream": "1,1000000", "many": "1,100000"}[path]
+    return [topk, "bench", "--target", target, "--k", "10", "--json", "--path",
+            path, "--shape", shape, "--concurrency", "4", "--warmup", "0",
+            "--duration", "600", "--max-attempts", str(attempts)]
+
+
+def await_answers(replicas, loads, count=MIN_ANSWERS):
+    """Waits until each replica has served `count` more calls. Returns the
+    number of additional calls per replica."""
+    before = [answered(replica) for replica in replicas]
+
+    def more():
+        for load in loads:
+            load.check()
+        now = [answered(r) - b for r, b in zip(replicas, before)]
+        return now if min(now) >= count else None
+    return harness.poll("every server's part of the load", more)
+
+
+@contextlib.contextmanager
+def running_loads(commands, replicas):
+    """Starts loads on the replicas, each after the previous load has received
+    responses. Kills the loads at the end."""
+    loads = []
+    try:
+        for command in commands:
+            loads.append(Load(command))
+            await_answers(replicas, loads)
+        yield loads
+    finally:
+        for load in loads:
+            load.process.kill()
+            load.process.communicate()
+
+
+def kill_and_drain(name, replicas, commands):
+    """Under load, kills one replica, drains another and restarts both."""
+    a, b, c = replicas
+    with running_loads(commands, replicas) as loads:
+        parts = await_answers(replicas, loads, 10 * MIN_ANSWERS)
+        a.kill()
+        await_answers([b, c], loads)
+        b.stop()
+        await_answers([c], loads)
+        a.start()
+        b.start()
+        await_answers(replicas, loads)
+        requests = sum(json.loads(load.end())["requests"] for load in loads)
+    print(f"ok    {name}: {requests} calls, none lost; the servers' parts "
+          f"were {parts}", flush=True)
+    return parts
 
 
 @contextlib.contextmanager
@@ -39,11 +146,11 @@ def envoy(program, protoset, replicas):
 
 
 def by_clients(topkd, topk):
-    with fleet.fleet(topkd) as replicas:
+    with three_servers(topkd) as replicas:
         target = ",".join(replica.target for replica in replicas)
-        parts = fleet.kill_and_drain("client-side round robin", replicas, [
-            fleet.python_load(topkd, target),
-            *(fleet.bench(topk, target, path)
+        parts = kill_and_drain("client-side round robin", replicas, [
+            [sys.executable, PYTHON_LOAD, topkd, target],
+            *(bench(topk, target, path)
               for path in ("unary", "stream", "many"))])
         # Each server has answered a similar number of calls.
         assert max(parts) < 1.5 * min(parts), parts
@@ -51,7 +158,7 @@ def by_clients(topkd, topk):
 
 def by_proxy(topkd, topk, front, program, *more):
     harness.skip_without(program)
-    with fleet.fleet(topkd, *DELAY) as replicas, front(
+    with three_servers(topkd, *DELAY) as replicas, front(
             program, *more, replicas) as target:
         envoys.await_health(topk, target)
         if front is envoy:  # which also accepts IPv6 connections
@@ -59,11 +166,9 @@ def by_proxy(topkd, topk, front, program, *more):
         # The proxy balances each call, even though all calls of a load share a
         # connection. Envoy retries the calls of a server that has died; behind
         # HAProxy, the client must retry.
-        once = ["--max-attempts", "1"] if front is envoy else []
-        fleet.kill_and_drain(front.__name__, replicas, [
-            fleet.bench(topk, target, "unary", *once),
-            *(fleet.bench(topk, target, path)
-              for path in ("stream", "many"))])
+        kill_and_drain(front.__name__, replicas, [
+            bench(topk, target, "unary", 1 if front is envoy else 4),
+            *(bench(topk, target, path) for path in ("stream", "many"))])
         finishes_call(target, replicas)
         if front is haproxy:
             answers_other_requests(target)

@@ -33,11 +33,11 @@ def perform(channel, method, requests):
 def parse(method, data):
     """Returns a response without the parts that may change: how it was
     computed, and the wording of errors."""
-    topk = load_stubs()["topk"]
+    topk, _ = load_stubs()
     message = {"ComputeTopK": topk.TopKResponse, "ComputeTopKMany": topk.TopKResult,
                "StreamTopK": topk.TopKResponseChunk}.get(method.split("/")[2])
     if method == INFER:
-        message = load_oip_stubs()[0].ModelInferResponse
+        message = load_oip_stubs().ModelInferResponse
     if message is None:
         return data
     parsed = message.FromString(data)
@@ -59,7 +59,7 @@ def reason(status):
 
 def details(data):
     """Returns reason() of the serialized details of a failed call."""
-    status = type(load_stubs()["topk"].TopKResult().error)
+    status = type(load_stubs()[0].TopKResult().error)
     return reason(status.FromString(data)) if data else None
 
 

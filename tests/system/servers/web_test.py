@@ -19,11 +19,10 @@ import tempfile
 import threading
 
 import envoys
-import fleet
 import harness
 import page_commands
 
-PAGE = fleet.ROOT / "deploy/envoy/README.md"
+PAGE = envoys.ROOT / "deploy/envoy/README.md"
 SERVICE = "/topk.v1.TopKService"
 SHAPE = {"data_type": "DATA_TYPE_U8", "shape": [4]}
 REQUEST = {
@@ -106,7 +105,7 @@ def check_page(target):
             continue
         wrong = page_commands.run_block(
             block["commands"].replace("localhost:50050", target),
-            block["text"], fleet.ROOT, os.environ)
+            block["text"], envoys.ROOT, os.environ)
         assert wrong is None, wrong
         ran += 1
     assert ran, f"{PAGE} has no command with curl"

@@ -66,12 +66,8 @@ def end(processes, seconds):
     for kind, process in processes.items():
         out, err = process.communicate(
             timeout=max(1, until - time.monotonic()))
-        if process.returncode == WRONG:
-            rows[kind] = {"requests": 0, "wrong": 1, "lost": {err.strip(): 1},
-                          "retryable": {}}
-        elif process.returncode not in (0, RATE_MISSED):
-            rows[kind] = {"requests": 0, "wrong": 0, "retryable": {},
-                          "lost": {f"{process.returncode}: {err[-500:]}": 1}}
-        else:
-            rows[kind] = _row(json.loads(out))
+        status = process.returncode
+        rows[kind] = _row(json.loads(out)) if status in (0, RATE_MISSED) else {
+            "requests": 0, "wrong": int(status == WRONG), "retryable": {},
+            "lost": {f"{status}: {err[-500:]}": 1}}
     return rows
