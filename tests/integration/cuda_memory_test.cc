@@ -282,7 +282,7 @@ TEST_F(CudaMemory, ReportsInvalidRegions) {
   const std::pair<v1::TopKRequest, const char*> ranges[] = {
       {with_range(-1, 16), ".offset"},      {with_range(65, 16), ".offset"},
       {with_range(kMax, 16), ".byte_size"}, {with_range(0, -1), ".byte_size"},
-      {with_range(49, 16), ".byte_size"},
+      {with_range(52, 16), ".byte_size"},   {with_range(2, 16), ".offset"},
   };
   for (const auto& [request, field] : ranges) {
     ExpectRefused(request, kInvalid, "CUDA_MEMORY_RANGE", tensor + field);
