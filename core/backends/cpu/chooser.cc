@@ -82,7 +82,7 @@ int64_t BlockFor(int64_t tile, int64_t bytes) {
 // Sets the tile and block sizes of a schedule that copies rows into blocks.
 void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const bool rows = plan.inner == 1;
-  const int64_t n = DistinctElements(plan);
+  const int64_t n = plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const int64_t row_bytes = n * bytes;
   const int64_t most = rows || plan.input.packed ? kMaxTile : kMaxCopied;
@@ -129,23 +129,18 @@ int64_t CopiedFromK(const Plan& plan) {
   return k;
 }
 
-int64_t DistinctElements(const Plan& plan) {
-  return AxisStride(plan) == 0 ? plan.k : plan.n;
-}
-
 bool CanRun(Algorithm algorithm, const Plan& plan) {
-  const int64_t n = DistinctElements(plan);
-  const bool counts = n < int64_t{1} << 32;  // fits 32 bits
+  const bool counts = plan.n < int64_t{1} << 32;  // fits 32 bits
   if (plan.slices() == 0) return algorithm == Algorithm::kNothing;
   switch (algorithm) {
     case Algorithm::kNothing:
       return false;
     case Algorithm::kShortRows:
-      return n <= kShortN && plan.k <= kShortK;
+      return plan.n <= kShortN && plan.k <= kShortK;
     case Algorithm::kScan:
       return true;
     case Algorithm::kSort:
-      return counts && n == plan.n && plan.order == Order::kValue;
+      return counts && plan.order == Order::kValue;
     case Algorithm::kColumns:
       return plan.input.contiguous && plan.inner > 1 &&
              InfoOf(plan.dtype).bytes >= 4 && plan.k <= kColumnK &&
@@ -164,7 +159,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.algorithm = algorithm;
   if (algorithm == Algorithm::kNothing) return schedule;
   const DTypeInfo& type = InfoOf(plan.dtype);
-  const int64_t n = DistinctElements(plan);
+  const int64_t n = plan.n;
   schedule.block = n;
   // Makes the tiles small enough that each thread gets a tile, but not smaller
   // than `least` slices.

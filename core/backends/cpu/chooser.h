@@ -56,10 +56,6 @@ struct Schedule {
   }
 };
 
-/// Returns how many elements of a slice must be read: all n, or only k if the
-/// stride is 0 and all elements are the same.
-int64_t DistinctElements(const Plan& plan);
-
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
 

@@ -46,7 +46,7 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
   return std::min(1000.0,
-                  250 + 25 * static_cast<double>(DistinctElements(plan)));
+                  250 + 25 * static_cast<double>(plan.n));
 }
 
 // Returns the overhead of all slices, in nanoseconds. With kColumns, the first
@@ -70,8 +70,7 @@ double FixedNanoseconds(const Plan& plan, bool fold) {
 Size Nanoseconds(const Plan& plan, bool fold) {
   if (plan.slices() == 0) return 0;
   const double slice =
-      static_cast<double>(DistinctElements(plan)) *
-          ElementNanoseconds(plan, fold) +
+      static_cast<double>(plan.n) * ElementNanoseconds(plan, fold) +
       static_cast<double>(plan.k) * SelectedNanoseconds(plan, fold);
   return Size::Of(FixedNanoseconds(plan, fold) +
                   static_cast<double>(plan.slices()) * slice);
@@ -101,7 +100,7 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
     return pieces * (columns * (2 * k + 1) * bytes +
                      schedule.row_factor * k * kCandidateBytes);
   }
-  const Size n = DistinctElements(plan);
+  const Size n = plan.n;
   const bool sorts = schedule.algorithm == Algorithm::kSort;
   const bool whole = schedule.block >= n;
   const Size readers = whole ? 1 : pieces;
@@ -141,7 +140,7 @@ Size TilesBytes(const Plan& plan, const Schedule& schedule, int threads) {
       schedule.run_inline
           ? 1
           : std::min<int64_t>(schedule.tiles(plan, plan.slices()), threads);
-  const bool whole = schedule.block >= DistinctElements(plan);
+  const bool whole = schedule.block >= plan.n;
   return runners * RunnerBytes(plan, schedule, whole ? 1 : schedule.tile);
 }
 

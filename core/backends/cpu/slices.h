@@ -54,7 +54,6 @@ class SliceRunner {
       : context_(context),
         plan_(context.plan),
         schedule_(context.schedule),
-        n_(DistinctElements(plan_)),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
         outputs_(context.outputs),
@@ -80,7 +79,7 @@ class SliceRunner {
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
-    if (schedule_.block < n_) {
+    if (schedule_.block < plan_.n) {
       SelectInBlocks(first, width);
     } else {
       SelectWhole(first, width);
@@ -98,7 +97,7 @@ class SliceRunner {
       FeedSlices(first + c, begin, end,
                  Selections(c + width).subspan(static_cast<size_t>(c)));
     }
-    if (end < n_) return;
+    if (end < plan_.n) return;
     for (int64_t c = 0; c < plan_.inner && !cancelled(); ++c) {
       Write(first + c, c, plan_.inner);
     }
@@ -115,14 +114,14 @@ class SliceRunner {
   }
 
   void SelectWhole(int64_t first, int64_t width) {
-    const std::byte* rows = source_.Get(first, width, 0, n_);
+    const std::byte* rows = source_.Get(first, width, 0, plan_.n);
     if (cancelled()) return;
     const int64_t slice = schedule_.stages ? 0 : first;
     if (schedule_.algorithm == Algorithm::kShortRows) {
       SelectShortRows(rows, slice, width);
     } else {
       for (int64_t c = 0; c < width && !cancelled(); ++c) {
-        SelectRow(At<Key>(rows, c * n_), slice + c);
+        SelectRow(At<Key>(rows, c * plan_.n), slice + c);
       }
     }
     if (!schedule_.stages || cancelled()) return;
@@ -144,7 +143,7 @@ class SliceRunner {
     const ShortRows<Key> rows = {
         elements,
         count,
-        n_,
+        plan_.n,
         plan_.k,
         plan_.order == Order::kIndex,
         plan_.wants_values ? outputs_.values.data() + at * key_bytes : nullptr,
@@ -156,7 +155,7 @@ class SliceRunner {
       uint64_t left = kernels_.select_short_rows(encoder_, rows, begin);
       for (; left != 0; left &= left - 1) {
         const int64_t row = begin + std::countr_zero(left);
-        SelectRow(At<Key>(elements, row * n_), slice + row);
+        SelectRow(At<Key>(elements, row * plan_.n), slice + row);
       }
     }
   }
@@ -166,7 +165,7 @@ class SliceRunner {
       writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    feed_.FeedRow(row, n_, Selections(1));
+    feed_.FeedRow(row, plan_.n, Selections(1));
     Write(slice, 0, 1);
   }
 
@@ -189,8 +188,8 @@ class SliceRunner {
     }
     const auto feed = [&](int64_t p) {
       const auto feed_piece = [&](SliceRunner& runner) {
-        runner.FeedSlices(first, begin + p * (n_ - begin) / pieces,
-                          begin + (p + 1) * (n_ - begin) / pieces, of_piece(p));
+        runner.FeedSlices(first, begin + p * (plan_.n - begin) / pieces,
+                          begin + (p + 1) * (plan_.n - begin) / pieces, of_piece(p));
       };
       if (p == 0) return feed_piece(*this);
       SliceRunner own(context_);  // each piece needs its own memory
@@ -281,10 +280,10 @@ class SliceRunner {
   // Returns the selections for `count` slices: for each piece, one per slice.
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
-    const bool many = schedule_.tile > 1 && schedule_.block < n_;
+    const bool many = schedule_.tile > 1 && schedule_.block < plan_.n;
     while (selections_.size() < size) {
       selections_.emplace_back(kernels_.kth, plan_.k, SlackFor(plan_.k, many),
-                               n_, context_.cancellation);
+                               plan_.n, context_.cancellation);
     }
     return std::span(selections_).first(size);
   }
@@ -320,7 +319,6 @@ class SliceRunner {
   const ExecutionContext& context_;
   const Plan& plan_;
   const Schedule& schedule_;
-  const int64_t n_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
   Outputs outputs_;
