@@ -44,7 +44,6 @@ int64_t RowFactor(const Plan& plan) {
 }
 
 Algorithm AlgorithmFor(const Plan& plan) {
-  if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
     // kColumns keeps a list of candidates for each of the `factor` parts of a
     // slice. At least k elements are inserted into each list.
@@ -131,10 +130,7 @@ int64_t CopiedFromK(const Plan& plan) {
 
 bool CanRun(Algorithm algorithm, const Plan& plan) {
   const bool counts = plan.n < int64_t{1} << 32;  // fits 32 bits
-  if (plan.slices() == 0) return algorithm == Algorithm::kNothing;
   switch (algorithm) {
-    case Algorithm::kNothing:
-      return false;
     case Algorithm::kShortRows:
       return plan.n <= kShortN && plan.k <= kShortK;
     case Algorithm::kScan:
@@ -157,7 +153,6 @@ Schedule Choose(const Plan& plan, int threads, double task) {
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   Schedule schedule;
   schedule.algorithm = algorithm;
-  if (algorithm == Algorithm::kNothing) return schedule;
   const DTypeInfo& type = InfoOf(plan.dtype);
   const int64_t n = plan.n;
   schedule.block = n;
@@ -235,7 +230,6 @@ int64_t BufferedPositions(const Plan& plan) {
   // Buffer slices completely if they take at most kSmall bytes in total, even
   // if the selections would take less memory.
   constexpr int64_t kSmall = int64_t{1} << 22;
-  if (plan.slices() == 0) return plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   if (plan.inner == 1) {
     // Buffering gains little if slices are contiguous. Buffer only slices of up
@@ -256,7 +250,6 @@ int64_t BufferedPositions(const Plan& plan) {
 }
 
 Schedule FoldSchedule(const Plan& plan, int threads, double task) {
-  if (plan.slices() == 0) return {};
   if (BufferedPositions(plan) == plan.n) {
     Plan block = plan;
     block.outer = 1;
@@ -281,7 +274,6 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
 
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
                             int threads) {
-  if (schedule.algorithm == Algorithm::kNothing) return 0;
   const auto tiles = static_cast<double>(schedule.tiles(plan, plan.slices()));
   const double at_once =
       schedule.run_inline
@@ -292,8 +284,7 @@ int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
 }
 
 std::string_view NameOf(const Schedule& schedule) {
-  static constexpr std::array<std::array<std::string_view, 4>, 5> kNames = {{
-      {"nothing"},
+  static constexpr std::array<std::array<std::string_view, 4>, 4> kNames = {{
       {"short-rows", "", "short-rows-copied"},
       {"scan", "scan-split", "scan-copied", "scan-copied-split"},
       {"sort", "sort-split", "sort-copied", "sort-copied-split"},

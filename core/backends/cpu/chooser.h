@@ -10,7 +10,6 @@ namespace topk::cpu {
 
 /// The algorithms of this backend.
 enum class Algorithm {
-  kNothing,    ///< no slices
   kShortRows,  ///< simd/short_rows-inl.h
   kScan,       ///< row_feed.h, simd/scan-inl.h
   kSort,       ///< rank_sort.h, on whole slices
@@ -21,7 +20,7 @@ enum class Algorithm {
 /// adjacent slices that one thread computes together, or several threads if
 /// `pieces` > 1. If inner > 1, all slices of a tile have the same outer index.
 struct Schedule {
-  Algorithm algorithm = Algorithm::kNothing;
+  Algorithm algorithm = Algorithm::kScan;
   /// Whether slices are copied to contiguous rows first (block_source.h).
   bool copies = false;
   /// Whether sub-byte elements are unpacked when they are copied.
@@ -74,7 +73,8 @@ inline constexpr double kTaskNanoseconds = 10000;
 /// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
 /// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
 /// thread. A smaller `task` lowers this limit in proportion. The result depends
-/// only on the arguments and on constants measured by tests/bench.
+/// only on the arguments and on constants measured by tests/bench. REQUIRES:
+/// the plan has slices, as for all functions below.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().

@@ -45,8 +45,7 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
 // case is a short row of equal elements, which is processed like a long row.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
-  return std::min(1000.0,
-                  250 + 25 * static_cast<double>(plan.n));
+  return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
 // Returns the overhead of all slices, in nanoseconds. With kColumns, the first
@@ -68,7 +67,6 @@ double FixedNanoseconds(const Plan& plan, bool fold) {
 }
 
 Size Nanoseconds(const Plan& plan, bool fold) {
-  if (plan.slices() == 0) return 0;
   const double slice =
       static_cast<double>(plan.n) * ElementNanoseconds(plan, fold) +
       static_cast<double>(plan.k) * SelectedNanoseconds(plan, fold);
@@ -135,7 +133,6 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
 
 // Returns an upper bound on the memory of RunTiles() for all slices.
 Size TilesBytes(const Plan& plan, const Schedule& schedule, int threads) {
-  if (schedule.algorithm == Algorithm::kNothing) return 0;
   const int64_t runners =
       schedule.run_inline
           ? 1
@@ -160,7 +157,6 @@ Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
 
 Cost FoldCost(const Plan& plan, int threads, double task) {
   Cost cost = CostOfOutputs(plan);
-  if (plan.slices() == 0) return cost;
   const Schedule schedule = FoldSchedule(plan, threads, task);
   const int64_t positions = BufferedPositions(plan);
   cost.working_bytes =
@@ -180,7 +176,6 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
 
 Size FeedNanoseconds(const Plan& plan, Size bytes) {
   constexpr int64_t kEveryPiece = 500;
-  if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
   // In the worst case, Feed() also processes all buffered elements and finishes

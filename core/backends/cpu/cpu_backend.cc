@@ -63,6 +63,40 @@ class Concatenation final : public Fold {
   std::vector<std::byte, DeferredFreeAllocator<std::byte>> whole_;
 };
 
+// A fold over a tensor without slices, and its plan.
+class EmptyFold final : public Fold {
+ public:
+  EmptyFold(const Plan& plan, const Execution& execution)
+      : Fold(plan), execution_(execution) {}
+  Execution Finish() override { return execution_; }
+
+ private:
+  void Take(std::span<const std::byte>) override {}
+
+  const Execution execution_;
+};
+
+class EmptyPlan final : public PreparedPlan {
+ public:
+  EmptyPlan(const Plan& plan, const InstructionSet& set)
+      : plan_(plan), execution_{kName, "nothing", set.name} {}
+  int64_t EstimateNanoseconds() const override { return 0; }
+  Cost cost() const override { return CostOfOutputs(plan_); }
+  Size FeedNanoseconds(Size) const override { return 0; }
+  Execution Run(Chunks, const Outputs&, const Cancellation*) const override {
+    return execution_;
+  }
+  Result<std::unique_ptr<Fold>> StartFold(const Outputs&,
+                                          const Cancellation*) const override {
+    return std::unique_ptr<Fold>(
+        std::make_unique<EmptyFold>(plan_, execution_));
+  }
+
+ private:
+  const Plan& plan_;
+  const Execution execution_;
+};
+
 class CpuPlan final : public PreparedPlan {
  public:
   CpuPlan(const Plan& plan, Arrival arrival, Resources& resources)
@@ -149,6 +183,9 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan,
                                               Arrival arrival) const override {
+    if (plan.slices() == 0) {
+      return std::make_unique<EmptyPlan>(plan, resources_.set);
+    }
     return std::make_unique<CpuPlan>(plan, arrival, resources_);
   }
 
@@ -162,7 +199,6 @@ void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
                       const InstructionSet& set, const std::byte* tensor,
                       const Outputs& outputs,
                       const Cancellation* cancellation) {
-  if (schedule.algorithm == Algorithm::kNothing) return;
   const PackedValues values(plan, outputs);
   const Outputs unpacked = values.unpacked();
   const ExecutionContext context = {plan,     schedule,     set,

@@ -11,8 +11,8 @@
 namespace topk::cpu {
 
 /// Runs `slices` slices, starting with slice `first`. REQUIRES: these are all
-/// slices of some outer indices, the algorithm is not kNothing, and the caller
-/// runs in an arena unless schedule.run_inline.
+/// slices of some outer indices, and the caller runs in an arena unless
+/// schedule.run_inline.
 template <class Key, bool kFloat>
 void RunTiles(const ExecutionContext& context, int64_t first, int64_t slices) {
   const Schedule& schedule = context.schedule;

@@ -45,7 +45,7 @@ Key GreatestKey(const DTypeInfo& type,
 }
 
 /// Selects from tiles of slices, or from slices that arrive in parts. REQUIRES:
-/// the algorithm is neither kNothing nor kColumns.
+/// the algorithm is not kColumns.
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
@@ -189,7 +189,8 @@ class SliceRunner {
     const auto feed = [&](int64_t p) {
       const auto feed_piece = [&](SliceRunner& runner) {
         runner.FeedSlices(first, begin + p * (plan_.n - begin) / pieces,
-                          begin + (p + 1) * (plan_.n - begin) / pieces, of_piece(p));
+                          begin + (p + 1) * (plan_.n - begin) / pieces,
+                          of_piece(p));
       };
       if (p == 0) return feed_piece(*this);
       SliceRunner own(context_);  // each piece needs its own memory
