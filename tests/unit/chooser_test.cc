@@ -43,7 +43,7 @@ TEST(Chooser, ChoosesByShape) {
                  std::to_string(row.k));
     const Schedule one = Choose(plan, 1);
     EXPECT_EQ(NameOf(one), row.one);
-    EXPECT_TRUE(one.run_inline);
+    EXPECT_EQ(one.threads, 1);
     EXPECT_EQ(one.pieces, 1);
     EXPECT_EQ(NameOf(Choose(plan, 2)), row.two);
     EXPECT_TRUE(CanRun(one.algorithm, plan));
@@ -73,10 +73,10 @@ TEST(Chooser, FoldsSubByteElementsWithoutTheShortRowsKernel) {
 TEST(Chooser, MakesNoTaskTooSmall) {
   // Work for about two tasks runs inline. More work is split for all threads.
   const Plan small = ValidPlan(Ask(DType::kF32, {64, 256}, 1, 8));
-  EXPECT_TRUE(Choose(small, 8).run_inline);
+  EXPECT_EQ(Choose(small, 8).threads, 1);
   const Plan large = ValidPlan(Ask(DType::kF32, {8192, 256}, 1, 8));
   const Schedule schedule = Choose(large, 8);
-  EXPECT_FALSE(schedule.run_inline);
+  EXPECT_EQ(schedule.threads, 8);
   EXPECT_GT(schedule.grain * schedule.tile, 50);
   EXPECT_LT(schedule.grain * schedule.tile, 1000);
   EXPECT_EQ(schedule.pieces, 1);
@@ -92,7 +92,7 @@ TEST(Chooser, RunsCheapPlansOnOneThread) {
     const Schedule schedule = Choose(plan, 8);
     if (RunNanoseconds(plan) > kSerialNanoseconds) return;
     ++cheap;
-    EXPECT_TRUE(schedule.run_inline) << plan.n << " " << plan.k;
+    EXPECT_EQ(schedule.threads, 1) << plan.n << " " << plan.k;
     EXPECT_EQ(schedule.pieces, 1);
     EXPECT_EQ(schedule.sort_pieces, 1);
   };

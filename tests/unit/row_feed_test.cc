@@ -66,7 +66,7 @@ TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
   hint.bound = encoder_(kCount);
   int before = 0;
   for (int round = 0; round < 3; ++round) {
-    Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+    Selection<uint32_t> selection(kernels_.kth, kK, kK + 128);
     feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
     EXPECT_TRUE(round == 0 || hint.wait == before - 1) << hint.wait;
     before = hint.wait;
@@ -78,7 +78,7 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   const std::vector<uint32_t> row = Ascending(kCount);
   Cancellation cancellation;
   cancellation.Cancel();
-  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount, &cancellation);
+  Selection<uint32_t> selection(kernels_.kth, kK, kK + 128, &cancellation);
   Feeder feed(kernels_, encoder_, kK);
   EXPECT_EQ(feed.Scan({Bytes(row), kCount, 0}, 8, selection), kCount);
   EXPECT_EQ(selection.size(), 0);
@@ -92,7 +92,7 @@ TEST_P(RowFeedTest, StopsAtKElementsWithTheBestKey) {
     return Scanned{count, 0};
   };
   const std::vector<uint32_t> row(kCount, 7);
-  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+  Selection<uint32_t> selection(kernels_.kth, kK, kK + 128);
   Feeder feed(kernels, encoder_, kK, 7);
   EXPECT_FALSE(feed.IsComplete(selection));
   feed.Scan({Bytes(row), kCount, 0}, 8, selection);
@@ -107,7 +107,7 @@ TEST_P(RowFeedTest, ReselectsRarelyForAnyOrder) {
   constexpr int64_t kMany = 100;
   std::vector<uint32_t> row = Ascending(kLong);
   const auto expect_few = [&](int64_t reselections) {
-    Selection<uint32_t> selection(kernels_.kth, kMany, 128, kLong);
+    Selection<uint32_t> selection(kernels_.kth, kMany, kMany + 128);
     Feeder feed(kernels_, encoder_, kMany);
     constexpr int64_t kFirst = 1000;
     const Segment whole = {Bytes(row), kLong, 0};

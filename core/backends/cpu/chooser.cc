@@ -6,6 +6,7 @@
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/selection.h"
 
 namespace topk::cpu {
 namespace {
@@ -195,12 +196,9 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.stages =
       !writes_rows && (copies_whole || algorithm == Algorithm::kShortRows);
   const int64_t tiles = schedule.tiles(plan, plan.slices());
-  if (threads == 1) {
-    schedule.grain = tiles;
-    return schedule;
-  }
+  if (threads == 1) return schedule;
   const double cost = TypicalNanoseconds(plan) / static_cast<double>(tiles);
-  schedule.run_inline = false;
+  schedule.threads = threads;
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(tiles)));
   // If there are fewer tiles than threads, divide each tile along the axis.
@@ -222,10 +220,6 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
-int64_t SlackFor(int64_t k, bool many) {
-  return std::max(k, int64_t{many ? 16 : 128});
-}
-
 int64_t BufferedPositions(const Plan& plan) {
   // Buffer slices completely if they take at most kSmall bytes in total, even
   // if the selections would take less memory.
@@ -238,15 +232,15 @@ int64_t BufferedPositions(const Plan& plan) {
   }
   // With fewer rows, the fixed cost of a block would dominate.
   constexpr int64_t kMinRows = 64;
-  // The size of three selections of k + `more` candidates each, in bytes.
-  const auto selection = [&](int64_t more) {
-    return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
+  // The size of three selections, in bytes.
+  const auto selections = [&](Size capacity) {
+    return 3 * capacity * Size(bytes + 16);
   };
   const Size slice = Size(plan.n) * bytes;
-  const Size kept = selection(SlackFor(plan.k, true));
+  const Size kept = selections(SelectionCapacity(plan.k, plan.n, true));
   if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
-  return std::min(plan.n,
-                  std::max(selection(plan.k).value() / bytes, kMinRows));
+  const Size least = selections(std::min(2 * Size(plan.k), Size(plan.n)));
+  return std::min(plan.n, std::max(least.value() / bytes, kMinRows));
 }
 
 Schedule FoldSchedule(const Plan& plan, int threads, double task) {
@@ -268,18 +262,14 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
                        ? BlockFor(schedule.tile, InfoOf(plan.dtype).bytes)
                        : plan.n;
   schedule.sort_pieces = SortPieces(plan.k, threads, task);
-  schedule.run_inline = schedule.sort_pieces == 1;
+  schedule.threads = static_cast<int>(schedule.sort_pieces);
   return schedule;
 }
 
-int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
-                            int threads) {
+int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule) {
   const auto tiles = static_cast<double>(schedule.tiles(plan, plan.slices()));
-  const double at_once =
-      schedule.run_inline
-          ? 1
-          : std::min(static_cast<double>(threads),
-                     tiles * static_cast<double>(schedule.pieces));
+  const double at_once = std::min(static_cast<double>(schedule.threads),
+                                  tiles * static_cast<double>(schedule.pieces));
   return static_cast<int64_t>(TypicalNanoseconds(plan) / at_once);
 }
 

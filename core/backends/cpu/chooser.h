@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "core/plan/plan.h"
@@ -36,16 +37,16 @@ struct Schedule {
   int64_t block = 1;
   /// The number of parallel pieces into which a tile is cut along the axis.
   int64_t pieces = 1;
+  /// The number of threads. With one, the calling thread does all the work.
+  int threads = 1;
   /// A task of at most this many tiles is not split further.
-  int64_t grain = 1;
+  int64_t grain = std::numeric_limits<int64_t>::max();
   /// Used by kColumns for narrow tensors: the number of adjacent axis positions
   /// that are joined into one wide row.
   int64_t row_factor = 1;
   /// The number of parallel pieces in which the k best elements of a slice are
   /// sorted.
   int64_t sort_pieces = 1;
-  /// Whether the calling thread does all the work.
-  bool run_inline = true;
 
   /// Returns the number of tiles in `slices` > 0 slices. REQUIRES: these are
   /// all slices of some outer indices.
@@ -81,11 +82,6 @@ Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns how many candidates a selection buffers in addition to k, so that
-/// the buffer rarely fills up. The result is the greater of k and a constant.
-/// The constant is lower if `many` selections share the cache.
-int64_t SlackFor(int64_t k, bool many);
-
 /// Returns how many axis positions ElementFold buffers at a time: all n if the
 /// slices are small or take at most six times the memory of their selections.
 int64_t BufferedPositions(const Plan& plan);
@@ -95,9 +91,8 @@ int64_t BufferedPositions(const Plan& plan);
 /// (BufferedPositions() < n).
 Schedule FoldSchedule(const Plan& plan, int threads, double task);
 
-/// Returns the estimated time of a schedule on `threads` threads.
-int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
-                            int threads);
+/// Returns the estimated time of a schedule.
+int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule);
 
 /// Returns the number of pieces in which k candidates are sorted in parallel.
 int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);

@@ -4,6 +4,7 @@
 
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/selection.h"
 
 namespace topk::cpu {
 namespace {
@@ -126,17 +127,15 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   total += readers * (schedule.tile + Size(kScanSlack)) * (bytes + 4);
   constexpr int64_t kFixedBytes = 512;
   const Size candidates =
-      std::min(k + SlackFor(plan.k, schedule.tile > 1 && !whole), n);
+      SelectionCapacity(plan.k, plan.n, schedule.tile > 1 && !whole);
   return total +
          pieces * selections * (candidates * (bytes + 16) + kFixedBytes);
 }
 
 // Returns an upper bound on the memory of RunTiles() for all slices.
-Size TilesBytes(const Plan& plan, const Schedule& schedule, int threads) {
+Size TilesBytes(const Plan& plan, const Schedule& schedule) {
   const int64_t runners =
-      schedule.run_inline
-          ? 1
-          : std::min<int64_t>(schedule.tiles(plan, plan.slices()), threads);
+      std::min<int64_t>(schedule.tiles(plan, plan.slices()), schedule.threads);
   const bool whole = schedule.block >= plan.n;
   return runners * RunnerBytes(plan, schedule, whole ? 1 : schedule.tile);
 }
@@ -147,10 +146,9 @@ Size RunNanoseconds(const Plan& plan) {
   return CostOfOutputs(plan).nanoseconds + Nanoseconds(plan, false);
 }
 
-Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
+Cost RunCost(const Plan& plan, const Schedule& schedule) {
   Cost cost = CostOfOutputs(plan);
-  cost.working_bytes =
-      UnpackedBytes(plan) + TilesBytes(plan, schedule, threads);
+  cost.working_bytes = UnpackedBytes(plan) + TilesBytes(plan, schedule);
   cost.nanoseconds = RunNanoseconds(plan);
   return cost;
 }
@@ -162,7 +160,7 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
   cost.working_bytes =
       UnpackedBytes(plan) +
       Size(positions) * plan.inner * InfoOf(plan.dtype).bytes +
-      (positions == plan.n ? TilesBytes(plan, schedule, threads)
+      (positions == plan.n ? TilesBytes(plan, schedule)
                            : RunnerBytes(plan, schedule, plan.inner));
   constexpr int64_t kCandidateBytes = 24;
   // Include the time to zero the memory of all selections.

@@ -7,9 +7,9 @@
 
 namespace topk::cpu {
 
-/// Returns the cost of RunSchedule() on `threads` threads. The working memory
-/// does not include stacks or a few small vectors.
-Cost RunCost(const Plan& plan, const Schedule& schedule, int threads);
+/// Returns the cost of RunSchedule(). The working memory does not include
+/// stacks or a few small vectors.
+Cost RunCost(const Plan& plan, const Schedule& schedule);
 
 /// Returns an upper bound on the CPU time of RunSchedule() with any schedule.
 Size RunNanoseconds(const Plan& plan);

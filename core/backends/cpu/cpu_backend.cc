@@ -109,14 +109,14 @@ class CpuPlan final : public PreparedPlan {
                 schedule_.algorithm == cpu::Algorithm::kScan)) {}
 
   int64_t EstimateNanoseconds() const override {
-    return cpu::EstimateNanoseconds(plan_, schedule_, resources_.threads);
+    return cpu::EstimateNanoseconds(plan_, schedule_);
   }
 
   Cost cost() const override {
     if (folds_) {
       return cpu::FoldCost(plan_, resources_.threads, resources_.task);
     }
-    Cost cost = cpu::RunCost(plan_, schedule_, resources_.threads);
+    Cost cost = cpu::RunCost(plan_, schedule_);
     if (arrival_ != Arrival::kWhole) {
       cost.working_bytes += cost.input_bytes;
       cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
@@ -135,11 +135,10 @@ class CpuPlan final : public PreparedPlan {
       for (const auto& chunk : chunks) fold->Feed(chunk);
       return fold->Finish();
     }
-    const auto run = [&] {
+    resources_.Run(schedule_, [&] {
       cpu::RunSchedule(plan_, schedule_, resources_.set, chunks[0].data(),
                        outputs, cancellation);
-    };
-    schedule_.run_inline ? run() : resources_.arenas.Run(run);
+    });
     return {kName, NameOf(schedule_), resources_.set.name};
   }
 
@@ -207,8 +206,7 @@ void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
       plan, [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>&) {
         RunTiles<Key, kFloat>(context, 0, plan.slices());
       });
-  if (!IsCancelled(cancellation))
-    values.Write(schedule.run_inline, cancellation);
+  if (!IsCancelled(cancellation)) values.Write(schedule.threads, cancellation);
 }
 
 std::unique_ptr<Backend> MakeCpuBackend(int threads, const InstructionSet& set,

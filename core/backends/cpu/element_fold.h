@@ -44,7 +44,7 @@ class ElementFold final : public Fold {
         type_(InfoOf(plan.dtype)),
         values_(plan, outputs),
         outputs_(values_.unpacked()),
-        arenas_(resources.arenas),
+        resources_(resources),
         rows_(BufferedPositions(plan)),
         schedule_(FoldSchedule(plan, resources.threads, resources.task)),
         context_{plan,     schedule_,    resources.set,
@@ -53,7 +53,7 @@ class ElementFold final : public Fold {
   }
 
   Execution Finish() override {
-    values_.Write(/*run_inline=*/true, context_.cancellation);
+    values_.Write(/*threads=*/1, context_.cancellation);
     return {"cpu", "fold", context_.set.name};
   }
 
@@ -148,22 +148,21 @@ class ElementFold final : public Fold {
     position_ += count;
     const int64_t first = context_.first / plan_.inner;  // axis position
     const int64_t outer = first / plan_.n;
-    const auto run = [&] {
+    resources_.Run(schedule_, [&] {
       if (runner_) {
         const int64_t begin = first % plan_.n;
         runner_->Feed(outer, begin, begin + count / plan_.inner);
       } else {
         RunTiles<Key, kFloat>(context_, outer * plan_.inner, count / plan_.n);
       }
-    };
-    schedule_.run_inline ? run() : arenas_.Run(run);
+    });
   }
 
   const Plan& plan_;
   const DTypeInfo& type_;
   const PackedValues values_;
   const Outputs outputs_;
-  ArenaPool& arenas_;
+  Resources& resources_;
   const int64_t rows_;
   const Schedule schedule_;
   ExecutionContext context_;

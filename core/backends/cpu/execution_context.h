@@ -20,6 +20,12 @@ struct Resources {
   /// The minimum time of a task, in nanoseconds.
   const double task;
   ArenaPool arenas;
+
+  /// Calls fn(), in an arena if the schedule uses several threads.
+  template <class Fn>
+  void Run(const Schedule& schedule, const Fn& fn) {
+    schedule.threads == 1 ? fn() : arenas.Run(fn);
+  }
 };
 
 /// The parameters of a computation on one tensor, or on a part of a tensor. All

@@ -110,7 +110,7 @@ class RowFeed {
       return;
     }
     // Have less patience with a short part of a row, which would end first.
-    const int64_t fills = part.count / (8 * SlackFor(k_, false));
+    const int64_t fills = part.count / (8 * std::max(k_, int64_t{128}));
     Read(part, std::clamp(fills, int64_t{1}, patience_), bounds_, one);
   }
 

@@ -5,9 +5,9 @@
 // the bound. From then on, an element enters only if its key exceeds the bound.
 //
 // Why: nearly every element of a long slice costs only one comparison. In the
-// worst case, an ascending slice, each group of `slack` elements costs a search
-// for the k-th key of the buffer. That is O(1) per element, because slack is at
-// least k.
+// worst case, an ascending slice, each time that the buffer fills up costs a
+// search for its k-th key. That is O(1) per element, because the buffer has
+// room for at least 2 k candidates.
 //
 // Ties: candidates are always in ascending order of index. An element whose key
 // equals the bound has a higher index than every candidate and ranks behind
@@ -76,6 +76,13 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
   return prefix;
 }
 
+/// Returns how many candidates a selection of k of n elements buffers: more
+/// than k, so that the buffer rarely fills up. The buffer is smaller if `many`
+/// selections share the cache. REQUIRES: k <= n.
+inline int64_t SelectionCapacity(int64_t k, int64_t n, bool many) {
+  return k + std::min(std::max(k, int64_t{many ? 16 : 128}), n - k);
+}
+
 /// Keeps the k best of the elements offered. Key is an unsigned integer of the
 /// element's width. The greatest key ranks first.
 template <class Key>
@@ -84,15 +91,15 @@ class Selection {
   /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Creates an empty selection. Reserves memory for min(n, k + slack)
-  /// candidates at once, because untouched pages cost nothing. With more slack,
-  /// the buffer fills up less often. After a cancellation, Finish() still
-  /// leaves k candidates, but not necessarily the best. REQUIRES: slack >= k.
-  Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
+  /// Creates an empty selection. Reserves memory for `capacity` candidates at
+  /// once, because untouched pages cost nothing. After a cancellation, Finish()
+  /// still leaves k candidates, but not necessarily the best. REQUIRES:
+  /// `capacity` is SelectionCapacity(k, n, many).
+  Selection(Kth kth, int64_t k, int64_t capacity,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
         k_(static_cast<size_t>(k)),
-        capacity_(static_cast<size_t>(std::min(k + slack, n))),
+        capacity_(static_cast<size_t>(capacity)),
         cancellation_(cancellation) {
     keys_.reserve(capacity_);
     elements_.reserve(capacity_);

@@ -283,8 +283,9 @@ class SliceRunner {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
     const bool many = schedule_.tile > 1 && schedule_.block < plan_.n;
     while (selections_.size() < size) {
-      selections_.emplace_back(kernels_.kth, plan_.k, SlackFor(plan_.k, many),
-                               plan_.n, context_.cancellation);
+      selections_.emplace_back(kernels_.kth, plan_.k,
+                               SelectionCapacity(plan_.k, plan_.n, many),
+                               context_.cancellation);
     }
     return std::span(selections_).first(size);
   }
