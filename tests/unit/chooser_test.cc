@@ -64,7 +64,7 @@ TEST(Chooser, ChoosesByShape) {
 TEST(Chooser, FoldsSubByteElementsWithoutTheShortRowsKernel) {
   const auto name = [](DType type) {
     const Plan plan = ValidPlan(Ask(type, {1000, 1024}, 1, 8));
-    return NameOf(FoldSchedule(plan, 1, kTaskNanoseconds));
+    return NameOf(ChooseFold(plan, 1).schedule);
   };
   EXPECT_EQ(name(DType::kU4), "scan");
   EXPECT_EQ(name(DType::kU6), "short-rows");
@@ -117,7 +117,7 @@ TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
   for (int64_t k = 1; k < 1 << 16; k += k / 16 + 1) {
     if (SortPieces(k, 1000, kTaskNanoseconds) == 1) continue;
     const Plan plan = ValidPlan(Ask(DType::kU8, {k}, 0, k));
-    EXPECT_GT(FeedNanoseconds(plan, 1), kSerialNanoseconds) << k;
+    EXPECT_GT(FeedNanoseconds(plan, k, 1), kSerialNanoseconds) << k;
   }
 }
 

@@ -113,6 +113,30 @@ Size SerialNanoseconds(double task) {
                   kTaskNanoseconds);
 }
 
+// Returns FoldPlan::positions.
+int64_t BufferedPositions(const Plan& plan) {
+  // Buffer slices completely if they take at most kSmall bytes in total, even
+  // if the selections would take less memory.
+  constexpr int64_t kSmall = int64_t{1} << 22;
+  const int64_t bytes = InfoOf(plan.dtype).bytes;
+  if (plan.inner == 1) {
+    // Buffering gains little if slices are contiguous. Buffer only slices of up
+    // to 64 KiB, and parts of longer slices that have less than 4 KiB.
+    return plan.n <= (64 << 10) / bytes ? plan.n : (4 << 10) / bytes;
+  }
+  // With fewer rows, the fixed cost of a block would dominate.
+  constexpr int64_t kMinRows = 64;
+  // The size of three selections, in bytes.
+  const auto selections = [&](Size capacity) {
+    return 3 * capacity * Size(bytes + 16);
+  };
+  const Size slice = Size(plan.n) * bytes;
+  const Size kept = selections(SelectionCapacity(plan.k, plan.n, true));
+  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
+  const Size least = selections(std::min(2 * Size(plan.k), Size(plan.n)));
+  return std::min(plan.n, std::max(least.value() / bytes, kMinRows));
+}
+
 }  // namespace
 
 int64_t SortPieces(int64_t k, int threads, double task) {
@@ -176,7 +200,6 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     const bool contiguous = AxisStride(plan) == 1 && !plan.input.packed;
     const bool short_rows = algorithm == Algorithm::kShortRows;
     schedule.copies = !contiguous || (short_rows && !plan.input.contiguous);
-    schedule.unpacks = plan.input.packed;
     if (schedule.copies) {
       SetCopiedTile(plan, schedule);
       divide(plan.inner == 1 ? 1 : kMinCopied);
@@ -220,41 +243,21 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
-int64_t BufferedPositions(const Plan& plan) {
-  // Buffer slices completely if they take at most kSmall bytes in total, even
-  // if the selections would take less memory.
-  constexpr int64_t kSmall = int64_t{1} << 22;
-  const int64_t bytes = InfoOf(plan.dtype).bytes;
-  if (plan.inner == 1) {
-    // Buffering gains little if slices are contiguous. Buffer only slices of up
-    // to 64 KiB, and parts of longer slices that have less than 4 KiB.
-    return plan.n <= (64 << 10) / bytes ? plan.n : (4 << 10) / bytes;
-  }
-  // With fewer rows, the fixed cost of a block would dominate.
-  constexpr int64_t kMinRows = 64;
-  // The size of three selections, in bytes.
-  const auto selections = [&](Size capacity) {
-    return 3 * capacity * Size(bytes + 16);
-  };
-  const Size slice = Size(plan.n) * bytes;
-  const Size kept = selections(SelectionCapacity(plan.k, plan.n, true));
-  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
-  const Size least = selections(std::min(2 * Size(plan.k), Size(plan.n)));
-  return std::min(plan.n, std::max(least.value() / bytes, kMinRows));
-}
-
-Schedule FoldSchedule(const Plan& plan, int threads, double task) {
-  if (BufferedPositions(plan) == plan.n) {
-    Plan block = plan;
+FoldPlan ChooseFold(const Plan& plan, int threads, double task) {
+  FoldPlan fold = {plan, BufferedPositions(plan), {}};
+  fold.plan.input.packed = false;
+  Schedule& schedule = fold.schedule;
+  if (fold.positions == plan.n) {
+    Plan block = fold.plan;
     block.outer = 1;
-    block.input.packed = false;  // ElementFold unpacks elements
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
     // If Feed() may run on a poller, do not wait for other threads.
-    const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
-    return Choose(block, on_poller ? 1 : threads, task);
+    const bool on_poller =
+        FeedNanoseconds(plan, plan.n, 0) <= SerialNanoseconds(task);
+    schedule = Choose(block, on_poller ? 1 : threads, task);
+    return fold;
   }
-  Schedule schedule;
   schedule.algorithm = Algorithm::kScan;
   schedule.copies = plan.inner > 1;
   schedule.tile = std::min(plan.inner, kMaxTile);
@@ -263,7 +266,7 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
                        : plan.n;
   schedule.sort_pieces = SortPieces(plan.k, threads, task);
   schedule.threads = static_cast<int>(schedule.sort_pieces);
-  return schedule;
+  return fold;
 }
 
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule) {

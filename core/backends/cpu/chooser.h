@@ -24,8 +24,6 @@ struct Schedule {
   Algorithm algorithm = Algorithm::kScan;
   /// Whether slices are copied to contiguous rows first (block_source.h).
   bool copies = false;
-  /// Whether sub-byte elements are unpacked when they are copied.
-  bool unpacks = false;
   /// Whether the outputs of a tile are staged: buffered as rows of k elements,
   /// and then moved to their places. The short-rows kernel can write only rows.
   /// For other tiles of whole slices, moving all outputs in one pass is faster.
@@ -82,14 +80,21 @@ Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns how many axis positions ElementFold buffers at a time: all n if the
-/// slices are small or take at most six times the memory of their selections.
-int64_t BufferedPositions(const Plan& plan);
+/// How to run a plan on a tensor that arrives in chunks (element_fold.h).
+struct FoldPlan {
+  /// The plan, with elements of whole bytes: the fold unpacks elements.
+  Plan plan;
+  /// The number of axis positions to buffer at a time: all n if the slices are
+  /// small or take at most six times the memory of their selections.
+  int64_t positions;
+  /// The schedule of a block of this many positions: kScan if the block has
+  /// only a part of each slice.
+  Schedule schedule;
+};
 
-/// Returns ElementFold's schedule for a block of BufferedPositions() axis
-/// positions. Uses kScan if a block contains only a part of each slice
-/// (BufferedPositions() < n).
-Schedule FoldSchedule(const Plan& plan, int threads, double task);
+/// Like Choose(), but for a contiguous tensor that arrives in chunks.
+FoldPlan ChooseFold(const Plan& plan, int threads,
+                    double task = kTaskNanoseconds);
 
 /// Returns the estimated time of a schedule.
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule);

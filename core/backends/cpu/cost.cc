@@ -105,7 +105,7 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   const Size readers = whole ? 1 : pieces;
   Size total;
   if (schedule.copies) {
-    const int copies = schedule.unpacks && plan.inner > 1 ? 2 : 1;
+    const int copies = plan.input.packed && plan.inner > 1 ? 2 : 1;
     total += readers * schedule.tile * std::min(Size(schedule.block), n) *
              bytes * copies;
   }
@@ -153,10 +153,9 @@ Cost RunCost(const Plan& plan, const Schedule& schedule) {
   return cost;
 }
 
-Cost FoldCost(const Plan& plan, int threads, double task) {
+Cost FoldCost(const FoldPlan& fold) {
+  const auto& [plan, positions, schedule] = fold;
   Cost cost = CostOfOutputs(plan);
-  const Schedule schedule = FoldSchedule(plan, threads, task);
-  const int64_t positions = BufferedPositions(plan);
   cost.working_bytes =
       UnpackedBytes(plan) +
       Size(positions) * plan.inner * InfoOf(plan.dtype).bytes +
@@ -172,13 +171,13 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
   return cost;
 }
 
-Size FeedNanoseconds(const Plan& plan, Size bytes) {
+Size FeedNanoseconds(const Plan& plan, int64_t positions, Size bytes) {
   constexpr int64_t kEveryPiece = 500;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
   // In the worst case, Feed() also processes all buffered elements and finishes
   // the slices that an earlier call began.
-  const Size elements = length + Size(BufferedPositions(plan)) * plan.inner;
+  const Size elements = length + Size(positions) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);
   return kEveryPiece + Size::Of(static_cast<double>(elements.value()) *

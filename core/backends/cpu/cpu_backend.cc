@@ -8,6 +8,7 @@
 #include "core/backends/cpu/cpu_backend.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
@@ -103,19 +104,23 @@ class CpuPlan final : public PreparedPlan {
       : plan_(plan),
         arrival_(arrival),
         resources_(resources),
-        schedule_(cpu::Choose(plan, resources.threads, resources.task)),
-        folds_(arrival != Arrival::kWhole && plan.input.contiguous &&
-               (arrival == Arrival::kStream ||
-                schedule_.algorithm == cpu::Algorithm::kScan)) {}
+        schedule_(cpu::Choose(plan, resources.threads, resources.task)) {
+    // Strided tensors must be concatenated. Contiguous tensors that arrive as
+    // streams are never concatenated, to save memory. Other contiguous tensors
+    // are concatenated only if that is faster.
+    if (arrival != Arrival::kWhole && plan.input.contiguous &&
+        (arrival == Arrival::kStream ||
+         schedule_.algorithm == cpu::Algorithm::kScan)) {
+      fold_.emplace(cpu::ChooseFold(plan, resources.threads, resources.task));
+    }
+  }
 
   int64_t EstimateNanoseconds() const override {
     return cpu::EstimateNanoseconds(plan_, schedule_);
   }
 
   Cost cost() const override {
-    if (folds_) {
-      return cpu::FoldCost(plan_, resources_.threads, resources_.task);
-    }
+    if (fold_) return cpu::FoldCost(*fold_);
     Cost cost = cpu::RunCost(plan_, schedule_);
     if (arrival_ != Arrival::kWhole) {
       cost.working_bytes += cost.input_bytes;
@@ -125,7 +130,17 @@ class CpuPlan final : public PreparedPlan {
   }
 
   Size FeedNanoseconds(Size bytes) const override {
-    return folds_ ? cpu::FeedNanoseconds(plan_, bytes) : CopyNanoseconds(bytes);
+    return fold_ ? cpu::FeedNanoseconds(plan_, fold_->positions, bytes)
+                 : CopyNanoseconds(bytes);
+  }
+
+  // A concatenated tensor is computed when all data has arrived. A fold writes
+  // a slice when its last element arrives, and then only packs values smaller
+  // than a byte, which takes at most 1 ns per value.
+  Size FinishNanoseconds() const override {
+    if (!fold_) return cost().nanoseconds;
+    const bool packs = InfoOf(plan_.dtype).packed() && plan_.wants_values;
+    return FeedNanoseconds(0) + Size(packs ? plan_.output_elements() : 0);
   }
 
   Execution Run(Chunks chunks, const Outputs& outputs,
@@ -144,7 +159,7 @@ class CpuPlan final : public PreparedPlan {
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    if (!folds_) {
+    if (!fold_) {
       return std::unique_ptr<Fold>(
           std::make_unique<Concatenation>(plan_, *this, outputs, cancellation));
     }
@@ -153,7 +168,7 @@ class CpuPlan final : public PreparedPlan {
         [&]<class Key, bool kFloat>(
             const SortKeyEncoder<Key, kFloat>&) -> std::unique_ptr<Fold> {
           return std::make_unique<cpu::ElementFold<Key, kFloat>>(
-              plan_, outputs, resources_, cancellation);
+              *fold_, outputs, resources_, cancellation);
         });
   }
 
@@ -162,11 +177,8 @@ class CpuPlan final : public PreparedPlan {
   const Arrival arrival_;
   Resources& resources_;
   const Schedule schedule_;
-  // Whether to process chunks one by one instead of concatenating them. Strided
-  // tensors must be concatenated. Contiguous tensors that arrive as streams are
-  // never concatenated, to save memory. Other contiguous tensors are
-  // concatenated only if that is faster.
-  const bool folds_;
+  // Set if the chunks are processed one by one instead of being concatenated.
+  std::optional<const cpu::FoldPlan> fold_;
 };
 
 class CpuBackend final : public Backend {
