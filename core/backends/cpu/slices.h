@@ -22,9 +22,9 @@
 
 #include "core/backends/cpu/block_source.h"
 #include "core/backends/cpu/execution_context.h"
+#include "core/backends/cpu/output_rows.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/row_feed.h"
-#include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/slice_writer.h"
 #include "core/base/deferred_free.h"
 
@@ -56,16 +56,12 @@ class SliceRunner {
         schedule_(context.schedule),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
-        outputs_(context.outputs),
+        output_rows_(context),
         source_(context),
         feed_(kernels_, encoder_, plan_.k,
               GreatestKey(InfoOf(plan_.dtype), encoder_)),
-        writer_(context, outputs_, kernels_.rank, schedule_.sort_pieces) {
-    if (schedule_.stages) {
-      outputs_ = {Stage(values_, plan_.wants_values, plan_.dtype),
-                  Stage(indices_, plan_.wants_indices, plan_.index_type)};
-    }
-  }
+        writer_(context, output_rows_.outputs(), kernels_.rank,
+                schedule_.sort_pieces) {}
 
   ~SliceRunner() {
     if (selections_.empty()) return;
@@ -106,17 +102,10 @@ class SliceRunner {
  private:
   bool cancelled() const { return IsCancelled(context_.cancellation); }
 
-  // Returns memory for an output of all slices of a tile.
-  std::span<std::byte> Stage(Scratch<std::byte>& memory, bool wanted,
-                             DType type) const {
-    const int64_t bytes = schedule_.tile * plan_.k * InfoOf(type).bytes;
-    return memory.Get(wanted ? static_cast<size_t>(bytes) : 0);
-  }
-
   void SelectWhole(int64_t first, int64_t width) {
     const std::byte* rows = source_.Get(first, width, 0, plan_.n);
     if (cancelled()) return;
-    const int64_t slice = schedule_.stages ? 0 : first;
+    const int64_t slice = output_rows_.Row(first);
     if (schedule_.algorithm == Algorithm::kShortRows) {
       SelectShortRows(rows, slice, width);
     } else {
@@ -124,19 +113,12 @@ class SliceRunner {
         SelectRow(At<Key>(rows, c * plan_.n), slice + c);
       }
     }
-    if (!schedule_.stages || cancelled()) return;
-    if (plan_.wants_values) {
-      Unstage(plan_.dtype, plan_.values, first, width, outputs_.values.data(),
-              context_.outputs.values.data());
-    }
-    if (plan_.wants_indices) {
-      Unstage(plan_.index_type, plan_.indices, first, width,
-              outputs_.indices.data(), context_.outputs.indices.data());
-    }
+    if (!cancelled()) output_rows_.MoveOut(first, width);
   }
 
   void SelectShortRows(const std::byte* elements, int64_t slice,
                        int64_t count) {
+    const Outputs& outputs = output_rows_.outputs();
     const int index_bytes = InfoOf(plan_.index_type).bytes;
     const auto key_bytes = static_cast<int64_t>(sizeof(Key));
     const int64_t at = slice * plan_.k;
@@ -146,8 +128,8 @@ class SliceRunner {
         plan_.n,
         plan_.k,
         plan_.order == Order::kIndex,
-        plan_.wants_values ? outputs_.values.data() + at * key_bytes : nullptr,
-        plan_.wants_indices ? outputs_.indices.data() + at * index_bytes
+        plan_.wants_values ? outputs.values.data() + at * key_bytes : nullptr,
+        plan_.wants_indices ? outputs.indices.data() + at * index_bytes
                             : nullptr,
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
@@ -301,31 +283,12 @@ class SliceRunner {
     selection.Reset();
   }
 
-  // Copies staged values or indices to slices `first` to `first + width - 1`.
-  void Unstage(DType type, const Layout& layout, int64_t first, int64_t width,
-               const std::byte* from, std::byte* to) const {
-    const int bytes = InfoOf(type).bytes;
-    const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
-    const int64_t adjacent = layout.contiguous && plan_.inner > 1 ? width : 1;
-    const auto copy = [&](int64_t begin, int64_t end) {
-      for (int64_t c = 0; c < width; c += adjacent) {
-        const int64_t at = SliceOffset(plan_, layout, first + c) + begin * step;
-        context_.set.table->transpose(
-            bytes, from + (c * plan_.k + begin) * bytes, adjacent, end - begin,
-            plan_.k, to + at * bytes, step);
-      }
-    };
-    ForEachBlock(0, plan_.k, RowsPerBlock(width), context_.cancellation, copy);
-  }
-
   const ExecutionContext& context_;
   const Plan& plan_;
   const Schedule& schedule_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
-  Outputs outputs_;
-  Scratch<std::byte> values_;
-  Scratch<std::byte> indices_;
+  const OutputRows output_rows_;
   BlockSource source_;
   RowFeed<Key, kFloat> feed_;
   std::vector<Selection<Key>> selections_;
