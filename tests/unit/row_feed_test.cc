@@ -59,21 +59,6 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
   const Encoder encoder_{InfoOf(DType::kU32), true};
 };
 
-TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
-  const std::vector<uint32_t> row = Ascending(kCount);
-  Feeder feed(kernels_, encoder_, kK);
-  auto& hint = feed.hint();
-  hint.bound = encoder_(kCount);
-  int before = 0;
-  for (int round = 0; round < 3; ++round) {
-    Selection<uint32_t> selection(kernels_.kth, kK, kK + 128);
-    feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
-    EXPECT_TRUE(round == 0 || hint.wait == before - 1) << hint.wait;
-    before = hint.wait;
-    EXPECT_GT(before, 10);
-  }
-}
-
 TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   const std::vector<uint32_t> row = Ascending(kCount);
   Cancellation cancellation;

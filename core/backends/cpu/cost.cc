@@ -101,6 +101,7 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   }
   const Size n = plan.n;
   const bool sorts = schedule.algorithm == Algorithm::kSort;
+  // A row that is split has a bound of its own, as do its pieces.
   const bool whole = schedule.block >= n;
   const Size readers = whole ? 1 : pieces;
   Size total;

@@ -170,12 +170,12 @@ class Selection {
   /// The number of times that the candidates were reduced to the k best.
   int64_t reselections() const { return reselections_; }
 
-  /// Sets a bound that may be too high. Later, the caller must add up
-  /// Exceeding(bound) over all selections of the row, and call GiveBoundUp() if
-  /// the sum is less than k.
+  /// Sets a bound that may be too high. If Exceeding(bound) is less than k in
+  /// the end, the caller must call GiveBoundUp(). REQUIRES: the selection has
+  /// no bound, or a lower one.
   void TryBound(Key bound) {
     proven_ = {bounded_, bound_};
-    if (!bounded_ || bound > bound_) bound_ = bound;
+    bound_ = bound;
     bounded_ = true;
   }
   /// Returns the number of candidates that exceed a bound.

@@ -147,7 +147,12 @@ class SliceRunner {
       writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    feed_.FeedRow(row, plan_.n, Selections(1));
+    const std::span<Selection<Key>> pieces = Selections(1);
+    if (pieces.size() == 1) {
+      feed_.FeedRow({row, plan_.n, 0}, pieces[0]);
+    } else {
+      feed_.FeedPieces({row, plan_.n, 0}, pieces);
+    }
     Write(slice, 0, 1);
   }
 
