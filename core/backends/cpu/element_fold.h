@@ -49,7 +49,7 @@ class ElementFold final : public Fold {
         schedule_(fold.schedule),
         context_{plan_,    schedule_,    resources.set,
                  outputs_, cancellation, nullptr} {
-    if (rows_ < plan_.n) runner_.emplace(context_);
+    if (rows_ < plan_.n) runner_.emplace(context_, plan_.inner);
   }
 
   Execution Finish() override {

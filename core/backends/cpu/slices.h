@@ -14,10 +14,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
-#include <new>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "core/backends/cpu/block_source.h"
@@ -25,6 +22,7 @@
 #include "core/backends/cpu/output_rows.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/row_feed.h"
+#include "core/backends/cpu/scratch.h"
 #include "core/backends/cpu/slice_writer.h"
 #include "core/base/deferred_free.h"
 
@@ -49,11 +47,13 @@ Key GreatestKey(const DTypeInfo& type,
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
-  /// `context` must outlive this object.
-  explicit SliceRunner(const ExecutionContext& context)
+  /// `context` must outlive this object. At most `slices` slices have a
+  /// selection at the same time.
+  SliceRunner(const ExecutionContext& context, int64_t slices)
       : context_(context),
         plan_(context.plan),
         schedule_(context.schedule),
+        slices_(slices),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
         output_rows_(context),
@@ -63,15 +63,12 @@ class SliceRunner {
         writer_(context, output_rows_.outputs(), kernels_.rank,
                 schedule_.sort_pieces) {}
 
-  ~SliceRunner() {
-    if (selections_.empty()) return;
-    const size_t bytes = selections_.size() * selections_[0].bytes();
-    if (bytes < kLargeBytes) return;
-    using Selections = decltype(selections_);
-    DeferFree(std::unique_ptr<Selections>(
-                  new (std::nothrow) Selections(std::move(selections_))),
-              bytes);
-  }
+  /// For Do(), which selects from the slices of a tile at the same time only if
+  /// they are read in several blocks.
+  explicit SliceRunner(const ExecutionContext& context)
+      : SliceRunner(context, context.schedule.block < context.plan.n
+                                 ? context.schedule.tile
+                                 : 1) {}
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
@@ -269,10 +266,17 @@ class SliceRunner {
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
     const bool many = schedule_.tile > 1 && schedule_.block < plan_.n;
+    const auto capacity =
+        static_cast<size_t>(SelectionCapacity(plan_.k, plan_.n, many));
+    const size_t candidates =
+        static_cast<size_t>(slices_ * schedule_.pieces) * capacity;
+    const std::span keys = keys_.Get(candidates);
+    const std::span elements = elements_.Get(candidates);
     while (selections_.size() < size) {
-      selections_.emplace_back(kernels_.kth, plan_.k,
-                               SelectionCapacity(plan_.k, plan_.n, many),
-                               context_.cancellation);
+      const size_t at = selections_.size() * capacity;
+      selections_.emplace_back(
+          kernels_.kth, plan_.k, keys.subspan(at, capacity),
+          elements.subspan(at, capacity), context_.cancellation);
     }
     return std::span(selections_).first(size);
   }
@@ -291,12 +295,17 @@ class SliceRunner {
   const ExecutionContext& context_;
   const Plan& plan_;
   const Schedule& schedule_;
+  const int64_t slices_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
   const OutputRows output_rows_;
   BlockSource source_;
   RowFeed<Key, kFloat> feed_;
-  std::vector<Selection<Key>> selections_;
+  // The candidates of all selections.
+  Scratch<Key> keys_;
+  Scratch<typename Selection<Key>::Element> elements_;
+  std::vector<Selection<Key>, DeferredFreeAllocator<Selection<Key>>>
+      selections_;
   // The bounds of the columns in FeedInPlace(), and the columns that a scan
   // finds.
   std::vector<Key> bounds_;
