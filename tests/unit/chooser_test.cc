@@ -114,11 +114,16 @@ TEST(Chooser, RunsCheapPlansOnOneThread) {
 }
 
 TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
+  int sorts = 0;
   for (int64_t k = 1; k < 1 << 16; k += k / 16 + 1) {
-    if (SortPieces(k, 1000, kTaskNanoseconds) == 1) continue;
-    const Plan plan = ValidPlan(Ask(DType::kU8, {k}, 0, k));
-    EXPECT_GT(FeedNanoseconds(plan, k, 1), kSerialNanoseconds) << k;
+    const Plan plan = ValidPlan(Ask(DType::kU8, {k + (1 << 16)}, 0, k));
+    const FoldPlan fold = ChooseFold(plan, 1000);
+    if (fold.schedule.threads == 1) continue;
+    ++sorts;
+    EXPECT_GT(FeedNanoseconds(plan, fold.positions, 1), kSerialNanoseconds)
+        << k;
   }
+  EXPECT_GT(sorts, 10);
 }
 
 }  // namespace

@@ -137,14 +137,15 @@ int64_t BufferedPositions(const Plan& plan) {
   return std::min(plan.n, std::max(least.value() / bytes, kMinRows));
 }
 
-}  // namespace
-
+// Returns the number of pieces in which k candidates are sorted in parallel.
 int64_t SortPieces(int64_t k, int threads, double task) {
   constexpr double kSortNanoseconds = 4;  // per candidate
   const auto useful =
       static_cast<int64_t>(static_cast<double>(k) * kSortNanoseconds / task);
   return std::clamp(useful, int64_t{1}, int64_t{threads});
 }
+
+}  // namespace
 
 int64_t CopiedFromK(const Plan& plan) {
   const int64_t bytes = InfoOf(plan.dtype).bytes;

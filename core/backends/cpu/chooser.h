@@ -46,6 +46,12 @@ struct Schedule {
   /// sorted.
   int64_t sort_pieces = 1;
 
+  /// Returns the number of slices of a tile that are selected from at the same
+  /// time: all of them if slices are read in several blocks.
+  int64_t selections(const Plan& plan) const {
+    return block < plan.n ? tile : 1;
+  }
+
   /// Returns the number of tiles in `slices` > 0 slices. REQUIRES: these are
   /// all slices of some outer indices.
   int64_t tiles(const Plan& plan, int64_t slices) const {
@@ -98,9 +104,6 @@ FoldPlan ChooseFold(const Plan& plan, int threads,
 
 /// Returns the estimated time of a schedule.
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule);
-
-/// Returns the number of pieces in which k candidates are sorted in parallel.
-int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);
 
 /// Returns a schedule's name, e.g. "scan". The name is "scan-split" if slices
 /// are cut along the axis, and "scan-copied" if slices are copied to rows.

@@ -128,7 +128,7 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   total += readers * (schedule.tile + Size(kScanSlack)) * (bytes + 4);
   constexpr int64_t kFixedBytes = 512;
   const Size candidates =
-      SelectionCapacity(plan.k, plan.n, schedule.tile > 1 && !whole);
+      SelectionCapacity(plan.k, plan.n, schedule.selections(plan) > 1);
   return total +
          pieces * selections * (candidates * (bytes + 16) + kFixedBytes);
 }
@@ -137,8 +137,7 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
 Size TilesBytes(const Plan& plan, const Schedule& schedule) {
   const int64_t runners =
       std::min<int64_t>(schedule.tiles(plan, plan.slices()), schedule.threads);
-  const bool whole = schedule.block >= plan.n;
-  return runners * RunnerBytes(plan, schedule, whole ? 1 : schedule.tile);
+  return runners * RunnerBytes(plan, schedule, schedule.selections(plan));
 }
 
 }  // namespace

@@ -25,10 +25,9 @@ namespace topk {
 namespace {
 
 using cpu::InstructionSet;
+using cpu::kName;
 using cpu::Resources;
 using cpu::Schedule;
-
-constexpr std::string_view kName = "cpu";
 
 // Concatenates the chunks of a tensor, and then runs the plan on the tensor.
 class Concatenation final : public Fold {

@@ -54,7 +54,7 @@ class ElementFold final : public Fold {
 
   Execution Finish() override {
     values_.Write(/*threads=*/1, context_.cancellation);
-    return {"cpu", "fold", context_.set.name};
+    return {kName, "fold", context_.set.name};
   }
 
  private:

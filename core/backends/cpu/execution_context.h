@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
@@ -12,6 +13,9 @@
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
+
+/// The name of this backend.
+inline constexpr std::string_view kName = "cpu";
 
 /// Resources that all computations of a backend share.
 struct Resources {

@@ -63,12 +63,9 @@ class SliceRunner {
         writer_(context, output_rows_.outputs(), kernels_.rank,
                 schedule_.sort_pieces) {}
 
-  /// For Do(), which selects from the slices of a tile at the same time only if
-  /// they are read in several blocks.
+  /// For Do().
   explicit SliceRunner(const ExecutionContext& context)
-      : SliceRunner(context, context.schedule.block < context.plan.n
-                                 ? context.schedule.tile
-                                 : 1) {}
+      : SliceRunner(context, context.schedule.selections(context.plan)) {}
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
@@ -265,7 +262,7 @@ class SliceRunner {
   // Returns the selections for `count` slices: for each piece, one per slice.
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
-    const bool many = schedule_.tile > 1 && schedule_.block < plan_.n;
+    const bool many = schedule_.selections(plan_) > 1;
     const auto capacity =
         static_cast<size_t>(SelectionCapacity(plan_.k, plan_.n, many));
     const size_t candidates =
