@@ -323,14 +323,7 @@ Size TensorStream::FeedNanoseconds(Size bytes) const {
 }
 
 Size TensorStream::FinishNanoseconds() const {
-  const Plan& plan = *request_.plan;
-  // A strided tensor is computed by Finish(), when all data has arrived.
-  if (!plan.input.contiguous) return request_.cost.nanoseconds;
-  // The CPU writes a slice when its last element arrives. Finish() only packs
-  // values smaller than a byte, which takes at most 1 ns per value.
-  const bool packs = InfoOf(plan.dtype).packed() && plan.wants_values;
-  return request_.prepared->FeedNanoseconds(0) +
-         Size(packs ? plan.output_elements() : 0);
+  return request_.prepared->FinishNanoseconds();
 }
 
 Status TensorStream::Feed(std::span<const std::byte> chunk) {

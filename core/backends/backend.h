@@ -137,8 +137,9 @@ class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
 
-  /// Returns the typical wall time of Run(), for choosing a backend. cost() and
-  /// FeedNanoseconds() return upper bounds on the CPU time instead.
+  /// Returns the typical wall time of Run(), for choosing a backend. cost(),
+  /// FeedNanoseconds() and FinishNanoseconds() return upper bounds on the CPU
+  /// time instead.
   virtual int64_t EstimateNanoseconds() const = 0;
 
   /// Returns the cost of the request.
@@ -147,6 +148,9 @@ class PreparedPlan {
   /// Returns an upper bound on the CPU time of one call of Fold::Feed() with
   /// `bytes` bytes.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
+
+  /// Returns an upper bound on the CPU time of Fold::Finish().
+  virtual Size FinishNanoseconds() const { return FeedNanoseconds(0); }
 
   /// Computes the result from all chunks of the tensor. On the CPU backend,
   /// uses only the calling thread if there is one chunk and cost() is at most

@@ -229,6 +229,8 @@ Result<Plan> MakePlan(const PlanRequest& request, const Limits& limits) {
 
   if (Status s = CheckLimits(request, plan, *elements, limits); !s.ok())
     return s;
+  // All elements of a slice are equal, so reading k of them suffices.
+  if (plan.input.strides[plan.axis] == 0) plan.n = plan.k;
   Status overlap =
       CheckOverlap(plan, plan.wants_values, plan.values, request.values);
   if (overlap.ok()) {

@@ -48,7 +48,9 @@ struct Parameters {
 ///
 /// The tensor is viewed as [outer, n, inner], with outer * inner slices. Slice
 /// o * inner + c consists of the elements [o, :, c]. Outputs are viewed as
-/// [outer, k, inner]. 1 <= k <= n, and all indices fit index_type.
+/// [outer, k, inner]. 1 <= k <= n, and all indices fit index_type. If the
+/// stride along the axis is 0, n is k, because all elements of a slice are
+/// equal.
 struct Plan : Parameters {
   int64_t outer = 1;
   int64_t n = 1;

@@ -148,7 +148,7 @@ inline std::vector<Outcome> RunAlgorithms(const v1::TopKRequest& request,
             reinterpret_cast<const std::byte*>(request.tensor().data().data()),
             outputs);
       };
-      schedule.run_inline ? run() : arena.execute(run);
+      schedule.threads == 1 ? run() : arena.execute(run);
       outcomes.push_back(
           {std::string(NameOf(schedule)) + " on " + std::string(set.name),
            std::move(response)});

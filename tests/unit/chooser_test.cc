@@ -33,7 +33,6 @@ const Row kRows[] = {
     {DType::kU4, {200, 64}, 0, 5, "short-rows-copied", "short-rows-copied"},
     {DType::kI16, {1000000, 4}, 0, 5, "scan-copied", "scan-copied-split"},
     {DType::kF64, {50, 3}, 0, 33, "sort-copied", "sort-copied"},
-    {DType::kF32, {0, 5}, 1, 2, "nothing", "nothing"},
 };
 
 TEST(Chooser, ChoosesByShape) {
@@ -44,7 +43,7 @@ TEST(Chooser, ChoosesByShape) {
                  std::to_string(row.k));
     const Schedule one = Choose(plan, 1);
     EXPECT_EQ(NameOf(one), row.one);
-    EXPECT_TRUE(one.run_inline);
+    EXPECT_EQ(one.threads, 1);
     EXPECT_EQ(one.pieces, 1);
     EXPECT_EQ(NameOf(Choose(plan, 2)), row.two);
     EXPECT_TRUE(CanRun(one.algorithm, plan));
@@ -58,14 +57,14 @@ TEST(Chooser, ChoosesByShape) {
   EXPECT_EQ(NameOf(strided), "short-rows-copied");
   chosen.insert(strided.algorithm);
   // If an algorithm is never chosen, delete it.
-  EXPECT_EQ(chosen.size(), 5u);
+  EXPECT_EQ(chosen.size(), 4u);
 }
 
 // A stream unpacks sub-byte elements, which still have few distinct values.
 TEST(Chooser, FoldsSubByteElementsWithoutTheShortRowsKernel) {
   const auto name = [](DType type) {
     const Plan plan = ValidPlan(Ask(type, {1000, 1024}, 1, 8));
-    return NameOf(FoldSchedule(plan, 1, kTaskNanoseconds));
+    return NameOf(ChooseFold(plan, 1).schedule);
   };
   EXPECT_EQ(name(DType::kU4), "scan");
   EXPECT_EQ(name(DType::kU6), "short-rows");
@@ -74,10 +73,10 @@ TEST(Chooser, FoldsSubByteElementsWithoutTheShortRowsKernel) {
 TEST(Chooser, MakesNoTaskTooSmall) {
   // Work for about two tasks runs inline. More work is split for all threads.
   const Plan small = ValidPlan(Ask(DType::kF32, {64, 256}, 1, 8));
-  EXPECT_TRUE(Choose(small, 8).run_inline);
+  EXPECT_EQ(Choose(small, 8).threads, 1);
   const Plan large = ValidPlan(Ask(DType::kF32, {8192, 256}, 1, 8));
   const Schedule schedule = Choose(large, 8);
-  EXPECT_FALSE(schedule.run_inline);
+  EXPECT_EQ(schedule.threads, 8);
   EXPECT_GT(schedule.grain * schedule.tile, 50);
   EXPECT_LT(schedule.grain * schedule.tile, 1000);
   EXPECT_EQ(schedule.pieces, 1);
@@ -93,7 +92,7 @@ TEST(Chooser, RunsCheapPlansOnOneThread) {
     const Schedule schedule = Choose(plan, 8);
     if (RunNanoseconds(plan) > kSerialNanoseconds) return;
     ++cheap;
-    EXPECT_TRUE(schedule.run_inline) << plan.n << " " << plan.k;
+    EXPECT_EQ(schedule.threads, 1) << plan.n << " " << plan.k;
     EXPECT_EQ(schedule.pieces, 1);
     EXPECT_EQ(schedule.sort_pieces, 1);
   };
@@ -115,11 +114,16 @@ TEST(Chooser, RunsCheapPlansOnOneThread) {
 }
 
 TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
+  int sorts = 0;
   for (int64_t k = 1; k < 1 << 16; k += k / 16 + 1) {
-    if (SortPieces(k, 1000, kTaskNanoseconds) == 1) continue;
-    const Plan plan = ValidPlan(Ask(DType::kU8, {k}, 0, k));
-    EXPECT_GT(FeedNanoseconds(plan, 1), kSerialNanoseconds) << k;
+    const Plan plan = ValidPlan(Ask(DType::kU8, {k + (1 << 16)}, 0, k));
+    const FoldPlan fold = ChooseFold(plan, 1000);
+    if (fold.schedule.threads == 1) continue;
+    ++sorts;
+    EXPECT_GT(FeedNanoseconds(plan, fold.positions, 1), kSerialNanoseconds)
+        << k;
   }
+  EXPECT_GT(sorts, 10);
 }
 
 }  // namespace

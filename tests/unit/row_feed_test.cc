@@ -30,6 +30,23 @@ std::vector<uint32_t> Ascending(int64_t count) {
   return row;
 }
 
+// A selection and its memory.
+class OwnedSelection {
+ public:
+  OwnedSelection(const Kernels<uint32_t, false>& kernels, int64_t k,
+                 const Cancellation* cancellation = nullptr)
+      : keys_(static_cast<size_t>(k + 128)),
+        elements_(keys_.size()),
+        selection_(kernels.kth, k, keys_, elements_, cancellation) {}
+
+  Selection<uint32_t>& operator*() { return selection_; }
+
+ private:
+  std::vector<uint32_t> keys_;
+  std::vector<Selection<uint32_t>::Element> elements_;
+  Selection<uint32_t> selection_;
+};
+
 std::vector<size_t> ChosenIndices(Selection<uint32_t>& selection) {
   selection.Finish();
   std::vector<size_t> chosen;
@@ -59,26 +76,12 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
   const Encoder encoder_{InfoOf(DType::kU32), true};
 };
 
-TEST_P(RowFeedTest, ReadsRowsWithoutAHintAfterOneThatFailed) {
-  const std::vector<uint32_t> row = Ascending(kCount);
-  Feeder feed(kernels_, encoder_, kK);
-  auto& hint = feed.hint();
-  hint.bound = encoder_(kCount);
-  int before = 0;
-  for (int round = 0; round < 3; ++round) {
-    Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
-    feed.FeedRow(Bytes(row), kCount, std::span(&selection, 1));
-    EXPECT_TRUE(round == 0 || hint.wait == before - 1) << hint.wait;
-    before = hint.wait;
-    EXPECT_GT(before, 10);
-  }
-}
-
 TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   const std::vector<uint32_t> row = Ascending(kCount);
   Cancellation cancellation;
   cancellation.Cancel();
-  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount, &cancellation);
+  OwnedSelection owned(kernels_, kK, &cancellation);
+  Selection<uint32_t>& selection = *owned;
   Feeder feed(kernels_, encoder_, kK);
   EXPECT_EQ(feed.Scan({Bytes(row), kCount, 0}, 8, selection), kCount);
   EXPECT_EQ(selection.size(), 0);
@@ -92,7 +95,8 @@ TEST_P(RowFeedTest, StopsAtKElementsWithTheBestKey) {
     return Scanned{count, 0};
   };
   const std::vector<uint32_t> row(kCount, 7);
-  Selection<uint32_t> selection(kernels_.kth, kK, 128, kCount);
+  OwnedSelection owned(kernels_, kK);
+  Selection<uint32_t>& selection = *owned;
   Feeder feed(kernels, encoder_, kK, 7);
   EXPECT_FALSE(feed.IsComplete(selection));
   feed.Scan({Bytes(row), kCount, 0}, 8, selection);
@@ -107,7 +111,8 @@ TEST_P(RowFeedTest, ReselectsRarelyForAnyOrder) {
   constexpr int64_t kMany = 100;
   std::vector<uint32_t> row = Ascending(kLong);
   const auto expect_few = [&](int64_t reselections) {
-    Selection<uint32_t> selection(kernels_.kth, kMany, 128, kLong);
+    OwnedSelection owned(kernels_, kMany);
+    Selection<uint32_t>& selection = *owned;
     Feeder feed(kernels_, encoder_, kMany);
     constexpr int64_t kFirst = 1000;
     const Segment whole = {Bytes(row), kLong, 0};

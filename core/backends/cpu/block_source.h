@@ -41,7 +41,7 @@ class BlockSource {
     }
     const int64_t length = end - begin;
     rows_ = memory_.Get(static_cast<size_t>(width * length * type_.bytes));
-    if (context_.schedule.unpacks) {
+    if (plan_.input.packed) {
       UnpackSlices(first, width, begin, end);
     } else {
       CopySlices(first, width, begin, length);

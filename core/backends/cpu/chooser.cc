@@ -6,6 +6,7 @@
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/selection.h"
 
 namespace topk::cpu {
 namespace {
@@ -44,7 +45,6 @@ int64_t RowFactor(const Plan& plan) {
 }
 
 Algorithm AlgorithmFor(const Plan& plan) {
-  if (plan.slices() == 0) return Algorithm::kNothing;
   if (CanRun(Algorithm::kColumns, plan) && plan.k < CopiedFromK(plan)) {
     // kColumns keeps a list of candidates for each of the `factor` parts of a
     // slice. At least k elements are inserted into each list.
@@ -82,7 +82,7 @@ int64_t BlockFor(int64_t tile, int64_t bytes) {
 // Sets the tile and block sizes of a schedule that copies rows into blocks.
 void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const bool rows = plan.inner == 1;
-  const int64_t n = DistinctElements(plan);
+  const int64_t n = plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const int64_t row_bytes = n * bytes;
   const int64_t most = rows || plan.input.packed ? kMaxTile : kMaxCopied;
@@ -113,14 +113,39 @@ Size SerialNanoseconds(double task) {
                   kTaskNanoseconds);
 }
 
-}  // namespace
+// Returns FoldPlan::positions.
+int64_t BufferedPositions(const Plan& plan) {
+  // Buffer slices completely if they take at most kSmall bytes in total, even
+  // if the selections would take less memory.
+  constexpr int64_t kSmall = int64_t{1} << 22;
+  const int64_t bytes = InfoOf(plan.dtype).bytes;
+  if (plan.inner == 1) {
+    // Buffering gains little if slices are contiguous. Buffer only slices of up
+    // to 64 KiB, and parts of longer slices that have less than 4 KiB.
+    return plan.n <= (64 << 10) / bytes ? plan.n : (4 << 10) / bytes;
+  }
+  // With fewer rows, the fixed cost of a block would dominate.
+  constexpr int64_t kMinRows = 64;
+  // The size of three selections, in bytes.
+  const auto selections = [&](Size capacity) {
+    return 3 * capacity * Size(bytes + 16);
+  };
+  const Size slice = Size(plan.n) * bytes;
+  const Size kept = selections(SelectionCapacity(plan.k, plan.n, true));
+  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
+  const Size least = selections(std::min(2 * Size(plan.k), Size(plan.n)));
+  return std::min(plan.n, std::max(least.value() / bytes, kMinRows));
+}
 
+// Returns the number of pieces in which k candidates are sorted in parallel.
 int64_t SortPieces(int64_t k, int threads, double task) {
   constexpr double kSortNanoseconds = 4;  // per candidate
   const auto useful =
       static_cast<int64_t>(static_cast<double>(k) * kSortNanoseconds / task);
   return std::clamp(useful, int64_t{1}, int64_t{threads});
 }
+
+}  // namespace
 
 int64_t CopiedFromK(const Plan& plan) {
   const int64_t bytes = InfoOf(plan.dtype).bytes;
@@ -129,23 +154,15 @@ int64_t CopiedFromK(const Plan& plan) {
   return k;
 }
 
-int64_t DistinctElements(const Plan& plan) {
-  return AxisStride(plan) == 0 ? plan.k : plan.n;
-}
-
 bool CanRun(Algorithm algorithm, const Plan& plan) {
-  const int64_t n = DistinctElements(plan);
-  const bool counts = n < int64_t{1} << 32;  // fits 32 bits
-  if (plan.slices() == 0) return algorithm == Algorithm::kNothing;
+  const bool counts = plan.n < int64_t{1} << 32;  // fits 32 bits
   switch (algorithm) {
-    case Algorithm::kNothing:
-      return false;
     case Algorithm::kShortRows:
-      return n <= kShortN && plan.k <= kShortK;
+      return plan.n <= kShortN && plan.k <= kShortK;
     case Algorithm::kScan:
       return true;
     case Algorithm::kSort:
-      return counts && n == plan.n && plan.order == Order::kValue;
+      return counts && plan.order == Order::kValue;
     case Algorithm::kColumns:
       return plan.input.contiguous && plan.inner > 1 &&
              InfoOf(plan.dtype).bytes >= 4 && plan.k <= kColumnK &&
@@ -162,9 +179,8 @@ Schedule Choose(const Plan& plan, int threads, double task) {
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   Schedule schedule;
   schedule.algorithm = algorithm;
-  if (algorithm == Algorithm::kNothing) return schedule;
   const DTypeInfo& type = InfoOf(plan.dtype);
-  const int64_t n = DistinctElements(plan);
+  const int64_t n = plan.n;
   schedule.block = n;
   // Makes the tiles small enough that each thread gets a tile, but not smaller
   // than `least` slices.
@@ -185,7 +201,6 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     const bool contiguous = AxisStride(plan) == 1 && !plan.input.packed;
     const bool short_rows = algorithm == Algorithm::kShortRows;
     schedule.copies = !contiguous || (short_rows && !plan.input.contiguous);
-    schedule.unpacks = plan.input.packed;
     if (schedule.copies) {
       SetCopiedTile(plan, schedule);
       divide(plan.inner == 1 ? 1 : kMinCopied);
@@ -205,12 +220,9 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   schedule.stages =
       !writes_rows && (copies_whole || algorithm == Algorithm::kShortRows);
   const int64_t tiles = schedule.tiles(plan, plan.slices());
-  if (threads == 1) {
-    schedule.grain = tiles;
-    return schedule;
-  }
+  if (threads == 1) return schedule;
   const double cost = TypicalNanoseconds(plan) / static_cast<double>(tiles);
-  schedule.run_inline = false;
+  schedule.threads = threads;
   schedule.grain = static_cast<int64_t>(
       std::clamp(task / cost, 1.0, static_cast<double>(tiles)));
   // If there are fewer tiles than threads, divide each tile along the axis.
@@ -232,47 +244,21 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   return schedule;
 }
 
-int64_t SlackFor(int64_t k, bool many) {
-  return std::max(k, int64_t{many ? 16 : 128});
-}
-
-int64_t BufferedPositions(const Plan& plan) {
-  // Buffer slices completely if they take at most kSmall bytes in total, even
-  // if the selections would take less memory.
-  constexpr int64_t kSmall = int64_t{1} << 22;
-  if (plan.slices() == 0) return plan.n;
-  const int64_t bytes = InfoOf(plan.dtype).bytes;
-  if (plan.inner == 1) {
-    // Buffering gains little if slices are contiguous. Buffer only slices of up
-    // to 64 KiB, and parts of longer slices that have less than 4 KiB.
-    return plan.n <= (64 << 10) / bytes ? plan.n : (4 << 10) / bytes;
-  }
-  // With fewer rows, the fixed cost of a block would dominate.
-  constexpr int64_t kMinRows = 64;
-  // The size of three selections of k + `more` candidates each, in bytes.
-  const auto selection = [&](int64_t more) {
-    return 3 * std::min(Size(plan.k) + more, Size(plan.n)) * Size(bytes + 16);
-  };
-  const Size slice = Size(plan.n) * bytes;
-  const Size kept = selection(SlackFor(plan.k, true));
-  if (slice <= std::max(2 * kept, Size(kSmall / plan.inner))) return plan.n;
-  return std::min(plan.n,
-                  std::max(selection(plan.k).value() / bytes, kMinRows));
-}
-
-Schedule FoldSchedule(const Plan& plan, int threads, double task) {
-  if (plan.slices() == 0) return {};
-  if (BufferedPositions(plan) == plan.n) {
-    Plan block = plan;
+FoldPlan ChooseFold(const Plan& plan, int threads, double task) {
+  FoldPlan fold = {plan, BufferedPositions(plan), {}};
+  fold.plan.input.packed = false;
+  Schedule& schedule = fold.schedule;
+  if (fold.positions == plan.n) {
+    Plan block = fold.plan;
     block.outer = 1;
-    block.input.packed = false;  // ElementFold unpacks elements
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
     // If Feed() may run on a poller, do not wait for other threads.
-    const bool on_poller = FeedNanoseconds(plan, 0) <= SerialNanoseconds(task);
-    return Choose(block, on_poller ? 1 : threads, task);
+    const bool on_poller =
+        FeedNanoseconds(plan, plan.n, 0) <= SerialNanoseconds(task);
+    schedule = Choose(block, on_poller ? 1 : threads, task);
+    return fold;
   }
-  Schedule schedule;
   schedule.algorithm = Algorithm::kScan;
   schedule.copies = plan.inner > 1;
   schedule.tile = std::min(plan.inner, kMaxTile);
@@ -280,25 +266,19 @@ Schedule FoldSchedule(const Plan& plan, int threads, double task) {
                        ? BlockFor(schedule.tile, InfoOf(plan.dtype).bytes)
                        : plan.n;
   schedule.sort_pieces = SortPieces(plan.k, threads, task);
-  schedule.run_inline = schedule.sort_pieces == 1;
-  return schedule;
+  schedule.threads = static_cast<int>(schedule.sort_pieces);
+  return fold;
 }
 
-int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
-                            int threads) {
-  if (schedule.algorithm == Algorithm::kNothing) return 0;
+int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule) {
   const auto tiles = static_cast<double>(schedule.tiles(plan, plan.slices()));
-  const double at_once =
-      schedule.run_inline
-          ? 1
-          : std::min(static_cast<double>(threads),
-                     tiles * static_cast<double>(schedule.pieces));
+  const double at_once = std::min(static_cast<double>(schedule.threads),
+                                  tiles * static_cast<double>(schedule.pieces));
   return static_cast<int64_t>(TypicalNanoseconds(plan) / at_once);
 }
 
 std::string_view NameOf(const Schedule& schedule) {
-  static constexpr std::array<std::array<std::string_view, 4>, 5> kNames = {{
-      {"nothing"},
+  static constexpr std::array<std::array<std::string_view, 4>, 4> kNames = {{
       {"short-rows", "", "short-rows-copied"},
       {"scan", "scan-split", "scan-copied", "scan-copied-split"},
       {"sort", "sort-split", "sort-copied", "sort-copied-split"},

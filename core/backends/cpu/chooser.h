@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "core/plan/plan.h"
@@ -10,7 +11,6 @@ namespace topk::cpu {
 
 /// The algorithms of this backend.
 enum class Algorithm {
-  kNothing,    ///< no slices
   kShortRows,  ///< simd/short_rows-inl.h
   kScan,       ///< row_feed.h, simd/scan-inl.h
   kSort,       ///< rank_sort.h, on whole slices
@@ -21,11 +21,9 @@ enum class Algorithm {
 /// adjacent slices that one thread computes together, or several threads if
 /// `pieces` > 1. If inner > 1, all slices of a tile have the same outer index.
 struct Schedule {
-  Algorithm algorithm = Algorithm::kNothing;
+  Algorithm algorithm = Algorithm::kScan;
   /// Whether slices are copied to contiguous rows first (block_source.h).
   bool copies = false;
-  /// Whether sub-byte elements are unpacked when they are copied.
-  bool unpacks = false;
   /// Whether the outputs of a tile are staged: buffered as rows of k elements,
   /// and then moved to their places. The short-rows kernel can write only rows.
   /// For other tiles of whole slices, moving all outputs in one pass is faster.
@@ -37,16 +35,22 @@ struct Schedule {
   int64_t block = 1;
   /// The number of parallel pieces into which a tile is cut along the axis.
   int64_t pieces = 1;
+  /// The number of threads. With one, the calling thread does all the work.
+  int threads = 1;
   /// A task of at most this many tiles is not split further.
-  int64_t grain = 1;
+  int64_t grain = std::numeric_limits<int64_t>::max();
   /// Used by kColumns for narrow tensors: the number of adjacent axis positions
   /// that are joined into one wide row.
   int64_t row_factor = 1;
   /// The number of parallel pieces in which the k best elements of a slice are
   /// sorted.
   int64_t sort_pieces = 1;
-  /// Whether the calling thread does all the work.
-  bool run_inline = true;
+
+  /// Returns the number of slices of a tile that are selected from at the same
+  /// time: all of them if slices are read in several blocks.
+  int64_t selections(const Plan& plan) const {
+    return block < plan.n ? tile : 1;
+  }
 
   /// Returns the number of tiles in `slices` > 0 slices. REQUIRES: these are
   /// all slices of some outer indices.
@@ -55,10 +59,6 @@ struct Schedule {
     return slices / adjacent * ((adjacent + tile - 1) / tile);
   }
 };
-
-/// Returns how many elements of a slice must be read: all n, or only k if the
-/// stride is 0 and all elements are the same.
-int64_t DistinctElements(const Plan& plan);
 
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
@@ -78,33 +78,32 @@ inline constexpr double kTaskNanoseconds = 10000;
 /// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
 /// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
 /// thread. A smaller `task` lowers this limit in proportion. The result depends
-/// only on the arguments and on constants measured by tests/bench.
+/// only on the arguments and on constants measured by tests/bench. REQUIRES:
+/// the plan has slices, as for all functions below.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
              double task = kTaskNanoseconds);
 
-/// Returns how many candidates a selection buffers in addition to k, so that
-/// the buffer rarely fills up. The result is the greater of k and a constant.
-/// The constant is lower if `many` selections share the cache.
-int64_t SlackFor(int64_t k, bool many);
+/// How to run a plan on a tensor that arrives in chunks (element_fold.h).
+struct FoldPlan {
+  /// The plan, with elements of whole bytes: the fold unpacks elements.
+  Plan plan;
+  /// The number of axis positions to buffer at a time: all n if the slices are
+  /// small or take at most six times the memory of their selections.
+  int64_t positions;
+  /// The schedule of a block of this many positions: kScan if the block has
+  /// only a part of each slice.
+  Schedule schedule;
+};
 
-/// Returns how many axis positions ElementFold buffers at a time: all n if the
-/// slices are small or take at most six times the memory of their selections.
-int64_t BufferedPositions(const Plan& plan);
+/// Like Choose(), but for a contiguous tensor that arrives in chunks.
+FoldPlan ChooseFold(const Plan& plan, int threads,
+                    double task = kTaskNanoseconds);
 
-/// Returns ElementFold's schedule for a block of BufferedPositions() axis
-/// positions. Uses kScan if a block contains only a part of each slice
-/// (BufferedPositions() < n).
-Schedule FoldSchedule(const Plan& plan, int threads, double task);
-
-/// Returns the estimated time of a schedule on `threads` threads.
-int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule,
-                            int threads);
-
-/// Returns the number of pieces in which k candidates are sorted in parallel.
-int64_t SortPieces(int64_t k, int threads, double task = kTaskNanoseconds);
+/// Returns the estimated time of a schedule.
+int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule);
 
 /// Returns a schedule's name, e.g. "scan". The name is "scan-split" if slices
 /// are cut along the axis, and "scan-copied" if slices are copied to rows.

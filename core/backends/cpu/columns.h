@@ -119,7 +119,7 @@ class ColumnRunner {
   void MergeTile(int64_t slice, int64_t width, const std::byte* tile,
                  int64_t rows) {
     const int64_t factor = context_.schedule.row_factor;
-    const auto pieces = static_cast<int64_t>(piece_blocks_.size());
+    const int64_t pieces = context_.schedule.pieces;
     for (int64_t c = 0; c < width && !cancelled(); ++c) {
       items_.clear();
       for (int64_t p = 0; p < pieces; ++p) {

@@ -4,6 +4,7 @@
 
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/selection.h"
 
 namespace topk::cpu {
 namespace {
@@ -45,8 +46,7 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
 // case is a short row of equal elements, which is processed like a long row.
 double SliceNanoseconds(const Plan& plan) {
   if (plan.n == 1) return 120;
-  return std::min(1000.0,
-                  250 + 25 * static_cast<double>(DistinctElements(plan)));
+  return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 
 // Returns the overhead of all slices, in nanoseconds. With kColumns, the first
@@ -68,10 +68,8 @@ double FixedNanoseconds(const Plan& plan, bool fold) {
 }
 
 Size Nanoseconds(const Plan& plan, bool fold) {
-  if (plan.slices() == 0) return 0;
   const double slice =
-      static_cast<double>(DistinctElements(plan)) *
-          ElementNanoseconds(plan, fold) +
+      static_cast<double>(plan.n) * ElementNanoseconds(plan, fold) +
       static_cast<double>(plan.k) * SelectedNanoseconds(plan, fold);
   return Size::Of(FixedNanoseconds(plan, fold) +
                   static_cast<double>(plan.slices()) * slice);
@@ -101,13 +99,14 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
     return pieces * (columns * (2 * k + 1) * bytes +
                      schedule.row_factor * k * kCandidateBytes);
   }
-  const Size n = DistinctElements(plan);
+  const Size n = plan.n;
   const bool sorts = schedule.algorithm == Algorithm::kSort;
+  // A row that is split has a bound of its own, as do its pieces.
   const bool whole = schedule.block >= n;
   const Size readers = whole ? 1 : pieces;
   Size total;
   if (schedule.copies) {
-    const int copies = schedule.unpacks && plan.inner > 1 ? 2 : 1;
+    const int copies = plan.input.packed && plan.inner > 1 ? 2 : 1;
     total += readers * schedule.tile * std::min(Size(schedule.block), n) *
              bytes * copies;
   }
@@ -129,20 +128,16 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   total += readers * (schedule.tile + Size(kScanSlack)) * (bytes + 4);
   constexpr int64_t kFixedBytes = 512;
   const Size candidates =
-      std::min(k + SlackFor(plan.k, schedule.tile > 1 && !whole), n);
+      SelectionCapacity(plan.k, plan.n, schedule.selections(plan) > 1);
   return total +
          pieces * selections * (candidates * (bytes + 16) + kFixedBytes);
 }
 
 // Returns an upper bound on the memory of RunTiles() for all slices.
-Size TilesBytes(const Plan& plan, const Schedule& schedule, int threads) {
-  if (schedule.algorithm == Algorithm::kNothing) return 0;
+Size TilesBytes(const Plan& plan, const Schedule& schedule) {
   const int64_t runners =
-      schedule.run_inline
-          ? 1
-          : std::min<int64_t>(schedule.tiles(plan, plan.slices()), threads);
-  const bool whole = schedule.block >= DistinctElements(plan);
-  return runners * RunnerBytes(plan, schedule, whole ? 1 : schedule.tile);
+      std::min<int64_t>(schedule.tiles(plan, plan.slices()), schedule.threads);
+  return runners * RunnerBytes(plan, schedule, schedule.selections(plan));
 }
 
 }  // namespace
@@ -151,23 +146,20 @@ Size RunNanoseconds(const Plan& plan) {
   return CostOfOutputs(plan).nanoseconds + Nanoseconds(plan, false);
 }
 
-Cost RunCost(const Plan& plan, const Schedule& schedule, int threads) {
+Cost RunCost(const Plan& plan, const Schedule& schedule) {
   Cost cost = CostOfOutputs(plan);
-  cost.working_bytes =
-      UnpackedBytes(plan) + TilesBytes(plan, schedule, threads);
+  cost.working_bytes = UnpackedBytes(plan) + TilesBytes(plan, schedule);
   cost.nanoseconds = RunNanoseconds(plan);
   return cost;
 }
 
-Cost FoldCost(const Plan& plan, int threads, double task) {
+Cost FoldCost(const FoldPlan& fold) {
+  const auto& [plan, positions, schedule] = fold;
   Cost cost = CostOfOutputs(plan);
-  if (plan.slices() == 0) return cost;
-  const Schedule schedule = FoldSchedule(plan, threads, task);
-  const int64_t positions = BufferedPositions(plan);
   cost.working_bytes =
       UnpackedBytes(plan) +
       Size(positions) * plan.inner * InfoOf(plan.dtype).bytes +
-      (positions == plan.n ? TilesBytes(plan, schedule, threads)
+      (positions == plan.n ? TilesBytes(plan, schedule)
                            : RunnerBytes(plan, schedule, plan.inner));
   constexpr int64_t kCandidateBytes = 24;
   // Include the time to zero the memory of all selections.
@@ -179,14 +171,13 @@ Cost FoldCost(const Plan& plan, int threads, double task) {
   return cost;
 }
 
-Size FeedNanoseconds(const Plan& plan, Size bytes) {
+Size FeedNanoseconds(const Plan& plan, int64_t positions, Size bytes) {
   constexpr int64_t kEveryPiece = 500;
-  if (plan.slices() == 0) return kEveryPiece;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
   // In the worst case, Feed() also processes all buffered elements and finishes
   // the slices that an earlier call began.
-  const Size elements = length + Size(BufferedPositions(plan)) * plan.inner;
+  const Size elements = length + Size(positions) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);
   return kEveryPiece + Size::Of(static_cast<double>(elements.value()) *

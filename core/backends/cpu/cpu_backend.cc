@@ -8,6 +8,7 @@
 #include "core/backends/cpu/cpu_backend.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
@@ -24,10 +25,9 @@ namespace topk {
 namespace {
 
 using cpu::InstructionSet;
+using cpu::kName;
 using cpu::Resources;
 using cpu::Schedule;
-
-constexpr std::string_view kName = "cpu";
 
 // Concatenates the chunks of a tensor, and then runs the plan on the tensor.
 class Concatenation final : public Fold {
@@ -63,26 +63,64 @@ class Concatenation final : public Fold {
   std::vector<std::byte, DeferredFreeAllocator<std::byte>> whole_;
 };
 
+// A fold over a tensor without slices, and its plan.
+class EmptyFold final : public Fold {
+ public:
+  EmptyFold(const Plan& plan, const Execution& execution)
+      : Fold(plan), execution_(execution) {}
+  Execution Finish() override { return execution_; }
+
+ private:
+  void Take(std::span<const std::byte>) override {}
+
+  const Execution execution_;
+};
+
+class EmptyPlan final : public PreparedPlan {
+ public:
+  EmptyPlan(const Plan& plan, const InstructionSet& set)
+      : plan_(plan), execution_{kName, "nothing", set.name} {}
+  int64_t EstimateNanoseconds() const override { return 0; }
+  Cost cost() const override { return CostOfOutputs(plan_); }
+  Size FeedNanoseconds(Size) const override { return 0; }
+  Execution Run(Chunks, const Outputs&, const Cancellation*) const override {
+    return execution_;
+  }
+  Result<std::unique_ptr<Fold>> StartFold(const Outputs&,
+                                          const Cancellation*) const override {
+    return std::unique_ptr<Fold>(
+        std::make_unique<EmptyFold>(plan_, execution_));
+  }
+
+ private:
+  const Plan& plan_;
+  const Execution execution_;
+};
+
 class CpuPlan final : public PreparedPlan {
  public:
   CpuPlan(const Plan& plan, Arrival arrival, Resources& resources)
       : plan_(plan),
         arrival_(arrival),
         resources_(resources),
-        schedule_(cpu::Choose(plan, resources.threads, resources.task)),
-        folds_(arrival != Arrival::kWhole && plan.input.contiguous &&
-               (arrival == Arrival::kStream ||
-                schedule_.algorithm == cpu::Algorithm::kScan)) {}
+        schedule_(cpu::Choose(plan, resources.threads, resources.task)) {
+    // Strided tensors must be concatenated. Contiguous tensors that arrive as
+    // streams are never concatenated, to save memory. Other contiguous tensors
+    // are concatenated only if that is faster.
+    if (arrival != Arrival::kWhole && plan.input.contiguous &&
+        (arrival == Arrival::kStream ||
+         schedule_.algorithm == cpu::Algorithm::kScan)) {
+      fold_.emplace(cpu::ChooseFold(plan, resources.threads, resources.task));
+    }
+  }
 
   int64_t EstimateNanoseconds() const override {
-    return cpu::EstimateNanoseconds(plan_, schedule_, resources_.threads);
+    return cpu::EstimateNanoseconds(plan_, schedule_);
   }
 
   Cost cost() const override {
-    if (folds_) {
-      return cpu::FoldCost(plan_, resources_.threads, resources_.task);
-    }
-    Cost cost = cpu::RunCost(plan_, schedule_, resources_.threads);
+    if (fold_) return cpu::FoldCost(*fold_);
+    Cost cost = cpu::RunCost(plan_, schedule_);
     if (arrival_ != Arrival::kWhole) {
       cost.working_bytes += cost.input_bytes;
       cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
@@ -91,7 +129,17 @@ class CpuPlan final : public PreparedPlan {
   }
 
   Size FeedNanoseconds(Size bytes) const override {
-    return folds_ ? cpu::FeedNanoseconds(plan_, bytes) : CopyNanoseconds(bytes);
+    return fold_ ? cpu::FeedNanoseconds(plan_, fold_->positions, bytes)
+                 : CopyNanoseconds(bytes);
+  }
+
+  // A concatenated tensor is computed when all data has arrived. A fold writes
+  // a slice when its last element arrives, and then only packs values smaller
+  // than a byte, which takes at most 1 ns per value.
+  Size FinishNanoseconds() const override {
+    if (!fold_) return cost().nanoseconds;
+    const bool packs = InfoOf(plan_.dtype).packed() && plan_.wants_values;
+    return FeedNanoseconds(0) + Size(packs ? plan_.output_elements() : 0);
   }
 
   Execution Run(Chunks chunks, const Outputs& outputs,
@@ -101,17 +149,16 @@ class CpuPlan final : public PreparedPlan {
       for (const auto& chunk : chunks) fold->Feed(chunk);
       return fold->Finish();
     }
-    const auto run = [&] {
+    resources_.Run(schedule_, [&] {
       cpu::RunSchedule(plan_, schedule_, resources_.set, chunks[0].data(),
                        outputs, cancellation);
-    };
-    schedule_.run_inline ? run() : resources_.arenas.Run(run);
+    });
     return {kName, NameOf(schedule_), resources_.set.name};
   }
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    if (!folds_) {
+    if (!fold_) {
       return std::unique_ptr<Fold>(
           std::make_unique<Concatenation>(plan_, *this, outputs, cancellation));
     }
@@ -120,7 +167,7 @@ class CpuPlan final : public PreparedPlan {
         [&]<class Key, bool kFloat>(
             const SortKeyEncoder<Key, kFloat>&) -> std::unique_ptr<Fold> {
           return std::make_unique<cpu::ElementFold<Key, kFloat>>(
-              plan_, outputs, resources_, cancellation);
+              *fold_, outputs, resources_, cancellation);
         });
   }
 
@@ -129,11 +176,8 @@ class CpuPlan final : public PreparedPlan {
   const Arrival arrival_;
   Resources& resources_;
   const Schedule schedule_;
-  // Whether to process chunks one by one instead of concatenating them. Strided
-  // tensors must be concatenated. Contiguous tensors that arrive as streams are
-  // never concatenated, to save memory. Other contiguous tensors are
-  // concatenated only if that is faster.
-  const bool folds_;
+  // Set if the chunks are processed one by one instead of being concatenated.
+  std::optional<const cpu::FoldPlan> fold_;
 };
 
 class CpuBackend final : public Backend {
@@ -149,6 +193,9 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan,
                                               Arrival arrival) const override {
+    if (plan.slices() == 0) {
+      return std::make_unique<EmptyPlan>(plan, resources_.set);
+    }
     return std::make_unique<CpuPlan>(plan, arrival, resources_);
   }
 
@@ -162,7 +209,6 @@ void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
                       const InstructionSet& set, const std::byte* tensor,
                       const Outputs& outputs,
                       const Cancellation* cancellation) {
-  if (schedule.algorithm == Algorithm::kNothing) return;
   const PackedValues values(plan, outputs);
   const Outputs unpacked = values.unpacked();
   const ExecutionContext context = {plan,     schedule,     set,
@@ -171,8 +217,7 @@ void cpu::RunSchedule(const Plan& plan, const Schedule& schedule,
       plan, [&]<class Key, bool kFloat>(const SortKeyEncoder<Key, kFloat>&) {
         RunTiles<Key, kFloat>(context, 0, plan.slices());
       });
-  if (!IsCancelled(cancellation))
-    values.Write(schedule.run_inline, cancellation);
+  if (!IsCancelled(cancellation)) values.Write(schedule.threads, cancellation);
 }
 
 std::unique_ptr<Backend> MakeCpuBackend(int threads, const InstructionSet& set,

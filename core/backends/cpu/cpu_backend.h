@@ -10,9 +10,9 @@
 namespace topk {
 namespace cpu {
 
-/// Computes the outputs. Uses oneTBB tasks unless schedule.run_inline is true.
-/// For `outputs` and `cancellation`, see PreparedPlan::Run(). REQUIRES:
-/// CanRun(schedule.algorithm, plan).
+/// Computes the outputs. Uses oneTBB tasks if schedule.threads > 1. For
+/// `outputs` and `cancellation`, see PreparedPlan::Run(). REQUIRES:
+/// CanRun(schedule.algorithm, plan), and the plan has slices.
 void RunSchedule(const Plan& plan, const Schedule& schedule,
                  const InstructionSet& set, const std::byte* tensor,
                  const Outputs& outputs,

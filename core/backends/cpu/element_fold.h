@@ -10,7 +10,7 @@
 // Why: offering elements position by position would miss the cache each time,
 // and take 7 times as long as in one message (60 x 262144 f32, k 10).
 //
-// Costs: the memory of BufferedPositions() positions and, unless these are all
+// Costs: the memory of FoldPlan::positions positions and, unless these are all
 // n, a selection for each column. Tests: unit/long_slices_test.cc, fuzz.stream.
 #pragma once
 
@@ -30,31 +30,31 @@
 namespace topk::cpu {
 
 /// Selects from a tensor that arrives in chunks. Writes a slice when its last
-/// element arrives. Buffers at most BufferedPositions() axis positions of the
+/// element arrives. Buffers at most FoldPlan::positions axis positions of the
 /// tensor.
 template <class Key, bool kFloat>
 class ElementFold final : public Fold {
  public:
-  /// `plan` and `cancellation` must outlive this object. `resources` must
+  /// `fold` and `cancellation` must outlive this object. `resources` must
   /// outlive all calls, but may be destroyed before this object.
-  ElementFold(const Plan& plan, const Outputs& outputs, Resources& resources,
-              const Cancellation* cancellation)
-      : Fold(plan),
-        plan_(plan),
-        type_(InfoOf(plan.dtype)),
-        values_(plan, outputs),
+  ElementFold(const FoldPlan& fold, const Outputs& outputs,
+              Resources& resources, const Cancellation* cancellation)
+      : Fold(fold.plan),
+        plan_(fold.plan),
+        type_(InfoOf(plan_.dtype)),
+        values_(plan_, outputs),
         outputs_(values_.unpacked()),
-        arenas_(resources.arenas),
-        rows_(BufferedPositions(plan)),
-        schedule_(FoldSchedule(plan, resources.threads, resources.task)),
-        context_{plan,     schedule_,    resources.set,
+        resources_(resources),
+        rows_(fold.positions),
+        schedule_(fold.schedule),
+        context_{plan_,    schedule_,    resources.set,
                  outputs_, cancellation, nullptr} {
-    if (rows_ < plan.n) runner_.emplace(context_);
+    if (rows_ < plan_.n) runner_.emplace(context_, plan_.inner);
   }
 
   Execution Finish() override {
-    values_.Write(/*run_inline=*/true, context_.cancellation);
-    return {"cpu", "fold", context_.set.name};
+    values_.Write(/*threads=*/1, context_.cancellation);
+    return {kName, "fold", context_.set.name};
   }
 
  private:
@@ -148,24 +148,23 @@ class ElementFold final : public Fold {
     position_ += count;
     const int64_t first = context_.first / plan_.inner;  // axis position
     const int64_t outer = first / plan_.n;
-    const auto run = [&] {
+    resources_.Run(schedule_, [&] {
       if (runner_) {
         const int64_t begin = first % plan_.n;
         runner_->Feed(outer, begin, begin + count / plan_.inner);
       } else {
         RunTiles<Key, kFloat>(context_, outer * plan_.inner, count / plan_.n);
       }
-    };
-    schedule_.run_inline ? run() : arenas_.Run(run);
+    });
   }
 
   const Plan& plan_;
   const DTypeInfo& type_;
   const PackedValues values_;
   const Outputs outputs_;
-  ArenaPool& arenas_;
+  Resources& resources_;
   const int64_t rows_;
-  const Schedule schedule_;
+  const Schedule& schedule_;
   ExecutionContext context_;
   // Used only if the block is too small for whole slices (rows_ < n).
   std::optional<SliceRunner<Key, kFloat>> runner_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
@@ -13,6 +14,9 @@
 
 namespace topk::cpu {
 
+/// The name of this backend.
+inline constexpr std::string_view kName = "cpu";
+
 /// Resources that all computations of a backend share.
 struct Resources {
   const int threads;
@@ -20,6 +24,12 @@ struct Resources {
   /// The minimum time of a task, in nanoseconds.
   const double task;
   ArenaPool arenas;
+
+  /// Calls fn(), in an arena if the schedule uses several threads.
+  template <class Fn>
+  void Run(const Schedule& schedule, const Fn& fn) {
+    schedule.threads == 1 ? fn() : arenas.Run(fn);
+  }
 };
 
 /// The parameters of a computation on one tensor, or on a part of a tensor. All

@@ -5,14 +5,22 @@
 #include <tbb/task_group.h>
 
 namespace topk::cpu {
-namespace {
 
-// Divides [0, count) into ranges and calls fn(begin, end) for each range, in
-// parallel. Returns whether all calls were made.
-template <class Partitioner>
-bool ForEach(int64_t count, int64_t grain, const Partitioner& partitioner,
-             const Cancellation* cancellation,
-             absl::FunctionRef<void(int64_t, int64_t)> fn) {
+std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
+  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
+  idle_.pop_back();
+  return arena;
+}
+
+bool ForEachRange(int64_t count, int64_t grain,
+                  const Cancellation* cancellation,
+                  absl::FunctionRef<void(int64_t, int64_t)> fn) {
+  if (count <= grain) {
+    fn(0, count);
+    return !IsCancelled(cancellation);
+  }
   tbb::task_group_context context;
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(
@@ -26,41 +34,11 @@ bool ForEach(int64_t count, int64_t grain, const Partitioner& partitioner,
               }
             },
             &context),
-        partitioner, context);
+        tbb::auto_partitioner(), context);
   });
   AnnotateHappensAfter(&context);
   // The context is also cancelled if an enclosing parallel loop fails.
   return !IsCancelled(cancellation) && !context.is_group_execution_cancelled();
-}
-
-}  // namespace
-
-std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
-  const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
-  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
-  idle_.pop_back();
-  return arena;
-}
-
-bool ForEachPiece(int64_t count, const Cancellation* cancellation,
-                  absl::FunctionRef<void(int64_t)> fn) {
-  if (count == 1) {
-    fn(0);
-    return !IsCancelled(cancellation);
-  }
-  return ForEach(count, 1, tbb::simple_partitioner(), cancellation,
-                 [&](int64_t piece, int64_t) { fn(piece); });
-}
-
-void ForEachRange(int64_t count, int64_t grain,
-                  const Cancellation* cancellation,
-                  absl::FunctionRef<void(int64_t, int64_t)> fn) {
-  if (count <= grain) {
-    fn(0, count);
-  } else {
-    ForEach(count, grain, tbb::auto_partitioner(), cancellation, fn);
-  }
 }
 
 }  // namespace topk::cpu

@@ -46,11 +46,23 @@ class ArenaPool {
   std::vector<std::unique_ptr<tbb::task_arena>> idle_;
 };
 
-/// Calls fn(0) ... fn(count - 1), in parallel if count > 1. Starts no more
-/// calls after a cancellation. Returns whether all calls were made. If not, the
-/// results must not be used.
+/// Divides [0, count) into ranges and calls fn(begin, end) for each, in
+/// parallel if count > grain. A range of at most `grain` elements is not
+/// divided further. Starts no more calls after a cancellation. Returns whether
+/// all calls were made. If not, the results must not be used.
+bool ForEachRange(int64_t count, int64_t grain,
+                  const Cancellation* cancellation,
+                  absl::FunctionRef<void(int64_t, int64_t)> fn);
+
+/// Calls fn(0) ... fn(count - 1), in parallel if count > 1. Otherwise like
+/// ForEachRange().
+template <class Fn>
 bool ForEachPiece(int64_t count, const Cancellation* cancellation,
-                  absl::FunctionRef<void(int64_t)> fn);
+                  const Fn& fn) {
+  return ForEachRange(count, 1, cancellation, [&](int64_t begin, int64_t end) {
+    for (; begin < end && !IsCancelled(cancellation); ++begin) fn(begin);
+  });
+}
 
 /// Cuts [0, count) into `pieces` pieces that run in parallel, and each piece p
 /// into blocks. Calls fn(p, begin, end) for each block. Returns false if
@@ -64,12 +76,5 @@ bool ForEachBlockOf(int64_t count, int64_t pieces,
                  [&](int64_t begin, int64_t end) { fn(p, begin, end); });
   });
 }
-
-/// Divides [0, count) into ranges and calls fn(begin, end) for each, in
-/// parallel if count > grain. A range of at most `grain` elements is not
-/// divided further. Starts no more calls after a cancellation.
-void ForEachRange(int64_t count, int64_t grain,
-                  const Cancellation* cancellation,
-                  absl::FunctionRef<void(int64_t, int64_t)> fn);
 
 }  // namespace topk::cpu

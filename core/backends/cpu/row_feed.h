@@ -10,23 +10,20 @@
 // vector. The scan ends early once k elements have the greatest possible key.
 //
 // Why: nearly all rows are read at most twice, once only for a sample. If fewer
-// than k elements exceed a bound, counting detects this, and the bound is
-// dropped. If too many elements exceed it, e.g. because the row ascends,
-// frequent reselections reveal this, and the rest of the row gets a new bound.
-// No order of the elements is therefore slow.
+// than k elements exceed a bound, counting detects this, and the row is read
+// again without a bound. If too many elements exceed it, e.g. because the row
+// ascends, frequent reselections reveal this, and the rest of the row gets a
+// new bound from a sample. The scan's patience, the number of reselections
+// until then, doubles each time. No order of the elements is therefore slow.
 //
-// A row is read with one bound after another, until k elements exceed the
-// bound. The first bound is the hint from the previous row. Then come the
-// bounds of a sample, each lower than the one before. The last read has no
-// bound. A piece that reselects too often during a read runs out of patience.
-// The rest of the piece is then fed like a new row, with twice the patience.
+// A row of many is first read with the bound of the previous row, as a hint.
 //
 // Without patience, a million ascending f32 take twice as long. Without hints,
 // many rows of 131072 elements take 1.5 times as long.
 //
 // Elements in shared memory may change between reads. The result is then
 // unspecified, but safe: no read relies on the counts of an earlier read, a
-// selection always ends with k candidates, and each bound is tried once.
+// selection always ends with k candidates, and each sample is tried once.
 //
 // Costs: the read, about 10 ns for each of the 1.1 k to 3 k candidates, and
 // sorting the candidates. Memory: 2 k candidates for each piece. Tests:
@@ -36,12 +33,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <span>
+#include <vector>
 
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/bound.h"
-#include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/selection.h"
@@ -66,63 +62,68 @@ struct Segment {
 template <class Key, bool kFloat>
 class RowFeed {
  public:
-  using Selections = std::span<Selection<Key>>;
-
   /// `kernels` and `encoder` must outlive this object. No element's key exceeds
-  /// `best_key`. Once a selection's buffer has filled up `patience` times, or
-  /// fewer in a short part of a row, the rest is sampled to find a better
-  /// bound. REQUIRES: patience >= 1.
+  /// `best_key`.
   RowFeed(const Kernels<Key, kFloat>& kernels,
           const SortKeyEncoder<Key, kFloat>& encoder, int64_t k,
-          Key best_key = static_cast<Key>(~Key{0}), int64_t patience = 8)
-      : kernels_(kernels),
-        encoder_(encoder),
-        k_(k),
-        best_key_(best_key),
-        patience_(patience),
-        bounds_(kernels, encoder) {}
+          Key best_key = static_cast<Key>(~Key{0}))
+      : kernels_(kernels), encoder_(encoder), k_(k), best_key_(best_key) {}
 
-  /// Divides a whole row among the selections, which run in parallel and have
-  /// no bound yet. Gets a bound from the previous row or from a sample of this
-  /// row, to skip most elements.
-  void FeedRow(const std::byte* elements, int64_t count,
-               Selections selections) {
-    const Segment row = {elements, count, 0};
-    std::optional<Held> held;
-    if (k_ <= count / 2) {
-      if (hint_.wait > 0) {
-        --hint_.wait;
-      } else if (hint_.bound) {
-        held = Try(*hint_.bound, row, patience_, bounds_, selections);
-        if (!held) hint_.wait = kWait;
-      }
+  /// Feeds a whole row to an empty selection. Skips most elements by a bound
+  /// from the previous row or from a sample of this row.
+  void FeedRow(const Segment& row, Selection<Key>& selection) {
+    Key hint = kNoBound<Key>;
+    if (hint_wait_ > 0) {
+      --hint_wait_;
+    } else if (k_ <= row.count / 2) {
+      hint = hint_;
     }
-    if (!held) held = FeedSampled(row, patience_, bounds_, selections);
-    hint_.bound = NextHint(held, selections);
+    const int64_t before = selection.reselections();
+    const Key held = Feed(row, selection, hint);
+    const int64_t reselections = selection.reselections() - before;
+    hint_ = reselections < kPatience ? held : kNoBound<Key>;
+    if (hint_ == kNoBound<Key> || reselections > 0) return;
+    // Raise the bound if far more than k elements exceeded it.
+    const double deviation = std::sqrt(static_cast<double>(k_));
+    const int64_t enough = k_ + static_cast<int64_t>(4.5 * deviation) + 5;
+    if (selection.size() > enough + enough / 3) {
+      hint_ = selection.BoundOf(enough);
+    }
+  }
+
+  /// Divides a whole row among empty selections, which run in parallel. If
+  /// fewer than k elements exceed the common bound, reads each piece again with
+  /// a bound of its own. With a common bound, the pieces have about k
+  /// candidates in total instead of k each.
+  void FeedPieces(const Segment& row, std::span<Selection<Key>> selections) {
+    const auto pieces = static_cast<int64_t>(selections.size());
+    const auto feed = [&](int64_t p) {
+      RowFeed own(kernels_, encoder_, k_, best_key_);
+      own.FeedPart(row.template Part<Key>(p * row.count / pieces,
+                                          (p + 1) * row.count / pieces),
+                   selections[static_cast<size_t>(p)]);
+    };
+    const Key bound =
+        EstimateBound(kernels_, encoder_, row.elements, row.count, k_, maxima_);
+    if (bound != kNoBound<Key>) {
+      for (Selection<Key>& selection : selections) selection.TryBound(bound);
+    }
+    ForEachPiece(pieces, selections[0].cancellation(), feed);
+    if (bound == kNoBound<Key>) return;
+    int64_t exceeding = 0;
+    for (const Selection<Key>& selection : selections) {
+      exceeding += selection.Exceeding(bound);
+    }
+    if (exceeding >= k_) return;
+    for (Selection<Key>& selection : selections) selection.Reset();
+    ForEachPiece(pieces, selections[0].cancellation(), feed);
   }
 
   /// Feeds the next part of a row to its selection. If the selection has no
   /// bound yet, gets a bound from a sample of this part.
   void FeedPart(const Segment& part, Selection<Key>& selection) {
-    const Selections one(&selection, 1);
-    if (!selection.bounded()) {
-      FeedSampled(part, patience_, bounds_, one);
-      return;
-    }
-    // Have less patience with a short part of a row, which would end first.
-    const int64_t fills = part.count / (8 * SlackFor(k_, false));
-    Read(part, std::clamp(fills, int64_t{1}, patience_), bounds_, one);
+    Feed(part, selection, kNoBound<Key>);
   }
-
-  /// A bound from the previous row. Consecutive rows are often similar.
-  struct Hint {
-    std::optional<Key> bound;
-    /// The number of rows until the hint is tried again. Set when the hint
-    /// fails, because a failure costs an extra read of the row.
-    int wait = 0;
-  };
-  /// The bound that FeedRow() tries first in the next row.
-  Hint& hint() { return hint_; }
 
   /// Returns whether a selection has k elements with the best key, so that no
   /// later element can enter.
@@ -167,108 +168,59 @@ class RowFeed {
   }
 
  private:
-  // A bound that at least k elements of a row exceeded.
-  struct Held {
-    Key bound;
-    int64_t exceeding;
-    int64_t reselections;
-  };
+  /// The number of reselections during a scan after which the rest of a row is
+  /// sampled, and the number of rows without a hint after a hint that failed,
+  /// which costs an extra read of the row.
+  static constexpr int64_t kPatience = 8;
+  static constexpr int kHintWait = 32;
 
-  // Estimates bounds from a sample of the row. Reads the row once for each
-  // bound, from high to low, until k elements exceed the bound. If all bounds
-  // fail, reads the row without a bound. Returns the successful bound, if any.
-  std::optional<Held> FeedSampled(const Segment& row, int64_t patience,
-                                  Bounds<Key, kFloat>& bounds,
-                                  Selections selections) const {
-    if (k_ <= row.count / 2) {
-      bounds.Sample(row.elements, row.count, k_);
-      while (const std::optional<Key> reached = bounds.Next()) {
-        const auto bound = static_cast<Key>(*reached - 1);
-        if (const auto held = Try(bound, row, patience, bounds, selections)) {
-          return held;
+  // Offers elements with one bound after another: first with `bound`, if any,
+  // then with bounds from samples, and without a bound after a sample failed.
+  // Returns the bound that at least k of the elements exceeded, or kNoBound.
+  Key Feed(Segment rest, Selection<Key>& selection, Key bound) {
+    bool samples = !selection.bounded();
+    // Have less patience with few elements, which would end first. When the
+    // buffer has filled up twice, at least k elements exceeded the bound.
+    int64_t patience = std::clamp(rest.count / (8 * std::max(k_, int64_t{128})),
+                                  int64_t{2}, kPatience);
+    while (rest.count > 0) {
+      const bool sampled = bound == kNoBound<Key> && samples;
+      if (sampled) {
+        bound = EstimateBound(kernels_, encoder_, rest.elements, rest.count, k_,
+                              maxima_);
+        if (selection.bounded() && bound <= selection.bound()) {
+          bound = kNoBound<Key>;
         }
       }
-    }
-    Read(row, patience, bounds, selections);
-    return std::nullopt;
-  }
-
-  // Reads the row, skipping elements that do not exceed `bound`. If fewer than
-  // k elements exceed it, drops the row's candidates and returns nullopt.
-  std::optional<Held> Try(Key bound, const Segment& row, int64_t patience,
-                          Bounds<Key, kFloat>& bounds,
-                          Selections selections) const {
-    if (selections[0].bounded() && selections[0].bound() >= bound) {
-      Read(row, patience, bounds, selections);  // already has a better bound
-      return Held{selections[0].bound(), k_, 0};
-    }
-    Held held = {bound, 0, 0};
-    for (Selection<Key>& selection : selections) {
-      held.reselections -= selection.reselections();
-      selection.TryBound(bound);
-    }
-    Read(row, patience, bounds, selections);
-    for (const Selection<Key>& selection : selections) {
-      held.reselections += selection.reselections();
-      held.exceeding += selection.Exceeding(bound);
-    }
-    // If the buffers have filled up (pieces * patience) times, at least k
-    // elements exceeded the bound. If Exceeding() finds fewer, another process
-    // has changed the elements. Accept the bound, or retries might never end.
-    const auto pieces = static_cast<int64_t>(selections.size());
-    if (held.exceeding >= k_ || held.reselections >= pieces * patience) {
-      return held;
-    }
-    for (Selection<Key>& selection : selections) {
-      selection.GiveBoundUp(static_cast<uint64_t>(row.first));
-    }
-    return std::nullopt;
-  }
-
-  // Divides the row among the selections and reads it once. If a selection's
-  // buffer fills up `patience` times, its elements are probably ascending, and
-  // its unread elements are sampled for a better bound. A single selection
-  // reuses `bounds`, because no more bounds of the old sample will be tried.
-  void Read(const Segment& row, int64_t patience, Bounds<Key, kFloat>& bounds,
-            Selections selections) const {
-    const auto pieces = static_cast<int64_t>(selections.size());
-    ForEachPiece(pieces, selections[0].cancellation(), [&](int64_t p) {
-      const Selections one = selections.subspan(static_cast<size_t>(p), 1);
-      const Segment piece =
-          row.Part<Key>(p * row.count / pieces, (p + 1) * row.count / pieces);
-      const int64_t taken = Scan(piece, patience, one[0]);
-      if (taken == piece.count) return;
-      Bounds<Key, kFloat> own(kernels_, encoder_);
-      FeedSampled(piece.Part<Key>(taken, piece.count), 2 * patience,
-                  pieces > 1 ? own : bounds, one);
-    });
-  }
-
-  // Returns the bound to try first in the next row: the last bound, or a higher
-  // bound if far more than k elements exceeded the last bound. Returns nullopt
-  // if no bound succeeded, or if the last bound was much too low.
-  std::optional<Key> NextHint(const std::optional<Held>& held,
-                              Selections selections) const {
-    if (!held || held->reselections >= patience_) return std::nullopt;
-    if (held->reselections == 0 && selections.size() == 1) {
-      const double deviation = std::sqrt(static_cast<double>(k_));
-      const int64_t enough = k_ + static_cast<int64_t>(4.5 * deviation) + 5;
-      if (held->exceeding > enough + enough / 3) {
-        return selections[0].BoundOf(enough);
+      const bool tries = bound != kNoBound<Key>;
+      if (tries) selection.TryBound(bound);
+      const int64_t taken = Scan(rest, patience, selection);
+      if (taken < rest.count) {
+        // At least k elements exceeded the bound, and the rest needs a better
+        // one. The elements are probably ascending.
+        rest = rest.template Part<Key>(taken, rest.count);
+        patience *= 2;
+        bound = kNoBound<Key>;
+        samples = true;
+      } else if (tries && selection.Exceeding(bound) < k_) {
+        selection.GiveBoundUp(static_cast<uint64_t>(rest.first));
+        if (!sampled) hint_wait_ = kHintWait;
+        bound = kNoBound<Key>;
+        samples = !sampled;
+      } else {
+        break;
       }
     }
-    return held->bound;
+    return bound;
   }
-
-  static constexpr int kWait = 32;
 
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat>& encoder_;
   const int64_t k_;
   const Key best_key_;
-  const int64_t patience_;
-  Bounds<Key, kFloat> bounds_;
-  Hint hint_;
+  std::vector<Key> maxima_;  // of EstimateBound()
+  Key hint_ = kNoBound<Key>;  // the bound to try first in the next row
+  int hint_wait_ = 0;        // the number of rows until hints are used again
 };
 
 }  // namespace topk::cpu

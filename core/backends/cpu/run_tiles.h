@@ -11,8 +11,8 @@
 namespace topk::cpu {
 
 /// Runs `slices` slices, starting with slice `first`. REQUIRES: these are all
-/// slices of some outer indices, the algorithm is not kNothing, and the caller
-/// runs in an arena unless schedule.run_inline.
+/// slices of some outer indices, and the caller runs in an arena if the
+/// schedule uses several threads.
 template <class Key, bool kFloat>
 void RunTiles(const ExecutionContext& context, int64_t first, int64_t slices) {
   const Schedule& schedule = context.schedule;
@@ -28,8 +28,8 @@ void RunTiles(const ExecutionContext& context, int64_t first, int64_t slices) {
                 std::min(schedule.tile, adjacent - at));
     }
   };
-  ForEachRange(tiles, schedule.run_inline ? tiles : schedule.grain,
-               context.cancellation, [&](int64_t begin, int64_t end) {
+  ForEachRange(tiles, schedule.grain, context.cancellation,
+               [&](int64_t begin, int64_t end) {
                  if (schedule.algorithm == Algorithm::kColumns) {
                    run_tiles(ColumnRunner<Key, kFloat>(context), begin, end);
                  } else {

@@ -31,8 +31,9 @@ class Scratch {
  public:
   static_assert(std::is_trivial_v<T>);
 
-  /// Returns `count` uninitialized elements. Invalidates the results of earlier
-  /// calls. Throws std::bad_alloc.
+  /// Returns `count` uninitialized elements. If an earlier call got at least as
+  /// many, returns the same memory. Otherwise, invalidates the results of
+  /// earlier calls. Throws std::bad_alloc.
   std::span<T> Get(size_t count) {
     const size_t bytes = count * sizeof(T);
     if (bytes > memory_.get_deleter().bytes) {

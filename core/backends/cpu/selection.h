@@ -5,9 +5,9 @@
 // the bound. From then on, an element enters only if its key exceeds the bound.
 //
 // Why: nearly every element of a long slice costs only one comparison. In the
-// worst case, an ascending slice, each group of `slack` elements costs a search
-// for the k-th key of the buffer. That is O(1) per element, because slack is at
-// least k.
+// worst case, an ascending slice, each time that the buffer fills up costs a
+// search for its k-th key. That is O(1) per element, because the buffer has
+// room for at least 2 k candidates.
 //
 // Ties: candidates are always in ascending order of index. An element whose key
 // equals the bound has a higher index than every candidate and ranks behind
@@ -25,10 +25,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "core/backends/cpu/blocks.h"
-#include "core/base/deferred_free.h"
+#include "core/base/cancellation.h"
 
 namespace topk::cpu {
 
@@ -76,6 +76,13 @@ Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
   return prefix;
 }
 
+/// Returns how many candidates a selection of k of n elements buffers: more
+/// than k, so that the buffer rarely fills up. The buffer is smaller if `many`
+/// selections share the cache. REQUIRES: k <= n.
+inline int64_t SelectionCapacity(int64_t k, int64_t n, bool many) {
+  return k + std::min(std::max(k, int64_t{many ? 16 : 128}), n - k);
+}
+
 /// Keeps the k best of the elements offered. Key is an unsigned integer of the
 /// element's width. The greatest key ranks first.
 template <class Key>
@@ -84,22 +91,25 @@ class Selection {
   /// The type of Kernels::kth.
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
 
-  /// Creates an empty selection. Reserves memory for min(n, k + slack)
-  /// candidates at once, because untouched pages cost nothing. With more slack,
-  /// the buffer fills up less often. After a cancellation, Finish() still
-  /// leaves k candidates, but not necessarily the best. REQUIRES: slack >= k.
-  Selection(Kth kth, int64_t k, int64_t slack, int64_t n,
+  /// The bits and the index of a candidate.
+  struct Element {
+    Key bits;
+    uint64_t index;
+  };
+
+  /// Creates an empty selection that stores its candidates in `keys` and
+  /// `elements`. After a cancellation, Finish() still leaves k candidates, but
+  /// not necessarily the best. REQUIRES: both arrays have
+  /// SelectionCapacity(k, n, many) elements and outlive this object.
+  Selection(Kth kth, int64_t k, std::span<Key> keys,
+            std::span<Element> elements,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
         k_(static_cast<size_t>(k)),
-        capacity_(static_cast<size_t>(std::min(k + slack, n))),
-        cancellation_(cancellation) {
-    keys_.reserve(capacity_);
-    elements_.reserve(capacity_);
-  }
-
-  /// Returns the memory reserved for candidates, in bytes.
-  size_t bytes() const { return capacity_ * (sizeof(Key) + sizeof(Element)); }
+        capacity_(keys.size()),
+        keys_(keys.data()),
+        elements_(elements.data()),
+        cancellation_(cancellation) {}
 
   /// The cancellation that was passed to the constructor. May be null.
   const Cancellation* cancellation() const { return cancellation_; }
@@ -109,44 +119,43 @@ class Selection {
   /// REQUIRES: `index` exceeds the indices of all candidates.
   void Offer(Key key, Key bits, uint64_t index) {
     if (bounded_ && key <= bound_) return;
-    keys_.push_back(key);
-    elements_.push_back({bits, index});
-    if (keys_.size() >= capacity_) Full();
+    keys_[size_] = key;
+    elements_[size_] = {bits, index};
+    if (++size_ >= capacity_) Full();
   }
 
   /// Moves all candidates of `other` to this selection. REQUIRES: `other` has
   /// the same k, and its indices are greater than those of this selection.
   void Merge(Selection& other) {
-    if (keys_.size() + other.keys_.size() > capacity_) {
+    if (size_ + other.size_ > capacity_) {
       // Make room by dropping candidates that are not among the k best.
-      if (keys_.size() > k_) Reselect();
-      if (other.keys_.size() > k_) other.Reselect();
+      if (size_ > k_) Reselect();
+      if (other.size_ > k_) other.Reselect();
     }
     const auto append = [&](int64_t begin, int64_t end) {
-      keys_.insert(keys_.end(), other.keys_.begin() + begin,
-                   other.keys_.begin() + end);
-      elements_.insert(elements_.end(), other.elements_.begin() + begin,
-                       other.elements_.begin() + end);
+      std::copy(other.keys_ + begin, other.keys_ + end, keys_ + size_);
+      std::copy(other.elements_ + begin, other.elements_ + end,
+                elements_ + size_);
+      size_ += static_cast<size_t>(end - begin);
     };
     ForEachBlock(0, other.size(), kBlockElements, cancellation_, append);
     other.Reset();
-    if (keys_.size() >= k_) Reselect();
+    if (size_ >= k_) Reselect();
   }
 
   /// Keeps the k best candidates, in ascending order of index. If fewer than k
   /// are left because the elements changed between two reads, adds zeros.
   /// REQUIRES: at least k elements were offered.
   void Finish() {
-    if (keys_.size() > k_) Reselect();
-    if (keys_.size() == k_) return;
-    keys_.resize(k_);
-    elements_.resize(k_);
+    if (size_ > k_) Reselect();
+    std::fill(keys_ + size_, keys_ + k_, Key{0});
+    std::fill(elements_ + size_, elements_ + k_, Element{0, 0});
+    size_ = k_;
   }
 
   /// Clears the selection. Keeps the memory for reuse.
   void Reset() {
-    keys_.clear();
-    elements_.clear();
+    size_ = 0;
     bounded_ = false;
   }
 
@@ -155,27 +164,25 @@ class Selection {
   Key bound() const { return bound_; }
 
   /// The number of candidates. The buffer has space for room() more.
-  int64_t size() const { return static_cast<int64_t>(keys_.size()); }
-  int64_t room() const {
-    return static_cast<int64_t>(capacity_ - keys_.size());
-  }
+  int64_t size() const { return static_cast<int64_t>(size_); }
+  int64_t room() const { return static_cast<int64_t>(capacity_ - size_); }
 
   /// The number of times that the candidates were reduced to the k best.
   int64_t reselections() const { return reselections_; }
 
-  /// Sets a bound that may be too high. Later, the caller must add up
-  /// Exceeding(bound) over all selections of the row, and call GiveBoundUp() if
-  /// the sum is less than k.
+  /// Sets a bound that may be too high. If Exceeding(bound) is less than k in
+  /// the end, the caller must call GiveBoundUp(). REQUIRES: the selection has
+  /// no bound, or a lower one.
   void TryBound(Key bound) {
     proven_ = {bounded_, bound_};
-    if (!bounded_ || bound > bound_) bound_ = bound;
+    bound_ = bound;
     bounded_ = true;
   }
   /// Returns the number of candidates that exceed a bound.
   int64_t Exceeding(Key bound) const {
     int64_t exceeding = 0;
     const auto count = [&](int64_t begin, int64_t end) {
-      exceeding += std::count_if(keys_.begin() + begin, keys_.begin() + end,
+      exceeding += std::count_if(keys_ + begin, keys_ + end,
                                  [bound](Key key) { return key > bound; });
     };
     ForEachBlock(0, size(), kBlockElements, cancellation_, count);
@@ -185,19 +192,17 @@ class Selection {
   /// caller must offer all elements with these indices again.
   void GiveBoundUp(uint64_t first) {
     const auto forgotten = std::partition_point(
-        elements_.begin(), elements_.end(),
+        elements_, elements_ + size_,
         [first](const Element& element) { return element.index < first; });
-    const auto kept = static_cast<size_t>(forgotten - elements_.begin());
-    keys_.resize(kept);
-    elements_.resize(kept);
+    size_ = static_cast<size_t>(forgotten - elements_);
     bounded_ = proven_.bounded;
     bound_ = proven_.bound;
   }
   /// Returns a bound that exactly `rank` candidates exceed, or more than `rank`
   /// if ties prevent this. REQUIRES: 1 <= rank <= size(), and no key is 0.
   Key BoundOf(int64_t rank) const {
-    return static_cast<Key>(
-        KthOf(kth_, keys_.data(), size(), rank, cancellation_) - 1);
+    return static_cast<Key>(KthOf(kth_, keys_, size(), rank, cancellation_) -
+                            1);
   }
 
   /// Slots hold the candidates in ascending order of index.
@@ -206,25 +211,19 @@ class Selection {
   uint64_t index(size_t slot) const { return elements_[slot].index; }
 
  private:
-  struct Element {
-    Key bits;
-    uint64_t index;
-  };
-
   // Handles a full buffer. Not inlined, to keep the loops around Offer() short.
   [[gnu::noinline]] void Full() {
     if (!IsCancelled(cancellation_)) return Reselect();
-    keys_.clear();  // skip many reselections
-    elements_.clear();
+    size_ = 0;  // skip many reselections
   }
 
   // Keeps the k best candidates, in order. Their least key becomes the bound.
   void Reselect() {
-    const Key bar = KthOf(kth_, keys_.data(), size(), static_cast<int64_t>(k_),
-                          cancellation_);
+    const Key bar =
+        KthOf(kth_, keys_, size(), static_cast<int64_t>(k_), cancellation_);
     size_t greater = 0;
     const auto count = [&](int64_t begin, int64_t end) {
-      const Key* const keys = keys_.data();
+      const Key* const keys = keys_;
       size_t more = 0;
       for (int64_t i = begin; i < end; ++i) more += keys[i] > bar;
       greater += more;
@@ -235,8 +234,8 @@ class Selection {
     Key least = static_cast<Key>(~Key{0});
     const auto keep_best = [&](int64_t begin, int64_t end) {
       // Use local copies, because the stores below may alias members.
-      Key* const keys = keys_.data();
-      Element* const elements = elements_.data();
+      Key* const keys = keys_;
+      Element* const elements = elements_;
       size_t to = kept;
       size_t left = ties;
       Key low = least;
@@ -256,8 +255,7 @@ class Selection {
       least = low;
     };
     ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
-    keys_.resize(k_);
-    elements_.resize(k_);
+    size_ = k_;
     // Never lower the bound, because elements below the bound were dropped.
     bound_ = bounded_ ? std::max(bound_, least) : least;
     bounded_ = true;
@@ -267,9 +265,10 @@ class Selection {
   Kth kth_;
   size_t k_;
   size_t capacity_;
+  Key* keys_;
+  Element* elements_;
+  size_t size_ = 0;
   const Cancellation* cancellation_;
-  std::vector<Key, DeferredFreeAllocator<Key>> keys_;
-  std::vector<Element, DeferredFreeAllocator<Element>> elements_;
   Key bound_ = 0;
   bool bounded_ = false;
   int64_t reselections_ = 0;

@@ -14,14 +14,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
-#include <new>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "core/backends/cpu/block_source.h"
 #include "core/backends/cpu/execution_context.h"
+#include "core/backends/cpu/output_rows.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/scratch.h"
@@ -45,42 +43,33 @@ Key GreatestKey(const DTypeInfo& type,
 }
 
 /// Selects from tiles of slices, or from slices that arrive in parts. REQUIRES:
-/// the algorithm is neither kNothing nor kColumns.
+/// the algorithm is not kColumns.
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
-  /// `context` must outlive this object.
-  explicit SliceRunner(const ExecutionContext& context)
+  /// `context` must outlive this object. At most `slices` slices have a
+  /// selection at the same time.
+  SliceRunner(const ExecutionContext& context, int64_t slices)
       : context_(context),
         plan_(context.plan),
         schedule_(context.schedule),
-        n_(DistinctElements(plan_)),
+        slices_(slices),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
-        outputs_(context.outputs),
+        output_rows_(context),
         source_(context),
         feed_(kernels_, encoder_, plan_.k,
               GreatestKey(InfoOf(plan_.dtype), encoder_)),
-        writer_(context, outputs_, kernels_.rank, schedule_.sort_pieces) {
-    if (schedule_.stages) {
-      outputs_ = {Stage(values_, plan_.wants_values, plan_.dtype),
-                  Stage(indices_, plan_.wants_indices, plan_.index_type)};
-    }
-  }
+        writer_(context, output_rows_.outputs(), kernels_.rank,
+                schedule_.sort_pieces) {}
 
-  ~SliceRunner() {
-    if (selections_.empty()) return;
-    const size_t bytes = selections_.size() * selections_[0].bytes();
-    if (bytes < kLargeBytes) return;
-    using Selections = decltype(selections_);
-    DeferFree(std::unique_ptr<Selections>(
-                  new (std::nothrow) Selections(std::move(selections_))),
-              bytes);
-  }
+  /// For Do().
+  explicit SliceRunner(const ExecutionContext& context)
+      : SliceRunner(context, context.schedule.selections(context.plan)) {}
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
-    if (schedule_.block < n_) {
+    if (schedule_.block < plan_.n) {
       SelectInBlocks(first, width);
     } else {
       SelectWhole(first, width);
@@ -98,7 +87,7 @@ class SliceRunner {
       FeedSlices(first + c, begin, end,
                  Selections(c + width).subspan(static_cast<size_t>(c)));
     }
-    if (end < n_) return;
+    if (end < plan_.n) return;
     for (int64_t c = 0; c < plan_.inner && !cancelled(); ++c) {
       Write(first + c, c, plan_.inner);
     }
@@ -107,48 +96,34 @@ class SliceRunner {
  private:
   bool cancelled() const { return IsCancelled(context_.cancellation); }
 
-  // Returns memory for an output of all slices of a tile.
-  std::span<std::byte> Stage(Scratch<std::byte>& memory, bool wanted,
-                             DType type) const {
-    const int64_t bytes = schedule_.tile * plan_.k * InfoOf(type).bytes;
-    return memory.Get(wanted ? static_cast<size_t>(bytes) : 0);
-  }
-
   void SelectWhole(int64_t first, int64_t width) {
-    const std::byte* rows = source_.Get(first, width, 0, n_);
+    const std::byte* rows = source_.Get(first, width, 0, plan_.n);
     if (cancelled()) return;
-    const int64_t slice = schedule_.stages ? 0 : first;
+    const int64_t slice = output_rows_.Row(first);
     if (schedule_.algorithm == Algorithm::kShortRows) {
       SelectShortRows(rows, slice, width);
     } else {
       for (int64_t c = 0; c < width && !cancelled(); ++c) {
-        SelectRow(At<Key>(rows, c * n_), slice + c);
+        SelectRow(At<Key>(rows, c * plan_.n), slice + c);
       }
     }
-    if (!schedule_.stages || cancelled()) return;
-    if (plan_.wants_values) {
-      Unstage(plan_.dtype, plan_.values, first, width, outputs_.values.data(),
-              context_.outputs.values.data());
-    }
-    if (plan_.wants_indices) {
-      Unstage(plan_.index_type, plan_.indices, first, width,
-              outputs_.indices.data(), context_.outputs.indices.data());
-    }
+    if (!cancelled()) output_rows_.MoveOut(first, width);
   }
 
   void SelectShortRows(const std::byte* elements, int64_t slice,
                        int64_t count) {
+    const Outputs& outputs = output_rows_.outputs();
     const int index_bytes = InfoOf(plan_.index_type).bytes;
     const auto key_bytes = static_cast<int64_t>(sizeof(Key));
     const int64_t at = slice * plan_.k;
     const ShortRows<Key> rows = {
         elements,
         count,
-        n_,
+        plan_.n,
         plan_.k,
         plan_.order == Order::kIndex,
-        plan_.wants_values ? outputs_.values.data() + at * key_bytes : nullptr,
-        plan_.wants_indices ? outputs_.indices.data() + at * index_bytes
+        plan_.wants_values ? outputs.values.data() + at * key_bytes : nullptr,
+        plan_.wants_indices ? outputs.indices.data() + at * index_bytes
                             : nullptr,
         index_bytes,
         static_cast<uint64_t>(plan_.index_offset)};
@@ -156,7 +131,7 @@ class SliceRunner {
       uint64_t left = kernels_.select_short_rows(encoder_, rows, begin);
       for (; left != 0; left &= left - 1) {
         const int64_t row = begin + std::countr_zero(left);
-        SelectRow(At<Key>(elements, row * n_), slice + row);
+        SelectRow(At<Key>(elements, row * plan_.n), slice + row);
       }
     }
   }
@@ -166,7 +141,12 @@ class SliceRunner {
       writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    feed_.FeedRow(row, n_, Selections(1));
+    const std::span<Selection<Key>> pieces = Selections(1);
+    if (pieces.size() == 1) {
+      feed_.FeedRow({row, plan_.n, 0}, pieces[0]);
+    } else {
+      feed_.FeedPieces({row, plan_.n, 0}, pieces);
+    }
     Write(slice, 0, 1);
   }
 
@@ -189,8 +169,9 @@ class SliceRunner {
     }
     const auto feed = [&](int64_t p) {
       const auto feed_piece = [&](SliceRunner& runner) {
-        runner.FeedSlices(first, begin + p * (n_ - begin) / pieces,
-                          begin + (p + 1) * (n_ - begin) / pieces, of_piece(p));
+        runner.FeedSlices(first, begin + p * (plan_.n - begin) / pieces,
+                          begin + (p + 1) * (plan_.n - begin) / pieces,
+                          of_piece(p));
       };
       if (p == 0) return feed_piece(*this);
       SliceRunner own(context_);  // each piece needs its own memory
@@ -281,10 +262,18 @@ class SliceRunner {
   // Returns the selections for `count` slices: for each piece, one per slice.
   std::span<Selection<Key>> Selections(int64_t count) {
     const auto size = static_cast<size_t>(count * schedule_.pieces);
-    const bool many = schedule_.tile > 1 && schedule_.block < n_;
+    const bool many = schedule_.selections(plan_) > 1;
+    const auto capacity =
+        static_cast<size_t>(SelectionCapacity(plan_.k, plan_.n, many));
+    const size_t candidates =
+        static_cast<size_t>(slices_ * schedule_.pieces) * capacity;
+    const std::span keys = keys_.Get(candidates);
+    const std::span elements = elements_.Get(candidates);
     while (selections_.size() < size) {
-      selections_.emplace_back(kernels_.kth, plan_.k, SlackFor(plan_.k, many),
-                               n_, context_.cancellation);
+      const size_t at = selections_.size() * capacity;
+      selections_.emplace_back(
+          kernels_.kth, plan_.k, keys.subspan(at, capacity),
+          elements.subspan(at, capacity), context_.cancellation);
     }
     return std::span(selections_).first(size);
   }
@@ -300,35 +289,20 @@ class SliceRunner {
     selection.Reset();
   }
 
-  // Copies staged values or indices to slices `first` to `first + width - 1`.
-  void Unstage(DType type, const Layout& layout, int64_t first, int64_t width,
-               const std::byte* from, std::byte* to) const {
-    const int bytes = InfoOf(type).bytes;
-    const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
-    const int64_t adjacent = layout.contiguous && plan_.inner > 1 ? width : 1;
-    const auto copy = [&](int64_t begin, int64_t end) {
-      for (int64_t c = 0; c < width; c += adjacent) {
-        const int64_t at = SliceOffset(plan_, layout, first + c) + begin * step;
-        context_.set.table->transpose(
-            bytes, from + (c * plan_.k + begin) * bytes, adjacent, end - begin,
-            plan_.k, to + at * bytes, step);
-      }
-    };
-    ForEachBlock(0, plan_.k, RowsPerBlock(width), context_.cancellation, copy);
-  }
-
   const ExecutionContext& context_;
   const Plan& plan_;
   const Schedule& schedule_;
-  const int64_t n_;
+  const int64_t slices_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
-  Outputs outputs_;
-  Scratch<std::byte> values_;
-  Scratch<std::byte> indices_;
+  const OutputRows output_rows_;
   BlockSource source_;
   RowFeed<Key, kFloat> feed_;
-  std::vector<Selection<Key>> selections_;
+  // The candidates of all selections.
+  Scratch<Key> keys_;
+  Scratch<typename Selection<Key>::Element> elements_;
+  std::vector<Selection<Key>, DeferredFreeAllocator<Selection<Key>>>
+      selections_;
   // The bounds of the columns in FeedInPlace(), and the columns that a scan
   // finds.
   std::vector<Key> bounds_;

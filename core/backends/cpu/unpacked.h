@@ -53,8 +53,8 @@ class PackedValues {
     return bytes_.empty() ? outputs_ : Outputs{bytes_, outputs_.indices};
   }
 
-  /// Packs the values into the outputs, in parallel unless `run_inline`.
-  void Write(bool run_inline, const Cancellation* cancellation) const {
+  /// Packs the values into the outputs, in parallel if `threads` > 1.
+  void Write(int threads, const Cancellation* cancellation) const {
     constexpr int64_t kBlock = kBlockBytes;  // whole groups
     const auto count = static_cast<int64_t>(bytes_.size());
     const int64_t blocks = (count + kBlock - 1) / kBlock;
@@ -62,7 +62,7 @@ class PackedValues {
       Pack(type_, bytes_.data() + begin, end - begin,
            outputs_.values.data() + begin / kPackedGroup * type_.bits);
     };
-    ForEachRange(blocks, run_inline ? blocks : 1, cancellation,
+    ForEachRange(blocks, threads == 1 ? blocks : 1, cancellation,
                  [&](int64_t begin, int64_t end) {
                    ForEachBlock(begin * kBlock, std::min(end * kBlock, count),
                                 kBlock, cancellation, pack);
