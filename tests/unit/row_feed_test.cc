@@ -76,6 +76,31 @@ class RowFeedTest : public ::testing::TestWithParam<InstructionSet> {
   const Encoder encoder_{InfoOf(DType::kU32), true};
 };
 
+// A hint that fails costs another read, so the next rows are read without one.
+TEST_P(RowFeedTest, ReadsFewRowsTwiceEvenIfEachHintWouldFail) {
+  static Kernels<uint32_t, false> real;
+  static int64_t scanned;
+  real = kernels_;
+  scanned = 0;
+  Kernels<uint32_t, false> kernels = kernels_;
+  kernels.scan = [](const auto& probe, auto elements, int64_t count,
+                    auto positions, int64_t room) {
+    const Scanned result = real.scan(probe, elements, count, positions, room);
+    scanned += result.elements;
+    return result;
+  };
+  const std::vector<uint32_t> low = Ascending(kCount);
+  std::vector<uint32_t> high = low;
+  for (uint32_t& element : high) element += kCount;
+  Feeder feed(kernels, encoder_, kK);
+  constexpr int64_t kRounds = 20;
+  for (int64_t i = 0; i < kRounds; ++i) {
+    OwnedSelection owned(kernels_, kK);
+    feed.FeedRow({Bytes(i % 2 == 0 ? high : low), kCount, 0}, *owned);
+  }
+  EXPECT_LT(scanned, kRounds * kCount * 5 / 4);
+}
+
 TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
   const std::vector<uint32_t> row = Ascending(kCount);
   Cancellation cancellation;

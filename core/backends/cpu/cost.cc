@@ -45,7 +45,7 @@ double SelectedNanoseconds(const Plan& plan, bool fold) {
 // Returns an upper bound on the overhead per slice, in nanoseconds. The worst
 // case is a short row of equal elements, which is processed like a long row.
 double SliceNanoseconds(const Plan& plan) {
-  if (plan.n == 1) return 120;
+  if (plan.n == 1 && plan.input.contiguous) return 120;
   return std::min(1000.0, 250 + 25 * static_cast<double>(plan.n));
 }
 

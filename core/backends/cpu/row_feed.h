@@ -218,9 +218,9 @@ class RowFeed {
   const SortKeyEncoder<Key, kFloat>& encoder_;
   const int64_t k_;
   const Key best_key_;
-  std::vector<Key> maxima_;  // of EstimateBound()
+  std::vector<Key> maxima_;   // of EstimateBound()
   Key hint_ = kNoBound<Key>;  // the bound to try first in the next row
-  int hint_wait_ = 0;        // the number of rows until hints are used again
+  int hint_wait_ = 0;         // the number of rows until hints are used again
 };
 
 }  // namespace topk::cpu

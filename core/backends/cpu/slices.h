@@ -19,7 +19,6 @@
 
 #include "core/backends/cpu/block_source.h"
 #include "core/backends/cpu/execution_context.h"
-#include "core/backends/cpu/output_rows.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/row_feed.h"
 #include "core/backends/cpu/scratch.h"
@@ -62,10 +61,6 @@ class SliceRunner {
               GreatestKey(InfoOf(plan_.dtype), encoder_)),
         writer_(context, output_rows_.outputs(), kernels_.rank,
                 schedule_.sort_pieces) {}
-
-  /// For Do().
-  explicit SliceRunner(const ExecutionContext& context)
-      : SliceRunner(context, context.schedule.selections(context.plan)) {}
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
@@ -174,7 +169,8 @@ class SliceRunner {
                           of_piece(p));
       };
       if (p == 0) return feed_piece(*this);
-      SliceRunner own(context_);  // each piece needs its own memory
+      // Each piece needs its own memory.
+      SliceRunner own(context_, slices_);
       feed_piece(own);
     };
     if (!done && !ForEachPiece(pieces, context_.cancellation, feed)) return;
