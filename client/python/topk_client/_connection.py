@@ -104,8 +104,10 @@ def _finite(timeout: Optional[float]) -> float:
 def _checked_metadata(metadata: Metadata) -> Metadata:
     """Returns the metadata as a tuple. Raises TypeError or ValueError if gRPC
     would reject it. The errors do not contain values, which may be secret."""
+    if not metadata:
+        return ()
     try:
-        pairs = tuple((key, value) for key, value in metadata or ())
+        pairs = tuple((key, value) for key, value in metadata)
     except (TypeError, ValueError):
         raise TypeError("metadata must be pairs of a key and a value") from None
     for key, value in pairs:
