@@ -248,7 +248,7 @@ class Client(Connection):
         except grpc.RpcError as rpc:
             if not end.is_ok():
                 raise self._broken(self._error(end.status or rpc),
-                                   response.begun) from rpc
+                                   response.header is not None) from rpc
         finally:
             messages.cancel()
 

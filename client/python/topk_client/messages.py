@@ -359,12 +359,11 @@ class Call:
         """Raises TypeError or ValueError for arguments that cannot be put into
         a message. The service checks everything else."""
         _check_types(request)
-        array, region, name = request.tensor, None, None
+        region = request.tensor if isinstance(request.tensor, Region) else None
+        array, name = region.array if region else request.tensor, None
         # The tensor's dtype if it is a PyTorch tensor. Otherwise None.
         self._torch_dtype: Any = None
         if type(array) is not np.ndarray:
-            if isinstance(array, Region):
-                region, array = array, array.array
             array, name, self._torch_dtype = array_of(array)
         self._request = request
         # The values have the same type as the tensor.
@@ -556,24 +555,20 @@ class StreamedResponse:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._header: Optional[topk_pb2.TopKResponse] = None
+        # None until a message has arrived.
+        self.header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
-
-    @property
-    def begun(self) -> bool:
-        """Whether a message has arrived."""
-        return self._header is not None
 
     def add(self, message: bytes) -> None:
         """Adds the next message. Raises TopKError BAD_ANSWER if it is invalid
         or out of order."""
         chunk = parse(topk_pb2.TopKResponseChunk, message)
         kind: Any = chunk.WhichOneof("content")
-        if kind is None or (kind == "header") != (self._header is None):
+        if kind is None or (kind == "header") != (self.header is None):
             raise bad_response("an empty message, a chunk before the header, or "
                              "a second header")
         if kind == "header":
-            self._header = chunk.header
+            self.header = chunk.header
             self._data["values"] += chunk.header.values.data
             self._data["indices"] += chunk.header.indices.data
         else:
@@ -582,7 +577,7 @@ class StreamedResponse:
     def response(self) -> Response:
         """Returns the complete response. Raises TopKError BAD_ANSWER if it is
         incomplete or wrong."""
-        if self._header is None:
+        if self.header is None:
             raise bad_response("the stream ended without a header")
-        return self._call.decode(self._header, self._data["values"],
+        return self._call.decode(self.header, self._data["values"],
                                  self._data["indices"])
