@@ -334,6 +334,7 @@ class Client(Connection):
             for message in messages:
                 response.add(message)
         except grpc.RpcError as error:
-            raise self._broken(self._error(error), response.header is not None) from error
+            raise self._broken(self._error(error),
+                               response.header is not None) from error
         finally:
             _end(messages)
