@@ -575,14 +575,11 @@ class Connection:
                                    credentials, self._options))
         return self._opened
 
-    def _error(self, rpc: Any) -> TopKError:
-        """Converts an error of gRPC."""
-        return from_rpc(rpc, self._arguments["target"], self._is_secure)
-
-    def _broken(self, error: TopKError, begun: bool) -> TopKError:
-        """Marks an error that arrived after part of the response, because a
-        proxy may have caused the error. Does not mark errors after close(),
-        which itself ends calls with CANCELLED."""
+    def _error(self, rpc: Any, begun: bool = False) -> TopKError:
+        """Converts an error of gRPC. `begun` says whether part of the response
+        arrived before: then a proxy may have caused the error, unless close()
+        has ended the call with CANCELLED."""
+        error = from_rpc(rpc, self._arguments["target"], self._is_secure)
         error._begun = begun and not self._closed
         return error
 
