@@ -47,7 +47,6 @@ class Options(TypedDict, total=False):
     wait_for_ready: Optional[bool]
 
 
-
 _LOGGER = logging.getLogger("topk_client")
 _SERVICE = "topk.v1.TopKService"
 # A connection is closed if the server acknowledges no bytes for this long.
@@ -104,8 +103,10 @@ def _finite(timeout: Optional[float]) -> float:
 def _checked_metadata(metadata: Metadata) -> Metadata:
     """Returns the metadata as a tuple. Raises TypeError or ValueError if gRPC
     would reject it. The errors do not contain values, which may be secret."""
+    if not metadata:
+        return ()
     try:
-        pairs = tuple((key, value) for key, value in metadata or ())
+        pairs = tuple((key, value) for key, value in metadata)
     except (TypeError, ValueError):
         raise TypeError("metadata must be pairs of a key and a value") from None
     for key, value in pairs:
@@ -129,8 +130,8 @@ _SERVICE_CONFIG = json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})
 def _grpc_target(target: str) -> str:
     """Returns the target with the scheme that gRPC needs for a list of
     addresses: ipv6 if they are in brackets, otherwise ipv4. Raises TypeError if
-    the target is not a str, and ValueError if an address or a port is
-    invalid."""
+    the target is not a str, and ValueError if an address or a port is invalid.
+    gRPC reports no error: it uses a port modulo 65536, and 0x50 as 0."""
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(_WITHOUT_PORTS):
@@ -138,33 +139,26 @@ def _grpc_target(target: str) -> str:
     scheme = ""
     if "," in target and "/" not in target and not target.startswith("ipv"):
         scheme = "ipv6:" if target.startswith("[") else "ipv4:"
-    wrong = _address_error(scheme + target)
-    if wrong:
-        raise ValueError(f"target: {target[:64]!r} is not {wrong}")
-    return scheme + target
-
-
-def _address_error(target: str) -> str:
-    """Returns what the target should be, or "" if its addresses and ports are
-    valid. gRPC reports no error: it uses a port modulo 65536, and 0x50 as 0."""
-    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target).split(",")
+    full = scheme + target
+    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", full).split(",")
     found = [_ADDRESS.fullmatch(address) for address in addresses]
-    hosts = [match[1] for match in found
-             if match and 1 <= int(match[2]) <= 65535]
-    if len(hosts) < len(addresses):
-        return "host:port with a port of 1 .. 65535"
-    if len(hosts) == 1 and not target.startswith(("ipv4:", "ipv6:")):
-        return ""
+    expected = "host:port with a port of 1 .. 65535"
     try:
+        hosts = [match[1] for match in found
+                 if match and 1 <= int(match[2]) <= 65535]
+        if len(hosts) < len(addresses):
+            raise ValueError
+        expected = ("a list of IPv4 addresses, or of IPv6 addresses in "
+                    "brackets, each with a port")
         for host in hosts:
-            if target.startswith("ipv6:"):
+            if full.startswith("ipv6:"):
                 ipaddress.IPv6Address(host[1:-1].partition("%")[0])
-            else:
+            elif len(hosts) > 1 or full.startswith("ipv4:"):
                 ipaddress.IPv4Address(host)
     except ValueError:
-        return ("a list of IPv4 addresses, or of IPv6 addresses in brackets, "
-                "each with a port")
-    return ""
+        raise ValueError(
+            f"target: {full[:64]!r} is not {expected}") from None
+    return full
 
 
 def _is_loopback(address: str) -> bool:
@@ -412,24 +406,18 @@ def topk_result(result: Union[Response, TopKError]) -> "TopK[Any]":
 
 
 class Connection:
-    """A connection to one or more servers; see Client.
+    """A connection to one or more servers; see Client."""
 
-    Attributes:
-      _grpc: grpc or grpc.aio.
-      _sleep: sleeps for a number of seconds.
-      _prepare: calls function(argument), which may copy a large tensor, and
-        returns the result.
-      _open: calls make(*arguments), which opens a channel, and adds the
-        interceptors.
-      _unary: makes a unary call and returns the response.
-      _stream: makes a StreamTopK call and adds its messages to the response.
-    """
-
-    _grpc: Any
+    _grpc: Any  # grpc or grpc.aio
+    # Sleeps for a number of seconds.
     _sleep: Callable[[float], Awaitable[None]]
+    # Calls function(argument), which may copy a large tensor.
     _prepare: Callable[[Any, Any], Awaitable[Any]]
+    # Calls make(*arguments), which opens a channel, and adds the interceptors.
     _open: Callable[..., Any]
+    # Makes a unary call and returns the response.
     _unary: Callable[[Any, bytes, Attempts], Awaitable[bytes]]
+    # Makes a StreamTopK call and adds its messages to the response.
     _stream: Callable[[Iterator[bytes], StreamedResponse, Attempts],
                       Awaitable[None]]
 
@@ -587,14 +575,11 @@ class Connection:
                                    credentials, self._options))
         return self._opened
 
-    def _error(self, rpc: Any) -> TopKError:
-        """Converts an error of gRPC."""
-        return from_rpc(rpc, self._arguments["target"], self._is_secure)
-
-    def _broken(self, error: TopKError, begun: bool) -> TopKError:
-        """Marks an error that arrived after part of the response, because a
-        proxy may have caused the error. Does not mark errors after close(),
-        which itself ends calls with CANCELLED."""
+    def _error(self, rpc: Any, begun: bool = False) -> TopKError:
+        """Converts an error of gRPC. `begun` says whether part of the response
+        arrived before: then a proxy may have caused the error, unless close()
+        has ended the call with CANCELLED."""
+        error = from_rpc(rpc, self._arguments["target"], self._is_secure)
         error._begun = begun and not self._closed
         return error
 

@@ -36,7 +36,6 @@ NUMBERS = [number for number in tensor_pb2.DataType.values() if number]
 _NAMES = {numpy: name for name, numpy in NUMPY_NAMES.items()}
 
 
-@functools.lru_cache(maxsize=None)
 def number_of(name: str) -> Any:
     """Returns the DataType with a short name, e.g. "f32". Raises ValueError if
     the name is unknown, and TypeError if it is not a str."""
@@ -49,16 +48,12 @@ def number_of(name: str) -> Any:
                          + ", ".join(map(name_of, NUMBERS))) from None
 
 
-@functools.lru_cache(maxsize=None)
 def name_of(number: int) -> str:
     """Returns the short name of a DataType. Raises ValueError if it is
     unknown."""
     return tensor_pb2.DataType.Name(number)[len("DATA_TYPE_"):].lower()
 
 
-# Cached because NumPy takes longer to name a type than protobuf takes to encode
-# a request.
-@functools.lru_cache(maxsize=64)
 def short_name_of(dtype: DType) -> str:
     """Returns the short name of a type, e.g. "f32". Raises TypeError for a type
     that the service does not support."""
@@ -68,6 +63,8 @@ def short_name_of(dtype: DType) -> str:
     return _NAMES[dtype.name]
 
 
+# Cached because NumPy takes longer to name a type than protobuf takes to encode
+# a request.
 @functools.lru_cache(maxsize=64)
 def kind_of(dtype: DType, name: Optional[str] = None
             ) -> Tuple[Any, int, Optional[str], DType]:

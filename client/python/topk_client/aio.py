@@ -189,14 +189,14 @@ class Client(Connection):
                 except grpc.RpcError as rpc:
                     pending.check_requests()
                     if not end.is_ok():
-                        error = self._error(end.status or rpc)
+                        error = self._error(end.status or rpc, begun)
                 finally:
                     results.cancel()
                 if error is None:
                     pending.check_end()
                     return
-                await self._sleep(attempts.pause_after(
-                    self._broken(error, begun), "ComputeTopKMany"))
+                await self._sleep(
+                    attempts.pause_after(error, "ComputeTopKMany"))
         finally:
             pending.close()
 
@@ -247,8 +247,8 @@ class Client(Connection):
             await self._checked(read())
         except grpc.RpcError as rpc:
             if not end.is_ok():
-                raise self._broken(self._error(end.status or rpc),
-                                   response.begun) from rpc
+                raise self._error(end.status or rpc,
+                                  response.header is not None) from rpc
         finally:
             messages.cancel()
 

@@ -270,7 +270,7 @@ class Client(Connection):
             except grpc.RpcError as rpc:
                 pending.check_requests()
                 self._pause(attempts.pause_after(
-                    self._broken(self._error(rpc), begun), "ComputeTopKMany"))
+                    self._error(rpc, begun), "ComputeTopKMany"))
             else:
                 pending.check_end()
                 return
@@ -340,6 +340,6 @@ class Client(Connection):
             for message in messages:
                 response.add(message)
         except grpc.RpcError as error:
-            raise self._broken(self._error(error), response.begun) from error
+            raise self._error(error, response.header is not None) from error
         finally:
             _end(messages)

@@ -297,12 +297,17 @@ def parse(kind: Type[M], data: Optional[bytes]) -> M:
             "not a message that the method returns") from None
 
 
+def _unexpected(output: str) -> TopKError:
+    return bad_response("the output is missing, or the request does not select "
+                        "it", "response." + output)
+
+
 def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
-             shape: Tuple[int, ...], strides: Tuple[int, ...], /,
+             shape: Tuple[int, ...], strides: Tuple[int, ...], nbytes: int, /,
              **attributes: Any) -> Tuple[bytes, bytes]:
     """Encodes a request without its id, elements and regions. `kind` is the
-    class of the operator. Returns the request's fields without the tensor, and
-    the tensor's fields."""
+    class of the operator. Returns the whole message, and the message up to
+    `nbytes` bytes of elements."""
     if output not in _SELECTIONS:
         raise ValueError(f"output is {output!r}; it must be one of "
                          + ", ".join(_SELECTIONS))
@@ -310,9 +315,12 @@ def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
         index_offset=integer("index_offset", index_offset))
     request.output.selection = _SELECTIONS[output]
     kind(**attributes)._fill_request(request)
+    fields = request.SerializeToString()
     tensor = tensor_pb2.Tensor(data_type=data_type, shape=shape,
-                               strides=strides)
-    return request.SerializeToString(), tensor.SerializeToString()
+                               strides=strides).SerializeToString()
+    before = tensor + _begin_field(_DATA_FIELD, nbytes)
+    return (fields + _begin_field(_TENSOR_FIELD, len(tensor)) + tensor,
+            fields + _begin_field(_TENSOR_FIELD, len(before) + nbytes) + before)
 
 
 # Without this cache, a client makes up to 30% fewer small calls per second.
@@ -329,8 +337,8 @@ def _check_types(request: Any) -> None:
     if not isinstance(request.spec, Operator):
         raise TypeError(f"spec is {request.spec!r}; it must be an instance of "
                         "Onnx, OpenVINO or DirectML")
-    for name, out in (("values_out", request.values_out),
-                      ("indices_out", request.indices_out)):
+    for name in ("values_out", "indices_out"):
+        out = getattr(request, name)
         if out is not None and not isinstance(out, Region):
             raise TypeError(f"{name} is a {type(out).__name__}, not a Region")
 
@@ -375,12 +383,6 @@ class Call:
                                         or array.flags.c_contiguous):
             array, strides = _in_place(array)
         self._array = array
-        how: Any = (type(spec), request.output, request.index_offset,
-                    self._data_type, shape, strides)
-        try:
-            fields, tensor = _recently_encoded(*how, **vars(spec))
-        except TypeError:  # an invalid or unhashable argument (K tensor, list)
-            fields, tensor = _encoded(*how, **vars(spec))
         nbytes = -(-array.size * bits // 8)
         padded = spec.input_total_tensor_size_bytes
         # The server rejects longer inputs.
@@ -389,38 +391,35 @@ class Call:
         # The number of tensor bytes to send.
         in_region = region is not None or self._cuda is not None
         self.nbytes = 0 if in_region else nbytes + self._padding
+        how: Any = (type(spec), request.output, request.index_offset,
+                    self._data_type, shape, strides, self.nbytes)
+        try:
+            header, before = _recently_encoded(*how, **vars(spec))
+        except TypeError:  # an invalid or unhashable argument (K tensor, list)
+            header, before = _encoded(*how, **vars(spec))
         # Whether the elements are not in the message.
         self._is_elsewhere = region is not None
-        outs = {"values": request.values_out, "indices": request.indices_out}
-        if request.request_id or any(outs.values()) or self._cuda is not None:
+        if (in_region or request.request_id or request.values_out
+                or request.indices_out):
             more = topk_pb2.TopKRequest(request_id=request.request_id)
-            for field, out in outs.items():
+            for out, place in ((request.values_out, more.output.values),
+                               (request.indices_out, more.output.indices)):
                 if out is not None:  # _name() rejects copies of strided arrays
                     _name(out.memory, np.asarray(out.array, order="C"), 0,
-                          getattr(more.output, field))
+                          place)
+            if region:
+                _name(region.memory, self._contiguous(), self._padding,
+                      more.tensor.shared_memory)
             if self._cuda is not None:
                 self._add_outputs(shape, more)
                 if nbytes > 0:  # empty tensors have no memory
                     self._is_elsewhere = True
-                    place = tensor_pb2.Tensor()
-                    self._cuda.tensor.export(place.cuda_memory)
-                    tensor += place.SerializeToString()
-            fields += more.SerializeToString()
-        if region:
-            place = tensor_pb2.Tensor()
-            _name(region.memory, self._contiguous(), self._padding,
-                  place.shared_memory)
-            tensor += place.SerializeToString()
-        self._fields, self._tensor = fields, tensor
-        # The part of the message that precedes the elements.
-        tensor += _begin_field(_DATA_FIELD, self.nbytes)
-        self._before = fields + _begin_field(
-            _TENSOR_FIELD, len(tensor) + self.nbytes) + tensor
-
-    def _header(self) -> bytes:
-        """Returns the message without the elements."""
-        return (self._fields + _begin_field(_TENSOR_FIELD, len(self._tensor))
-                + self._tensor)
+                    self._cuda.tensor.export(more.tensor.cuda_memory)
+            # Parsers merge the fields of `more` with those that follow.
+            fields = more.SerializeToString()
+            header, before = fields + header, fields + before
+        # The message without the elements, and the part that precedes them.
+        self._header, self._before = header, before
 
     def _add_outputs(self, shape: Tuple[int, ...],
                      more: topk_pb2.TopKRequest) -> None:
@@ -445,7 +444,7 @@ class Call:
                 continue
             created = self._cuda.tensor.empty(tuple(size), dtype)
             if created is not None:
-                self._cuda.outputs[name] = created
+                self._cuda.outputs["response." + name] = created
                 if created.nbytes > 0:
                     # Waits for earlier work in the stream, which may still use
                     # the memory.
@@ -483,7 +482,7 @@ class Call:
         """Returns the ComputeTopK message. Raises TopKError REQUEST_TOO_LARGE
         if it exceeds `limit`, the server's limit in bytes."""
         if self._is_elsewhere:
-            return self._header()
+            return self._header
         size = len(self._before) + self.nbytes
         if size > limit:
             raise TopKError(
@@ -499,7 +498,7 @@ class Call:
         split."""
         data = self._data().reshape(-1).view(np.uint8)
         size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
-        header = self._header()
+        header = self._header
         return itertools.chain(
             (_begin_field(topk_pb2.TopKRequestChunk.HEADER_FIELD_NUMBER,
                           len(header)) + header,),
@@ -517,26 +516,26 @@ class Call:
         an output's type, rank or number of bytes is wrong. Outputs of DirectML
         may have bytes between and after the elements."""
         request = self._request
-        for name, other in (("values", "indices"), ("indices", "values")):
-            if message.HasField(name) != (request.output != other):
-                raise bad_response("the output is missing, or the request does "
-                                 "not select it", "response." + name)
         values: Any = None
         indices: Any = None
+        if message.HasField("values") != (request.output != "indices"):
+            raise _unexpected("values")
+        if message.HasField("indices") != (request.output != "values"):
+            raise _unexpected("indices")
         if request.output != "indices":
+            output = message.values
             values = self._output(
-                "values", message.values,
-                self._dtype if message.values.data_type == self._data_type
-                else None, self._packed, request.values_out, values_data)
+                "response.values", output,
+                self._dtype if output.data_type == self._data_type else None,
+                self._packed, request.values_out, values_data)
         if request.output != "values":
+            output = message.indices
             indices = self._output(
-                "indices", message.indices,
-                _INDEX_TYPES.get(message.indices.data_type), None,
-                request.indices_out, indices_data)
-        if values is not None and indices is not None and (
-                values.shape != indices.shape):
-            raise bad_response("differs from the shape of the values",
-                             "response.indices.shape")
+                "response.indices", output, _INDEX_TYPES.get(output.data_type),
+                None, request.indices_out, indices_data)
+            if values is not None and values.shape != indices.shape:
+                raise bad_response("differs from the shape of the values",
+                                   "response.indices.shape")
         if self._torch_dtype is not None:
             from_numpy: Any = sys.modules["torch"].from_numpy
             if values is not None:
@@ -549,24 +548,25 @@ class Call:
         return Response(values, indices, message.request_id, Execution(
             e.backend, e.kernel, e.instruction_set, e.compute_nanoseconds))
 
-    def _output(self, name: str, tensor: tensor_pb2.Tensor,
+    def _output(self, field: str, tensor: tensor_pb2.Tensor,
                 dtype: Optional[DType], packed: Optional[str],
                 out: Optional[Region], data: Optional[bytearray]) -> Array:
-        """Returns one output as an array, or as a tensor on a GPU. `dtype` is None if its type is wrong,
-        and `packed` is its type if elements are smaller than a byte."""
-        field, shape = "response." + name, tuple(tensor.shape)
+        """Returns one output as an array, or as a tensor on a GPU. `dtype` is
+        None if its type is wrong, and `packed` is its type if elements are
+        smaller than a byte."""
+        shape = tensor.shape[:]  # faster than tuple(tensor.shape)
         if dtype is None:
             raise bad_response(f"unexpected type {tensor.data_type}",
-                             field + ".data_type")
+                               field + ".data_type")
         if len(shape) != self._rank:
             raise bad_response(f"{len(shape)} dimensions, expected {self._rank}",
-                             field + ".shape")
+                               field + ".shape")
         may_be_longer = self._spec._takes_strides
         strides = may_be_longer and [
             s * dtype.itemsize for s in tensor.strides] or None
-        on_gpu = self._cuda.outputs.get(name) if self._cuda else None
+        on_gpu = self._cuda.outputs.get(field) if self._cuda else None
         if on_gpu is not None:
-            if shape != on_gpu.shape or (
+            if tuple(shape) != on_gpu.shape or (
                     on_gpu.nbytes > 0 and not tensor.HasField("cuda_memory")):
                 raise bad_response("not in the memory of the request", field)
             created: Array = on_gpu.tensor
@@ -581,7 +581,7 @@ class Call:
             count * dtype.itemsize)
         if len(data) < nbytes or len(data) > nbytes and not may_be_longer:
             raise bad_response(f"{len(data)} bytes do not fit the type and the "
-                             "shape", field + ".data")
+                               "shape", field + ".data")
         if packed:
             return _dtypes.unpack(np.frombuffer(data, np.uint8), count, dtype,
                                   packed).reshape(shape)
@@ -613,24 +613,20 @@ class StreamedResponse:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._header: Optional[topk_pb2.TopKResponse] = None
+        # None until a message has arrived.
+        self.header: Optional[topk_pb2.TopKResponse] = None
         self._data = {"values": bytearray(), "indices": bytearray()}
-
-    @property
-    def begun(self) -> bool:
-        """Whether a message has arrived."""
-        return self._header is not None
 
     def add(self, message: bytes) -> None:
         """Adds the next message. Raises TopKError BAD_ANSWER if it is invalid
         or out of order."""
         chunk = parse(topk_pb2.TopKResponseChunk, message)
         kind: Any = chunk.WhichOneof("content")
-        if kind is None or (kind == "header") != (self._header is None):
+        if kind is None or (kind == "header") != (self.header is None):
             raise bad_response("an empty message, a chunk before the header, or "
                              "a second header")
         if kind == "header":
-            self._header = chunk.header
+            self.header = chunk.header
             self._data["values"] += chunk.header.values.data
             self._data["indices"] += chunk.header.indices.data
         else:
@@ -639,7 +635,7 @@ class StreamedResponse:
     def response(self) -> Response:
         """Returns the complete response. Raises TopKError BAD_ANSWER if it is
         incomplete or wrong."""
-        if self._header is None:
+        if self.header is None:
             raise bad_response("the stream ended without a header")
-        return self._call.decode(self._header, self._data["values"],
+        return self._call.decode(self.header, self._data["values"],
                                  self._data["indices"])
