@@ -263,7 +263,8 @@ class Gpu(both_clients.ServerTest):
             self.client.topk(x, 7, timeout=0)
         gc.collect()
         self.assertIs(kept[0][0].tensor, x)
-        self.assertEqual(set(kept[0][1]), {"values", "indices"})
+        self.assertEqual(set(kept[0][1]),
+                         {"response.values", "response.indices"})
 
     def test_processes_that_die_do_not_harm_the_server(self):
         if type(self) is not Gpu:
