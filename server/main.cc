@@ -103,7 +103,6 @@ int Serve(const CommandLine& line, const sigset_t& signals,
     log->info("shared memory is allowed for objects whose names begin with {}",
               config.shared_memory_prefix);
   }
-  if (config.allow_cuda_memory) log->info("CUDA memory is allowed");
   log->info("max file descriptors: {}", descriptors);
   (void)sd_notify(0, "READY=1");
   int received = WaitFor(signals);

@@ -110,6 +110,13 @@ Services::Services(const ServerConfig& config,
     rechecker_.emplace(kRecheckInterval,
                        [this] { open_calls().streams().Notify(); });
   }
+  if (config.allow_cuda_memory) {
+    if (engine_.found_devices().empty()) {
+      log.warn("--allow-cuda-memory has no effect without a CUDA device");
+    } else {
+      log.info("CUDA memory is allowed");
+    }
+  }
   AddMetrics();
   if (spans != nullptr) spans->AddMetrics(*metrics_.registry());
 }

@@ -27,7 +27,7 @@
 namespace topk::cli {
 namespace {
 
-// Whether SIGINT or SIGTERM has arrived. It is global so that a signal
+// Whether SIGINT, SIGTERM or SIGHUP has arrived. It is global so that a signal
 // handler can set it.
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -36,16 +36,25 @@ void HandleInterrupts(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     sigaction(signal, &action, nullptr);
   }
 }
 
-// Records the first SIGINT or SIGTERM. A second signal ends the process, even
-// if the server is stalled.
-void Interrupt(int) {
-  HandleInterrupts(SIG_DFL);
-  interrupted = true;
+// Records the first signal. A signal more than a second later ends the process,
+// even if the server is stalled. Earlier ones are ignored, because timeout(1)
+// sends each signal twice.
+void Interrupt(int signal) {
+  using Clock = std::chrono::steady_clock;
+  static std::atomic<Clock::time_point> first;
+  static_assert(decltype(first)::is_always_lock_free);
+  if (!interrupted) {
+    first = Clock::now();
+    interrupted = true;
+  } else if (Clock::now() - first.load() > std::chrono::seconds(1)) {
+    HandleInterrupts(SIG_DFL);
+    raise(signal);
+  }
 }
 
 // Sets the tensor to send, and the specs of the requests to send.

@@ -339,10 +339,15 @@ TEST_F(CudaMemory, ChargesTensorsThatAreCopiedToTheHost) {
   *request.mutable_tensor()->mutable_cuda_memory() =
       RegionOf(memory, 0, 20 << 20);
   EXPECT_TRUE(Ask(server, request).status.ok());
-  config.device_memory_bytes = 1 << 20;  // too little for the request
+  // Too little to sort, but enough to copy the tensor.
+  config.device_memory_bytes = 1 << 20;
   const TestServer small(config);
-  EXPECT_EQ(Ask(small, request).status.error_code(),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  request.mutable_onnx()->mutable_k()->set_value(3000);
+  EXPECT_EQ(Ask(small, request).reason(), "REQUEST_TOO_LARGE");
+  request = OnDevice(Request(v1::DATA_TYPE_U8, {3 << 20}, 0, 3000), 0, memory);
+  const CallResult sorted = Ask(small, request);
+  ASSERT_TRUE(sorted.status.ok()) << sorted.status.error_message();
+  EXPECT_EQ(sorted.response.execution().backend(), "cpu");
 }
 
 TEST_F(CudaMemory, IsOpenOnlyDuringCallsOrWhileRegistered) {

@@ -11,6 +11,11 @@ from topk_client.errors import TopKError, bad_response
 from topk_client.messages import HEAVY_BYTES, Call, Response
 
 
+# No further request is taken while the calls without a response have more bytes
+# of tensors than this.
+_AHEAD_BYTES = 64 << 20
+
+
 class _Pending:
     """Calls without a response, by number. gRPC may read requests on a separate
     thread, and may continue for a while after a stream has ended. The last
@@ -19,6 +24,9 @@ class _Pending:
     def __init__(self) -> None:
         self._calls: Dict[int, Call] = {}
         self._taken = self._received = 0
+        # The bytes of tensors of the calls taken and received. Each is written
+        # by one thread at a time.
+        self._taken_bytes = self._received_bytes = 0
         # Whether no more requests are taken.
         self._ended = False
         # The error raised by the caller's iterator or by an invalid request.
@@ -27,8 +35,19 @@ class _Pending:
         self._mistake: Optional[BaseException] = None
 
     def _add(self, request: Any) -> None:
-        self._calls[self._taken] = Call(request)
+        call = Call(request)
+        self._calls[self._taken] = call
+        self._taken_bytes += call.nbytes
         self._taken += 1
+
+    def _may_take(self, number: int) -> bool:
+        """Returns whether _call(number) need not wait for responses."""
+        return (number < self._taken or self._ended
+                or self._taken_bytes - self._received_bytes <= _AHEAD_BYTES)
+
+    def _wake(self) -> None:
+        """Lets _call() check _may_take() again."""
+        raise NotImplementedError
 
     def _fail(self, mistake: BaseException) -> None:
         self._mistake = mistake
@@ -40,6 +59,8 @@ class _Pending:
         if call is None:
             raise bad_response("more results than requests")
         self._received += 1
+        self._received_bytes += call.nbytes
+        self._wake()
         return call.read_result(data)
 
     def check_requests(self) -> None:
@@ -63,10 +84,29 @@ class PendingCalls(_Pending):
         super().__init__()
         self._requests = requests
         self._taking = threading.Lock()
+        self._waits = False
+        self._room = threading.Condition()
+
+    def _wake(self) -> None:
+        if self._waits:
+            with self._room:
+                self._waits = False
+                self._room.notify_all()
+
+    def close(self) -> None:
+        self._ended = True
+        self._wake()
 
     def _call(self, number: int) -> Optional[Call]:
         """Returns a call, and takes the next request if needed. Returns None if
         there are no more requests."""
+        if not self._may_take(number):
+            with self._room:
+                while True:
+                    self._waits = True
+                    if self._may_take(number):
+                        break
+                    self._room.wait()
         # Check without the lock to avoid a deadlock: the caller's iterator runs
         # with the lock held, and may wait for the response to an earlier call.
         if number >= self._taken:
@@ -101,11 +141,18 @@ class AsyncPendingCalls(_Pending):
         super().__init__()
         self._requests = requests
         self._taking: Optional["asyncio.Task[None]"] = None
+        self._room = asyncio.Event()
+
+    def _wake(self) -> None:
+        self._room.set()
 
     async def _call(self, number: int) -> Optional[Call]:
         """See PendingCalls._call(). Cancelling the stream does not cancel the
         caller's iterator, because cancellation would end the iterator. The next
         stream waits for the same request."""
+        while not self._may_take(number):
+            self._room.clear()
+            await self._room.wait()
         if number >= self._taken and not self._ended:
             if self._taking is None or self._taking.done():
                 self._taking = asyncio.ensure_future(self._take())
@@ -121,6 +168,8 @@ class AsyncPendingCalls(_Pending):
             self._fail(mistake)
 
     def close(self) -> None:
+        self._ended = True
+        self._wake()
         if self._taking is not None:
             self._taking.cancel()
 

@@ -247,7 +247,8 @@ class Client(Connection):
         continues with the requests that have no response. Raises if no attempts
         are left.
 
-        A gRPC thread reads ahead in `requests`. If the iterator raises, or a
+        A gRPC thread reads ahead in `requests`, until the requests without a
+        response have 64 MiB of tensors. If the iterator raises, or a
         request exceeds the server's message size limit (REQUEST_TOO_LARGE), the
         responses to the requests before it are yielded first. Closing the
         generator cancels the requests in flight."""
@@ -259,23 +260,26 @@ class Client(Connection):
                 return self._run(self._limit_for(attempts, call))
             return self._limit or MAX_LIMIT  # faster than a coroutine
 
-        while True:
-            results = self._route().compute_topk_many(
-                pending.messages(limit_for), **self._how(attempts))
-            begun = False
-            try:
-                for result in results:
-                    begun = True
-                    yield pending.result(result)
-            except grpc.RpcError as rpc:
-                pending.check_requests()
-                self._pause(attempts.pause_after(
-                    self._error(rpc, begun), "ComputeTopKMany"))
-            else:
-                pending.check_end()
-                return
-            finally:
-                _end(results)
+        try:
+            while True:
+                results = self._route().compute_topk_many(
+                    pending.messages(limit_for), **self._how(attempts))
+                begun = False
+                try:
+                    for result in results:
+                        begun = True
+                        yield pending.result(result)
+                except grpc.RpcError as rpc:
+                    pending.check_requests()
+                    self._pause(attempts.pause_after(
+                        self._error(rpc, begun), "ComputeTopKMany"))
+                else:
+                    pending.check_end()
+                    return
+                finally:
+                    _end(results)
+        finally:
+            pending.close()
 
     def get_capabilities(self, *, timeout: float | None = None,
                          metadata: Metadata = (),

@@ -42,11 +42,15 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions, bool in_place) {
   const double chunks =
       copies * (positions * inner * element + RoundUpToVectors(0));
   // A sort has two arrays of numbers that are as large as an item, and two of
-  // positions that are half as large. All parts of a selection keep at most one
-  // item in 8, and then fewer. Both include 10 % for CUB.
-  const double items =
-      (ChooseMethod(element, plan.k) == Method::kSort ? 3.3 : 0.3) *
-      (positions + (carries ? k : 0)) * inner * item;
+  // positions that are half as large, and 10 % for CUB. All parts of a
+  // selection keep at most one item in 8, and at most k items for each busy
+  // block; then fewer.
+  const double all = (positions + (carries ? k : 0)) * inner;
+  const double items = (ChooseMethod(element, plan.k) == Method::kSort
+                            ? 3.3 * all
+                            : std::min(0.3 * all, 1.2 * kBusyBlocks * k)) *
+                           item +
+                       RoundUpToVectors(0);
   // The items from earlier chunks, and those that are kept.
   const double kept = (carries ? 2 : 0) * k * batches * inner * item;
   const double outputs = 2 * k * batches * inner * (element + 8);

@@ -136,7 +136,7 @@ class Device {
   virtual bool lost() const = 0;
   /// The maximum total memory of all lanes, in bytes.
   virtual int64_t memory_limit() const = 0;
-  virtual DeviceState state() const = 0;
+  virtual DeviceState state() = 0;
 };
 
 }  // namespace topk::cuda

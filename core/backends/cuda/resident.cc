@@ -45,7 +45,10 @@ class Region final : public DeviceMemory {
                  const Copy& copy) const {
     constexpr size_t kPartBytes = 4 * kStagingBytes;
     if (size == 0) return {};
-    const size_t most = std::min(size, kPartBytes);
+    // Leave memory for other requests.
+    const auto limit = static_cast<size_t>(device_.memory_limit() / 4);
+    const size_t most =
+        std::min({size, kPartBytes, std::max<size_t>(limit, 1)});
     const Result<std::unique_ptr<Lane>> lane =
         device_.OpenLane(static_cast<int64_t>(most), cancellation);
     if (!lane.ok()) return lane.status();
@@ -149,7 +152,9 @@ std::unique_ptr<const ResidentPlan> PrepareResident(const Plan& plan,
   // One chunk needs the fewest launches. Leave memory for other requests.
   int64_t positions = plan.outer * plan.n;
   if (bytes(positions) > device.memory_limit() / 4) {
-    positions = PositionsPerChunk(plan, chunk_bytes);
+    // If k is large, chunks may need more memory than the whole tensor.
+    const int64_t chunk = PositionsPerChunk(plan, chunk_bytes);
+    if (bytes(chunk) < bytes(positions)) positions = chunk;
   }
   if (bytes(positions) > device.memory_limit()) return nullptr;
   return std::make_unique<CudaResidentPlan>(plan, device, positions);

@@ -5,9 +5,6 @@
 namespace topk::cuda {
 namespace {
 
-// Enough thread blocks for every device: an H200 runs about 1000 at a time.
-constexpr int64_t kBusyBlocks = 1024;
-
 // A part with fewer items is not worth a thread block and the merging.
 constexpr int64_t kLeastPart = 8192;
 

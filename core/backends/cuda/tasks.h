@@ -43,6 +43,9 @@ constexpr Method ChooseMethod(int element_bytes, int64_t k) {
   return k <= MaxFilteredK(element_bytes) ? Method::kFilter : Method::kSort;
 }
 
+/// Enough thread blocks for every device: an H200 runs about 1000 at a time.
+inline constexpr int64_t kBusyBlocks = 1024;
+
 /// Returns the kernel name used in responses, e.g. "cuda_filter".
 std::string_view NameOf(Method method);
 

@@ -453,6 +453,31 @@ class Calls(both_clients.ServerTest):
                 env=dict(os.environ, PYTHONPATH=os.pathsep.join(
                     [folder, *sys.path])), check=True)
 
+    def test_many_read_ahead_only_as_much_as_documented(self):
+        taken = 0
+
+        def requests():
+            nonlocal taken
+            for _ in range(200):
+                taken += 1
+                yield Request(np.zeros(1 << 18, np.float32), Onnx(1))
+
+        results = self.client.compute_topk_many(requests())
+        next(results)
+        # Nothing may change once 64 MiB are ahead.
+        harness.poll("64 MiB ahead", lambda: taken >= 66)
+        time.sleep(0.3)
+        self.assertLess(taken, 70)
+        self.assertEqual(sum(1 for _ in results), 199)
+        self.assertEqual(taken, 200)
+        # Closing the generator ends the thread that waits.
+        results = self.client.compute_topk_many(requests())
+        next(results)
+        results.close()
+        harness.poll("the end of the thread", lambda: not any(
+            "consume_request" in str(thread) for thread in
+            threading.enumerate()))
+
     def test_an_exception_of_the_iterator_is_raised_after_its_results(self):
         for exception in (ValueError("a"), SystemExit("b"), GeneratorExit("c")):
             def requests(exception=exception):

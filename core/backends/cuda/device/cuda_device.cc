@@ -152,8 +152,12 @@ class CudaDevice final : public Device {
   std::string_view architecture() const override { return architecture_; }
   bool lost() const override { return lost_.load(std::memory_order_relaxed); }
   int64_t memory_limit() const override { return memory_limit_; }
-  DeviceState state() const override {
+  // Also closes the memory of lanes that were cancelled, so that metrics close
+  // it on an idle server.
+  DeviceState state() override {
     DeviceState state{name_, 0, memory_limit_, lost(), number_, uuid_};
+    Unused unused;
+    if (std::unique_lock lock(mutex_, std::try_to_lock); lock) Reclaim(unused);
     uint64_t used = 0;
     if (!state.lost && Use() == cudaSuccess &&
         cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
