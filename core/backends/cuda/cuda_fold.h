@@ -152,6 +152,7 @@ class CudaFold final : public Fold {
       SetOutputs(tile, buffer, task);
     } else {
       kept.memory = Allocate(task.kept_count() * ItemBytes(rule_.bytes));
+      if (!Continues()) return;
       kept.arrays =
           ArraysIn(kept.memory->data(), task.kept_count(), rule_.bytes);
       kept.count = task.k;
