@@ -33,7 +33,7 @@ class StreamingCall : public ServiceCall, private Observer {
   void OnAdmitted() final {
     entry_ = state_.open_calls.streams().Add(
         std::shared_ptr<Observer>(call_.shared_from_this(), this));
-    OnChange();  // the caller was admitted before it was observed
+    OnChange();  // in case of a change since AdmitCall()
   }
 
   void Refuse(const Status& status) final { Interrupt(status); }

@@ -49,26 +49,12 @@ v1::TopKRequest OnDevice(v1::TopKRequest request, int64_t offset,
 }
 
 // A server that allows CUDA memory and shared memory, and clients.
-class CudaMemory : public ::testing::Test {
+class CudaMemory : public SharedMemoryTest {
  protected:
+  CudaMemory() : SharedMemoryTest(CudaConfig()) {}
   ~CudaMemory() override {
     // The server closes all memory, except memory that is still registered.
     EXPECT_EQ(CountShared(), 0u);
-  }
-
-  v1::TopKResponse Answer(const v1::TopKRequest& request) {
-    CallResult asked = Ask(*stub_, request);
-    EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
-    return std::move(asked.response);
-  }
-
-  void ExpectRefused(const v1::TopKRequest& request, grpc::StatusCode code,
-                     const std::string& reason, const std::string& field) {
-    const CallResult asked = Ask(*stub_, request);
-    EXPECT_EQ(asked.status.error_code(), code) << reason;
-    ASSERT_FALSE(asked.status.ok());
-    EXPECT_EQ(asked.reason(), reason) << asked.status.error_message();
-    EXPECT_EQ(asked.field(), field) << asked.status.error_message();
   }
 
   grpc::Status Register(const std::string& name, const SharedAllocation& memory,
@@ -114,8 +100,6 @@ class CudaMemory : public ::testing::Test {
     return answer;
   }
 
-  const TestServer server_{CudaConfig()};
-  const std::unique_ptr<v1::TopKService::Stub> stub_ = server_.Stub();
   const std::unique_ptr<GRPCInferenceService::Stub> oip_ =
       GRPCInferenceService::NewStub(server_.Connect());
 };

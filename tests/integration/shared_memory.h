@@ -89,6 +89,9 @@ inline v1::TopKRequest InMemory(v1::TopKRequest request, size_t offset,
 /// A server that allows shared memory, and its client.
 class SharedMemoryTest : public ::testing::Test {
  protected:
+  explicit SharedMemoryTest(const ServerConfig& config = SharedMemoryConfig())
+      : server_(config) {}
+
   v1::TopKResponse Answer(const v1::TopKRequest& request) {
     CallResult asked = Ask(*stub_, request);
     EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
@@ -104,7 +107,7 @@ class SharedMemoryTest : public ::testing::Test {
     EXPECT_EQ(asked.field(), field) << asked.status.error_message();
   }
 
-  const TestServer server_{SharedMemoryConfig()};
+  const TestServer server_;
   const std::unique_ptr<v1::TopKService::Stub> stub_ = server_.Stub();
 };
 

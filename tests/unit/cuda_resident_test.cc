@@ -190,28 +190,38 @@ TEST(CudaResident, ReportsHandlesThatCannotBeOpened) {
   }
 }
 
-// The work of a cancelled request may still use the memory.
+// The work of a cancelled request may still use the memory. Later requests
+// close the memory, and so does monitoring.
 TEST(CudaResident, KeepsMemoryOpenUntilTheDeviceHasFinished) {
-  ScopedFakeCuda fake;
-  const auto backend = MakeBackend();
   const Plan plan = ValidPlan(Ask(DType::kF32, {3, 300}, 1, 20));
-  PlanMemory memory(plan, SomeData(DType::kF32, 900, 3));
-  Cancellation cancellation;
-  fake.Hang(true);
-  {
-    std::jthread running([&] {
-      Answer answer;
-      (void)RunResident(*backend, plan, memory, true, true, &cancellation,
-                        answer);
-    });
-    while (!fake.has_work()) std::this_thread::yield();
-    cancellation.Cancel();
-  }
-  EXPECT_EQ(CountShared(), 1u);
-  fake.Hang(false);
-  // Later requests close the memory.
   const Plan other = ValidPlan(Ask(DType::kF32, {3}, 0, 2));
-  while (CountShared() != 0) RunPlan(*backend, other, std::string(12, 'x'));
+  for (const bool is_monitored : {false, true}) {
+    ScopedFakeCuda fake({.devices = 2});
+    const auto backend = MakeBackend();
+    PlanMemory memory(plan, SomeData(DType::kF32, 900, 3));
+    Cancellation cancellation;
+    fake.Hang(true);
+    {
+      std::jthread running([&] {
+        Answer answer;
+        (void)RunResident(*backend, plan, memory, true, true, &cancellation,
+                          answer);
+      });
+      while (!fake.has_work()) std::this_thread::yield();
+      cancellation.Cancel();
+    }
+    EXPECT_EQ(CountShared(), 1u);
+    fake.Hang(false);
+    while (CountShared() != 0) {
+      // The memory is on device 0.
+      ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+      if (is_monitored) {
+        backend->Devices();
+      } else {
+        RunPlan(*backend, other, std::string(12, 'x'));
+      }
+    }
+  }
 }
 
 TEST(CudaResident, ReadsAndWritesInParts) {

@@ -219,7 +219,7 @@ class Memory:
 
     def __init__(self, tensor: CudaTensor) -> None:
         self.tensor = tensor
-        # By name: "values" and "indices".
+        # By field: "response.values" and "response.indices".
         self.outputs: Dict[str, CudaTensor] = {}
         self.is_answered = False
 

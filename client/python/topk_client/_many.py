@@ -10,7 +10,6 @@ from typing import Any, AsyncIterator, Dict, Iterator, Optional, Union
 from topk_client.errors import TopKError, bad_response
 from topk_client.messages import HEAVY_BYTES, Call, Response
 
-
 # No further request is taken while the calls without a response have more bytes
 # of tensors than this.
 _AHEAD_BYTES = 64 << 20
@@ -48,6 +47,11 @@ class _Pending:
     def _wake(self) -> None:
         """Lets _call() check _may_take() again."""
         raise NotImplementedError
+
+    def close(self) -> None:
+        """Takes no more requests."""
+        self._ended = True
+        self._wake()
 
     def _fail(self, mistake: BaseException) -> None:
         self._mistake = mistake
@@ -92,10 +96,6 @@ class PendingCalls(_Pending):
             with self._room:
                 self._waits = False
                 self._room.notify_all()
-
-    def close(self) -> None:
-        self._ended = True
-        self._wake()
 
     def _call(self, number: int) -> Optional[Call]:
         """Returns a call, and takes the next request if needed. Returns None if
@@ -168,8 +168,7 @@ class AsyncPendingCalls(_Pending):
             self._fail(mistake)
 
     def close(self) -> None:
-        self._ended = True
-        self._wake()
+        super().close()
         if self._taking is not None:
             self._taking.cancel()
 

@@ -42,9 +42,9 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions, bool in_place) {
   const double chunks =
       copies * (positions * inner * element + RoundUpToVectors(0));
   // A sort has two arrays of numbers that are as large as an item, and two of
-  // positions that are half as large, and 10 % for CUB. All parts of a
-  // selection keep at most one item in 8, and at most k items for each busy
-  // block; then fewer.
+  // positions that are half as large, and 10 % for CUB. If slices have several
+  // parts, all parts together keep at most one item in 8, and at most k items
+  // for each of kBusyBlocks blocks. The parts of those items keep fewer.
   const double all = (positions + (carries ? k : 0)) * inner;
   const double items = (ChooseMethod(element, plan.k) == Method::kSort
                             ? 3.3 * all

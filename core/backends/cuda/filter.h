@@ -167,10 +167,15 @@ struct Filter {
     }
   };
 
-  // The items that become candidates: those with a key greater than the bound,
-  // for floats the numbers greater or less than the bound, and NaNs if they
-  // rank first. If the bound is the greatest key, no items do.
-  enum class Passing { kAll, kGreaterFloats, kLessFloats, kGreaterKeys, kNone };
+  // Which items become candidates.
+  enum class Passing {
+    kAll,            // all items: there is no bound yet
+    kGreaterFloats,  // floats greater than the bound, and NaNs, which rank
+                     // first
+    kLessFloats,     // floats less than the bound
+    kGreaterKeys,    // items whose key is greater than the bound
+    kNone,           // no items: the bound is the greatest key
+  };
 
   // The work of a block on one part of a slice.
   template <class Block>
@@ -383,8 +388,8 @@ struct Filter {
         bound = Reduce(limits_.target);
         is_first = false;
       }
-      // Only now, because items of this tile have lower positions than some of
-      // the candidates.
+      // Use the new bound only for later tiles. An item of this tile may have
+      // the same key as a candidate and a lower position, so it ranks first.
       if (!is_first) Bound(bound);
     }
 

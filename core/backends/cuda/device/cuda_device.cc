@@ -156,11 +156,11 @@ class CudaDevice final : public Device {
   // it on an idle server.
   DeviceState state() override {
     DeviceState state{name_, 0, memory_limit_, lost(), number_, uuid_};
+    if (state.lost || Use() != cudaSuccess) return state;
     Unused unused;
     if (std::unique_lock lock(mutex_, std::try_to_lock); lock) Reclaim(unused);
     uint64_t used = 0;
-    if (!state.lost && Use() == cudaSuccess &&
-        cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
+    if (cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
                                 &used) == cudaSuccess) {
       state.memory_bytes = static_cast<int64_t>(used);
     }
@@ -257,7 +257,7 @@ class CudaDevice final : public Device {
   // Takes back what closed lanes have finished using. Appends parts and
   // imported memory that are not needed to `unused`, which the caller must
   // destroy without the lock, because freeing pinned memory is slow. REQUIRES:
-  // `mutex_` is locked.
+  // `mutex_` is locked, and Use() was called.
   void Reclaim(Unused& unused) {
     std::erase_if(closed_, [&](ClosedLane& lane) {
       if (lane.parts != nullptr) {
