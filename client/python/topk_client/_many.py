@@ -10,9 +10,10 @@ from typing import Any, AsyncIterator, Dict, Iterator, Optional, Union
 from topk_client.errors import TopKError, bad_response
 from topk_client.messages import HEAVY_BYTES, Call, Response
 
-# No further request is taken while the calls without a response have more bytes
-# of tensors than this.
+# No further request is taken while the calls without a response need more memory
+# than this. Each needs its tensor, and less than _CALL_BYTES for its objects.
 _AHEAD_BYTES = 64 << 20
+_CALL_BYTES = 4096
 
 
 class _Pending:
@@ -23,8 +24,8 @@ class _Pending:
     def __init__(self) -> None:
         self._calls: Dict[int, Call] = {}
         self._taken = self._received = 0
-        # The bytes of tensors of the calls taken and received. Each is written
-        # by one thread at a time.
+        # The memory of the calls taken and received. Each is written by one
+        # thread at a time.
         self._taken_bytes = self._received_bytes = 0
         # Whether no more requests are taken.
         self._ended = False
@@ -36,7 +37,7 @@ class _Pending:
     def _add(self, request: Any) -> None:
         call = Call(request)
         self._calls[self._taken] = call
-        self._taken_bytes += call.nbytes
+        self._taken_bytes += call.nbytes + _CALL_BYTES
         self._taken += 1
 
     def _may_take(self, number: int) -> bool:
@@ -63,7 +64,7 @@ class _Pending:
         if call is None:
             raise bad_response("more results than requests")
         self._received += 1
-        self._received_bytes += call.nbytes
+        self._received_bytes += call.nbytes + _CALL_BYTES
         self._wake()
         return call.read_result(data)
 

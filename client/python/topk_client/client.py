@@ -248,10 +248,10 @@ class Client(Connection):
         are left.
 
         A gRPC thread reads ahead in `requests`, until the requests without a
-        response have 64 MiB of tensors. If the iterator raises, or a request
-        exceeds the server's message size limit (REQUEST_TOO_LARGE), the
-        responses to the requests before it are yielded first. Closing the
-        generator cancels the requests in flight."""
+        response have 64 MiB of tensors, or are about 16,000. If the iterator
+        raises, or a request exceeds the server's message size limit
+        (REQUEST_TOO_LARGE), the responses to the requests before it are yielded
+        first. Closing the generator cancels the requests in flight."""
         attempts = self._attempts(timeout, metadata, wait_for_ready)
         pending = PendingCalls(iter(requests))
 

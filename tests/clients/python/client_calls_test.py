@@ -456,22 +456,22 @@ class Calls(both_clients.ServerTest):
     def test_many_read_ahead_only_as_much_as_documented(self):
         taken = 0
 
-        def requests():
+        def requests(count, size):
             nonlocal taken
-            for _ in range(200):
-                taken += 1
-                yield Request(np.zeros(1 << 18, np.float32), Onnx(1))
+            for taken in range(1, count + 1):
+                yield Request(np.zeros(size, np.float32), Onnx(1))
 
-        results = self.client.compute_topk_many(requests())
-        next(results)
-        # Nothing may change once 64 MiB are ahead.
-        harness.poll("64 MiB ahead", lambda: taken >= 66)
-        time.sleep(0.3)
-        self.assertLess(taken, 70)
-        self.assertEqual(sum(1 for _ in results), 199)
-        self.assertEqual(taken, 200)
+        for count, size, ahead in ((200, 1 << 18, 64), (20000, 1, 16000)):
+            results = self.client.compute_topk_many(requests(count, size))
+            next(results)
+            harness.poll("requests ahead", lambda: taken >= ahead)
+            # Nothing may change after a few more.
+            time.sleep(0.3)
+            self.assertLess(taken, 1.1 * ahead)
+            self.assertEqual(sum(1 for _ in results), count - 1)
+            self.assertEqual(taken, count)
         # Closing the generator ends the thread that waits.
-        results = self.client.compute_topk_many(requests())
+        results = self.client.compute_topk_many(requests(200, 1 << 18))
         next(results)
         results.close()
         harness.poll("the end of the thread", lambda: not any(
