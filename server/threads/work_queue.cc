@@ -98,8 +98,9 @@ void WorkQueue::Charge(Client& client, double nanoseconds) {
 
 void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   const bool done = job->work();
-  job->work =
-      nullptr;  // releases what it refers to before the job counts as done
+  // Release the captured objects before the job counts as done: the queue's
+  // owner may destroy what they refer to after the queue.
+  job->work = nullptr;
   const MutexLock lock(mutex_);
   const auto cost = static_cast<double>(job->cost);
   const auto elapsed = static_cast<double>(
