@@ -26,14 +26,9 @@ constexpr int kRetryBytes = 4 << 20;
 constexpr int kMaxReconnectMs = 5000;
 
 std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
-  std::shared_ptr<grpc::ChannelCredentials> credentials;
-  if (config.endpoint.starts_with("https:")) {
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = config.authorities;
-    credentials = grpc::SslCredentials(options);
-  } else {
-    credentials = grpc::InsecureChannelCredentials();
-  }
+  const auto credentials = config.endpoint.starts_with("https:")
+                               ? grpc::SslCredentials({})
+                               : grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetUserAgentPrefix("topkd/" TOPK_VERSION);
   arguments.SetServiceConfigJSON(kRetries);

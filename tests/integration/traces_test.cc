@@ -352,14 +352,13 @@ TEST_F(Traces, ACollectorOverTls) {
   options.pem_key_cert_pairs.push_back({identity.key, identity.certificate});
   Collector collector([](Collector&, auto&) { return grpc::Status(); },
                       grpc::SslServerCredentials(options));
-  TraceConfig config = collector.Config("https");
-  config.authorities = authority.certificate();
-  Start(config);
-  Call();
-  EXPECT_TRUE(
-      Eventually([&] { return Metric("topk_spans_exported_total{}") == 5; }));
-  Stop();
-  EXPECT_THAT(collector.Spans(kCall), SizeIs(1));
+  const std::string roots = folder_.File("roots.pem");
+  WriteText(roots, authority.certificate());
+  Topkd topkd({"--otlp-endpoint", collector.Config("https").endpoint},
+              "127.0.0.1:0", {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=" + roots});
+  EXPECT_TRUE(Ask(topkd.target(), OnnxRequest({1}, 1)).status.ok());
+  EXPECT_TRUE(Eventually([&] { return collector.Spans(kCall).size() == 1; }))
+      << topkd.process().Output();
 }
 
 TEST_F(Traces, AnOverloadedCollectorIsAskedAgainAndItsRejectionsCount) {
