@@ -47,7 +47,7 @@ TraceContext ContinueTrace(std::string_view traceparent,
 /// occurs more than once.
 TraceContext TraceOf(const grpc::ServerContext& context);
 
-/// Returns a random id that is not 0.
+/// Returns a random number that is not 0.
 uint64_t NewTraceId();
 
 /// Returns a traceparent header that names `trace.span` as the parent.
