@@ -2,7 +2,6 @@
 
 #include <endian.h>
 
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -44,13 +43,7 @@ void AddPeer(Span& span, std::string_view peer) {
   const std::string address = topk::AddressOf(peer);
   const bool local = address == kUnixPeer;
   AddText(span, "network.transport", local ? "unix" : "tcp");
-  if (local) return;
-  AddText(span, "network.peer.address", address);
-  const std::string_view port = peer.substr(peer.rfind(':') + 1);
-  int64_t number = 0;
-  const auto result =
-      std::from_chars(port.data(), port.data() + port.size(), number);
-  if (result.ec == std::errc()) Add(span, "network.peer.port", number);
+  if (!local) AddText(span, "network.peer.address", address);
 }
 
 // Returns whether OpenTelemetry's conventions count a status as a failure of
