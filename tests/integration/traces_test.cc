@@ -405,27 +405,29 @@ TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
     std::vector<std::thread> threads;
     for (int64_t i = 0; i < kThreads; ++i) {
       threads.emplace_back([&exporter] {
-        for (int64_t j = 0; j < kSpans / kThreads; j += 2) {
-          exporter.Add(std::vector<Collector::Span>(2));
+        for (int64_t j = 0; j < kSpans / kThreads; ++j) {
+          topk::Span span;
+          span.stages[0] = 1;
+          exporter.Add(std::move(span));
         }
       });
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(exporter.queue_full(),
-              kSpans - int64_t{SpanExporter::kMaxQueued});
+              2 * (kSpans - int64_t{SpanExporter::kMaxQueued}));
     EXPECT_EQ(exporter.exported(), 0);
     collector.Release();
     EXPECT_TRUE(Eventually([&] {
-      return exporter.exported() == int64_t{SpanExporter::kMaxQueued};
+      return exporter.exported() == 2 * int64_t{SpanExporter::kMaxQueued};
     }));
-    std::vector<Collector::Span> last(1);
-    last[0].set_name("last");
+    topk::Span last;
+    last.name = "last";
     exporter.Add(std::move(last));
   }
   EXPECT_THAT(collector.Spans("last"), SizeIs(1)) << "room again";
   for (const Collector::Request& request : collector.Requests()) {
     EXPECT_LE(request.resource_spans(0).scope_spans(0).spans_size(),
-              int{SpanExporter::kMaxBatch});
+              2 * int{SpanExporter::kMaxBatch});
   }
 }
 
