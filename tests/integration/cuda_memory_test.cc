@@ -318,6 +318,14 @@ TEST_F(CudaMemory, ReportsInvalidRegions) {
   EXPECT_EQ(Answer(right).execution().backend(), "cuda");
 }
 
+TEST_F(CudaMemory, TheSpeedsOfTheDeviceAreLogged) {
+  EXPECT_TRUE(server_.HasLogged("fake 0: a small request takes "));
+  EXPECT_THAT(server_.Log(), ::testing::Not(::testing::HasSubstr("measured")));
+  ServerConfig config = CudaConfig();
+  config.device_memory_bytes = 1 << 20;  // too little to measure
+  EXPECT_TRUE(TestServer(config).HasLogged("(not measured: "));
+}
+
 // Only a tensor that is copied to the host takes memory there.
 TEST_F(CudaMemory, ChargesTensorsThatAreCopiedToTheHost) {
   ServerConfig config = CudaConfig();
