@@ -42,7 +42,7 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
 }
 
 BackendOptions BackendOptionsOf(const ServerConfig& config) {
-  return {config.backend, config.device_memory_bytes, {}};
+  return {config.backend, config.device_memory_bytes, {}, {}};
 }
 
 EngineOptions EngineOptionsOf(const ServerConfig& config, int threads,
@@ -55,6 +55,9 @@ EngineOptions EngineOptionsOf(const ServerConfig& config, int threads,
   auto limiter = std::make_shared<LineLimiter>(kLinesPerSecond);
   options.backends.log = [limiter, &log](const std::string& message) {
     if (limiter->Pass()) log.warn("{}", message);
+  };
+  options.backends.inform = [&log](const std::string& message) {
+    log.info("{}", message);
   };
   return options;
 }

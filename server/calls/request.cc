@@ -55,7 +55,7 @@ Status TensorRequest::PrepareRead() {
   }
   Cost& cost = prepared->cost;
   if (prepared->resident == nullptr) {
-    cost.working_bytes += memory_.copied_bytes();
+    cost.working_bytes += Size(memory_.copied_bytes()) + memory_.buffer_bytes();
     cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
   }
   // Admit() has already charged the input as part of the message.

@@ -113,6 +113,24 @@ TEST(Chooser, RunsCheapPlansOnOneThread) {
   EXPECT_GT(cheap, 500);
 }
 
+// The estimate decides whether a GPU sorts.
+TEST(Chooser, DoesNotExpectSortsOfARowToScaleWithTheThreads) {
+  const auto estimate = [](const std::vector<int64_t>& shape, int64_t k,
+                           int threads) {
+    const Plan plan = ValidPlan(
+        Ask(DType::kF32, shape, static_cast<int64_t>(shape.size()) - 1, k));
+    return EstimateNanoseconds(plan, Choose(plan, threads));
+  };
+  const auto speedup = [&](const std::vector<int64_t>& shape, int64_t k) {
+    return estimate(shape, k, 1) / estimate(shape, k, 16);
+  };
+  EXPECT_EQ(estimate({1 << 22}, 1 << 22, 1) / estimate({1 << 22}, 1 << 22, 2),
+            2);
+  EXPECT_EQ(speedup({1 << 22}, 1 << 22), 4);
+  EXPECT_EQ(speedup({64, 1 << 16}, 1 << 16), 16);
+  EXPECT_EQ(speedup({1 << 26}, 100), 16);
+}
+
 TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
   int sorts = 0;
   for (int64_t k = 1; k < 1 << 16; k += k / 16 + 1) {

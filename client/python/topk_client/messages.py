@@ -221,7 +221,7 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
             "copy it to the CPU first, in PyTorch with tensor.cpu(), in CuPy "
             "with tensor.get()")
     if is_torch:
-        _cuda.requires_no_grad(tensor)
+        tensor = _cuda.resolved(tensor)
         dtype = tensor.dtype
         name, bits = _cuda.TORCH_TYPES.get(str(dtype), (None, None))
         if bits is not None:

@@ -82,13 +82,20 @@ class TorchTensor:
     requires_grad = False
     device = types.SimpleNamespace(type="cuda")
 
-    def __init__(self, array, dtype):
+    def __init__(self, array, dtype, is_neg=False):
         self.memory, self.dtype, self.shape = array, dtype, array.array.shape
+        self.is_neg = is_neg
+
+    def resolve_neg(self):
+        if not self.is_neg:
+            return self
+        return TorchTensor(Array.of(-self.memory.array), self.dtype)
 
     def contiguous(self):
         if self.memory.array.flags.c_contiguous:
             return self
-        return TorchTensor(Array.of(self.memory.array), self.dtype)
+        return TorchTensor(Array.of(self.memory.array), self.dtype,
+                           self.is_neg)
 
     def data_ptr(self):
         return self.memory.array.ctypes.data
@@ -200,6 +207,13 @@ class Gpu(both_clients.ServerTest):
         x.requires_grad = True
         with self.assertRaisesRegex(TypeError, "detach"):
             self.client.topk(x, 2)
+        # The memory of a tensor with strides and negated elements is neither
+        # in order nor right.
+        strided = Array.of(-self.x.T)
+        strided.array = strided.array.T
+        x = TorchTensor(strided, "float32", is_neg=True)
+        values, indices = self.client.topk(x, 7)
+        self.assert_right((values.memory, indices.memory))
 
     def test_empty_tensors_and_outputs(self):
         for output in self.client.topk(Array((0, 5), np.float32), 2):

@@ -109,6 +109,13 @@ class Types(both_clients.ServerTest):
             self.assertEqual(array.shape, x.shape)
 
     @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch_tensors_that_are_negated_lazily(self):
+        x = torch.tensor([1j, 3j, 2j]).conj().imag
+        self.assertTrue(x.is_neg())
+        values, indices = self.client.topk(x, 1)
+        self.assertEqual((values.tolist(), indices.tolist()), ([-1], [0]))
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_pytorch_tensors_that_are_refused(self):
         x = torch.ones(3, requires_grad=True)
         with self.assertRaisesRegex(TypeError, r"grad.* tensor\.detach\(\)$"):
