@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 
 #include "core/common/process_limits.h"
 #include "server/admission/memory_limit.h"
@@ -15,19 +14,9 @@
 namespace topk {
 namespace {
 
-// The process works if it uses more CPU time than this in a second.
-constexpr double kMaxIdleCpuSeconds = 0.1;
-// How long memory may be freed after the last work, e.g. by connections that
-// time out.
-constexpr int kFreeingSeconds = 120;
-// The pause between trims after the last work, and with little memory. A trim
-// blocks allocations, so trim less often during work if there is more memory.
-constexpr int kShortPause = 3;
-constexpr int kLongPause = 30;
-
-double CpuSeconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
+// A trim blocks allocations, so trim less often if there is more memory.
+constexpr std::chrono::seconds kShortPause{3};
+constexpr std::chrono::seconds kLongPause{30};
 
 // Returns the maximum number of free bytes that glibc keeps at the end of each
 // arena. Allocations of up to half this size come from arenas.
@@ -41,11 +30,6 @@ int KeptBytes() {
 // per processor, a flood of calls would use twice the memory.
 constexpr int kArenasPerProcessor = 2;
 
-void Trim() {
-  scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
-  malloc_trim(0);
-}
-
 }  // namespace
 
 void KeepFreeMemory() {
@@ -54,39 +38,22 @@ void KeepFreeMemory() {
   mallopt(M_ARENA_MAX, kArenasPerProcessor * AvailableProcessors());
 }
 
-// After less growth, a trim would only empty the allocators' caches.
-TrimRule::TrimRule(double size, int64_t memory)
-    : worth_(static_cast<double>(
-          std::clamp(memory / 16, int64_t{4} << 20, int64_t{64} << 20))),
-      pause_(memory < kSmallMemory ? kShortPause : kLongPause),
-      least_(size),
-      since_trim_(pause_) {}
-
-bool TrimRule::IsDue(double size, bool works) {
-  // Measure growth from the smallest size: the size after a trim during a burst
-  // is still high.
-  least_ = std::min(least_, size);
-  ++since_trim_;
-  since_work_ = works ? 0 : since_work_ + 1;
-  if (size - least_ < worth_ || since_work_ > kFreeingSeconds ||
-      since_trim_ < (works ? pause_ : kShortPause)) {
-    return false;
-  }
-  since_trim_ = 0;
-  return true;
-}
-
 MemoryTrimmer::MemoryTrimmer()
-    : rule_(AnonymousBytes(), MemoryLimit()),
-      cpu_seconds_(CpuSeconds()),
-      check_(std::chrono::seconds(1), [this] { TrimIfDue(); }) {}
+    : least_(AnonymousBytes()),
+      check_(MemoryLimit() < kSmallMemory ? kShortPause : kLongPause,
+             [this] { TrimIfGrown(); }) {}
 
-void MemoryTrimmer::TrimIfDue() {
-  // Measure work as CPU time, because no count of calls includes those that
-  // gRPC never delivers.
-  const bool works = CpuSeconds() - cpu_seconds_ > kMaxIdleCpuSeconds;
-  if (rule_.IsDue(AnonymousBytes(), works)) Trim();
-  cpu_seconds_ = CpuSeconds();
+// Measures growth from the smallest size, because the size after a trim during
+// a burst is still high.
+void MemoryTrimmer::TrimIfGrown() {
+  // After less growth, a trim would only empty the allocators' caches.
+  const auto worth = static_cast<double>(
+      std::clamp(MemoryLimit() / 16, int64_t{4} << 20, int64_t{64} << 20));
+  const double size = AnonymousBytes();
+  least_ = std::min(least_, size);
+  if (size - least_ < worth) return;
+  scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
+  malloc_trim(0);
 }
 
 }  // namespace topk

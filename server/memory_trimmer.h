@@ -1,8 +1,6 @@
 // Returns free memory to the OS after a burst.
 #pragma once
 
-#include <cstdint>
-
 #include "server/threads/periodic.h"
 
 namespace topk {
@@ -14,39 +12,18 @@ namespace topk {
 /// started a thread.
 void KeepFreeMemory();
 
-/// Decides when to trim: if the process has grown, every 30 s during work (3 s
-/// if there is less than 1 GiB of memory), and every 3 s until 2 minutes after
-/// the last work.
-class TrimRule {
- public:
-  /// `size` is the size of the process, and `memory` is its memory limit, both
-  /// in bytes.
-  TrimRule(double size, int64_t memory);
-
-  /// Returns whether to trim now. Call every second. `works` is true if the
-  /// process used much CPU time in the last second.
-  bool IsDue(double size, bool works);
-
- private:
-  const double worth_;  // the growth in bytes that is worth a trim
-  const int pause_;     // between trims during work, in seconds
-  double least_;        // the smallest size so far
-  int since_trim_;      // in seconds
-  int since_work_ = 0;  // in seconds
-};
-
-/// Returns the allocators' free memory to the OS. Otherwise, the allocators
-/// would keep the memory of a burst, e.g. 700 MiB after 50 000 calls of unknown
-/// methods.
+/// Returns the allocators' free memory to the OS every 30 s (3 s if there is
+/// less than 1 GiB of memory) while the process is larger than it was.
+/// Otherwise, the allocators would keep the memory of a burst, e.g. 700 MiB
+/// after 50 000 calls of unknown methods.
 class MemoryTrimmer {
  public:
   MemoryTrimmer();
 
  private:
-  void TrimIfDue();
+  void TrimIfGrown();
 
-  TrimRule rule_;
-  double cpu_seconds_;  // of the process, at the last call of TrimIfDue()
+  double least_;  // the smallest size of the process so far, in bytes
   Periodic check_;
 };
 

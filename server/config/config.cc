@@ -19,16 +19,11 @@
 #include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
 #include "server/security/client_names.h"
-#include "server/telemetry/logging.h"
 
 namespace topk {
 namespace {
 
 constexpr int kUsageError = 2;
-
-constexpr char kNoConfigFile[] =
-    "; there is no config file: set TOPKD_... variables, e.g. in a file for "
-    "systemd's EnvironmentFile= or docker's --env-file";
 
 std::string Environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -393,20 +388,6 @@ std::string SettingsText(const CLI::App& app) {
   return lines;
 }
 
-// Returns whether --log-format is json. Works even if settings are invalid.
-bool LogsJson(int argc, const char* const* argv) {
-  constexpr char kFlag[] = "--log-format";
-  std::string format = Environment("TOPKD_LOG_FORMAT");
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == kFlag && i + 1 < argc) format = argv[i + 1];
-    if (word.starts_with(StrCat(kFlag, "="))) {
-      format = word.substr(sizeof kFlag);
-    }
-  }
-  return format == "json";
-}
-
 // Throws if a TOPKD_... variable belongs to no setting, to catch typos. Ignores
 // the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
@@ -422,9 +403,7 @@ void CheckEnvironment(const CLI::App& app) {
     if (name.starts_with("TOPKD_") && !of_kubernetes &&
         std::ranges::find(options, name, &CLI::Option::get_envname) ==
             options.end()) {
-      throw CLI::ValidationError(
-          Quote(name), StrCat("no setting has this variable",
-                              name == "TOPKD_CONFIG" ? kNoConfigFile : ""));
+      throw CLI::ValidationError(Quote(name), "no setting has this variable");
     }
   }
 }
@@ -443,19 +422,12 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     const std::string& variable = option->get_envname();
     return Environment(variable).empty() ? flag : variable;
   };
-  app.failure_message([argc, argv, find](const CLI::App* used,
-                                         const CLI::Error& error) {
+  app.failure_message([find](const CLI::App* used, const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
     const std::string text =
-        unknown.empty()
-            ? UsageText(error.what(), find)
-            : StrCat(
-                  "unknown argument ", Quote(unknown.front()),
-                  unknown.front().starts_with("--config") ? kNoConfigFile : "");
-    return LogsJson(argc, argv)
-               ? JsonLine(spdlog::level::critical, text)
-               : StrCat("topkd: ", text,
-                        "\nRun with --help for the settings.\n");
+        unknown.empty() ? UsageText(error.what(), find)
+                        : "unknown argument " + Quote(unknown.front());
+    return StrCat("topkd: ", text, "\nRun with --help for the settings.\n");
   });
   app.footer(
       "Flags take precedence over environment variables (TOPKD_THREADS for "

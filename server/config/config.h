@@ -71,8 +71,8 @@ struct CommandLine {
 };
 
 /// Reads the command line and the environment. Prints help to stdout. On an
-/// error, names the flag or variable and the value on stderr, formatted as
-/// --log-format says, and returns kExit with status 2.
+/// error, names the flag or variable and the value on stderr, and returns kExit
+/// with status 2.
 CommandLine ReadCommandLine(int argc, const char* const* argv);
 
 }  // namespace topk

@@ -25,12 +25,6 @@ std::string CheckHostPort(const std::string& address) {
 std::string CheckListen(std::string& address) {
   constexpr std::string_view kUnix = "unix:";
   constexpr size_t kMaxUnixPath = 107;  // sun_path without the NUL
-  if (address.starts_with("unix-abstract:")) {
-    return StrCat(
-        Quote(address),
-        ": abstract sockets have no permissions and are not supported; "
-        "use unix:path");
-  }
   if (!address.starts_with(kUnix)) return CheckHostPort(address);
   std::string path = address.substr(kUnix.size());
   if (path.starts_with("//")) {

@@ -9,7 +9,6 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
-#include "core/common/small_file.h"
 #include "server/config/config_values.h"
 
 namespace topk {
@@ -128,21 +127,6 @@ void ReadEndpoint(const Variable& variable, TraceConfig& config) {
   }
 }
 
-void ReadAuthorities(const Variable& variable, TraceConfig& config) {
-  for (const char* name : {"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
-                           "OTEL_EXPORTER_OTLP_CERTIFICATE"}) {
-    const std::string path = variable(name);
-    if (path.empty()) continue;
-    Result<std::string> file = ReadSmallFile({name, path});
-    if (file.ok()) {
-      config.authorities = *std::move(file);
-    } else {
-      config.warnings.push_back(file.status().message);
-    }
-    return;
-  }
-}
-
 }  // namespace
 
 TraceConfig ReadTraceConfig(const std::string& endpoint,
@@ -151,7 +135,6 @@ TraceConfig ReadTraceConfig(const std::string& endpoint,
   config.endpoint = endpoint;
   if (endpoint.empty()) ReadEndpoint(variable, config);
   if (config.endpoint.empty()) return config;
-  ReadAuthorities(variable, config);
   ReadSampler(variable, config);
   ReadResource(variable, config);
   return config;

@@ -4,7 +4,6 @@
 #include <strings.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -18,16 +17,11 @@ namespace {
 constexpr char kHeader[] = "authorization";
 constexpr std::string_view kScheme = "bearer ";
 
-struct Kind {
-  const char* property;
-  NameKind kind;
-  std::string_view prefix;
-};
-constexpr std::array<Kind, 4> kKinds = {
-    {{GRPC_PEER_DNS_PROPERTY_NAME, NameKind::kDns, "DNS:"},
-     {GRPC_PEER_URI_PROPERTY_NAME, NameKind::kUri, "URI:"},
-     {GRPC_PEER_EMAIL_PROPERTY_NAME, NameKind::kEmail, "email:"},
-     {GRPC_PEER_IP_PROPERTY_NAME, NameKind::kIp, "IP:"}}};
+constexpr std::pair<const char*, std::string_view> kKinds[] = {
+    {GRPC_PEER_DNS_PROPERTY_NAME, kDnsName},
+    {GRPC_PEER_URI_PROPERTY_NAME, kUriName},
+    {GRPC_PEER_EMAIL_PROPERTY_NAME, kEmailName},
+    {GRPC_PEER_IP_PROPERTY_NAME, kIpName}};
 
 std::string_view View(const grpc::string_ref& text) {
   return {text.data(), text.size()};
@@ -148,13 +142,13 @@ Status Authenticator::CheckCertificate(const grpc::ServerContextBase& context,
   std::vector<std::string> names;
   std::string_view name;
   bool may = allowed_.empty();
-  for (const Kind& row : kKinds) {
+  for (const auto& [property, kind] : kKinds) {
     for (const grpc::string_ref& text :
-         connection->FindPropertyValues(row.property)) {
-      const bool match = allowed_.Match({row.kind, View(text)});
+         connection->FindPropertyValues(property)) {
+      const bool match = allowed_.Match(kind, View(text));
       if (match || name.empty()) name = View(text);
       if (match) return Identify("cert:", name, caller);
-      if (!may) names.push_back(StrCat(row.prefix, View(text)));
+      if (!may) names.push_back(StrCat(kind, View(text)));
     }
   }
   if (!may) return NotAllowed(names);

@@ -1,7 +1,6 @@
 #include "server/security/client_names.h"
 
 #include <arpa/inet.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <array>
@@ -11,10 +10,6 @@
 
 namespace topk {
 namespace {
-
-bool SameIgnoringCase(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 // Returns an IP address in the format that gRPC uses for certificate names, or
 // "" if `text` is not an IP address.
@@ -40,19 +35,6 @@ bool IsDnsName(std::string_view name) {
          });
 }
 
-bool MatchDns(std::string_view allowed, std::string_view name) {
-  if (!allowed.starts_with("*.")) return SameIgnoringCase(allowed, name);
-  const size_t dot = name.find('.');
-  return dot != std::string_view::npos && dot > 0 &&
-         SameIgnoringCase(allowed.substr(1), name.substr(dot));
-}
-
-bool MatchEmail(std::string_view allowed, std::string_view name) {
-  const size_t at = allowed.find('@');
-  return name.find('@') == at && allowed.substr(0, at) == name.substr(0, at) &&
-         SameIgnoringCase(allowed.substr(at), name.substr(at));
-}
-
 }  // namespace
 
 Result<AllowedNames> AllowedNames::Parse(
@@ -62,13 +44,13 @@ Result<AllowedNames> AllowedNames::Parse(
     const size_t at = name.find('@');
     const size_t colon = name.find(':');
     if (const std::string ip = IpText(name); !ip.empty()) {
-      allowed.names_.push_back({NameKind::kIp, ip});
+      allowed.names_.insert(StrCat(kIpName, ip));
     } else if (colon != std::string::npos && colon > 0) {
-      allowed.names_.push_back({NameKind::kUri, name});
+      allowed.names_.insert(StrCat(kUriName, name));
     } else if (at != std::string::npos && at > 0 && at + 1 < name.size()) {
-      allowed.names_.push_back({NameKind::kEmail, name});
+      allowed.names_.insert(StrCat(kEmailName, name));
     } else if (IsDnsName(name)) {
-      allowed.names_.push_back({NameKind::kDns, name});
+      allowed.names_.insert(StrCat(kDnsName, InLowerCase(name)));
     } else {
       return InvalidArgument("TLS_ALLOWED_SAN", "tls_allowed_san",
                              StrCat(Quote(name),
@@ -79,15 +61,13 @@ Result<AllowedNames> AllowedNames::Parse(
   return allowed;
 }
 
-bool AllowedNames::Match(const ClientName& name) const {
-  return std::ranges::any_of(names_, [&name](const Name& allowed) {
-    if (allowed.kind != name.kind) return false;
-    if (name.kind == NameKind::kDns) return MatchDns(allowed.text, name.text);
-    if (name.kind == NameKind::kEmail) {
-      return MatchEmail(allowed.text, name.text);
-    }
-    return allowed.text == name.text;
-  });
+bool AllowedNames::Match(std::string_view kind, std::string_view name) const {
+  if (kind != kDnsName) return names_.contains(StrCat(kind, name));
+  const std::string lower = InLowerCase(name);
+  const size_t label = lower.find('.');
+  return names_.contains(StrCat(kind, lower)) ||
+         (label != std::string::npos && label > 0 &&
+          names_.contains(StrCat(kind, "*", lower.substr(label))));
 }
 
 Status CheckAllowedName(const std::string& name) {

@@ -1,6 +1,7 @@
-// The names in client certificates, and the list of allowed names.
+// The list of names that client certificates may have.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +11,10 @@
 namespace topk {
 
 /// The kinds of subject alternative names.
-enum class NameKind { kDns, kUri, kEmail, kIp };
-
-/// A name in a certificate.
-struct ClientName {
-  NameKind kind;
-  std::string_view text;
-};
+inline constexpr std::string_view kDnsName = "DNS:";
+inline constexpr std::string_view kUriName = "URI:";
+inline constexpr std::string_view kEmailName = "email:";
+inline constexpr std::string_view kIpName = "IP:";
 
 /// A list of names. A client certificate must contain at least one listed name.
 class AllowedNames {
@@ -30,16 +28,12 @@ class AllowedNames {
   /// Returns true if the list is empty. An empty list allows every certificate.
   bool empty() const { return names_.empty(); }
 
-  /// Returns true if `name` is in the list. Case is ignored in DNS names and in
-  /// the domain of e-mail addresses.
-  bool Match(const ClientName& name) const;
+  /// Returns true if a name of this kind is in the list. Case is ignored in DNS
+  /// names.
+  bool Match(std::string_view kind, std::string_view name) const;
 
  private:
-  struct Name {
-    NameKind kind;
-    std::string text;
-  };
-  std::vector<Name> names_;
+  std::set<std::string> names_;  // with their kind, e.g. "DNS:a.example"
 };
 
 /// Returns OK if AllowedNames::Parse() accepts `name`.

@@ -1,9 +1,6 @@
 #include "server/security/watched_files.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 namespace topk {
@@ -32,35 +29,9 @@ Status WatchedFiles::Read(Snapshot& snapshot) const {
   return {};
 }
 
-// Returns numbers that change whenever a file changes. Returns an empty vector
-// if a file is missing, or if its last change is so recent that the next change
-// might get the same timestamps.
-std::vector<int64_t> WatchedFiles::Stamps() const {
-  constexpr std::time_t kMaxTimestampUnit = 2;  // seconds, on FAT
-  std::vector<int64_t> stamps;
-  for (const NamedFile& file : files_) {
-    struct stat info {};
-    if (stat(file.path.c_str(), &info) != 0 ||
-        info.st_ctim.tv_sec + kMaxTimestampUnit >= std::time(nullptr)) {
-      return {};
-    }
-    for (const auto number :
-         {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
-          int64_t{info.st_size}, int64_t{info.st_mtim.tv_sec},
-          int64_t{info.st_mtim.tv_nsec}, int64_t{info.st_ctim.tv_sec},
-          int64_t{info.st_ctim.tv_nsec}}) {
-      stamps.push_back(number);
-    }
-  }
-  return stamps;
-}
-
 void WatchedFiles::CheckForChanges() {
-  std::vector<int64_t> stamps = Stamps();
-  if (handled_ && !stamps.empty() && stamps == stamps_) return;
   Snapshot now;
   Status status = Read(now);
-  stamps_ = status.ok() ? std::move(stamps) : std::vector<int64_t>();
   const bool changed = now != snapshot_;
   if (!changed && handled_) return;
   if (status.ok()) status = load_(now.contents);

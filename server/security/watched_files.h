@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,8 +18,7 @@
 
 namespace topk {
 
-/// Checks files periodically and loads their contents after a change: a write,
-/// or a replacement by a rename or a new symbolic link.
+/// Reads files periodically, and loads their contents after a change.
 class WatchedFiles {
  public:
   /// Applies the contents of the files. If they are invalid, returns an error,
@@ -53,15 +51,12 @@ class WatchedFiles {
   };
 
   Status Read(Snapshot& snapshot) const;
-  std::vector<int64_t> Stamps() const;
   void CheckForChanges();
 
   const std::vector<NamedFile> files_;
   const Load load_;
   spdlog::logger& log_;
   Snapshot snapshot_;
-  // The result of Stamps() for `snapshot_`, or empty if unknown.
-  std::vector<int64_t> stamps_;
   bool handled_ = true;  // `snapshot_` was loaded, or its error logged
   // The index of the invalid file, or files_.size() if all are valid.
   std::atomic<size_t> rejected_ = files_.size();

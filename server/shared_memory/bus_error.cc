@@ -60,24 +60,8 @@ bool Repair(Slot& slot, uintptr_t address) {
               0) != MAP_FAILED;
 }
 
-// Invokes the handler that was installed before ours.
-void Forward(int number, siginfo_t* info, void* context) {
-  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
-    previous_action.sa_sigaction(number, info, context);
-  } else if (previous_action.sa_handler == SIG_DFL ||
-             previous_action.sa_handler == SIG_IGN) {
-    // Ignore a signal that a process sent. A fault cannot be ignored, because
-    // the faulting instruction would fault again.
-    if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
-    std::signal(SIGBUS, SIG_DFL);
-    std::raise(SIGBUS);  // delivered when this handler returns
-  } else {
-    previous_action.sa_handler(number);
-  }
-}
-
-// Async-signal-safe: uses only atomics and the system call mmap.
-void OnBusError(int number, siginfo_t* info, void* context) {
+// Async-signal-safe: uses only atomics and system calls.
+void OnBusError(int /*number*/, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   if (info->si_code == BUS_ADRERR) {
     const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
@@ -88,7 +72,9 @@ void OnBusError(int number, siginfo_t* info, void* context) {
       }
     }
   }
-  Forward(number, info, context);
+  // Not ours: restore the previous handler, which is called next.
+  sigaction(SIGBUS, &previous_action, nullptr);
+  std::raise(SIGBUS);  // delivered when this handler returns
   errno = error;
 }
 

@@ -33,7 +33,9 @@ void AccessLog::Record(const CallInfo& call, const v1::TopKRequest& request,
   } else if (!status.ok()) {
     level = spdlog::level::info;
     limiter = &failed_;
-  } else if (sampler_.on() && (call.trace.sampled || sampler_.Pick())) {
+  } else if (sample_ > 0 &&
+             (call.trace.sampled ||
+              static_cast<double>(NewTraceId()) <= sample_ * 0x1p64)) {
     level = spdlog::level::info;
   }
   if (!log_.should_log(level)) return;

@@ -43,7 +43,7 @@ class AccessLog {
   /// is slow if it takes longer than `slow_nanoseconds`; 0 = never. `log` must
   /// outlive this object.
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
-      : log_(log), slow_nanoseconds_(slow_nanoseconds), sampler_(sample) {}
+      : log_(log), sample_(sample), slow_nanoseconds_(slow_nanoseconds) {}
 
   /// Logs a request that has just ended, if the level and the limits allow it.
   void Record(const CallInfo& call, const v1::TopKRequest& request,
@@ -56,8 +56,8 @@ class AccessLog {
 
  private:
   spdlog::logger& log_;
+  const double sample_;
   const int64_t slow_nanoseconds_;
-  Sampler sampler_;
   LineLimiter failed_{kLinesPerSecond};
   LineLimiter slow_{kLinesPerSecond};
 };

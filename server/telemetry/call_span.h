@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "server/telemetry/access_log.h"
 #include "server/telemetry/request_stats.h"
@@ -45,10 +47,23 @@ class CallSpan {
   void End(const Status& status);
 
  private:
+  using Span = SpanExporter::Span;
+  using Clock = RequestStats::Clock;
+
+  uint64_t UnixNanoseconds(Clock::time_point time) const;
+  Span MakeSpan(std::string_view name, uint64_t id, uint64_t parent,
+                Clock::time_point start, Clock::time_point end) const;
+  // Adds a request's properties to a span, and the spans of its stages to `to`.
+  void AddProperties(const v1::TopKRequest& request, const RequestStats& stats,
+                     uint64_t id, std::vector<Span>& to) const;
+
   SpanExporter& exporter_;
   const bool many_;
+  const TraceContext trace_;
+  // Clock + clock_offset_ is Unix time.
+  const std::chrono::nanoseconds clock_offset_;
   std::atomic<int64_t> requests_ = 0;
-  Span span_;
+  std::vector<Span> spans_;  // of the call and, unless many_, of its stages
 };
 
 }  // namespace topk

@@ -1,9 +1,8 @@
-// Limits the number of logged lines by rate or by sampling.
+// Limits the rate of logged lines.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -47,26 +46,6 @@ class LineLimiter {
   int64_t second_ TOPK_GUARDED_BY(mutex_) = 0;
   int lines_ TOPK_GUARDED_BY(mutex_) = 0;  // in second_
   int64_t reported_ TOPK_GUARDED_BY(mutex_) = 0;
-};
-
-/// Picks a fraction of events; 0.25 picks every fourth event. Thread-safe.
-class Sampler {
- public:
-  /// `share` is 0 to 1.
-  explicit Sampler(double share) : share_(share) {}
-
-  /// Call once per event. Returns whether the event is picked.
-  bool Pick() {
-    const auto before = static_cast<double>(events_++);
-    return std::floor(share_ * (before + 1)) > std::floor(share_ * before);
-  }
-
-  /// Returns whether Pick() can ever return true.
-  bool on() const { return share_ > 0; }
-
- private:
-  const double share_;
-  std::atomic<int64_t> events_ = 0;
 };
 
 }  // namespace topk

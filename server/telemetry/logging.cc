@@ -108,13 +108,6 @@ std::shared_ptr<spdlog::logger> MakeLogger(
   return log;
 }
 
-std::string JsonLine(spdlog::level::level_enum level,
-                     const std::string& message) {
-  spdlog::memory_buf_t line;
-  LineFormatter(/*as_json=*/true).format({"", level, message}, line);
-  return fmt::to_string(line);
-}
-
 bool FlushLog(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kRetryInterval{50};
   const auto end = std::chrono::steady_clock::now() + timeout;

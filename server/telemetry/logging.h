@@ -28,10 +28,6 @@ std::shared_ptr<spdlog::logger> MakeLogger(
 void Configure(spdlog::logger& log, const std::string& level,
                const std::string& format);
 
-/// Returns the line that a logger with format json would write for `message`.
-std::string JsonLine(spdlog::level::level_enum level,
-                     const std::string& message);
-
 /// Blocks until all lines logged so far are written or `timeout` has passed.
 /// Returns whether they were written. If the queue is full, drops its oldest
 /// line, so call FlushLog() only when the process ends.

@@ -33,17 +33,6 @@ double Seconds(double ticks) {
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// Returns the start time of the process, in seconds since 1970.
-double StartTime() {
-  timespec now{};
-  timespec since_boot{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  clock_gettime(CLOCK_BOOTTIME, &since_boot);
-  return static_cast<double>(now.tv_sec - since_boot.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec - since_boot.tv_nsec) +
-         Seconds(StatField(22));
-}
-
 double OpenFiles() {
   std::error_code error;
   const auto files = std::ranges::distance(
@@ -91,7 +80,7 @@ void AddProcessMetrics(MetricRegistry& registry) {
                     [] { return StatField(20); });
   registry.AddGauge("process_start_time_seconds",
                     "Start time of the process since the epoch in seconds",
-                    [start = StartTime()] { return start; });
+                    [start = std::time(nullptr)] { return start; });
 }
 
 }  // namespace topk

@@ -1,11 +1,14 @@
 #include "server/telemetry/span_exporter.h"
 
-#include <endian.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include "core/base/text.h"
 
@@ -22,20 +25,10 @@ constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
 constexpr int kRetryBytes = 4 << 20;
 constexpr int kMaxReconnectMs = 5000;
 
-// Flags of an OTLP span.
-constexpr uint32_t kSampled = 1;
-constexpr uint32_t kRemoteKnown = 0x100;
-constexpr uint32_t kRemote = 0x200;
-
 std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
-  std::shared_ptr<grpc::ChannelCredentials> credentials;
-  if (config.endpoint.starts_with("https:")) {
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = config.authorities;
-    credentials = grpc::SslCredentials(options);
-  } else {
-    credentials = grpc::InsecureChannelCredentials();
-  }
+  const auto credentials = config.endpoint.starts_with("https:")
+                               ? grpc::SslCredentials({})
+                               : grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetUserAgentPrefix("topkd/" TOPK_VERSION);
   arguments.SetServiceConfigJSON(kRetries);
@@ -47,79 +40,19 @@ std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
                                    arguments);
 }
 
-std::string IdBytes(uint64_t id) {
-  const uint64_t bytes = htobe64(id);
-  return {reinterpret_cast<const char*>(&bytes), sizeof(bytes)};
-}
-
-// Adds an attribute to a span or a resource. Returns the attribute's value.
-template <class Message>
-otlp::common::v1::AnyValue& AddAttribute(const std::string& name, Message& to) {
-  otlp::common::v1::KeyValue& attribute = *to.add_attributes();
-  attribute.set_key(name);
-  return *attribute.mutable_value();
-}
-
-// Appends a span and its stages. Span::Clock + `clock_offset` is Unix time.
-void AppendSpan(const Span& span, std::chrono::nanoseconds clock_offset,
-                otlp::trace::v1::ScopeSpans& spans) {
-  const auto unix_nanoseconds = [&](Span::Clock::time_point time) {
-    return static_cast<uint64_t>(
-        (time.time_since_epoch() + clock_offset).count());
-  };
-  otlp::trace::v1::Span& to = *spans.add_spans();
-  to.set_trace_id(IdBytes(span.trace.trace_high) +
-                  IdBytes(span.trace.trace_low));
-  to.set_span_id(IdBytes(span.trace.span));
-  const bool has_parent = span.trace.parent != 0;
-  if (has_parent) to.set_parent_span_id(IdBytes(span.trace.parent));
-  to.set_flags(kSampled | kRemoteKnown |
-               (has_parent && span.of_call ? kRemote : 0));
-  to.set_trace_state(span.trace.state);
-  to.set_name(span.name);
-  to.set_kind(span.of_call ? otlp::trace::v1::Span::SPAN_KIND_SERVER
-                           : otlp::trace::v1::Span::SPAN_KIND_INTERNAL);
-  to.set_start_time_unix_nano(unix_nanoseconds(span.start));
-  to.set_end_time_unix_nano(unix_nanoseconds(span.end));
-  if (span.failed) {
-    to.mutable_status()->set_code(otlp::trace::v1::Status::STATUS_CODE_ERROR);
-    to.mutable_status()->set_message(span.error);
-  }
-  for (const auto& [name, value] : span.attributes) {
-    otlp::common::v1::AnyValue& attribute = AddAttribute(name, to);
-    if (const auto* number = std::get_if<int64_t>(&value)) {
-      attribute.set_int_value(*number);
-    } else {
-      attribute.set_string_value(std::get<std::string>(value));
-    }
-  }
-  Span stage;
-  stage.trace = span.trace;
-  stage.trace.parent = span.trace.span;
-  stage.of_call = false;
-  stage.end = span.stages_end;
-  for (size_t i = span.stages.size(); i-- > 0;) {
-    if (span.stages[i] < 0) continue;
-    stage.trace.span = NewTraceId();
-    stage.name = kStageNames[i];
-    stage.start = stage.end - std::chrono::nanoseconds(span.stages[i]);
-    AppendSpan(stage, clock_offset, spans);
-    stage.end = stage.start;
-  }
-}
-
 }  // namespace
-
-int64_t Span::Count() const {
-  return 1 + std::ranges::count_if(
-                 stages, [](int64_t nanoseconds) { return nanoseconds >= 0; });
-}
 
 SpanExporter::SpanExporter(const TraceConfig& config, spdlog::logger& log)
     : config_(config),
       stub_(TraceService::NewStub(Connect(config))),
       log_(log),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+      sender_(std::in_place, kInterval, [this] { SendAll(); }) {}
+
+SpanExporter::~SpanExporter() {
+  give_up_at_ = Clock::now() + kFlush;
+  sender_.reset();
+  SendAll();
+}
 
 bool SpanExporter::Samples(const TraceContext& trace) const {
   if (config_.follow_parent && trace.parent != 0) return trace.sampled;
@@ -127,16 +60,13 @@ bool SpanExporter::Samples(const TraceContext& trace) const {
   return trace.trace_low >> 1 < static_cast<uint64_t>(config_.ratio * 0x1p63);
 }
 
-void SpanExporter::Add(Span span) {
-  {
-    const MutexLock lock(mutex_);
-    if (queued_.size() + sending_ < kMaxQueued) {
-      queued_.push_back(std::move(span));
-      if (queued_.size() == kMaxBatch) wake_.notify_one();
-      return;
-    }
+void SpanExporter::Add(std::vector<Span> spans) {
+  const MutexLock lock(mutex_);
+  if (queued_.size() + sending_ + spans.size() > kMaxQueued) {
+    queue_full_ += static_cast<int64_t>(spans.size());
+    return;
   }
-  queue_full_ += span.Count();
+  std::ranges::move(spans, std::back_inserter(queued_));
 }
 
 void SpanExporter::AddMetrics(MetricRegistry& registry) const {
@@ -152,52 +82,48 @@ void SpanExporter::AddMetrics(MetricRegistry& registry) const {
   }
 }
 
-void SpanExporter::Run(const std::stop_token& stop) {
+void SpanExporter::SendAll() {
   ExportRequest request;
   otlp::trace::v1::ResourceSpans& resource = *request.add_resource_spans();
   for (const auto& [name, value] : config_.resource) {
-    AddAttribute(name, *resource.mutable_resource()).set_string_value(value);
+    auto& attribute = *resource.mutable_resource()->add_attributes();
+    attribute.set_key(name);
+    attribute.mutable_value()->set_string_value(value);
   }
-  otlp::trace::v1::ScopeSpans& spans = *resource.add_scope_spans();
-  spans.mutable_scope()->set_name("topkd");
-  std::deque<Span> batch;
-  const MutexLock lock(mutex_);
-  while (!OutOfTime(stop)) {
-    wake_.wait_for(mutex_, stop, kInterval, [this]() TOPK_REQUIRES(mutex_) {
-      return queued_.size() >= kMaxBatch;
-    });
-    if (queued_.empty() && stop.stop_requested()) return;
-    if (queued_.empty()) continue;
-    for (; batch.size() < kMaxBatch && !queued_.empty(); queued_.pop_front()) {
-      batch.push_back(std::move(queued_.front()));
+  otlp::trace::v1::ScopeSpans& batch = *resource.add_scope_spans();
+  batch.mutable_scope()->set_name("topkd");
+  while (!IsOutOfTime()) {
+    batch.clear_spans();
+    {
+      const MutexLock lock(mutex_);
+      sending_ = std::min(queued_.size(), kMaxBatch);
+      if (sending_ == 0) return;
+      for (size_t i = 0; i < sending_; ++i, queued_.pop_front()) {
+        *batch.add_spans() = std::move(queued_.front());
+      }
     }
-    sending_ = batch.size();
-    mutex_.unlock();
-    const std::chrono::nanoseconds clock_offset =
-        std::chrono::system_clock::now().time_since_epoch() -
-        Span::Clock::now().time_since_epoch();
-    int64_t count = 0;
-    for (const Span& span : batch) {
-      AppendSpan(span, clock_offset, spans);
-      count += span.Count();
-    }
-    Send(request, count, stop);
-    batch.clear();
-    spans.clear_spans();
-    mutex_.lock();
-    sending_ = 0;
+    Send(request, batch.spans_size());
   }
 }
 
-void SpanExporter::Send(const ExportRequest& request, int64_t count,
-                        const std::stop_token& stop) {
+void SpanExporter::Send(const ExportRequest& request, int64_t count) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kTimeout);
   otlp::collector::trace::v1::ExportTraceServiceResponse response;
   grpc::Status status;
   const auto call = stub_->AsyncExport(&context, request, &queue_);
   call->Finish(&response, &status, this);
-  Await(context, stop);
+  // Only check now and then whether the call has ended. In gRPC 1.51, a thread
+  // that blocks in gRPC takes events from the pollers and has to wake a poller
+  // for each event.
+  constexpr std::chrono::milliseconds kPause{10};
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now()) ==
+         grpc::CompletionQueue::TIMEOUT) {
+    if (IsOutOfTime()) context.TryCancel();
+    std::this_thread::sleep_for(kPause);
+  }
   if (status.ok()) {
     const int64_t rejected = std::clamp<int64_t>(
         response.partial_success().rejected_spans(), 0, count);
@@ -212,38 +138,10 @@ void SpanExporter::Send(const ExportRequest& request, int64_t count,
     log_.info("traces: spans are sent to {} again", config_.endpoint);
   } else {
     log_.warn("traces: cannot send spans to {}: {}", config_.endpoint,
-              OutOfTime(stop)
+              IsOutOfTime()
                   ? "the server exits before the collector accepts them"
                   : EscapeControls(status.error_message().substr(0, 1024)));
   }
-}
-
-// Waits until the call ends. At exit, cancels the call after kFlush. While the
-// server runs, its pollers process the events of the call, and this thread only
-// checks whether the call has ended. In gRPC 1.51, a thread that blocks in gRPC
-// takes events from the pollers and has to wake a poller for each event. At
-// exit, there are no pollers, so this thread blocks in gRPC.
-void SpanExporter::Await(grpc::ClientContext& context,
-                         const std::stop_token& stop) {
-  constexpr std::chrono::milliseconds kNoPause{0};
-  constexpr std::chrono::milliseconds kPause{10};
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_.AsyncNext(&tag, &ok,
-                          std::chrono::system_clock::now() +
-                              (stop.stop_requested() ? kPause : kNoPause)) ==
-         grpc::CompletionQueue::TIMEOUT) {
-    if (!stop.stop_requested()) std::this_thread::sleep_for(kPause);
-    if (OutOfTime(stop)) context.TryCancel();
-  }
-}
-
-// Returns whether the exporter has been stopping for longer than kFlush.
-bool SpanExporter::OutOfTime(const std::stop_token& stop) {
-  if (!stop.stop_requested()) return false;
-  const Span::Clock::time_point now = Span::Clock::now();
-  if (!give_up_at_.has_value()) give_up_at_ = now + kFlush;
-  return now >= *give_up_at_;
 }
 
 }  // namespace topk

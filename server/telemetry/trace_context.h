@@ -47,7 +47,7 @@ TraceContext ContinueTrace(std::string_view traceparent,
 /// occurs more than once.
 TraceContext TraceOf(const grpc::ServerContext& context);
 
-/// Returns a random id that is not 0.
+/// Returns a random number that is not 0.
 uint64_t NewTraceId();
 
 /// Returns a traceparent header that names `trace.span` as the parent.
@@ -61,8 +61,6 @@ std::string SpanId(uint64_t span);
 struct TraceConfig {
   /// The collector: http://host:port or https://host:port. "" disables export.
   std::string endpoint;
-  /// Root certificates for https, in PEM format. If empty, uses the system's.
-  std::string authorities;
   /// Whether calls with a traceparent follow the caller's sampling decision.
   bool follow_parent = true;
   /// The fraction of traces to sample, 0 to 1, if the caller does not decide.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -19,7 +18,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStderr;
@@ -179,17 +177,6 @@ TEST(Config, HashTokenIgnoresVariables) {
   EXPECT_EQ(read.line.token_name, "alice");
 }
 
-TEST(Config, NamesTheReplacementOfTheConfigFile) {
-  const Variable variable("TOPKD_CONFIG", "topkd.toml");
-  for (const auto& words : {std::vector<const char*>{"--config=topkd.toml"},
-                            std::vector<const char*>{}}) {
-    EXPECT_EQ(ReadWords(words).line.exit_code, 2);
-    EXPECT_THAT(
-        ReadWords(words).error,
-        HasSubstr("; there is no config file: set TOPKD_... variables"));
-  }
-}
-
 TEST(Config, NamesMissingAndRepeatedValues) {
   EXPECT_THAT(ReadWords({"--threads"}).error,
               HasSubstr("topkd: --threads: the value is missing\n"));
@@ -295,29 +282,6 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
       EXPECT_EQ(read.out, "");
     }
   }
-}
-
-TEST(Config, ReportsErrorsInTheFormatOfTheLog) {
-  const auto message = [](const std::vector<const char*>& words) {
-    const std::string text = ReadWords(words).error;
-    const auto line = nlohmann::json::parse(text, nullptr, false);
-    EXPECT_TRUE(line.is_object() && text.ends_with("}\n")) << text;
-    return line.is_object()
-               ? line.value("level", "") + ": " + line.value("msg", "")
-               : text;
-  };
-  const std::string threads =
-      "critical: --threads: \"x\" is not a whole number in the range of 0 to "
-      "4096";
-  EXPECT_EQ(message({"--log-format", "json", "--threads", "x"}), threads);
-  EXPECT_EQ(message({"--threads", "x", "--log-format=json"}), threads);
-  EXPECT_THAT(message({"--log-format", "json", "--threads"}),
-              HasSubstr("--threads: the value is missing"));
-  EXPECT_THAT(message({"--log-format", "json", "--no-such-flag"}),
-              HasSubstr("unknown argument"));
-  const Variable variable("TOPKD_LOG_FORMAT", "json");
-  EXPECT_EQ(message({"--threads", "x"}), threads);
-  EXPECT_THAT(ReadWords({"--log-format", "xml"}).error, StartsWith("topkd: "));
 }
 
 TEST(Config, RejectsInvalidAndUnknownVariables) {

@@ -34,20 +34,5 @@ TEST(LineLimiter, CountsEachLineOnceWithManyThreads) {
   EXPECT_EQ(told, limiter.suppressed());
 }
 
-TEST(Sampler, PicksItsShareEvenly) {
-  for (const double share : {0.0, 0.001, 0.25, 0.5, 0.9, 1.0}) {
-    Sampler sampler(share);
-    EXPECT_EQ(sampler.on(), share > 0);
-    int picked = 0;
-    for (int i = 1; i <= 10000; ++i) {
-      picked += sampler.Pick() ? 1 : 0;
-      ASSERT_NEAR(picked, share * i, 1) << share;
-    }
-    EXPECT_NEAR(picked, share * 10000, 1);
-  }
-  // Only a share of 0 turns the sampler off.
-  EXPECT_TRUE(Sampler(1e-300).on());
-}
-
 }  // namespace
 }  // namespace topk

@@ -144,12 +144,5 @@ TEST(OtelVariables, InvalidResourceAttributesAreIgnoredAsAWhole) {
   }
 }
 
-TEST(OtelVariables, AMissingFileOfAuthoritiesIsAWarning) {
-  const TraceConfig config = Read(
-      {{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/file"}}, "https://a:1");
-  EXPECT_THAT(config.warnings, ElementsAre(HasSubstr("/no/such/file")));
-  EXPECT_EQ(config.endpoint, "https://a:1");
-}
-
 }  // namespace
 }  // namespace topk

@@ -209,7 +209,8 @@ def test_arriving_messages_are_limited(path, factor):
         if factor == 1:  # a sanitizer keeps freed memory
             assert grown > 64, f"{grown:.0f} MiB: nothing to give back"
             harness.poll("the memory to go back",
-                         lambda: server.memory() - before < grown / 2)
+                         lambda: server.memory() - before < grown / 2,
+                         seconds=90)
 
 
 def growth_by_upload(server, address, fields):
