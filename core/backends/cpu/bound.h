@@ -85,7 +85,7 @@ Key EstimateBound(const Kernels<Key, kFloat>& kernels,
     kernels.raise_maxima(encoder, At<Key>(elements, begin + jitter), chunk,
                          maxima.data() + c * window, window);
   }
-  const Key reached = kernels.kth(maxima.data(), groups, rank);
+  const Key reached = kernels.kth(maxima.data(), groups, rank, nullptr);
   if (reached == 0) return kNoBound<Key>;
   return static_cast<Key>(reached - 1);
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/backends/cpu/probe.h"
+#include "core/base/cancellation.h"
 #include "core/base/sort_key_encoder.h"
 
 namespace topk::cpu {
@@ -93,8 +94,11 @@ struct Kernels {
                        int64_t count, Key* maxima, int64_t groups);
 
   /// Returns a threshold t such that exactly k of the keys are >= t. If ties
-  /// prevent this, returns the k-th greatest key. REQUIRES: 1 <= k <= count.
-  Key (*kth)(const Key* keys, int64_t count, int64_t k);
+  /// prevent this, returns the k-th greatest key. Returns 0 only if that key is
+  /// 0. After a cancellation, the result is unspecified. `cancellation` may be
+  /// null. REQUIRES: 1 <= k <= count.
+  Key (*kth)(const Key* keys, int64_t count, int64_t k,
+             const Cancellation* cancellation);
 
   /// Writes the positions of the elements whose keys exceed their bounds, in
   /// order. Returns the number of positions. REQUIRES: `columns` has room for

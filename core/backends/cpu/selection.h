@@ -13,16 +13,10 @@
 // equals the bound has a higher index than every candidate and ranks behind
 // them, so a strict comparison of keys keeps the lowest indices.
 //
-// Among many keys, a radix select finds the k-th key, starting with the highest
-// digit. It needs one pass per digit, for any data, and works in blocks. For up
-// to kKthMost keys, the kernel (Kernels::kth) is faster and takes less than a
-// millisecond. The kernel cannot be cancelled.
-//
 // Tests: unit/row_feed_test.cc, unit/kernels_test.cc, conformance/exhaustive/.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,50 +25,6 @@
 #include "core/base/cancellation.h"
 
 namespace topk::cpu {
-
-/// The maximum number of keys for Kernels::kth. For more keys, KthOf() uses the
-/// radix select.
-inline constexpr int64_t kKthMost = int64_t{1} << 16;
-
-/// Returns a threshold t such that exactly k keys are >= t. If ties prevent
-/// this, returns the k-th greatest key. Returns 0 only if that key is 0. After
-/// a cancellation, the result is unspecified. `kernel` must be Kernels::kth.
-template <class Key>
-Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
-          int64_t count, int64_t k, const Cancellation* cancellation) {
-  if (count <= kKthMost) return kernel(keys, count, k);
-  constexpr int kBits = 8 * sizeof(Key);
-  constexpr int kMaxDigit = 11;
-  Key prefix = 0;
-  Key decided = 0;  // mask of the known bits of the prefix
-  int64_t wanted = k;
-  for (int shift = kBits; shift > 0;) {
-    const int digit = std::min(shift, kMaxDigit);
-    shift -= digit;
-    const size_t mask = (size_t{1} << digit) - 1;
-    std::array<int64_t, size_t{1} << kMaxDigit> counts = {};
-    const auto count_block = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const Key key = keys[i];
-        if ((key & decided) != prefix) continue;
-        ++counts[static_cast<size_t>(key >> shift) & mask];
-      }
-    };
-    if (!ForEachBlock(0, count, kBlockElements, cancellation, count_block)) {
-      return prefix;
-    }
-    size_t value = mask;
-    for (; value > 0 && counts[value] < wanted; --value) {
-      wanted -= counts[value];
-    }
-    prefix = static_cast<Key>(prefix | static_cast<Key>(Key(value) << shift));
-    decided = static_cast<Key>(decided | static_cast<Key>(Key(mask) << shift));
-    // All keys with this prefix are among the k largest. The lower digits
-    // would not exclude any of them.
-    if (counts[value] == wanted && prefix != 0) break;
-  }
-  return prefix;
-}
 
 /// Returns how many candidates a selection of k of n elements buffers: more
 /// than k, so that the buffer rarely fills up. The buffer is smaller if `many`
@@ -89,7 +39,8 @@ template <class Key>
 class Selection {
  public:
   /// The type of Kernels::kth.
-  using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
+  using Kth = Key (*)(const Key* keys, int64_t count, int64_t k,
+                      const Cancellation* cancellation);
 
   /// The bits and the index of a candidate.
   struct Element {
@@ -201,8 +152,7 @@ class Selection {
   /// Returns a bound that exactly `rank` candidates exceed, or more than `rank`
   /// if ties prevent this. REQUIRES: 1 <= rank <= size(), and no key is 0.
   Key BoundOf(int64_t rank) const {
-    return static_cast<Key>(KthOf(kth_, keys_, size(), rank, cancellation_) -
-                            1);
+    return static_cast<Key>(kth_(keys_, size(), rank, cancellation_) - 1);
   }
 
   /// Slots hold the candidates in ascending order of index.
@@ -220,7 +170,7 @@ class Selection {
   // Keeps the k best candidates, in order. Their least key becomes the bound.
   void Reselect() {
     const Key bar =
-        KthOf(kth_, keys_, size(), static_cast<int64_t>(k_), cancellation_);
+        kth_(keys_, size(), static_cast<int64_t>(k_), cancellation_);
     size_t greater = 0;
     const auto count = [&](int64_t begin, int64_t end) {
       const Key* const keys = keys_;
