@@ -111,12 +111,12 @@ class SliceWriter {
       StoreEach(slice, store_slot);
       return;
     }
-    WriteRanked(
-        slice, plan_.k,
-        [&selection](size_t slot) { return selection.key(slot); }, store_slot,
-        [store_slot](const Ranked<Key>& item, auto store) {
-          store_slot(item.slot, store);
-        });
+    const std::span<const Ranked<Key>> ranked = RankSlots(
+        plan_.k, [&selection](size_t slot) { return selection.key(slot); });
+    if (ranked.empty()) return;  // cancelled
+    StoreEach(slice, [ranked, store_slot](size_t j, auto store) {
+      store_slot(ranked[j].slot, store);
+    });
   }
 
   /// Sorts a whole contiguous row and writes the first k elements. REQUIRES:
@@ -127,17 +127,18 @@ class SliceWriter {
     const auto element = [row](size_t slot) {
       return Load<Key>(row, static_cast<int64_t>(slot));
     };
-    WriteRanked(
-        slice, plan_.n,
-        [element, encoder](size_t slot) { return encoder(element(slot)); },
-        [element](size_t slot, auto store) { store(element(slot), slot); },
-        [element, encoder](const Ranked<Key>& item, auto store) {
-          // If possible, compute the bits from the key, because loading the
-          // element is likely to miss the cache.
-          const Key key = static_cast<Key>(~item.key);
-          store(encoder.IsShared(key) ? element(item.slot) : encoder.Bits(key),
-                item.slot);
+    const std::span<const Ranked<Key>> ranked =
+        RankSlots(plan_.n, [element, encoder](size_t slot) {
+          return encoder(element(slot));
         });
+    if (ranked.empty()) return;  // cancelled
+    StoreEach(slice, [ranked, element, encoder](size_t j, auto store) {
+      // If possible, compute the bits from the key, because loading the element
+      // is likely to miss the cache.
+      const auto slot = ranked[j].slot;
+      const Key key = static_cast<Key>(~ranked[j].key);
+      store(encoder.IsShared(key) ? element(slot) : encoder.Bits(key), slot);
+    });
   }
 
   /// Writes the k elements of a slice in order. For each j = 0 .. k - 1, calls
@@ -152,52 +153,36 @@ class SliceWriter {
   }
 
  private:
-  // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
-  // `key_at` returns the key in a slot. `store_slot` and `store_item` store an
-  // element, given its slot or its item. All functions are passed by value.
-  // Otherwise, the compiler would have to assume that stores modify them.
-  template <class KeyAt, class StoreSlot, class StoreItem>
-  void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
-                   StoreSlot store_slot, StoreItem store_item) {
+  // Returns the slots 0 .. count - 1 in rank order. `key_at` returns the key in
+  // a slot. Returns an empty span if cancelled.
+  template <class KeyAt>
+  std::span<const Ranked<Key>> RankSlots(int64_t count, KeyAt key_at) {
+    const std::span<Ranked<Key>> items =
+        items_.Get(static_cast<size_t>(count));
+    const auto item = [](Key key, size_t slot) {
+      return Ranked<Key>{static_cast<Key>(~key), static_cast<uint32_t>(slot)};
+    };
     if (count <= kMaxRankCount) {
-      const auto slots = SlotsByRank(count, key_at);
-      StoreEach(slice, [&slots, store_slot](size_t j, auto store) {
-        store_slot(slots[j], store);
-      });
-      return;
+      constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
+      alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
+      alignas(kVectorBytes) std::array<Key, kRoom> ranks;
+      for (size_t i = 0; i < items.size(); ++i) keys[i] = key_at(i);
+      rank_(keys.data(), count, ranks.data());
+      for (size_t i = 0; i < items.size(); ++i) {
+        items[static_cast<size_t>(ranks[i])] = item(keys[i], i);
+      }
+      return items;
     }
-    const std::span items = items_.Get(static_cast<size_t>(count));
-    const auto take = [items, key_at](int64_t, int64_t begin, int64_t end) {
-      for (auto slot = static_cast<size_t>(begin);
-           slot < static_cast<size_t>(end); ++slot) {
-        items[slot] = {static_cast<Key>(~key_at(slot)),
-                       static_cast<uint32_t>(slot)};
+    const auto take = [items, item, key_at](int64_t, int64_t begin,
+                                            int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
+           ++i) {
+        items[i] = item(key_at(i), i);
       }
     };
-    if (!ForEachBlockOf(count, pieces_, cancellation_, take)) return;
-    const std::span<const Ranked<Key>> ranked = SortByRank<Key>(
-        items, other_.Get(items.size()), pieces_, cancellation_);
-    if (ranked.empty()) return;  // cancelled
-    StoreEach(slice, [ranked, store_item](size_t j, auto store) {
-      store_item(ranked[j], store);
-    });
-  }
-
-  // Returns the slots 0 .. count - 1, ordered by the rank of their keys.
-  // REQUIRES: count <= kMaxRankCount.
-  template <class KeyAt>
-  std::array<uint8_t, kMaxRankCount> SlotsByRank(int64_t count,
-                                                 KeyAt key_at) const {
-    constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
-    alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
-    alignas(kVectorBytes) std::array<Key, kRoom> ranks;
-    for (size_t j = 0; j < static_cast<size_t>(count); ++j) keys[j] = key_at(j);
-    rank_(keys.data(), count, ranks.data());
-    std::array<uint8_t, kMaxRankCount> slots;
-    for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
-      slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
-    }
-    return slots;
+    if (!ForEachBlockOf(count, pieces_, cancellation_, take)) return {};
+    return SortByRank<Key>(items, other_.Get(items.size()), pieces_,
+                           cancellation_);
   }
 
   template <class Index, class Each>
