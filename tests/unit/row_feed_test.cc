@@ -85,9 +85,10 @@ TEST_P(RowFeedTest, ReadsHalfOfTheRowsTwiceIfEachPreviousBoundFails) {
   real = kernels_;
   scanned = 0;
   Kernels<uint32_t, false> kernels = kernels_;
-  kernels.scan = [](const auto& probe, auto elements, int64_t count,
-                    auto positions, int64_t room) {
-    const Scanned result = real.scan(probe, elements, count, positions, room);
+  kernels.scan = [](const auto& encoder, auto bound, auto elements,
+                    int64_t count, auto positions, int64_t room) {
+    const Scanned result =
+        real.scan(encoder, bound, elements, count, positions, room);
     scanned += result.elements;
     return result;
   };
@@ -120,7 +121,7 @@ TEST_P(RowFeedTest, OffersNothingOnceCancelled) {
 // A row that begins with k elements of the best key is not scanned further.
 TEST_P(RowFeedTest, StopsAtKElementsWithTheBestKey) {
   Kernels<uint32_t, false> kernels = kernels_;
-  kernels.scan = [](const auto&, auto, int64_t count, auto, int64_t) {
+  kernels.scan = [](const auto&, auto, auto, int64_t count, auto, int64_t) {
     ADD_FAILURE() << "the rest of the row must not be scanned";
     return Scanned{count, 0};
   };

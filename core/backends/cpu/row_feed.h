@@ -161,7 +161,7 @@ class RowFeed {
       }
       if (IsComplete(selection)) return part.count;
       const Scanned scanned = kernels_.scan(
-          ProbeAbove(encoder, *bound), At<Key>(part.elements, i),
+          encoder, *bound, At<Key>(part.elements, i),
           std::min(part.count - i, kMost), positions.data(),
           std::min(kPositions, selection.room() + kScanSlack));
       for (int64_t p = 0; p < scanned.found; ++p) {
