@@ -4,14 +4,27 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_group.h>
 
+#include <utility>
+
+#include "core/base/happens_before.h"
+
 namespace topk::cpu {
 
-std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
+void ArenaPool::Run(absl::FunctionRef<void()> fn) {
+  std::unique_ptr<tbb::task_arena> arena;
+  {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) {
+      arena = std::make_unique<tbb::task_arena>(threads_);
+    } else {
+      arena = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  arena->execute(HandedOver(fn, &fn));
+  AnnotateHappensAfter(&fn);
   const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
-  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
-  idle_.pop_back();
-  return arena;
+  idle_.push_back(std::move(arena));
 }
 
 bool ForEachRange(int64_t count, int64_t grain,

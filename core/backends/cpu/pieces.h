@@ -11,12 +11,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
 #include "core/base/cancellation.h"
-#include "core/base/happens_before.h"
 
 namespace topk::cpu {
 
@@ -29,18 +27,9 @@ class ArenaPool {
   explicit ArenaPool(int threads) : threads_(threads) {}
 
   /// Calls fn() on this thread. Parallel loops in fn() use a separate arena.
-  template <class Fn>
-  void Run(const Fn& fn) {
-    std::unique_ptr<tbb::task_arena> arena = Take();
-    arena->execute(HandedOver(fn, &fn));
-    AnnotateHappensAfter(&fn);
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(arena));
-  }
+  void Run(absl::FunctionRef<void()> fn);
 
  private:
-  std::unique_ptr<tbb::task_arena> Take();
-
   const int threads_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<tbb::task_arena>> idle_;
