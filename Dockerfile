@@ -4,7 +4,12 @@
 #                 1.83 from Debian experimental. SECURITY.md compares them.
 # GRPC_DATE       For `current`, the snapshot of Debian's archive with gRPC,
 #                 protobuf and Abseil. Empty: the mirror's current versions.
-# TOPK_WITH_CUDA  ON: with the CUDA backend.
+# TOPK_WITH_CUDA  ON: with the CUDA backend. Run the image with --gpus all.
+# CUDAARCHS       GPU architectures, such as 90-real. By default, all that the
+#                 backend supports.
+#
+# To pin a base image, add its digest: `--build-context
+# debian:bookworm=docker-image://debian@sha256:...`.
 ARG GRPC=debian12
 ARG GRPC_DATE=20261123T000000Z
 
@@ -23,6 +28,7 @@ RUN ["/bin/bash", "-c", "source deploy/packages.sh && install_packages \"${TOPK_
 COPY . .
 # The container runtime provides the CUDA driver.
 ARG TOPK_WITH_CUDA=OFF
+ARG CUDAARCHS
 # hadolint ignore=DL3008
 RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
       apt-get update -qq \
