@@ -4,7 +4,7 @@
 #                 1.83 from Debian experimental. SECURITY.md compares them.
 # GRPC_DATE       For `current`, the snapshot of Debian's archive with gRPC,
 #                 protobuf and Abseil. Empty: the mirror's current versions.
-# TOPK_WITH_CUDA  ON: with the CUDA backend. Run the image with --gpus all.
+# TOPK_WITH_CUDA  ON: with the CUDA backend.
 # CUDAARCHS       GPU architectures, such as 90-real. By default, all that the
 #                 backend supports.
 #
@@ -76,6 +76,8 @@ LABEL org.opencontainers.image.title="topkd" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 # Each arena of glibc's allocator keeps free memory that other arenas cannot use.
+# NVIDIA_VISIBLE_DEVICES is left to `--gpus` and Kubernetes: the value `all` would
+# give all GPUs to containers that request none.
 ENV MALLOC_ARENA_MAX=4 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     TOPKD_LISTEN=[::]:50051 \
