@@ -21,7 +21,7 @@ Status TensorRequest::Prepare() {
   const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
   Status status = CatchBadAlloc([&] {
     Status read = codec_->Read(message_, charge, read_);
-    return read.ok() ? PrepareRead() : read;
+    return read.ok() ? codec_->Translate(PrepareRead()) : read;
   });
   stats_.RecordStage(Stage::kDecode);
   return status;
@@ -82,7 +82,8 @@ bool TensorRequest::MayRunOnPoller() const {
 
 Status TensorRequest::Run(const Cancellation* cancellation) {
   stats_.RecordStage(Stage::kQueue);
-  return CatchBadAlloc([&] { return Compute(cancellation); });
+  return CatchBadAlloc(
+      [&] { return codec_->Translate(Compute(cancellation)); });
 }
 
 Status TensorRequest::Compute(const Cancellation* cancellation) {
