@@ -110,8 +110,8 @@ std::vector<std::unique_ptr<Backend>> MakeBackends(
     if (last || made.ok()) {
       backends.push_back(*std::move(made));
     } else if (made.status().reason != "NO_CUDA" && options.log) {
-      options.log(std::string("backend ") + row.name + " is not used: " +
-                  made.status().message);
+      options.log(std::string("backend ") + row.name +
+                  " is not used: " + made.status().message);
     }
   }
   return backends;
