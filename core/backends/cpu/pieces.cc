@@ -4,14 +4,28 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_group.h>
 
+#include <algorithm>
+
 namespace topk::cpu {
 
-std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
-  const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
-  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
-  idle_.pop_back();
-  return arena;
+ArenaPool::Arena::Arena(ArenaPool& pool, int threads) : pool_(pool) {
+  const std::lock_guard lock(pool.mutex_);
+  const int free = static_cast<int>(pool.idle_.size()) - pool.used_;
+  threads_ = std::max(std::min(threads, free), 1);
+  auto& idle = pool.idle_[static_cast<size_t>(threads_) - 1];
+  if (idle.empty()) {
+    arena_ = std::make_unique<tbb::task_arena>(threads_);
+  } else {
+    arena_ = std::move(idle.back());
+    idle.pop_back();
+  }
+  pool.used_ += threads_;
+}
+
+ArenaPool::Arena::~Arena() {
+  const std::lock_guard lock(pool_.mutex_);
+  pool_.used_ -= threads_;
+  pool_.idle_[static_cast<size_t>(threads_) - 1].push_back(std::move(arena_));
 }
 
 bool ForEachRange(int64_t count, int64_t grain,
