@@ -81,6 +81,8 @@ Services::Services(const ServerConfig& config,
                    const Authenticator& authenticator, SpanExporter* spans,
                    spdlog::logger& log)
     : threads_(ThreadsOf(config)),
+      parallelism_(tbb::global_control::max_allowed_parallelism,
+                   static_cast<size_t>(threads_)),
       rpc_metrics_(*metrics_.registry(), ServiceNames()),
       access_log_(log, config.access_log_sample,
                   static_cast<int64_t>(config.slow_request_seconds * 1e9)),

@@ -82,6 +82,10 @@ TEST(Chooser, MakesNoTaskTooSmall) {
   EXPECT_EQ(schedule.pieces, 1);
   const Plan row = ValidPlan(Ask(DType::kF32, {100000000}, 0, 8));
   EXPECT_EQ(Choose(row, 8).pieces, 8);
+  // Each thread has a task.
+  const Plan medium = ValidPlan(Ask(DType::kF32, {1 << 20}, 0, 8));
+  EXPECT_GT(Choose(medium, 16).threads, 1);
+  EXPECT_EQ(Choose(medium, 16).threads, Choose(medium, 16).pieces);
 }
 
 // Pollers run plans that cost at most kSerialNanoseconds, and must not wait for

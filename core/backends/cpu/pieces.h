@@ -20,19 +20,24 @@ namespace topk::cpu {
 
 /// Arenas for parallel loops. Each computation uses a separate arena, because a
 /// thread that enters a full arena must wait for the computations in that
-/// arena. oneTBB divides its threads among the arenas in use. Thread-safe.
+/// arena. oneTBB wakes as many threads as an arena has, even for two tasks, so
+/// an arena has only as many as its computation can use, and all arenas in use
+/// together have at most as many as the pool. Thread-safe.
 class ArenaPool {
  public:
-  /// Creates arenas of `threads` threads each.
-  explicit ArenaPool(int threads) : threads_(threads) {}
+  /// Lets all computations together use `threads` threads. However, each may
+  /// use the thread that calls Run().
+  explicit ArenaPool(int threads) : idle_(static_cast<size_t>(threads)) {}
 
-  /// Calls fn() on this thread. Parallel loops in fn() use a separate arena.
-  void Run(absl::FunctionRef<void()> fn);
+  /// Calls fn() on this thread. Parallel loops in fn() use a separate arena of
+  /// at most `threads` >= 1 threads.
+  void Run(int threads, absl::FunctionRef<void()> fn);
 
  private:
-  const int threads_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<tbb::task_arena>> idle_;
+  int used_ = 0;  // threads of the arenas in use
+  // The arenas that are not in use. Those with n threads are in idle_[n - 1].
+  std::vector<std::vector<std::unique_ptr<tbb::task_arena>>> idle_;
 };
 
 /// Divides [0, count) into ranges and calls fn(begin, end) for each, in

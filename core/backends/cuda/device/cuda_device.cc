@@ -205,12 +205,14 @@ class CudaDevice final : public Device {
 
   // Copies host memory, with several threads if that is faster.
   void Copy(const std::byte* from, std::byte* to, size_t bytes) {
-    constexpr int64_t kPieceBytes = int64_t{512} << 10;
+    constexpr size_t kPieceBytes = size_t{512} << 10;
     if (bytes <= kPieceBytes) {
       std::memcpy(to, from, bytes);
       return;
     }
-    arenas_.Run([&] {
+    const auto pieces =
+        static_cast<int>(std::min(bytes / kPieceBytes, size_t{1024}));
+    arenas_.Run(pieces, [&] {
       cpu::ForEachRange(static_cast<int64_t>(bytes), kPieceBytes, nullptr,
                         [&](int64_t begin, int64_t end) {
                           std::memcpy(to + begin, from + begin,
