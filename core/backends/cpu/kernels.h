@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <tuple>
 
-#include "core/backends/cpu/probe.h"
 #include "core/base/cancellation.h"
 #include "core/base/sort_key_encoder.h"
 
@@ -79,10 +78,11 @@ template <class Key, bool kFloat>
 struct Kernels {
   using Encoder = SortKeyEncoder<Key, kFloat>;
 
-  /// Writes the positions of the elements that exceed the probe's bound, in
-  /// order. Stops after the last element, or when fewer than kScanSlack of the
-  /// `room` positions are left. REQUIRES: room >= kScanSlack.
-  Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
+  /// Writes the positions of the elements whose keys exceed `bound`, in order.
+  /// Stops after the last element, or when fewer than kScanSlack of the `room`
+  /// positions are left. REQUIRES: room >= kScanSlack, and `bound` is not all
+  /// ones.
+  Scanned (*scan)(const Encoder& encoder, Key bound, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
   /// Divides the elements into groups, and raises maxima[g] to the greatest key

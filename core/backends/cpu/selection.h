@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/backends/cpu/blocks.h"
@@ -69,7 +70,7 @@ class Selection {
   /// does not determine `bits`: -0 and +0 share a key, and so do all NaNs.
   /// REQUIRES: `index` exceeds the indices of all candidates.
   void Offer(Key key, Key bits, uint64_t index) {
-    if (bounded_ && key <= bound_) return;
+    if (bound_ && key <= *bound_) return;
     keys_[size_] = key;
     elements_[size_] = {bits, index};
     if (++size_ >= capacity_) Full();
@@ -91,7 +92,6 @@ class Selection {
     };
     ForEachBlock(0, other.size(), kBlockElements, cancellation_, append);
     other.Reset();
-    if (size_ >= k_) Reselect();
   }
 
   /// Keeps the k best candidates, in ascending order of index. If fewer than k
@@ -107,53 +107,33 @@ class Selection {
   /// Clears the selection. Keeps the memory for reuse.
   void Reset() {
     size_ = 0;
-    bounded_ = false;
+    bound_.reset();
+    reselections_ = 0;
   }
 
-  /// If bounded(), only elements with keys greater than bound() are added.
-  bool bounded() const { return bounded_; }
-  Key bound() const { return bound_; }
+  /// The bound. Only elements with greater keys are added. Unset until there is
+  /// a bound.
+  std::optional<Key> bound() const { return bound_; }
 
-  /// The number of candidates. The buffer has space for room() more.
-  int64_t size() const { return static_cast<int64_t>(size_); }
-  int64_t room() const { return static_cast<int64_t>(capacity_ - size_); }
+  /// Sets a bound from elsewhere, unless the bound is already higher. If fewer
+  /// than k elements exceed `bound` in the end, the selection is incomplete.
+  void RaiseBound(Key bound) {
+    bound_ = std::max(bound_, std::optional(bound));
+  }
 
-  /// The number of times that the candidates were reduced to the k best.
-  int64_t reselections() const { return reselections_; }
-
-  /// Sets a bound that may be too high. If Exceeding(bound) is less than k in
-  /// the end, the caller must call GiveBoundUp(). REQUIRES: the selection has
-  /// no bound, or a lower one.
-  void TryBound(Key bound) {
-    proven_ = {bounded_, bound_};
-    bound_ = bound;
-    bounded_ = true;
-  }
-  /// Returns the number of candidates that exceed a bound.
-  int64_t Exceeding(Key bound) const {
-    int64_t exceeding = 0;
-    const auto count = [&](int64_t begin, int64_t end) {
-      exceeding += std::count_if(keys_ + begin, keys_ + end,
-                                 [bound](Key key) { return key > bound; });
-    };
-    ForEachBlock(0, size(), kBlockElements, cancellation_, count);
-    return exceeding;
-  }
-  /// Undoes TryBound(), and drops the candidates with indices >= `first`. The
-  /// caller must offer all elements with these indices again.
-  void GiveBoundUp(uint64_t first) {
-    const auto forgotten = std::partition_point(
-        elements_, elements_ + size_,
-        [first](const Element& element) { return element.index < first; });
-    size_ = static_cast<size_t>(forgotten - elements_);
-    bounded_ = proven_.bounded;
-    bound_ = proven_.bound;
-  }
   /// Returns a bound that exactly `rank` candidates exceed, or more than `rank`
   /// if ties prevent this. REQUIRES: 1 <= rank <= size(), and no key is 0.
   Key BoundOf(int64_t rank) const {
     return static_cast<Key>(kth_(keys_, size(), rank, cancellation_) - 1);
   }
+
+  /// The number of candidates. The buffer has space for room() more.
+  int64_t size() const { return static_cast<int64_t>(size_); }
+  int64_t room() const { return static_cast<int64_t>(capacity_ - size_); }
+
+  /// The number of times since Reset() that the buffer was reduced to the k
+  /// best.
+  int64_t reselections() const { return reselections_; }
 
   /// Slots hold the candidates in ascending order of index.
   Key key(size_t slot) const { return keys_[slot]; }
@@ -206,9 +186,7 @@ class Selection {
     };
     ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
     size_ = k_;
-    // Never lower the bound, because elements below the bound were dropped.
-    bound_ = bounded_ ? std::max(bound_, least) : least;
-    bounded_ = true;
+    RaiseBound(least);
     ++reselections_;
   }
 
@@ -219,15 +197,8 @@ class Selection {
   Element* elements_;
   size_t size_ = 0;
   const Cancellation* cancellation_;
-  Key bound_ = 0;
-  bool bounded_ = false;
+  std::optional<Key> bound_;
   int64_t reselections_ = 0;
-
-  // The bound to restore in GiveBoundUp().
-  struct {
-    bool bounded = false;
-    Key bound = 0;
-  } proven_;
 };
 
 }  // namespace topk::cpu

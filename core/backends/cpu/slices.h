@@ -136,12 +136,7 @@ class SliceRunner {
       writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    const std::span<Selection<Key>> pieces = Selections(1);
-    if (pieces.size() == 1) {
-      feed_.FeedRow({row, plan_.n, 0}, pieces[0]);
-    } else {
-      feed_.FeedPieces({row, plan_.n, 0}, pieces);
-    }
+    feed_.FeedRow({row, plan_.n, 0}, Selections(1));
     Write(slice, 0, 1);
   }
 
@@ -203,7 +198,7 @@ class SliceRunner {
       for (int64_t c = 0; c < width; ++c) {
         Selection<Key>& selection = selections[static_cast<size_t>(c)];
         const std::byte* row = At<Key>(rows, c * (next - begin));
-        feed_.FeedPart({row, next - begin, begin}, selection);
+        feed_.Feed({row, next - begin, begin}, selection);
         done &= feed_.IsComplete(selection);
       }
       if (done) return true;
@@ -225,8 +220,8 @@ class SliceRunner {
     bounds_.resize(selections.size());
     columns_.resize(selections.size() + kScanSlack);
     for (size_t c = 0; c < selections.size(); ++c) {
-      if (!selections[c].bounded()) return false;
-      bounds_[c] = selections[c].bound();
+      if (!selections[c].bound()) return false;
+      bounds_[c] = *selections[c].bound();
     }
     return true;
   }
@@ -247,7 +242,7 @@ class SliceRunner {
           const Key bits = Load<Key>(row, static_cast<int64_t>(column));
           selections[column].Offer(encoder(bits), bits,
                                    static_cast<uint64_t>(i));
-          bounds_[column] = selections[column].bound();
+          bounds_[column] = *selections[column].bound();
         }
       }
     };
