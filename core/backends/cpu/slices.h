@@ -55,12 +55,10 @@ class SliceRunner {
         slices_(slices),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
-        output_rows_(context),
         source_(context),
         feed_(kernels_, encoder_, plan_.k,
               GreatestKey(InfoOf(plan_.dtype), encoder_)),
-        writer_(context, output_rows_.outputs(), kernels_.rank,
-                schedule_.sort_pieces) {}
+        writer_(context) {}
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
@@ -94,7 +92,7 @@ class SliceRunner {
   void SelectWhole(int64_t first, int64_t width) {
     const std::byte* rows = source_.Get(first, width, 0, plan_.n);
     if (cancelled()) return;
-    const int64_t slice = output_rows_.Row(first);
+    const int64_t slice = writer_.NumberOf(first);
     if (schedule_.algorithm == Algorithm::kShortRows) {
       SelectShortRows(rows, slice, width);
     } else {
@@ -102,12 +100,12 @@ class SliceRunner {
         SelectRow(At<Key>(rows, c * plan_.n), slice + c);
       }
     }
-    if (!cancelled()) output_rows_.MoveOut(first, width);
+    if (!cancelled()) writer_.FinishTile(first, width);
   }
 
   void SelectShortRows(const std::byte* elements, int64_t slice,
                        int64_t count) {
-    const Outputs& outputs = output_rows_.outputs();
+    const Outputs& outputs = writer_.outputs();
     const int index_bytes = InfoOf(plan_.index_type).bytes;
     const auto key_bytes = static_cast<int64_t>(sizeof(Key));
     const int64_t at = slice * plan_.k;
@@ -286,7 +284,6 @@ class SliceRunner {
   const int64_t slices_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
-  const OutputRows output_rows_;
   BlockSource source_;
   RowFeed<Key, kFloat> feed_;
   // The candidates of all selections.
