@@ -6,7 +6,7 @@
 // maximum is certainly a lower bound. In a sample of 1/f of the row, the
 // maximum with a rank somewhat above k / f is a much better bound, and very
 // likely holds. The caller counts the elements that exceed a likely bound, and
-// reads the row again without a bound if there are fewer than k.
+// reads the row again with a certain bound if there are fewer than k.
 //
 // Why: without an estimate, a selection gets its first bound late, the bound is
 // poor, and in an ascending row it never helps. A sample of the whole row does

@@ -120,8 +120,8 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   if (sorts) return total;
   // The group maxima of a sample (bound.h).
   const Size sampled = std::min(
-      n, std::max(4 * k, std::clamp(Size(n.value() / 64), Size(8192),
-                                    Size(65536))));
+      n, std::max(4 * k,
+                  std::clamp(Size(n.value() / 64), Size(8192), Size(65536))));
   const Size maxima = std::max(Size(4096), std::min(12 * k + 8, 2 * sampled));
   total += pieces * maxima * bytes;
   // The bounds of the columns of a tile, and the columns that a scan finds.

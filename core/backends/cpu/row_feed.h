@@ -11,14 +11,16 @@
 //
 // Why: nearly all rows are read at most twice, once only for a sample. If fewer
 // than k elements exceed a bound, counting detects this, and the row is read
-// again without a bound. If too many elements exceed it, e.g. because the row
-// ascends, frequent reselections reveal this, and the rest of the row gets a
-// certain bound from a sample. No order of the elements is therefore slow.
-// Without these samples, a million ascending f32 take twice as long.
+// again with a certain bound. If too many elements exceed a bound, e.g. because
+// the row ascends, frequent reselections reveal this, and the rest of the row
+// gets a certain bound from another sample. No order of the elements is
+// therefore slow. Without these samples, a million ascending f32 take twice as
+// long.
 //
 // The bound of a row is also tried for the next row, which then needs no
-// sample, if the bound fits well: somewhat more than k elements exceeded it.
-// Otherwise, many rows of 131072 elements would take 1.5 times as long.
+// sample, if the scan ended early or somewhat more than k elements exceeded the
+// bound. If far more did, the bound is raised first. Without this, many rows of
+// 131072 elements would take 1.5 times as long.
 //
 // Elements in shared memory may change between reads. The result is then
 // unspecified, but safe: no read relies on the counts of an earlier read, and a
@@ -70,7 +72,7 @@ class RowFeed {
       : kernels_(kernels),
         encoder_(encoder),
         k_(k),
-        fits_(k + static_cast<int64_t>(2 * std::sqrt(static_cast<double>(k)))),
+        margin_(static_cast<int64_t>(2 * std::sqrt(static_cast<double>(k)))),
         best_key_(best_key) {}
 
   /// Divides a whole row among empty selections, which run in parallel. With a
@@ -94,22 +96,26 @@ class RowFeed {
     if (exceeding < k_) {
       for (Selection<Key>& selection : selections) selection.Reset();
       FeedPieces(row, selections);
-    } else if (exceeding >= fits_ && reselections == 0) {
+    } else if (IsComplete(selections[0])) {
       previous_bound_ = bound;
+    } else if (exceeding >= k_ + margin_ && reselections == 0) {
+      const bool low = exceeding > k_ + 5 * margin_ && selections.size() == 1;
+      previous_bound_ = low ? selections[0].BoundOf(k_ + 3 * margin_) : bound;
     }
   }
 
-  /// Feeds a row, or the next part of a row, to its selection.
+  /// Feeds a row, or the next part of a row, to its selection. Finds a certain
+  /// bound at first, and each time that too many elements exceeded the bound.
   void Feed(Segment part, Selection<Key>& selection) const {
-    for (;;) {
-      const int64_t taken = Scan(part, selection);
-      if (taken == part.count) return;
-      // Too many elements exceeded the bound. They are probably ascending.
+    int64_t taken = 0;
+    do {
       part = part.template Part<Key>(taken, part.count);
-      if (const auto bound = FindBound(part, Confidence::kCertain)) {
-        selection.RaiseBound(*bound);
+      if (taken > 0 || !selection.bound()) {
+        const auto bound = FindBound(part, Confidence::kCertain);
+        if (bound) selection.RaiseBound(*bound);
       }
-    }
+      taken = Scan(part, selection);
+    } while (taken < part.count);
   }
 
   /// Returns whether a selection has k elements with the best key, so that no
@@ -138,7 +144,7 @@ class RowFeed {
   // Offers elements to a selection until its buffer has filled up kTimes times.
   // Returns the number of elements read, or part.count if cancelled.
   int64_t Scan(const Segment& part, Selection<Key>& selection) const {
-    constexpr int64_t kTimes = 8;
+    constexpr int64_t kTimes = 4;
     constexpr int64_t kPositions = 1024;
     constexpr int64_t kMost = kScanBytes / static_cast<int64_t>(sizeof(Key));
     std::array<uint32_t, kPositions> positions;
@@ -160,10 +166,10 @@ class RowFeed {
         continue;
       }
       if (IsComplete(selection)) return part.count;
-      const Scanned scanned = kernels_.scan(
-          encoder, *bound, At<Key>(part.elements, i),
-          std::min(part.count - i, kMost), positions.data(),
-          std::min(kPositions, selection.room() + kScanSlack));
+      const Scanned scanned =
+          kernels_.scan(encoder, *bound, At<Key>(part.elements, i),
+                        std::min(part.count - i, kMost), positions.data(),
+                        std::min(kPositions, selection.room() + kScanSlack));
       for (int64_t p = 0; p < scanned.found; ++p) {
         offer(i + positions[static_cast<size_t>(p)]);
       }
@@ -175,9 +181,9 @@ class RowFeed {
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat>& encoder_;
   const int64_t k_;
-  // The number of elements that must exceed a bound for the next row to try it:
-  // k and two standard deviations of this number in random rows.
-  const int64_t fits_;
+  // In random rows, two standard deviations of the number of elements that
+  // exceed a bound.
+  const int64_t margin_;
   const Key best_key_;
   // The bound of the previous row, unless the next row must not try it.
   std::optional<Key> previous_bound_;

@@ -76,16 +76,22 @@ class Selection {
     if (++size_ >= capacity_) Full();
   }
 
-  /// Offers the candidates of `other` to this selection. REQUIRES: the indices
-  /// of `other` are greater than those of this selection.
-  void Merge(const Selection& other) {
-    const auto offer = [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
-           ++i) {
-        Offer(other.key(i), other.bits(i), other.index(i));
-      }
+  /// Moves all candidates of `other` to this selection. REQUIRES: `other` has
+  /// the same k, and its indices are greater than those of this selection.
+  void Merge(Selection& other) {
+    if (size_ + other.size_ > capacity_) {
+      // Make room by dropping candidates that are not among the k best.
+      if (size_ > k_) Reselect();
+      if (other.size_ > k_) other.Reselect();
+    }
+    const auto append = [&](int64_t begin, int64_t end) {
+      std::copy(other.keys_ + begin, other.keys_ + end, keys_ + size_);
+      std::copy(other.elements_ + begin, other.elements_ + end,
+                elements_ + size_);
+      size_ += static_cast<size_t>(end - begin);
     };
-    ForEachBlock(0, other.size(), kBlockElements, cancellation_, offer);
+    ForEachBlock(0, other.size(), kBlockElements, cancellation_, append);
+    other.Reset();
   }
 
   /// Keeps the k best candidates, in ascending order of index. If fewer than k
@@ -111,7 +117,15 @@ class Selection {
 
   /// Sets a bound from elsewhere, unless the bound is already higher. If fewer
   /// than k elements exceed `bound` in the end, the selection is incomplete.
-  void RaiseBound(Key bound) { bound_ = std::max(bound_, std::optional(bound)); }
+  void RaiseBound(Key bound) {
+    bound_ = std::max(bound_, std::optional(bound));
+  }
+
+  /// Returns a bound that exactly `rank` candidates exceed, or more than `rank`
+  /// if ties prevent this. REQUIRES: 1 <= rank <= size(), and no key is 0.
+  Key BoundOf(int64_t rank) const {
+    return static_cast<Key>(kth_(keys_, size(), rank, cancellation_) - 1);
+  }
 
   /// The number of candidates. The buffer has space for room() more.
   int64_t size() const { return static_cast<int64_t>(size_); }

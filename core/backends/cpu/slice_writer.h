@@ -23,9 +23,9 @@ namespace topk::cpu {
 template <class Key>
 class SliceWriter {
  public:
-  /// `context` must outlive this object. If schedule.sort_pieces > 1, the caller
-  /// must run in a oneTBB arena, which limits the number of threads. Throws
-  /// std::bad_alloc.
+  /// `context` must outlive this object. If schedule.sort_pieces > 1, the
+  /// caller must run in a oneTBB arena, which limits the number of threads.
+  /// Throws std::bad_alloc.
   explicit SliceWriter(const ExecutionContext& context)
       : context_(context),
         plan_(context.plan),
@@ -93,10 +93,9 @@ class SliceWriter {
     const auto element = [row](size_t slot) {
       return Load<Key>(row, static_cast<int64_t>(slot));
     };
-    const std::span<const Ranked<Key>> ranked =
-        RankSlots(plan_.n, [element, encoder](size_t slot) {
-          return encoder(element(slot));
-        });
+    const std::span<const Ranked<Key>> ranked = RankSlots(
+        plan_.n,
+        [element, encoder](size_t slot) { return encoder(element(slot)); });
     if (ranked.empty()) return;  // cancelled
     StoreEach(slice, [ranked, element, encoder](size_t j, auto store) {
       // If possible, compute the bits from the key, because loading the element
@@ -139,8 +138,7 @@ class SliceWriter {
   // a slot. Returns an empty span if cancelled.
   template <class KeyAt>
   std::span<const Ranked<Key>> RankSlots(int64_t count, KeyAt key_at) {
-    const std::span<Ranked<Key>> items =
-        items_.Get(static_cast<size_t>(count));
+    const std::span<Ranked<Key>> items = items_.Get(static_cast<size_t>(count));
     const auto item = [](Key key, size_t slot) {
       return Ranked<Key>{static_cast<Key>(~key), static_cast<uint32_t>(slot)};
     };

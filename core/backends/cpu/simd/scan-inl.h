@@ -37,8 +37,8 @@ Scanned Scan(const SortKeyEncoder<Key, kFloat>& encoder, Key bound,
   const auto look = [&](int64_t end) HWY_ATTR {
     for (; i + kWord <= end; i += kWord) {
       if (found + kScanSlack > room) return false;
-      found += AppendPositions(probe.Word(at(i)),
-                               static_cast<uint32_t>(i), positions + found);
+      found += AppendPositions(probe.Word(at(i)), static_cast<uint32_t>(i),
+                               positions + found);
     }
     return true;
   };
@@ -53,9 +53,8 @@ Scanned Scan(const SortKeyEncoder<Key, kFloat>& encoder, Key bound,
   if (i < count) {
     if (found + kScanSlack > room) return {i, found};
     const PaddedWord<Key> rest(at(i), count - i);
-    found +=
-        AppendPositions(probe.Word(rest.bytes) & FirstBits(count - i),
-                        static_cast<uint32_t>(i), positions + found);
+    found += AppendPositions(probe.Word(rest.bytes) & FirstBits(count - i),
+                             static_cast<uint32_t>(i), positions + found);
   }
   return {count, found};
 }
