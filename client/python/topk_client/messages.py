@@ -15,8 +15,8 @@ import functools
 import itertools
 import math
 import sys
-from typing import (TYPE_CHECKING, Any, Generic, Iterator, NamedTuple, Optional,
-                    Protocol, Tuple, Type, TypeVar, Union)
+from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterator, NamedTuple,
+                    Optional, Protocol, Tuple, Type, TypeVar, Union)
 
 import grpc
 import numpy as np
@@ -335,11 +335,6 @@ def parse(kind: Type[M], data: Optional[bytes]) -> M:
             "not a message that the method returns") from None
 
 
-def _unexpected(name: str) -> TopKError:
-    return bad_response("the output is missing, or the request does not select "
-                        "it", "response." + name)
-
-
 def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
              shape: Tuple[int, ...], strides: Tuple[int, ...], nbytes: int,
              *attributes: Any) -> Tuple[bytes, bytes]:
@@ -568,17 +563,15 @@ class Call:
              for begin in range(0, data.size, size)))
 
     def decode(self, message: topk_pb2.TopKResponse,
-               values_data: Optional[bytearray] = None,
-               indices_data: Optional[bytearray] = None) -> Response:
-        """Decodes a response. The bytes of the outputs are in `values_data` and
-        `indices_data`, by default in the message. Raises TopKError BAD_ANSWER
-        if the message lacks an output that was requested, or has another, or if
-        an output's type, rank or number of bytes is wrong. Outputs of DirectML
-        may have bytes between and after the elements."""
+               data: Optional[Dict[str, bytearray]] = None) -> Response:
+        """Decodes a response. `data` has the bytes of the outputs if they are
+        not in the message. Raises TopKError BAD_ANSWER if the message lacks an
+        output that was requested, or has another, or if an output's type, rank
+        or number of bytes is wrong. Outputs of DirectML may have bytes between
+        and after the elements."""
         outputs = self._plain_outputs(message) if (
-            self._is_plain and values_data is None) else None
-        values, indices = outputs or self._outputs(message, values_data,
-                                                   indices_data)
+            self._is_plain and data is None) else None
+        values, indices = outputs or self._outputs(message, data or {})
         if self._torch_dtype is not None:
             from_numpy: Any = sys.modules["torch"].from_numpy
             if values is not None:
@@ -608,71 +601,66 @@ class Call:
                                                                 more)
 
     def _outputs(self, message: topk_pb2.TopKResponse,
-                 values_data: Optional[bytearray],
-                 indices_data: Optional[bytearray]) -> Any:
+                 data: Dict[str, bytearray]) -> Any:
         """Returns the outputs. An output that is not selected is None."""
-        output = self._request.output
         values: Any = None
         indices: Any = None
-        if message.HasField("values") != (output != "indices"):
-            raise _unexpected("values")
-        if message.HasField("indices") != (output != "values"):
-            raise _unexpected("indices")
+        output = self._request.output
+        for name in ("values", "indices"):
+            if message.HasField(name) != (output in ("both", name)):
+                raise bad_response("the output is missing, or the request does "
+                                   "not select it", "response." + name)
         if output != "indices":
-            tensor = message.values
-            values = self._output(
-                "values", tensor,
-                self._dtype if tensor.data_type == self._data_type else None,
-                self._packed, self._request.values_out, values_data)
+            values = self._output("values", message.values,
+                                  self._request.values_out, data)
         if output != "values":
-            tensor = message.indices
-            indices = self._output(
-                "indices", tensor, _INDEX_TYPES.get(tensor.data_type), None,
-                self._request.indices_out, indices_data)
+            indices = self._output("indices", message.indices,
+                                   self._request.indices_out, data)
             if values is not None and values.shape != indices.shape:
                 raise bad_response("differs from the shape of the values",
                                    "response.indices.shape")
         return values, indices
 
     def _output(self, name: str, tensor: tensor_pb2.Tensor,
-                dtype: Optional[DType], packed: Optional[str],
-                out: Optional[Region], data: Optional[bytearray]) -> Any:
-        """Returns one output as an array, or as a tensor on a GPU. `dtype` is
-        None if its type is wrong, and `packed` is its type if elements are
-        smaller than a byte."""
-        shape = tensor.shape[:]  # faster than tuple(tensor.shape)
+                out: Optional[Region], data: Dict[str, bytearray]) -> Array:
+        """Returns one output as an array, or as a tensor on a GPU."""
+        types = _INDEX_TYPES if name == "indices" else {
+            self._data_type: self._dtype}
+        dtype, shape = types.get(tensor.data_type), tensor.shape[:]
         if dtype is None:
             raise bad_response(f"unexpected type {tensor.data_type}",
                                f"response.{name}.data_type")
         if len(shape) != self._rank:
             raise bad_response(f"{len(shape)} dimensions, expected {self._rank}",
                                f"response.{name}.shape")
-        if self._gpu is not None and name in self._gpu.outputs:
-            created = self._gpu.outputs[name]
+        created = self._gpu.outputs.get(name) if self._gpu else None
+        if created is not None:
             if tuple(shape) != created.shape or (
                     created.nbytes > 0 and not tensor.HasField("cuda_memory")):
                 raise bad_response("not in the memory of the request",
                                    "response." + name)
-            return created.tensor
-        strides: Any = None
+            on_gpu: Array = created.tensor
+            return on_gpu
         may_be_longer = self._spec._takes_strides
-        if may_be_longer and tensor.strides:
-            strides = [dtype.itemsize * stride for stride in tensor.strides]
+        strides = may_be_longer and [
+            s * dtype.itemsize for s in tensor.strides] or None
         if out is not None and tensor.HasField("shared_memory"):
             return np.ndarray(shape, dtype, out.memory.buffer,
                               tensor.shared_memory.offset, strides)
-        if data is None:
-            data = bytearray(tensor.data)
+        content = data.get(name)
+        if content is None:
+            content = bytearray(tensor.data)
         count = math.prod(shape)
+        packed = self._packed if name == "values" else None
         nbytes = -(-count * _dtypes.WIDTHS[packed] // 8) if packed else (
             count * dtype.itemsize)
-        if len(data) != nbytes and not (may_be_longer and len(data) > nbytes):
-            raise bad_response(f"{len(data)} bytes do not fit the type and the "
-                               "shape", f"response.{name}.data")
+        if len(content) < nbytes or len(content) > nbytes and not may_be_longer:
+            raise bad_response(f"{len(content)} bytes do not fit the type and "
+                               "the shape", f"response.{name}.data")
         if packed:
-            return _dtypes.unpack(np.frombuffer(data, np.uint8), count, dtype,
-                                  packed).reshape(shape)
-        return np.ndarray(shape, dtype, data, 0, strides)
+            return _dtypes.unpack(np.frombuffer(content, np.uint8), count,
+                                  dtype, packed).reshape(shape)
+        return np.ndarray(shape, dtype, content, 0, strides)
 
     def explained(self, error: TopKError) -> TopKError:
         """Returns an error of this call. Adds what to do if the server cannot
@@ -720,5 +708,4 @@ class StreamedResponse:
         incomplete or wrong."""
         if self.header is None:
             raise bad_response("the stream ended without a header")
-        return self._call.decode(self.header, self._data["values"],
-                                 self._data["indices"])
+        return self._call.decode(self.header, self._data)

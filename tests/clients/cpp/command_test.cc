@@ -92,20 +92,19 @@ TEST_F(Command, BenchCountsFailures) {
 }
 
 TEST_F(Command, BenchReportsALoadThatFailsCompletely) {
-  const FakeServer server(ServerOf(
-      [](int) { return grpc::Status(grpc::StatusCode::NOT_FOUND, "none"); },
-      calls_));
+  const grpc::Status none(grpc::StatusCode::INVALID_ARGUMENT, "none");
+  const FakeServer server(ServerOf([&](int) { return none; }, calls_));
   for (const auto& [flag, status] :
        std::map<std::string, int>{{"--keep-going", 4}, {"--max-errors 1", 8}}) {
     const std::string bench = StrCat("bench --k 2 --requests 3 ", flag);
     EXPECT_EQ(Run(bench, server), status);
-    EXPECT_THAT(output_, HasSubstr("3 requests failed: NOT_FOUND\n"));
+    EXPECT_THAT(output_, HasSubstr("3 requests failed: INVALID_ARGUMENT\n"));
     EXPECT_EQ(Run(bench + " --json", server), status);
     EXPECT_THAT(output_, HasSubstr("\"requests\":0,"));
-    EXPECT_THAT(output_, HasSubstr("\"errors\":{\"NOT_FOUND\":3}"));
+    EXPECT_THAT(output_, HasSubstr("\"errors\":{\"INVALID_ARGUMENT\":3}"));
   }
   EXPECT_EQ(Run("bench --k 2 --requests 3", server), 4);
-  EXPECT_THAT(output_, StartsWith("topk: NOT_FOUND: none"));
+  EXPECT_THAT(output_, StartsWith("topk: INVALID_ARGUMENT: none"));
 }
 
 TEST_F(Command, BenchRetriesOnlyIfAsked) {
