@@ -25,8 +25,8 @@ NUMPY_NAMES = {
 # u3, u6 and nf4.
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
-# The types that NumPy lacks, with the bytes of an integer that holds the bits of
-# an element.
+# The types that NumPy lacks, with the bytes of an integer for the bits of an
+# element.
 _BITS_BYTES = {**dict.fromkeys((*WIDTHS, "f8e4m3", "f8e5m2", "f8e8m0"), 1),
                "bf16": 2}
 # The bits of +infinity in each floating-point type, or of the largest number if

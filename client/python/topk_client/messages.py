@@ -24,7 +24,7 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError, Message
 
 from topk_client import _cuda, _dtypes
-from topk_client._dtypes import Array, DType
+from topk_client._dtypes import Array
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_response, from_status
 from topk_client.shared_memory import Region
@@ -210,9 +210,12 @@ def _exact(array: Array, numbers: Any) -> Array:
     """Returns the array of a list. NumPy rounds integers to f64 if some of them
     are i64 and others u64: returns one of these types instead. Raises
     ValueError if neither can hold all of them."""
-    if array.dtype != object and not (array.dtype == np.float64 and (
-            np.abs(array) >= 2.0**53).any()):
-        return array
+    if array.dtype != object:
+        if array.dtype != np.float64:
+            return array
+        magnitudes = np.abs(array)
+        if not ((magnitudes >= 2.0**53) & (magnitudes < np.inf)).any():
+            return array
     integers = np.array(numbers, object)
     if not integers.size or not all(
             isinstance(number, (int, np.integer)) for number in integers.flat):
@@ -631,8 +634,9 @@ class Call:
             raise bad_response(f"unexpected type {tensor.data_type}",
                                f"response.{name}.data_type")
         if len(shape) != self._rank:
-            raise bad_response(f"{len(shape)} dimensions, expected {self._rank}",
-                               f"response.{name}.shape")
+            raise bad_response(
+                f"{len(shape)} dimensions, expected {self._rank}",
+                f"response.{name}.shape")
         created = self._gpu.outputs.get(name) if self._gpu else None
         if created is not None:
             if tuple(shape) != created.shape or (
