@@ -222,7 +222,7 @@ class Memory:
 
     def __init__(self, tensor: CudaTensor) -> None:
         self.tensor = tensor
-        # By field: "response.values" and "response.indices".
+        # By name: "values" and "indices".
         self.outputs: Dict[str, CudaTensor] = {}
         self.is_answered = False
 
