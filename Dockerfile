@@ -5,6 +5,11 @@
 # GRPC_DATE       For `current`, the snapshot of Debian's archive with gRPC,
 #                 protobuf and Abseil. Empty: the mirror's current versions.
 # TOPK_WITH_CUDA  ON: with the CUDA backend.
+# CUDAARCHS       GPU architectures, such as 90-real. By default, all that the
+#                 backend supports.
+#
+# To pin a base image, add its digest: `--build-context
+# debian:bookworm=docker-image://debian@sha256:...`.
 ARG GRPC=debian12
 ARG GRPC_DATE=20261123T000000Z
 
@@ -23,6 +28,7 @@ RUN ["/bin/bash", "-c", "source deploy/packages.sh && install_packages \"${TOPK_
 COPY . .
 # The container runtime provides the CUDA driver.
 ARG TOPK_WITH_CUDA=OFF
+ARG CUDAARCHS
 # hadolint ignore=DL3008
 RUN if [ "${TOPK_WITH_CUDA}" = ON ]; then \
       apt-get update -qq \
@@ -70,6 +76,8 @@ LABEL org.opencontainers.image.title="topkd" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 # Each arena of glibc's allocator keeps free memory that other arenas cannot use.
+# NVIDIA_VISIBLE_DEVICES is left to `--gpus` and Kubernetes: the value `all` would
+# give all GPUs to containers that request none.
 ENV MALLOC_ARENA_MAX=4 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     TOPKD_LISTEN=[::]:50051 \

@@ -42,7 +42,7 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
 }
 
 BackendOptions BackendOptionsOf(const ServerConfig& config) {
-  return {config.backend, config.device_memory_bytes, {}};
+  return {config.backend, config.device_memory_bytes, {}, {}};
 }
 
 EngineOptions EngineOptionsOf(const ServerConfig& config, int threads,
@@ -55,6 +55,9 @@ EngineOptions EngineOptionsOf(const ServerConfig& config, int threads,
   auto limiter = std::make_shared<LineLimiter>(kLinesPerSecond);
   options.backends.log = [limiter, &log](const std::string& message) {
     if (limiter->Pass()) log.warn("{}", message);
+  };
+  options.backends.inform = [&log](const std::string& message) {
+    log.info("{}", message);
   };
   return options;
 }
@@ -78,6 +81,8 @@ Services::Services(const ServerConfig& config,
                    const Authenticator& authenticator, SpanExporter* spans,
                    spdlog::logger& log)
     : threads_(ThreadsOf(config)),
+      parallelism_(tbb::global_control::max_allowed_parallelism,
+                   static_cast<size_t>(threads_)),
       rpc_metrics_(*metrics_.registry(), ServiceNames()),
       access_log_(log, config.access_log_sample,
                   static_cast<int64_t>(config.slow_request_seconds * 1e9)),

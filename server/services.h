@@ -2,6 +2,7 @@
 #pragma once
 
 #include <spdlog/logger.h>
+#include <tbb/global_control.h>
 
 #include <memory>
 #include <optional>
@@ -54,6 +55,8 @@ class Services {
   void AddDeviceMetrics();
 
   const int threads_;
+  // Lets oneTBB run this many threads, even if there are fewer CPUs.
+  const tbb::global_control parallelism_;
   Metrics metrics_;
   RpcMetrics rpc_metrics_;
   AccessLog access_log_;

@@ -1,7 +1,6 @@
 #include "client/bench/bench.h"
 
 #include <absl/synchronization/mutex.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "client/bench/request_template.h"
 #include "client/channel.h"
 #include "client/cli/errors.h"
+#include "client/cli/interrupts.h"
 #include "client/credentials.h"
 #include "client/numpy/npy.h"
 #include "core/base/text.h"
@@ -32,15 +32,6 @@ namespace {
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void HandleInterrupts(void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    sigaction(signal, &action, nullptr);
-  }
-}
-
 // Records the first signal. A signal more than a second later ends the process,
 // even if the server is stalled. Earlier ones are ignored, because timeout(1)
 // sends each signal twice.
@@ -52,8 +43,7 @@ void Interrupt(int signal) {
     first = Clock::now();
     interrupted = true;
   } else if (Clock::now() - first.load() > std::chrono::seconds(1)) {
-    HandleInterrupts(SIG_DFL);
-    raise(signal);
+    EndProcess(signal);
   }
 }
 
@@ -206,7 +196,7 @@ ExitCode Bench(const BenchFlags& flags) {
                 watch.Update(now);
               });
     watch.Update(end, /*over=*/true);
-    HandleInterrupts(SIG_DFL);
+    HandleInterrupts(EndProcess);
   }
   const LoadResult result = load.Result();
   const LoadStats total = result.Total();
@@ -215,11 +205,11 @@ ExitCode Bench(const BenchFlags& flags) {
               << " differs from the result computed locally\n";
     return kWrongAnswer;
   }
-  // Print no statistics if no response was counted.
-  if (total.answered() == 0 && !result.error.ok()) {
+  // Print no statistics if no request was counted.
+  if (total.answered() == 0 && !result.error.ok() && !flags.keep_going) {
     return Report(result.error, &client, request_id);
   }
-  if (total.answered() == 0) {
+  if (total.answered() == 0 && total.failed() == 0) {
     std::cerr << "topk: interrupted before the first counted response\n";
     return kInterrupted;
   }
@@ -244,6 +234,9 @@ ExitCode Bench(const BenchFlags& flags) {
   if (!result.kept_up) {
     std::cerr << "topk: the callers could not keep up with --rate: raise "
                  "--concurrency or lower --rate, unless the server stalled\n";
+  }
+  if (exceeded.empty() && total.answered() == 0) {
+    return Report(result.error, &client, request_id);
   }
   return !exceeded.empty() ? kThresholdCrossed
          : !result.kept_up ? kRateMissed

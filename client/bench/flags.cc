@@ -72,7 +72,9 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       ->check(CLI::IsMember(types))
       ->capture_default_str();
   AddOperatorFlags(command, flags.kind.operation);
-  command.get_option("--k")->required(false);  // a mix may set k
+  command.get_option("--k")
+      ->required(false)
+      ->description("Number of elements to select; required without --mix");
   command
       .add_option(
           "--mix", flags.mix,

@@ -154,6 +154,7 @@ OrderedJson ToJson(const BenchReport& report) {
   const LoadResult& result = report.result;
   const LoadStats total = result.Total();
   const auto answered = static_cast<double>(total.answered());
+  const double mean_bytes = answered > 0 ? Bytes(report) / answered : 0;
   OrderedJson json = {
       {"path", flags.path},
       {"requests", total.answered()},
@@ -163,7 +164,7 @@ OrderedJson ToJson(const BenchReport& report) {
       {"seed", flags.profile.seed},
       {"seconds", result.seconds},
       {"interrupted", result.interrupted},
-      {"request_bytes", std::llround(Bytes(report) / answered)},
+      {"request_bytes", std::llround(mean_bytes)},
       {"requests_per_second", answered / result.seconds},
       {"gigabytes_per_second", Bytes(report) / result.seconds / 1e9},
       {"rate", nullptr}};

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/borrowed_buffers.h"
+#include "client/cli/interrupts.h"
 #include "core/base/checked.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
@@ -103,7 +104,7 @@ Status SerializeMessages(const BenchPath& path, int64_t batch, int callers,
   BorrowedBuffers copies(Memory::kCopied);
   if (path.in_shared_memory) {
     for (int i = 0; i < callers; ++i) {
-      Result<SharedMemory> region = SharedMemory::Create("", data.size());
+      Result<SharedMemory> region = CreateShared(data.size());
       if (!region.ok()) return region.status();
       std::ranges::copy(data, region->data().begin());
       v1::TopKRequest message = kind.request;

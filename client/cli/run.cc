@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "client/cli/errors.h"
+#include "client/cli/interrupts.h"
 #include "client/cli/output.h"
 #include "client/cli/show.h"
 #include "client/numpy/npy.h"
 #include "client/numpy/npz.h"
 #include "core/base/text.h"
 #include "core/engine.h"
-#include "topk/shared_memory.h"
 
 namespace topk::cli {
 namespace {
@@ -26,7 +26,8 @@ Engine LocalEngine() {
 // Sends the tensor in shared memory. The outputs are in the response.
 Result<Response> ComputeShared(const Client& client, v1::TopKRequest request,
                                const NpyArray& array, const CallOptions& call) {
-  Result<SharedMemory> input = SharedMemory::Create("", array.data.size());
+  HandleInterrupts(EndProcess);
+  Result<SharedMemory> input = CreateShared(array.data.size());
   if (!input.ok()) return input.status();
   std::ranges::copy(array.data, input->data().begin());
   *request.mutable_tensor()->mutable_shared_memory() =

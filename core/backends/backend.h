@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,6 +61,9 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   virtual ~DeviceMemory() = default;
+
+  /// The host memory that Read() and Write() use, in bytes.
+  static constexpr int64_t kBufferBytes = int64_t{8} << 20;
 
   /// The region's addresses on the device.
   std::span<std::byte> bytes() const { return bytes_; }

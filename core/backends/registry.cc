@@ -11,6 +11,8 @@
 
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
+#include "core/backends/cuda/probe.h"
+#include "core/base/text.h"
 #endif
 
 namespace topk {
@@ -25,6 +27,26 @@ Result<std::unique_ptr<Backend>> MakeCpu(int threads, const BackendOptions&) {
 }
 
 #ifdef TOPK_WITH_CUDA
+// Returns the speeds of the first device. The others are assumed to be alike.
+cuda::Speeds SpeedsOf(cuda::Device& device, const BackendOptions& options) {
+  const Result<cuda::Speeds> measured = cuda::MeasureSpeeds(device);
+  const cuda::Speeds speeds = measured.ok() ? *measured : cuda::Speeds();
+  const auto thousandths = [](double number) {
+    return static_cast<int64_t>(number * 1000);
+  };
+  if (options.inform) {
+    options.inform(StrCat(
+        device.state().name, ": a small request takes ",
+        static_cast<int64_t>(speeds.request_nanoseconds / 1000),
+        " us, copies run at ", thousandths(speeds.copied_bytes),
+        " MB/s, sorts at ", thousandths(speeds.sorted_items), " items/us",
+        measured.ok()
+            ? ""
+            : StrCat(" (not measured: ", measured.status().message, ")")));
+  }
+  return speeds;
+}
+
 Result<std::unique_ptr<Backend>> MakeCuda(int threads,
                                           const BackendOptions& options) {
   std::vector<std::string> errors;
@@ -35,7 +57,8 @@ Result<std::unique_ptr<Backend>> MakeCuda(int threads,
                            absl::StrJoin(errors, "; "));
   }
   if (options.log) std::ranges::for_each(errors, options.log);
-  return MakeCudaBackend(std::move(devices));
+  const cuda::Speeds speeds = SpeedsOf(*devices.front(), options);
+  return MakeCudaBackend(std::move(devices), cuda::kChunkBytes, speeds);
 }
 #else
 Result<std::unique_ptr<Backend>> MakeCuda(int, const BackendOptions&) {
@@ -87,7 +110,8 @@ std::vector<std::unique_ptr<Backend>> MakeBackends(
     if (last || made.ok()) {
       backends.push_back(*std::move(made));
     } else if (made.status().reason != "NO_CUDA" && options.log) {
-      options.log(made.status().message);
+      options.log(std::string("backend ") + row.name +
+                  " is not used: " + made.status().message);
     }
   }
   return backends;

@@ -36,6 +36,8 @@ struct BackendOptions {
   /// Called with the reason if a device or a backend is not used at start, and
   /// each time a request falls back to the CPU. May be empty. Thread-safe.
   std::function<void(const std::string& message)> log = {};
+  /// Called at start with the speeds of a device. May be empty.
+  std::function<void(const std::string& message)> inform = {};
 };
 
 /// Returns INVALID_ARGUMENT if the variable TOPK_INSTRUCTION_SET names an

@@ -52,6 +52,10 @@ class Codec {
     return {};
   }
 
+  /// Translates an engine error, if any, into the protocol's terms. REQUIRES:
+  /// Read() returned OK.
+  virtual Status Translate(Status status) const { return status; }
+
   /// Updates the protocol's metrics when a request ends.
   virtual void Record(const RequestStats& stats, bool ok) {
     (void)stats, (void)ok;

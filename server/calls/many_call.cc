@@ -1,8 +1,7 @@
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -33,7 +32,8 @@ constexpr int64_t kUncompactedBytes = 1024 * kItemBytes;
 // Answering, by one consumer at a time:
 //   idle -> AnswerGroup() -> AnswerMore()
 //        -> ComputeHere() on the poller, for a few small requests,
-//           or PrepareOnWorker() -> ComputeOnWorker() for the rest of the group
+//           or PrepareOnWorkers() -> ComputeOnWorkers() -> SendAll() for the
+//           rest of the group
 //        -> SendNext() -> OnWritten() -> SendNext() -> ...
 //        -> AnswerMore() while the group has more, then AnswerGroup()
 //        -> idle, once no request waits, or FinishStream() -> finished.
@@ -104,12 +104,12 @@ class ManyCall final : public StreamingCall {
   }
 
   // Computes the next small requests of group_ on this poller and sends the
-  // responses. If no request was computed, a worker answers the rest of group_.
+  // responses. If no request was computed, workers answer the rest of group_.
   void AnswerMore() {
     computed_ = sent_;
     if (!call_.loop().IsBehind()) ComputeHere();
     if (computed_ > sent_) return SendNext();
-    Enqueue(PrepareNanoseconds(), [this] { PrepareOnWorker(); });
+    PrepareOnWorkers();
   }
 
   void ComputeHere() {
@@ -138,25 +138,27 @@ class ManyCall final : public StreamingCall {
   }
 
   // Prepares all remaining requests and computes the small requests.
-  void PrepareOnWorker() {
+  void PrepareOnWorkers() {
+    ForEach(
+        [this](Item& item) {
+          Prepare(item);
+          if (!item.status.ok() || item.request->MayRunOnPoller()) {
+            Compute(item);
+          }
+        },
+        [this] { ComputeOnWorkers(); });
+  }
+
+  void ComputeOnWorkers() {
     if (const Status gone = call_.CheckAlive(); !gone.ok()) {
       return FinishStream(gone);
     }
-    ForEach(PrepareNanoseconds(), [this](Item& item) {
-      Prepare(item);
-      if (!item.status.ok() || item.request->MayRunOnPoller()) Compute(item);
-    });
-    Size computing;
-    for (const Item& item : Rest()) {
-      if (!item.computed) computing += item.request->nanoseconds();
-    }
-    if (computing == 0) return ComputeOnWorker(0);
-    EnqueueComputation(computing,
-                       [this, computing] { ComputeOnWorker(computing); });
+    const auto is_computed = [](const Item& item) { return item.computed; };
+    if (std::ranges::all_of(Rest(), is_computed)) return SendAll();
+    ForEach([this](Item& item) { Compute(item); }, [this] { SendAll(); });
   }
 
-  void ComputeOnWorker(Size nanoseconds) {
-    ForEach(nanoseconds, [this](Item& item) { Compute(item); });
+  void SendAll() {
     computed_ = group_.size();
     SendNext();
   }
@@ -183,29 +185,27 @@ class ManyCall final : public StreamingCall {
     call_.Finish(status);
   }
 
-  Size PrepareNanoseconds() {
-    Size nanoseconds;
-    for (const Item& item : Rest()) {
-      if (!item.prepared) nanoseconds += item.request->nanoseconds();
+  // Calls do_item() for each unsent item, and then done(). Divides the items
+  // among workers if there is enough work to wake several.
+  template <class Do, class Done>
+  void ForEach(Do do_item, Done done) {
+    constexpr int64_t kMinNanoseconds = 3 * WorkQueue::kSmallNanoseconds;
+    std::span<Item> rest = Rest();
+    const auto left = std::make_shared<std::atomic<size_t>>(rest.size());
+    while (!rest.empty()) {
+      Size nanoseconds;
+      size_t count = 0;
+      while (count < rest.size() && nanoseconds <= kMinNanoseconds) {
+        const Item& item = rest[count++];
+        if (!item.computed) nanoseconds += item.request->nanoseconds();
+      }
+      const std::span<Item> items = rest.first(count);
+      rest = rest.subspan(count);
+      EnqueueComputation(nanoseconds, [=] {
+        for (Item& item : items) do_item(item);
+        if ((*left -= items.size()) == 0) done();
+      });
     }
-    return nanoseconds;
-  }
-
-  // Calls do_item() for each unsent item, in parallel if there is enough work.
-  // Isolates the parallel loop: a thread that waits for the end of the loop
-  // must not run the work of another call.
-  template <class Do>
-  void ForEach(Size nanoseconds, Do do_item) {
-    const std::span<Item> items = Rest();
-    if (nanoseconds <= WorkQueue::kSmallNanoseconds || items.size() == 1) {
-      for (Item& item : items) do_item(item);
-      return;
-    }
-    tbb::this_task_arena::isolate([&] {
-      tbb::parallel_for(size_t{0}, items.size(),
-                        HandedOver([&](size_t i) { do_item(items[i]); }, this));
-    });
-    AnnotateHappensAfter(this);
   }
 
   void Prepare(Item& item) {

@@ -21,7 +21,7 @@ Status TensorRequest::Prepare() {
   const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
   Status status = CatchBadAlloc([&] {
     Status read = codec_->Read(message_, charge, read_);
-    return read.ok() ? PrepareRead() : read;
+    return read.ok() ? codec_->Translate(PrepareRead()) : read;
   });
   stats_.RecordStage(Stage::kDecode);
   return status;
@@ -55,7 +55,7 @@ Status TensorRequest::PrepareRead() {
   }
   Cost& cost = prepared->cost;
   if (prepared->resident == nullptr) {
-    cost.working_bytes += memory_.copied_bytes();
+    cost.working_bytes += Size(memory_.copied_bytes()) + memory_.buffer_bytes();
     cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
   }
   // Admit() has already charged the input as part of the message.
@@ -82,7 +82,8 @@ bool TensorRequest::MayRunOnPoller() const {
 
 Status TensorRequest::Run(const Cancellation* cancellation) {
   stats_.RecordStage(Stage::kQueue);
-  return CatchBadAlloc([&] { return Compute(cancellation); });
+  return CatchBadAlloc(
+      [&] { return codec_->Translate(Compute(cancellation)); });
 }
 
 Status TensorRequest::Compute(const Cancellation* cancellation) {

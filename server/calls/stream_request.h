@@ -167,6 +167,7 @@ class StreamRequest {
     Result<PreparedRequest> prepared = state_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
+    cost_.working_bytes += memory.buffer_bytes();
     // For now, only check that there is enough memory. Start() reserves it.
     InFlightLimiter::Charge available(admitted_.slot);
     if (Status s = available.Add(TensorBytes()); !s.ok()) return s;

@@ -125,6 +125,12 @@ grpc::ByteBuffer InferCodec::WriteError(const Status& status,
   return WriteMessage(std::move(answer));
 }
 
+Status InferCodec::Translate(Status status) const {
+  if (status.ok()) return status;
+  status.field = OipField(status.field, *model_, raw_.message);
+  return status;
+}
+
 void InferCodec::Record(const RequestStats& stats, bool ok) {
   if (model_ != nullptr) statistics_.Record(*model_, stats, ok);
 }

@@ -41,6 +41,7 @@ class InferCodec final : public Codec {
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
   grpc::ByteBuffer WriteError(const Status& status,
                               const v1::TopKRequest& request) override;
+  Status Translate(Status status) const override;
   void Record(const RequestStats& stats, bool ok) override;
 
  private:

@@ -293,4 +293,35 @@ Status ParseInfer(const ParsedInfer& from, const Model& model,
   return status;
 }
 
+std::string OipField(const std::string& field, const Model& model,
+                     const ModelInferRequest& request) {
+  constexpr std::string_view kTensor = "tensor.";
+  constexpr std::string_view kType = ".data_type";
+  const std::string attributes = StrCat(model.dialect->name, ".");
+  if (field.starts_with(attributes)) {
+    const std::string name = field.substr(attributes.size());
+    const bool is_k = name == "k" || name.starts_with("k.");
+    if (is_k && std::ranges::any_of(request.inputs(), [](const Input& input) {
+          return input.name() == kInputK;
+        })) {
+      return StrCat("inputs[K]", name.ends_with(kType) ? ".datatype" : "");
+    }
+    // For an output, a client can set only the data type.
+    const bool is_output = name.starts_with("output_");
+    if (is_output && !name.ends_with(kType)) return "outputs";
+    return StrCat("parameters[", Quote(is_k ? "k" : name), "]");
+  }
+  if (field == "request_id") return "id";
+  if (field == "index_offset") return "parameters[\"index_offset\"]";
+  if (field == "tensor.data") return "raw_input_contents";
+  if (field == "tensor.data_type") return "inputs[X].datatype";
+  if (field.starts_with("tensor.shared_memory") ||
+      field.starts_with("tensor.cuda_memory")) {
+    return "inputs[X].parameters";
+  }
+  if (field.starts_with("output.")) return "outputs.parameters";
+  if (!field.starts_with(kTensor)) return field;
+  return StrCat("inputs[X].", field.substr(kTensor.size()));
+}
+
 }  // namespace topk

@@ -1,6 +1,7 @@
 #include "server/oip/regions.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,7 +49,17 @@ Status Regions::Register(
   // Open the object only to report errors early. Only outputs need kWrite.
   const Result<SharedRegion> opened =
       objects_->Open(region, Access::kRead, "key");
-  if (!opened.ok()) return opened.status();
+  if (!opened.ok()) {
+    // Convert the fields that Open() reports, e.g. key.offset, to the fields of
+    // this request.
+    Status status = opened.status();
+    constexpr std::string_view kPrefix = "key.";
+    if (status.field == "key.name") status.field = "key";
+    if (status.field.starts_with(kPrefix)) {
+      status.field.erase(0, kPrefix.size());
+    }
+    return status;
+  }
   return Insert(request.name(), {std::move(region), caller.key, nullptr});
 }
 
@@ -76,9 +87,14 @@ Status Regions::Register(
   if (device != devices.end()) region.set_device_uuid(device->uuid);
   region.set_byte_size(Size(request.byte_size()).value());
   auto opened = devices_->OpenMemory(
-      {region.ipc_handle(), region.device_uuid(), 0, region.byte_size()},
-      "raw_handle");
-  if (!opened.ok()) return opened.status();
+      {region.ipc_handle(), region.device_uuid(), 0, region.byte_size()}, "");
+  if (!opened.ok()) {
+    // Convert the fields of OpenMemory() to the fields of this request.
+    Status status = opened.status();
+    if (status.field == ".ipc_handle") status.field = "raw_handle";
+    if (status.field == ".byte_size") status.field = "byte_size";
+    return status;
+  }
   return Insert(request.name(), {std::move(region), caller.key,
                                  *std::move(opened), device->number});
 }

@@ -13,9 +13,8 @@ namespace {
 constexpr char kSharedTensor[] = "tensor.shared_memory";
 constexpr char kCudaTensor[] = "tensor.cuda_memory";
 
-// Returns whether two valid regions of the same memory overlap.
-template <class Region>
-bool Overlap(const Region& a, const Region& b) {
+// Returns whether two valid regions of the same object overlap.
+bool Overlap(const v1::SharedMemoryRegion& a, const v1::SharedMemoryRegion& b) {
   return a.offset() < b.offset() + b.byte_size() &&
          b.offset() < a.offset() + a.byte_size();
 }
@@ -176,6 +175,13 @@ std::optional<int64_t> RequestMemory::tensor_bytes() const {
   return std::nullopt;
 }
 
+int64_t RequestMemory::buffer_bytes() const {
+  const bool is_used =
+      device_tensor_.has_value() ||
+      std::ranges::any_of(outputs_, [](const Output& o) { return !o.shared; });
+  return is_used ? DeviceMemory::kBufferBytes : 0;
+}
+
 const char* RequestMemory::tensor_field() const {
   return device_tensor_ ? kCudaTensor : kSharedTensor;
 }
@@ -211,12 +217,13 @@ Result<v1::TopKResponse> RequestMemory::RunResident(
     const Layout& layout = output.is_values ? plan.values : plan.indices;
     if (Status s = SetSize(output, layout.bytes); !s.ok()) return s;
   }
-  if (Status s = CheckOverlap(); !s.ok()) return s;
+  const auto regions = OpenOutputRegions();
+  if (!regions.ok()) return regions.status();
   const auto tensor = devices_->OpenMemory(*device_tensor_, kCudaTensor);
   if (!tensor.ok()) return tensor.status();
   ResidentMemory memory{tensor->get()};
-  std::vector<std::unique_ptr<DeviceMemory>> opened;
-  for (Output& output : outputs_) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Output& output = outputs_[i];
     if (output.shared || output.device.device_uuid != device_uuid()) continue;
     // The device writes only elements. Let Deliver() write the padding too.
     const bool is_padded =
@@ -226,13 +233,11 @@ Result<v1::TopKResponse> RequestMemory::RunResident(
             : plan.indices.bytes !=
                   plan.output_elements() * InfoOf(plan.index_type).bytes;
     if (is_padded) continue;
-    auto region = devices_->OpenMemory(output.device, output.field);
-    if (!region.ok()) return region.status();
     // Outputs are written before all of the tensor is read. Let Deliver() write
     // an output that overlaps the tensor.
-    if (AddressesOverlap((*tensor)->bytes(), (*region)->bytes())) continue;
-    opened.push_back(*std::move(region));
-    (output.is_values ? memory.values : memory.indices) = opened.back().get();
+    const DeviceMemory& region = *(*regions)[i];
+    if (AddressesOverlap((*tensor)->bytes(), region.bytes())) continue;
+    (output.is_values ? memory.values : memory.indices) = &region;
     output.is_written = true;
   }
   return devices_->RunResident(request, memory, cancellation);
@@ -263,19 +268,33 @@ Status RequestMemory::SetSize(Output& output, int64_t bytes) {
   return {};
 }
 
-Status RequestMemory::CheckOverlap() const {
-  if (outputs_.size() != 2) return {};
+Result<RequestMemory::OpenRegions> RequestMemory::OpenOutputRegions() const {
+  OpenRegions regions(outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Output& output = outputs_[i];
+    if (output.shared || output.is_written) continue;
+    auto region = devices_->OpenMemory(output.device, output.field);
+    if (!region.ok()) return region.status();
+    regions[i] = *std::move(region);
+  }
+  if (outputs_.size() != 2) return regions;
   const Output& a = outputs_[0];
   const Output& b = outputs_[1];
-  if (a.shared.has_value() != b.shared.has_value()) return {};
-  const bool is_shared = a.shared.has_value();
-  const bool overlap =
-      is_shared
-          ? a.shared->SharesObjectWith(*b.shared) &&
-                Overlap(a.written.shared_memory(), b.written.shared_memory())
-          : a.device.handle == b.device.handle &&
-                Overlap(a.written.cuda_memory(), b.written.cuda_memory());
-  if (!overlap) return {};
+  const bool is_shared = a.shared && b.shared;
+  bool overlaps = false;
+  if (is_shared) {
+    overlaps = a.shared->SharesObjectWith(*b.shared) &&
+               Overlap(a.written.shared_memory(), b.written.shared_memory());
+  } else if (regions[0] != nullptr && regions[1] != nullptr) {
+    // Different handles may name the same memory. CUDA opens an allocation only
+    // once in a process, so the addresses tell.
+    const auto written = [&](size_t i) {
+      return regions[i]->bytes().first(
+          static_cast<size_t>(outputs_[i].written.cuda_memory().byte_size()));
+    };
+    overlaps = AddressesOverlap(written(0), written(1));
+  }
+  if (!overlaps) return regions;
   return InvalidArgument(
       is_shared ? "SHARED_MEMORY_OVERLAP" : "CUDA_MEMORY_OVERLAP", b.field,
       "the regions of values and indices overlap");
@@ -288,17 +307,19 @@ Status RequestMemory::CopyOutputs(v1::TopKResponse& response,
     const auto bytes = static_cast<int64_t>(output.In(response).data().size());
     if (Status s = SetSize(output, bytes); !s.ok()) return s;
   }
-  if (Status s = CheckOverlap(); !s.ok()) return s;
+  const auto regions = OpenOutputRegions();
+  if (!regions.ok()) return regions.status();
   // Outputs are computed in private memory and copied here, because other
   // processes may write to the regions at any time.
-  for (const Output& output : outputs_) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Output& output = outputs_[i];
     v1::Tensor& tensor = output.In(response);
     if (!output.is_written) {
       const auto data = std::as_bytes(std::span(tensor.data()));
       const Status copied =
           output.shared
               ? CopyTo(*output.shared, output.field, data, cancellation)
-              : CopyToDevice(output.device, output.field, data, cancellation);
+              : (*regions)[i]->Write(data, cancellation);
       if (!copied.ok()) return copied;
     }
     DiscardData(tensor);
@@ -309,15 +330,6 @@ Status RequestMemory::CopyOutputs(v1::TopKResponse& response,
     }
   }
   return {};
-}
-
-Status RequestMemory::CopyToDevice(const DeviceRegion& region,
-                                   const std::string& field,
-                                   std::span<const std::byte> from,
-                                   const Cancellation* cancellation) const {
-  const auto memory = devices_->OpenMemory(region, field);
-  if (!memory.ok()) return memory.status();
-  return (*memory)->Write(from, cancellation);
 }
 
 }  // namespace topk

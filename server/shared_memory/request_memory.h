@@ -61,6 +61,9 @@ class RequestMemory {
   /// The number of bytes that ReadTensor() copies: the size of the tensor if
   /// it is in CUDA memory or its shared memory object is sparse, otherwise 0.
   int64_t copied_bytes() const { return copied_bytes_; }
+  /// The size of the buffers that ReadTensor() and Deliver() need to copy from
+  /// and to CUDA memory, otherwise 0.
+  int64_t buffer_bytes() const;
 
   /// Returns the tensor's data, or an error from SharedRegion::Map() or Copy(),
   /// Engine::OpenMemory() or DeviceMemory::Read(). The data is valid while this
@@ -106,13 +109,13 @@ class RequestMemory {
   Status AddCuda(const v1::CudaMemoryRegion& named, Output output);
   // Records the size of an output. Fails if the region is too small.
   static Status SetSize(Output& output, int64_t bytes);
-  // Fails if the written parts of the outputs overlap.
-  Status CheckOverlap() const;
+  // The open regions of `outputs_` on devices. Null for other outputs.
+  using OpenRegions = std::vector<std::unique_ptr<DeviceMemory>>;
+  // Opens the regions of outputs that have not been written. Fails if the
+  // parts that will be written overlap. REQUIRES: SetSize().
+  Result<OpenRegions> OpenOutputRegions() const;
   Status CopyOutputs(v1::TopKResponse& response,
                      const Cancellation* cancellation);
-  Status CopyToDevice(const DeviceRegion& region, const std::string& field,
-                      std::span<const std::byte> from,
-                      const Cancellation* cancellation) const;
 
   SharedObjects* objects_;
   const Engine* devices_;

@@ -44,7 +44,8 @@ int ActivePollers::Next(int active, int most, double load, bool is_behind) {
   return load > kFullLoad * (active - 1) ? active : std::max(active - 1, 1);
 }
 
-void ActivePollers::Adjust(Clock::time_point now, bool is_behind) {
+void ActivePollers::Adjust(Clock::time_point now, int64_t calls,
+                           bool is_behind) {
   if (most_ == 1 || now - adjusted_.load() < kPeriod) return;
   const MutexLock lock(mutex_);
   const Clock::duration period = now - adjusted_.load();
@@ -54,7 +55,10 @@ void ActivePollers::Adjust(Clock::time_point now, bool is_behind) {
   const std::chrono::nanoseconds cpu = CpuTime(active);
   const double load = std::chrono::duration<double>(cpu - cpu_) / period;
   cpu_ = cpu;
-  const int next = Next(active, most_, load, is_behind);
+  const int64_t most_useful = is_behind ? most_ : calls;
+  const auto most = static_cast<int>(
+      std::clamp(most_useful, int64_t{1}, static_cast<int64_t>(most_)));
+  const int next = Next(active, most, load, is_behind);
   if (next < active && now - needed_ < kPatience) return;
   needed_ = now;
   if (next == active) return;

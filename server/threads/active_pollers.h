@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <ctime>
 #include <deque>
 #include <optional>
@@ -44,8 +45,10 @@ class ActivePollers {
   /// Changes the number of pollers that run, according to their CPU time in the
   /// last period. If events have waited (`is_behind`), the CPU time says
   /// little, because other threads used the CPUs; then one more poller runs.
-  /// Call this function before each event.
-  void Adjust(Clock::time_point now, bool is_behind);
+  /// Otherwise, at most as many pollers run as there are `calls`: two pollers
+  /// for one stream would wake each other for each message, and use almost
+  /// twice the CPU time. Call this function before each event.
+  void Adjust(Clock::time_point now, int64_t calls, bool is_behind);
 
   /// Returns the number of pollers to run if `active` of `most` have used the
   /// CPU time of `load` threads.

@@ -157,7 +157,7 @@ void EventLoop::Poll(int poller) {
   active_.Register(poller);
   if (!active_.Park(poller)) return;
   while (true) {
-    active_.Adjust(busy.start(), is_behind_);
+    active_.Adjust(busy.start(), arrived_ - ended_, is_behind_);
     const bool parks = !active_.IsActive(poller);
     // handle() may start an operation that finishes at once, e.g. a read of a
     // buffered message. DoThenAsyncNext() then returns the operation's event.

@@ -105,8 +105,9 @@ class EventLoop final : private CompletionTag {
   /// so, counts the object as waiting.
   bool TryAddWaiting();
 
-  /// Must be called once for each call that arrives.
+  /// Must be called once for each call that arrives, and when it is destroyed.
   void CountArrival() { ++arrived_; }
+  void CountEnd() { ++ended_; }
 
   /// Call CountRefused() when a call ends with a status but without a message,
   /// and CountDestroyed() when that call is destroyed.
@@ -135,9 +136,10 @@ class EventLoop final : private CompletionTag {
   grpc::CompletionQueue empty_queue_;  // has no events; see PollConnections()
   std::atomic<bool> is_behind_ = false;
   // How often TryAddWaiting() returned true, and the number of calls that
-  // arrived.
+  // arrived and of those that were destroyed.
   std::atomic<int64_t> awaited_ = 0;
   std::atomic<int64_t> arrived_ = 0;
+  std::atomic<int64_t> ended_ = 0;
   std::atomic<int64_t> refused_ = 0;  // refused calls not destroyed yet
   // The poller that sets this flag has exclusive use of the members below.
   std::atomic<bool> is_marked_ = false;

@@ -10,30 +10,36 @@ namespace topk {
 WorkQueue::WorkQueue(int threads, std::chrono::nanoseconds slice)
     : threads_(threads),
       slice_(slice),
-      speed_(threads),
-      all_workers_(tbb::global_control::max_allowed_parallelism,
-                   static_cast<size_t>(threads) + 1),
-      workers_(threads, /*reserved_for_masters=*/0) {
+      progress_(Clock::now()),
+      speed_(threads) {
   spares_.reserve(kMaxSpares);
   const MutexLock lock(mutex_);
+  for (int i = 0; i < threads; ++i) {
+    Worker& worker = workers_.emplace_back();
+    worker.thread = std::thread([this, &worker] { RunJobs(worker); });
+  }
   WakeSpare();
 }
 
 WorkQueue::~WorkQueue() {
   {
     const MutexLock lock(mutex_);
-    while (jobs_ > 0 || handed_ > 0) done_.wait(mutex_);
+    while (jobs_ > 0) done_.wait(mutex_);
     closing_ = true;
   }
   watch_.notify_all();
   sleep_.notify_all();
+  for (Worker& worker : workers_) {
+    worker.wake.notify_one();
+    worker.thread.join();
+  }
   for (std::thread& spare : spares_) spare.join();
 }
 
 void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
   auto job = std::make_unique<Job>(Job{std::move(work), Bounded(nanoseconds)});
-  bool hand_over = false;
-  bool wake = false;
+  Worker* worker = nullptr;
+  bool wake_watcher = false;
   {
     const MutexLock lock(mutex_);
     const Clock::time_point now = Clock::now();
@@ -50,12 +56,17 @@ void WorkQueue::Enqueue(std::string_view client, Size nanoseconds, Work work) {
     }
     of.queued.push_back(std::move(job));
     ++jobs_;
-    hand_over = handed_ < jobs_ - running_;
-    if (hand_over && handed_++ == 0) progress_ = now;
-    wake = idle_ || now - progress_ >= slice_;
+    if (idle_workers_.empty()) {
+      wake_watcher = idle_ || now - progress_ >= slice_;
+    } else {
+      worker = idle_workers_.back();
+      idle_workers_.pop_back();
+      worker->is_idle = false;
+      progress_ = now;
+    }
   }
-  if (hand_over) workers_.enqueue(HandedOver([this] { RunNext(); }));
-  if (wake) watch_.notify_one();
+  if (worker != nullptr) worker->wake.notify_one();
+  if (wake_watcher) watch_.notify_one();
   WidenRace();
 }
 
@@ -116,8 +127,7 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
     }
   }
   --running_;
-  --jobs_;
-  NotifyIfDone();
+  if (--jobs_ == 0) done_.notify_all();
   if (job->is_long_spare) --long_spares_;
   Client& client = job->client->second;
   client.pending -= job->cost;
@@ -130,21 +140,21 @@ void WorkQueue::Run(std::unique_ptr<Job> job) noexcept {
   turn_ = 0;
 }
 
-void WorkQueue::NotifyIfDone() {
-  if (jobs_ == 0 && handed_ == 0) done_.notify_all();
-}
-
-void WorkQueue::RunNext() noexcept {
-  std::unique_ptr<Job> job;
-  {
-    const MutexLock lock(mutex_);
-    --handed_;
-    NotifyIfDone();
+void WorkQueue::RunJobs(Worker& self) noexcept {
+  const MutexLock lock(mutex_);
+  while (!closing_) {
+    if (turns_.empty()) {
+      self.is_idle = true;
+      idle_workers_.push_back(&self);
+      while (self.is_idle && !closing_) self.wake.wait(mutex_);
+      continue;
+    }
     progress_ = Clock::now();
-    // A spare thread may have taken the job.
-    if (!turns_.empty()) job = Take(turns_.begin(), progress_);
+    std::unique_ptr<Job> job = Take(turns_.begin(), progress_);
+    mutex_.unlock();
+    Run(std::move(job));
+    mutex_.lock();
   }
-  if (job != nullptr) Run(std::move(job));
 }
 
 // Takes the next job that a spare thread may run, in order of turns. Skips
@@ -178,7 +188,7 @@ std::unique_ptr<WorkQueue::Job> WorkQueue::AwaitOverdue() {
     const Clock::time_point overdue = progress_ + slice_;
     if (now < overdue) {
       watch_.wait_until(mutex_, overdue);
-    } else if (handed_ == 0) {
+    } else if (turns_.empty()) {
       idle_ = true;
       watch_.wait(mutex_);
       idle_ = false;

@@ -1,14 +1,12 @@
 // Worker threads for work that is too long for a poller.
 #pragma once
 
-#include <tbb/global_control.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -25,10 +23,10 @@
 
 namespace topk {
 
-/// Runs work on oneTBB's threads. Clients take turns by the cost of their work
-/// (start-time fair queueing). The work of each client starts in order.
-/// Estimates the wait of new work from the queued costs and the recent
-/// processing speed. Thread-safe.
+/// Runs work on worker threads. A job wakes at most one of them. Clients take
+/// turns by the cost of their work (start-time fair queueing). The work of each
+/// client starts in order. Estimates the wait of new work from the queued costs
+/// and the recent processing speed. Thread-safe.
 ///
 /// If no worker has started a job for `slice`, a spare thread runs the next job
 /// of a client that uses less than its share of the threads. The operating
@@ -48,6 +46,7 @@ class WorkQueue {
   static constexpr size_t kMaxLongSpares = 8;
   static constexpr int64_t kLongSlices = 10;
 
+  /// Starts `threads` >= 1 workers.
   explicit WorkQueue(int threads, std::chrono::nanoseconds slice = kSlice);
 
   /// Blocks until all enqueued work has run.
@@ -110,8 +109,14 @@ class WorkQueue {
   // mostly call overhead.
   static constexpr int64_t kTimedNanoseconds = 100'000;
 
+  struct Worker {
+    std::condition_variable_any wake;
+    bool is_idle = false;  // in idle_workers_
+    std::thread thread;
+  };
+
   void Run(std::unique_ptr<Job> job) noexcept;
-  void RunNext() noexcept;
+  void RunJobs(Worker& self) noexcept;
   void RunOverdue() noexcept;
   void Charge(Client& client, double nanoseconds) TOPK_REQUIRES(mutex_);
   void ForgetIdleClients() TOPK_REQUIRES(mutex_);
@@ -120,7 +125,6 @@ class WorkQueue {
   std::unique_ptr<Job> TakeOverdue(Clock::time_point now) TOPK_REQUIRES(mutex_);
   std::unique_ptr<Job> AwaitOverdue() TOPK_REQUIRES(mutex_);
   void WakeSpare() TOPK_REQUIRES(mutex_);
-  void NotifyIfDone() TOPK_REQUIRES(mutex_);
 
   const int threads_;
   const std::chrono::nanoseconds slice_;
@@ -131,9 +135,10 @@ class WorkQueue {
   Turns idle_clients_ TOPK_GUARDED_BY(mutex_);  // without work
   double turn_ TOPK_GUARDED_BY(mutex_) = 0;     // largest key taken from turns_
   int64_t running_ TOPK_GUARDED_BY(mutex_) = 0;  // jobs
-  int64_t handed_ TOPK_GUARDED_BY(mutex_) = 0;   // pending RunNext() calls
-  // When a RunNext() call last started, or when the number of pending calls
-  // last rose from 0, whichever is later.
+  std::deque<Worker> workers_ TOPK_GUARDED_BY(mutex_);
+  // The worker that was idle last is woken first, because its caches are warm.
+  std::vector<Worker*> idle_workers_ TOPK_GUARDED_BY(mutex_);
+  // When a worker last started a job or was last woken, whichever is later.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
   // The ratio of estimated CPU time to elapsed time for recent work. While n
   // jobs run, each job counts with 1/n of its elapsed time.
@@ -148,14 +153,11 @@ class WorkQueue {
   std::condition_variable_any sleep_;
   size_t sleeping_ TOPK_GUARDED_BY(mutex_) = 0;
   bool watched_ TOPK_GUARDED_BY(mutex_) = false;
-  bool idle_ TOPK_GUARDED_BY(mutex_) = false;  // the watcher waits for work
+  // The watcher waits until it is woken. All queued jobs have a worker that was
+  // woken for them.
+  bool idle_ TOPK_GUARDED_BY(mutex_) = false;
   bool closing_ TOPK_GUARDED_BY(mutex_) = false;
-  std::condition_variable_any done_;  // jobs_ and handed_ are 0
-
-  /// Limits oneTBB to `threads` workers. The limit is `threads` + 1, because
-  /// oneTBB counts the calling thread, which is a poller and does no work.
-  const tbb::global_control all_workers_;
-  tbb::task_arena workers_;
+  std::condition_variable_any done_;  // jobs_ is 0
 };
 
 }  // namespace topk

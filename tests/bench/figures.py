@@ -72,9 +72,9 @@ def peers():
     names = workloads()
     second = {row["case"]: row["ratio"] for row in others}
     return "\n\n".join([
-        source(run) + f" Zen 4: the ratio on {other['machine']}, commit "
-        f"{other['commit']}.",
-        table([" workload", "topk, us", "ratio", "of read", "Zen 4"], [
+        source(run) + f" Zen 4: {other['machine']}, commit {other['commit']}.",
+        table([" workload", "topk, us", "times as fast", "of read",
+               "times as fast on Zen 4"], [
             *([names[row["case"]], f"{row['topk_us']:.1f}",
                f"{row['ratio']:.1f}", f"{row['roofline_fraction']:.2f}",
                f"{second[row['case']]:.1f}"] for row in typical(rows)),
@@ -95,7 +95,8 @@ def summary():
 def wire_table(chosen=None):
     run, rows = read("wire")
     return "\n\n".join([source(run), table(
-        [" call", "tensor", "callers", "calls/s", "p50, us", "ratio"],
+        [" call", "tensor", "callers", "calls/s", "p50, us",
+         "times as fast as a no-op server"],
         [[row["call"], row["tensor"], str(row["callers"]),
           f"{row['calls_per_second']:.0f}", f"{row['p50_us']:.0f}",
           f"{row['ratio']:.2f}"] for row in rows

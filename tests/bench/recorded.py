@@ -17,14 +17,20 @@ def processor():
             f"model {facts.get('model')})")
 
 
+def command_of(script, arguments):
+    """Returns the command of a run, without the file for the results, and without
+    the first argument, the programs, which the script finds itself."""
+    command = " ".join([script, *arguments[1:]])
+    return re.sub(r" --json[ =]\S+", "", command)
+
+
 def run_of(script):
-    """Describes this run of a script. Its command is without the first argument,
-    the programs, which the script finds itself."""
+    """Describes this run of a script."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude=*"], check=False,
         capture_output=True, text=True).stdout.strip()
     return {"machine": f"{processor()}, {os.cpu_count()} CPUs",
-            "commit": commit, "command": " ".join([script, *sys.argv[2:]])}
+            "commit": commit, "command": command_of(script, sys.argv[1:])}
 
 
 def recorder(path, script):

@@ -23,6 +23,7 @@ LOADS = (("1 KiB", "unary", KIB, 1),
          ("shared memory 4 MiB", "shm", 4 * MIB, 1),
          ("shared memory 4 MiB", "shm", 4 * MIB, 16),
          ("stream 64 MiB", "stream", 64 * MIB, 1))
+WARMUP = 0.3  # seconds
 # Load programs at a time, when several servers share a port.
 PROGRAMS = 5
 CALLERS = 8  # of each program
@@ -35,16 +36,18 @@ def load(topk, target, path, size, callers, seconds):
         topk, "bench", "--json", "--target", target, "--path", path, "--shape",
         str(size // 4), "--k", "10", "--concurrency", str(callers),
         "--connections", str(callers), "--duration", str(seconds), "--warmup",
-        "0.3", "--verify", "0", *batch))
+        str(WARMUP), "--verify", "0", *batch))
 
 
 def compare(topk, ours, plain, seconds):
     """Yields a row for each load. The no-op server has neither ComputeTopKMany
     nor shared memory."""
     for name, path, size, callers in LOADS:
-        rate, p50 = load(topk, ours, path, size, callers, seconds)
+        before = ours.wakeups()
+        rate, p50 = load(topk, ours.target, path, size, callers, seconds)
+        wakeups = (ours.wakeups() - before) / (rate * (seconds + WARMUP))
         row = {"load": name, "callers": callers, "calls_per_second": rate,
-               "p50_us": p50}
+               "p50_us": p50, "wakeups_per_call": wakeups}
         if path in ("unary", "stream"):
             rate, p50 = load(topk, plain, path, size, callers, seconds)
             row |= {"no_op_calls_per_second": rate, "no_op_p50_us": p50,
@@ -76,21 +79,21 @@ def measure(options, cores):
     with harness.Server(options.programs / "topkd", "--allow-shared-memory",
                         "--max-message-bytes", "2147483647") as ours:
         with harness.Server(options.programs / "service_bench") as plain:
-            yield from compare(options.programs / "topk", ours.target,
-                               plain.target, options.seconds)
+            yield from compare(options.programs / "topk", ours, plain.target,
+                               options.seconds)
     for count in sorted({1, 2, 4, 6} & set(range(1, cores + 1))):
         yield instances(options.programs, count, options.seconds)
 
 
 def text(row):
-    def number(key):
-        return f"{row[key]:.0f}" if key in row else ""
+    def number(key, digits=0):
+        return f"{row[key]:.{digits}f}" if key in row else ""
 
     return "| " + " | ".join([
         str(row["cores"]), row["load"], str(row["callers"]),
         str(row.get("instances", 1)), number("calls_per_second"),
-        number("p50_us"), number("no_op_calls_per_second"),
-        f"{row['ratio']:.2f}" if "ratio" in row else ""]) + " |"
+        number("p50_us"), number("wakeups_per_call", 1),
+        number("no_op_calls_per_second"), number("ratio", 2)]) + " |"
 
 
 def main():
@@ -107,7 +110,8 @@ def main():
     if not all(1 <= n <= most for n in cores):
         parser.error(f"--cores: this process may use {most} CPUs")
     print("| CPUs | load | callers | servers | calls/s | p50 us | "
-          "no-op calls/s | ratio |\n|---:|---|" + "---:|" * 6, flush=True)
+          "wake-ups/call | no-op calls/s | ratio |\n|---:|---|" + "---:|" * 7,
+          flush=True)
     record = recorded.recorder(options.json, "tests/bench/scale.sh")
     for count in cores:
         for row in measure(options, count):

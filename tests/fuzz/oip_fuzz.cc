@@ -49,8 +49,10 @@ void Check(grpc::ByteBuffer bytes) {
             "the answer is the oracle's");
     return;
   }
-  CheckRefusal(answer.status());
-  Require(!answer.status().field.empty(), "the field has a path");
+  const Status& status = answer.status();
+  CheckRefusal(status);
+  Require(!OipField(status.field, **model, raw.message).empty(),
+          "the field has a path");
 }
 
 }  // namespace

@@ -295,6 +295,11 @@ TEST_F(CudaMemory, ReportsInvalidRegions) {
     *output.mutable_cuda_indices() = RegionOf(memory, 7, 16);
     ExpectRefused(request, kInvalid, "CUDA_MEMORY_OVERLAP",
                   "output.cuda_indices");
+    std::string other_handle = memory.handle();
+    other_handle.back() = 'x';  // also names `memory`
+    output.mutable_cuda_indices()->set_ipc_handle(other_handle);
+    ExpectRefused(request, kInvalid, "CUDA_MEMORY_OVERLAP",
+                  "output.cuda_indices");
     output.mutable_cuda_indices()->set_ipc_handle(gone);
     ExpectRefused(request, kInvalid, "CUDA_MEMORY_HANDLE",
                   "output.cuda_indices.ipc_handle");
@@ -311,6 +316,14 @@ TEST_F(CudaMemory, ReportsInvalidRegions) {
                 "onnx.k.tensor.cuda_memory");
   // The device still works.
   EXPECT_EQ(Answer(right).execution().backend(), "cuda");
+}
+
+TEST_F(CudaMemory, TheSpeedsOfTheDeviceAreLogged) {
+  EXPECT_TRUE(server_.HasLogged("fake 0: a small request takes "));
+  EXPECT_THAT(server_.Log(), ::testing::Not(::testing::HasSubstr("measured")));
+  ServerConfig config = CudaConfig();
+  config.device_memory_bytes = 1 << 20;  // too little to measure
+  EXPECT_TRUE(TestServer(config).HasLogged("(not measured: "));
 }
 
 // Only a tensor that is copied to the host takes memory there.
@@ -332,6 +345,24 @@ TEST_F(CudaMemory, ChargesTensorsThatAreCopiedToTheHost) {
   const CallResult sorted = Ask(small, request);
   ASSERT_TRUE(sorted.status.ok()) << sorted.status.error_message();
   EXPECT_EQ(sorted.response.execution().backend(), "cpu");
+}
+
+// The CPU computes these small requests, but their outputs are copied through
+// buffers to the device.
+TEST_F(CudaMemory, ChargesTheBuffersOfOutputs) {
+  ServerConfig config = CudaConfig();
+  config.max_inflight_bytes = int64_t{14} << 20;  // half of it for a client
+  const TestServer server(config);
+  SharedAllocation memory(64);
+  v1::TopKRequest request = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
+  EXPECT_EQ(Ask(server, request).response.execution().backend(), "cpu");
+  *request.mutable_output()->mutable_cuda_values() = RegionOf(memory, 0, 8);
+  EXPECT_EQ(Ask(server, request).reason(), "REQUEST_TOO_LARGE");
+  StreamCall stream(server);
+  ASSERT_TRUE(stream->Write(HeaderOf(request)));
+  v1::TopKResponseChunk chunk;
+  EXPECT_FALSE(stream->Read(&chunk));
+  EXPECT_EQ(DetailsOf(stream->Finish()).info.reason(), "REQUEST_TOO_LARGE");
 }
 
 TEST_F(CudaMemory, IsOpenOnlyDuringCallsOrWhileRegistered) {

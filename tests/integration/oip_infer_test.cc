@@ -10,6 +10,7 @@ namespace topk::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(Oip, AcceptsLargeTensorsNextToKInAnyOrder) {
   for (const int64_t count : {5000, 100000, 2000000}) {
@@ -170,6 +171,36 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
   request.set_model_version("12");
   ExpectRefusal(request, grpc::StatusCode::NOT_FOUND,
                 "Request for unknown model: 'onnx_topk' version 12 is not");
+}
+
+// Errors name a parameter or an input that the client can set.
+TEST_F(Oip, ErrorsNameParametersAndInputs) {
+  const auto field_of = [&](const char* version, const char* k_type,
+                            const std::string& k, int64_t offset) {
+    ModelInferRequest request = SmallInferRequest();
+    request.set_model_version(version);
+    request.clear_parameters();
+    SetInt(request, "index_offset", offset);
+    if (k_type != nullptr) {
+      auto& input = *request.add_inputs();
+      input.set_name("K");
+      input.set_datatype(k_type);
+      input.add_shape(1);
+      request.add_raw_input_contents(k);
+    }
+    ModelInferResponse answer;
+    const grpc::Status status = Infer(request, answer);
+    for (const char* ours : {"onnx.", ".value", ".tensor"}) {
+      EXPECT_THAT(status.error_message(), Not(HasSubstr(ours)));
+    }
+    return DetailsOf(status).info.metadata().at("field");
+  };
+  const std::string two("\2\0\0\0\0\0\0\0", 8);
+  EXPECT_EQ(field_of("11", nullptr, "", 0), "parameters[\"k\"]");
+  EXPECT_EQ(field_of("11", "INT64", two, -1), "parameters[\"index_offset\"]");
+  EXPECT_EQ(field_of("11", "INT32", two.substr(0, 4), 0), "inputs[K].datatype");
+  EXPECT_EQ(field_of("11", "INT64", std::string(8, '\0'), 0), "inputs[K]");
+  EXPECT_EQ(field_of("1", "INT64", two, 0), "inputs[K]");
 }
 
 TEST_F(Oip, IgnoresReservedParameters) {

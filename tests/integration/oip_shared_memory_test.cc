@@ -52,10 +52,14 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   SetRegion("all", 0, 479, *request.mutable_outputs(0)->mutable_parameters());
   ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
                 "byte_size 479 is less than the output's 480 bytes");
+  ModelInferResponse none;
+  EXPECT_EQ(DetailsOf(Infer(request, none)).info.metadata().at("field"),
+            "outputs.parameters");
   ModelInferRequest short_input = request;
   SetRegion("all", 100, 7999,
             *short_input.mutable_inputs(0)->mutable_parameters());
-  ExpectRefusal(short_input, grpc::StatusCode::INVALID_ARGUMENT, "7999");
+  EXPECT_EQ(DetailsOf(Infer(short_input, none)).info.metadata().at("field"),
+            "inputs[X].parameters");
   SetRegion("all", 19000, 1001,
             *request.mutable_outputs(0)->mutable_parameters());
   ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
@@ -152,17 +156,19 @@ TEST_F(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_TRUE(bob.Names().empty());
 }
 
-TEST_F(Oip, RejectsAWrongRegistration) {
+TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {
   const SharedMemory memory = Make(Name("fields"), 8);
-  const auto reason_of = [this](const std::string& key, uint64_t offset,
-                                uint64_t bytes) {
+  const auto field_of = [this](const std::string& key, uint64_t offset,
+                               uint64_t bytes) {
     return DetailsOf(testing::Register(*oip_, "c", key, bytes, offset))
-        .info.reason();
+        .bad_request.field_violations(0)
+        .field();
   };
-  EXPECT_EQ(reason_of("no slash", 0, 8), "SHARED_MEMORY_NAME");
-  EXPECT_EQ(reason_of("/other", 0, 8), "SHARED_MEMORY_PREFIX");
-  EXPECT_EQ(reason_of(memory.name(), 9, 0), "SHARED_MEMORY_RANGE");
-  EXPECT_EQ(reason_of(memory.name(), 0, 9), "SHARED_MEMORY_RANGE");
+  EXPECT_EQ(field_of("no slash", 0, 8), "key");
+  EXPECT_EQ(testing::Register(*oip_, "c", "/other", 8).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(field_of(memory.name(), 9, 0), "offset");
+  EXPECT_EQ(field_of(memory.name(), 0, 9), "byte_size");
 }
 
 TEST(OipSharedMemory, IsRejectedUnlessAllowed) {

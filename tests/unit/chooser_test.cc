@@ -82,6 +82,10 @@ TEST(Chooser, MakesNoTaskTooSmall) {
   EXPECT_EQ(schedule.pieces, 1);
   const Plan row = ValidPlan(Ask(DType::kF32, {100000000}, 0, 8));
   EXPECT_EQ(Choose(row, 8).pieces, 8);
+  // Each thread has a task.
+  const Plan medium = ValidPlan(Ask(DType::kF32, {1 << 20}, 0, 8));
+  EXPECT_GT(Choose(medium, 16).threads, 1);
+  EXPECT_EQ(Choose(medium, 16).threads, Choose(medium, 16).pieces);
 }
 
 // Pollers run plans that cost at most kSerialNanoseconds, and must not wait for
@@ -111,6 +115,24 @@ TEST(Chooser, RunsCheapPlansOnOneThread) {
     }
   }
   EXPECT_GT(cheap, 500);
+}
+
+// The estimate decides whether a GPU sorts.
+TEST(Chooser, DoesNotExpectSortsOfARowToScaleWithTheThreads) {
+  const auto estimate = [](const std::vector<int64_t>& shape, int64_t k,
+                           int threads) {
+    const Plan plan = ValidPlan(
+        Ask(DType::kF32, shape, static_cast<int64_t>(shape.size()) - 1, k));
+    return EstimateNanoseconds(plan, Choose(plan, threads));
+  };
+  const auto speedup = [&](const std::vector<int64_t>& shape, int64_t k) {
+    return estimate(shape, k, 1) / estimate(shape, k, 16);
+  };
+  EXPECT_EQ(estimate({1 << 22}, 1 << 22, 1) / estimate({1 << 22}, 1 << 22, 2),
+            2);
+  EXPECT_EQ(speedup({1 << 22}, 1 << 22), 4);
+  EXPECT_EQ(speedup({64, 1 << 16}, 1 << 16), 16);
+  EXPECT_EQ(speedup({1 << 26}, 100), 16);
 }
 
 TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {

@@ -9,6 +9,7 @@
 
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/device/cuda_device.h"
+#include "core/backends/cuda/probe.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"
 #include "tests/support/backends.h"
@@ -36,9 +37,9 @@ Devices Open(int64_t memory = 0) {
 }
 
 Engine MakeEngine(Devices devices, const char* choice = "cuda",
-                  int64_t chunk_bytes = kFewBytes) {
+                  const cuda::Speeds& speeds = {}) {
   std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(MakeCudaBackend(std::move(devices), chunk_bytes));
+  backends.push_back(MakeCudaBackend(std::move(devices), kFewBytes, speeds));
   backends.push_back(
       MakeCpuBackend(1, cpu::SupportedInstructionSets().front()));
   EngineOptions options;
@@ -118,6 +119,34 @@ TEST(CudaEngine, ChoosesTheFasterBackend) {
   // A scan takes less time than the copy.
   const auto scanned = Compute(engine, SomeRequest(1, 2000000, 5));
   EXPECT_EQ(scanned->execution().backend(), "cpu");
+}
+
+TEST(CudaEngine, ChoosesByTheSpeedsOfTheDevice) {
+  ScopedFakeCuda fake;
+  const v1::TopKRequest request = SomeRequest(1, 300000, 300000);
+  const auto choice = [&](const cuda::Speeds& speeds) {
+    const Engine engine = MakeEngine(Open(), kAutoBackend, speeds);
+    return Compute(engine, request)->execution().backend();
+  };
+  EXPECT_EQ(choice({}), "cuda");
+  EXPECT_EQ(choice({.request_nanoseconds = 1e8}), "cpu");
+  EXPECT_EQ(choice({.copied_bytes = 0.04}), "cpu");
+  EXPECT_EQ(choice({.sorted_items = 0.003}), "cpu");
+
+  fake.Set({.copy_time = std::chrono::milliseconds(5)});
+  const auto slow = cuda::MeasureSpeeds(*Open().front());
+  ASSERT_TRUE(slow.ok());
+  EXPECT_GT(slow->request_nanoseconds, 5e6);
+  EXPECT_LT(slow->copied_bytes, 1);
+  EXPECT_EQ(choice(*slow), "cpu");
+
+  fake.Set({});
+  const auto fast = cuda::MeasureSpeeds(*Open().front());
+  ASSERT_TRUE(fast.ok());
+  EXPECT_GT(fast->copied_bytes, slow->copied_bytes);
+  EXPECT_GT(fast->sorted_items, 0);
+  const auto small = cuda::MeasureSpeeds(*Open(1 << 20).front());
+  EXPECT_EQ(small.status().code, Code::kResourceExhausted);
 }
 
 // The CPU may have to replace the device after the device has done its work.

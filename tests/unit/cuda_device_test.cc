@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tests/support/cuda/fake_runtime.h"
+#include "tests/support/cuda/shared_device.h"
 
 namespace topk::testing {
 namespace {
@@ -65,54 +66,50 @@ TEST(CudaDevices, AreUsedWithoutThoseThatFailToStart) {
 TEST(FakeCuda, SharesMemoryBetweenProcesses) {
   const ScopedFakeCuda fake;
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
-  void* data = nullptr;
-  ASSERT_EQ(cudaMalloc(&data, 100), cudaSuccess);
-  auto* const bytes = static_cast<char*>(data);
-  std::memset(bytes, 1, 100);
+  SharedAllocation own(100, getpid());
+  own.bytes()[99] = std::byte{1};
   cudaIpcMemHandle_t handle{};
-  ASSERT_EQ(cudaIpcGetMemHandle(&handle, data), cudaSuccess);
+  std::memcpy(handle.reserved, own.handle().data(), sizeof(handle.reserved));
   void* opened = nullptr;
   EXPECT_NE(cudaIpcOpenMemHandle(&opened, handle, 0), cudaSuccess)
       << "in the same process";
   const pid_t child = fork();
   if (child == 0) {
     bool right = cudaIpcOpenMemHandle(&opened, handle, 0) == cudaSuccess;
-    auto* const theirs = static_cast<char*>(opened);
-    right = right && theirs != bytes && theirs[99] == 1;
-    if (right) theirs[99] = 2;
+    auto* const theirs = static_cast<std::byte*>(opened);
+    right = right && theirs != own.bytes().data() && theirs[99] == std::byte{1};
+    if (right) theirs[99] = std::byte{2};
     right = right && cudaIpcCloseMemHandle(opened) == cudaSuccess;
     _exit(right ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(bytes[99], 2);
-  EXPECT_EQ(cudaFree(data), cudaSuccess);
+  EXPECT_EQ(own.bytes()[99], std::byte{2});
 }
 
 TEST(FakeCuda, CopiesOnlyPinnedMemory) {
   const ScopedFakeCuda fake({.devices = 2});
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
-  void* data = nullptr;
-  ASSERT_EQ(cudaMalloc(&data, 4), cudaSuccess);
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
             cudaSuccess);
-  int host = 5;
-  const auto copy = [&] {
-    return cudaMemcpyAsync(data, &host, 4, cudaMemcpyHostToDevice, stream);
+  int data = 0;
+  const auto copy = [&](const void* from) {
+    return cudaMemcpyAsync(&data, from, 4, cudaMemcpyHostToDevice, stream);
   };
-  EXPECT_DEATH(copy(), "not pinned");
-  ASSERT_EQ(cudaHostRegister(&host, 4, cudaHostRegisterDefault), cudaSuccess);
-  EXPECT_EQ(copy(), cudaSuccess);
-  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-  EXPECT_EQ(*static_cast<int*>(data), 5);
-  ASSERT_EQ(cudaHostUnregister(&host), cudaSuccess);
+  const int host = 5;
+  EXPECT_DEATH(copy(&host), "not pinned");
+  void* pinned = nullptr;
+  ASSERT_EQ(cudaHostAlloc(&pinned, 4, cudaHostAllocDefault), cudaSuccess);
+  std::memcpy(pinned, &host, 4);
+  EXPECT_EQ(copy(pinned), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);  // waits for the copy
+  EXPECT_EQ(data, 5);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   EXPECT_DEATH(cudaStreamDestroy(stream), "another device");
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
-  EXPECT_EQ(cudaFree(data), cudaSuccess);
 }
 
 }  // namespace

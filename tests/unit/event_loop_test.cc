@@ -44,12 +44,12 @@ TEST(ActivePollers, RunWhileOthersAreBusy) {
   std::jthread second([&] { ran = pollers.Park(1); });
   const auto deadline = Clock::now() + std::chrono::seconds(20);
   while (!pollers.IsActive(1) && Clock::now() < deadline) {
-    pollers.Adjust(Clock::now(), false);  // keeps this thread busy
+    pollers.Adjust(Clock::now(), 2, false);  // keeps this thread busy
   }
   second.join();
   EXPECT_TRUE(ran);
   while (pollers.IsActive(1) && Clock::now() < deadline) {
-    pollers.Adjust(Clock::now(), false);
+    pollers.Adjust(Clock::now(), 2, false);
     std::this_thread::sleep_for(2 * ActivePollers::kPeriod);
   }
   EXPECT_FALSE(pollers.IsActive(1));
@@ -57,6 +57,25 @@ TEST(ActivePollers, RunWhileOthersAreBusy) {
   pollers.Close();
   second.join();
   EXPECT_FALSE(ran);
+}
+
+TEST(ActivePollers, AreNoMoreThanTheCalls) {
+  using Clock = ActivePollers::Clock;
+  ActivePollers pollers(4);
+  pollers.Register(0);
+  // Works for `longest`, or until the second poller runs or is parked.
+  const auto work = [&pollers](int64_t calls, bool is_behind,
+                               std::chrono::milliseconds longest) {
+    const bool was_active = pollers.IsActive(1);
+    const auto end = Clock::now() + longest;
+    while (pollers.IsActive(1) == was_active && Clock::now() < end) {
+      pollers.Adjust(Clock::now(), calls, is_behind);
+    }
+    return pollers.IsActive(1);
+  };
+  EXPECT_FALSE(work(1, false, 10 * ActivePollers::kPeriod));
+  EXPECT_TRUE(work(1, true, std::chrono::seconds(20)));
+  EXPECT_FALSE(work(1, false, std::chrono::seconds(20)));
 }
 
 // A loop of a server without calls, like that of the admin address.

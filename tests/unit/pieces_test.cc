@@ -3,11 +3,13 @@
 #include "core/backends/cpu/pieces.h"
 
 #include <gtest/gtest.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -21,7 +23,7 @@ TEST(Pieces, SynchronizeWithTheirCaller) {
     std::vector<int64_t> in(1000);
     std::vector<int64_t> out(in.size());
     std::iota(in.begin(), in.end(), round);
-    arenas.Run([&] {
+    arenas.Run(2, [&] {
       ForEachRange(1000, 10, nullptr, [&](int64_t begin, int64_t end) {
         std::copy(in.begin() + begin, in.begin() + end, out.begin() + begin);
       });
@@ -36,7 +38,7 @@ TEST(Pieces, ReportACancellationDuringTheLastPiece) {
   ArenaPool arenas(2);
   Cancellation cancellation;
   std::atomic<int> begun = 0;
-  arenas.Run([&] {
+  arenas.Run(2, [&] {
     EXPECT_FALSE(ForEachPiece(2, &cancellation, [&](int64_t) {
       if (++begun == 2) cancellation.Cancel();
     }));
@@ -50,7 +52,7 @@ TEST(ArenaPool, NeverKeepsACallerWaiting) {
   const std::shared_future<void> ended = end.get_future().share();
   std::atomic<int> inside = 0;
   const auto hold = [&] {
-    arenas.Run([&] {
+    arenas.Run(2, [&] {
       ++inside;
       ended.wait();
     });
@@ -58,12 +60,28 @@ TEST(ArenaPool, NeverKeepsACallerWaiting) {
   std::thread first(hold);
   std::thread second(hold);
   while (inside < 2) std::this_thread::yield();
-  auto third = std::async(std::launch::async, [&] { arenas.Run([] {}); });
+  auto third = std::async(std::launch::async, [&] { arenas.Run(2, [] {}); });
   EXPECT_EQ(third.wait_for(std::chrono::seconds(20)),
             std::future_status::ready);
   end.set_value();
   first.join();
   second.join();
+}
+
+TEST(ArenaPool, DividesItsThreadsAmongComputations) {
+  ArenaPool arenas(4);
+  const auto threads = [&arenas](int wanted) {
+    int got = 0;
+    arenas.Run(wanted,
+               [&got] { got = tbb::this_task_arena::max_concurrency(); });
+    return got;
+  };
+  EXPECT_EQ(threads(3), 3);
+  EXPECT_EQ(threads(5), 4);
+  arenas.Run(2, [&] { EXPECT_EQ(threads(3), 2); });
+  arenas.Run(4, [&] { EXPECT_EQ(threads(3), 1); });
+  EXPECT_THROW(arenas.Run(4, [] { throw std::bad_alloc(); }), std::bad_alloc);
+  EXPECT_EQ(threads(3), 3);
 }
 
 }  // namespace

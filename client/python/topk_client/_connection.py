@@ -25,7 +25,7 @@ from topk_client._dtypes import check_unmasked
 from topk_client._stubs import health_pb2, topk_pb2
 from topk_client.errors import TopKError, from_rpc
 from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, ArrayLike, Call,
-                                  Request, Response, StreamedResponse, TopK,
+                                  M, Request, Response, StreamedResponse, TopK,
                                   parse)
 from topk_client.specs import AnyOnnx, integer
 
@@ -337,12 +337,12 @@ class Attempts:
         self.wait_for_ready = wait_for_ready
         self._retry = retry
         self._failed = 0
-        self._deadline = time.monotonic() + timeout
+        self.deadline = time.monotonic() + timeout
         self._pause = retry.initial
 
     def seconds(self) -> float:
         """Returns the time until the deadline."""
-        return max(0.0, self._deadline - time.monotonic())
+        return max(0.0, self.deadline - time.monotonic())
 
     def pause_after(self, error: TopKError, method: str = "") -> float:
         """Returns the seconds to wait before the next attempt, always less than
@@ -415,8 +415,9 @@ class Connection:
     _prepare: Callable[[Any, Any], Awaitable[Any]]
     # Calls make(*arguments), which opens a channel, and adds the interceptors.
     _open: Callable[..., Any]
-    # Makes a unary call and returns the response.
-    _unary: Callable[[Any, bytes, Attempts], Awaitable[bytes]]
+    # Makes a unary call and returns the response, or an awaitable of it.
+    _unary: Callable[[Any, bytes, Attempts], Any]
+    _is_async = False
     # Makes a StreamTopK call and adds its messages to the response.
     _stream: Callable[[Iterator[bytes], StreamedResponse, Attempts],
                       Awaitable[None]]
@@ -589,53 +590,65 @@ class Connection:
         the client is closed."""
         if self._closed:
             raise ValueError("the client is closed")
-        mine = _checked_metadata(metadata)
-        if mine and self._metadata:
+        merged = self._metadata
+        if metadata:
+            mine = _checked_metadata(metadata)
             names = {name for name, _ in mine}
-            mine = (*(pair for pair in self._metadata if pair[0] not in names),
-                    *mine)
+            merged = (*(pair for pair in merged if pair[0] not in names), *mine)
         return Attempts(
             self._retry, self._timeout if timeout is None else _finite(timeout),
-            mine or self._metadata,
+            merged,
             self._wait_for_ready if wait_for_ready is None else wait_for_ready)
 
     def _how(self, attempts: Attempts) -> Dict[str, Any]:
         """Returns the keyword arguments for an RPC. Raises TopKError if the
         client was closed, or if no time is left: with a timeout of 0, gRPC
         might still send the request."""
-        self._check_not_closed()
-        seconds = attempts.seconds()
-        if seconds == 0:
+        if self._closed:
+            self._check_not_closed()
+        seconds = attempts.deadline - time.monotonic()
+        if seconds <= 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
                             "the timeout expired before the request was sent")
+        metadata = attempts.metadata
+        if self._token is not None:
+            metadata = self._with_token(metadata)
+        return {"timeout": seconds, "metadata": metadata,
+                "wait_for_ready": attempts.wait_for_ready or None}
+
+    def _with_token(self, metadata: Metadata) -> Metadata:
         if self._token_file is not None:
             try:
                 self._token = _read_token(self._token_file)
             except ValueError:
                 pass  # the last valid token stays in use
-        metadata = attempts.metadata
         token = self._token
-        if token is not None and "authorization" not in dict(metadata):
-            if callable(token):
-                token = _check_token(token())
-            metadata = (*metadata, ("authorization", f"Bearer {token}"))
-        return {"timeout": seconds, "metadata": metadata,
-                "wait_for_ready": attempts.wait_for_ready or None}
+        if "authorization" in dict(metadata):
+            return metadata
+        if callable(token):
+            token = _check_token(token())
+        return (*metadata, ("authorization", f"Bearer {token}"))
+
+    async def _ask(self, method: Any, message: bytes, kind: Type[M],
+                   attempts: Attempts) -> M:
+        answer = self._unary(method, message, attempts)
+        return parse(kind, await answer if self._is_async else answer)
 
     async def _capabilities(self, attempts: Attempts
                             ) -> topk_pb2.Capabilities:
         while True:
             try:
-                return parse(topk_pb2.Capabilities, await self._unary(
-                    self._route().get_capabilities, b"", attempts))
+                return await self._ask(self._route().get_capabilities, b"",
+                                       topk_pb2.Capabilities, attempts)
             except TopKError as error:
                 pause = attempts.pause_after(error, "GetCapabilities")
             await self._sleep(pause)
 
     async def _serving(self, service: str, attempts: Attempts) -> bool:
         request = health_pb2.HealthCheckRequest(service=service)
-        response = parse(health_pb2.HealthCheckResponse, await self._unary(
-            self._route().check_health, request.SerializeToString(), attempts))
+        response = await self._ask(
+            self._route().check_health, request.SerializeToString(),
+            health_pb2.HealthCheckResponse, attempts)
         return bool(
             response.status == health_pb2.HealthCheckResponse.SERVING)
 
@@ -650,8 +663,9 @@ class Connection:
     async def _compute(self, request: Request, stream: Optional[bool],
                        attempts: Attempts) -> Response:
         call = Call(request)
-        limit = (await self._limit_for(attempts, call)
-                 if call.nbytes > LARGE_BYTES else self._limit or MAX_LIMIT)
+        limit = self._limit or (
+            MAX_LIMIT if call.nbytes <= LARGE_BYTES else
+            await self._limit_for(attempts, call))
         streamed = call.is_streamed(stream, limit)
         make: Any = call.chunks if streamed else call.message
         while True:
@@ -664,8 +678,11 @@ class Connection:
                     return response.response()
                 if call.nbytes > LARGE_BYTES and len(message) <= _KEPT_BYTES:
                     self._last_message = message
-                return call.read(await self._unary(
-                    self._route().compute_topk, message, attempts))
+                route = self._opened or self._route()
+                answer = self._unary(route.compute_topk, message, attempts)
+                if self._is_async:
+                    answer = await answer
+                return call.decode(parse(topk_pb2.TopKResponse, answer))
             except TopKError as error:
                 pause = attempts.pause_after(
                     call.explained(error),

@@ -35,11 +35,14 @@ _ADVICE = ("copy the tensor to the CPU, in PyTorch with tensor.cpu(), in CuPy "
            "with tensor.get()")
 
 
-def requires_no_grad(tensor: Any) -> None:
-    """Raises TypeError if a PyTorch tensor requires grad."""
+def resolved(tensor: Any) -> Any:
+    """Returns a PyTorch tensor whose memory contains its elements, not their
+    negatives as that of x.conj().imag. Raises TypeError if the tensor requires
+    grad."""
     if tensor.requires_grad:
         raise TypeError("the tensor requires grad, but the values would have "
                         "no gradient: pass tensor.detach()")
+    return tensor.resolve_neg()
 
 
 @functools.lru_cache(maxsize=None)
@@ -132,9 +135,8 @@ class CudaTensor:
 
 class _Torch(CudaTensor):
     def __init__(self, tensor: Any) -> None:
-        requires_no_grad(tensor)
         torch: Any = sys.modules["torch"]
-        self.tensor = tensor.contiguous()
+        self.tensor = resolved(tensor).contiguous()
         self.shape = tuple(tensor.shape)
         self.name, bits = TORCH_TYPES.get(str(tensor.dtype), (None, None))
         self.dtype = torch.empty(
@@ -200,8 +202,9 @@ class _CuPy(_Interface):
 
 def cuda_tensor_of(tensor: Any) -> Optional[CudaTensor]:
     """Returns a tensor on an NVIDIA GPU, copied on the GPU if it is not
-    contiguous. Returns None for all other objects. Raises TypeError if the
-    tensor requires grad, has a mask, or cannot be made contiguous."""
+    contiguous or not resolved(). Returns None for all other objects. Raises
+    TypeError if the tensor requires grad, has a mask, or cannot be made
+    contiguous."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
         return _Torch(tensor) if tensor.device.type == "cuda" else None
@@ -219,7 +222,7 @@ class Memory:
 
     def __init__(self, tensor: CudaTensor) -> None:
         self.tensor = tensor
-        # By field: "response.values" and "response.indices".
+        # By name: "values" and "indices".
         self.outputs: Dict[str, CudaTensor] = {}
         self.is_answered = False
 

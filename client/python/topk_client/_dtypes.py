@@ -25,6 +25,10 @@ NUMPY_NAMES = {
 # u3, u6 and nf4.
 WIDTHS: Dict[str, int] = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4,
                           "nf4": 4, "f4e2m1": 4}
+# The types that NumPy lacks, with the bytes of an integer for the bits of an
+# element.
+_BITS_BYTES = {**dict.fromkeys((*WIDTHS, "f8e4m3", "f8e5m2", "f8e8m0"), 1),
+               "bf16": 2}
 # The bits of +infinity in each floating-point type, or of the largest number if
 # there is no infinity. Larger magnitudes are NaN. All other types compare like
 # integers. This includes f8e8m0, because its NaN has the highest code.
@@ -63,17 +67,36 @@ def short_name_of(dtype: DType) -> str:
     return _NAMES[dtype.name]
 
 
+def holds(dtype: DType, name: str) -> bool:
+    """Returns whether elements of a dtype are of the type with a short name, or
+    are the bits of that type because NumPy lacks it. Bits are in unsigned
+    integers or np.void, those of i4 also in int8, and those of bf16 also in
+    int16, as in PyTorch."""
+    return NUMPY_NAMES.get(name) == dtype.name or (
+        dtype.itemsize == _BITS_BYTES.get(name)
+        and (dtype.kind == "u" or dtype.type is np.void
+             or dtype.kind == "i" and name in ("i4", "bf16")))
+
+
 # Cached because NumPy takes longer to name a type than protobuf takes to encode
 # a request.
 @functools.lru_cache(maxsize=64)
-def kind_of(dtype: DType, name: Optional[str] = None
+def kind_of(dtype: DType, own: Optional[str] = None,
+            data_type: Optional[str] = None
             ) -> Tuple[Any, int, Optional[str], DType]:
-    """Returns a tuple: the DataType of `dtype`, its width in bits, its short
-    name if it is smaller than a byte (otherwise None), and the NumPy type on
-    the wire. `name` is the short name if `dtype` has a different name. Raises
-    TypeError if the service does not support the type."""
-    number = number_of(short_name_of(dtype) if name is None else name)
+    """Returns a tuple: the DataType of the elements, its width in bits, its
+    short name if it is smaller than a byte (otherwise None), and the NumPy type
+    on the wire. `own` is the short name if `dtype` only holds the bits, and
+    `data_type` is the type that the caller wants. Raises TypeError if the
+    service does not support the type, and ValueError if the elements are not of
+    the type that the caller wants."""
+    number = number_of(data_type or own or short_name_of(dtype))
     name = name_of(number)
+    if data_type and not (own == name if own else holds(dtype, name)):
+        raise ValueError(
+            f"data_type is {data_type!r}, but the elements are {own or dtype}: "
+            "numbers are not converted. Use data_type only for the bits of a "
+            "type that NumPy lacks, in unsigned integers of the same size")
     wire = _little_endian(dtype)
     if name in WIDTHS:
         return number, WIDTHS[name], name, wire
@@ -121,11 +144,7 @@ def ordered_keys(array: Array, name: str) -> Array:
 
 def pack(array: Array, name: str) -> Array:
     """Packs elements smaller than a byte. The array has one element per byte.
-    Raises TypeError if its dtype is larger than a byte, and ValueError if an
-    element is out of range."""
-    if array.dtype.itemsize != 1:
-        raise TypeError(f"an array of {name} must have one byte per element, "
-                        f"but its dtype is {array.dtype}")
+    Raises ValueError if an element is out of range."""
     width = WIDTHS[name]
     codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if array.dtype.kind in "ui":  # int8 and uint8 can hold larger numbers

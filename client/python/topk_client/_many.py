@@ -29,6 +29,8 @@ class _Pending:
         self._taken_bytes = self._received_bytes = 0
         # Whether no more requests are taken.
         self._ended = False
+        # Whether a request waits until _may_take().
+        self._waits = False
         # The error raised by the caller's iterator or by an invalid request.
         # gRPC must not see the error. Otherwise, gRPC might log a traceback, or
         # wait for requests until the deadline.
@@ -46,13 +48,14 @@ class _Pending:
                 or self._taken_bytes - self._received_bytes <= _AHEAD_BYTES)
 
     def _wake(self) -> None:
-        """Lets _call() check _may_take() again."""
+        """Lets _take() check _may_take() again, after it has set `_waits`."""
         raise NotImplementedError
 
     def close(self) -> None:
         """Takes no more requests."""
         self._ended = True
-        self._wake()
+        if self._waits:
+            self._wake()
 
     def _fail(self, mistake: BaseException) -> None:
         self._mistake = mistake
@@ -65,7 +68,8 @@ class _Pending:
             raise bad_response("more results than requests")
         self._received += 1
         self._received_bytes += call.nbytes + _CALL_BYTES
-        self._wake()
+        if self._waits:
+            self._wake()
         return call.read_result(data)
 
     def check_requests(self) -> None:
@@ -89,16 +93,14 @@ class PendingCalls(_Pending):
         super().__init__()
         self._requests = requests
         self._taking = threading.Lock()
-        self._waits = False
         self._room = threading.Condition()
 
     def _wake(self) -> None:
-        if self._waits:
-            with self._room:
-                self._waits = False
-                self._room.notify_all()
+        with self._room:
+            self._waits = False
+            self._room.notify_all()
 
-    def _call(self, number: int) -> Optional[Call]:
+    def _take(self, number: int) -> Optional[Call]:
         """Returns a call, and takes the next request if needed. Returns None if
         there are no more requests."""
         if not self._may_take(number):
@@ -125,7 +127,7 @@ class PendingCalls(_Pending):
         """Yields the request messages of a stream. Ends the stream if a request
         is invalid."""
         number = self._received
-        while call := self._call(number):
+        while call := self._calls.get(number) or self._take(number):
             try:
                 message = call.message(limit_for(call))
             except Exception as mistake:
@@ -152,6 +154,7 @@ class AsyncPendingCalls(_Pending):
         caller's iterator, because cancellation would end the iterator. The next
         stream waits for the same request."""
         while not self._may_take(number):
+            self._waits = True
             self._room.clear()
             await self._room.wait()
         if number >= self._taken and not self._ended:

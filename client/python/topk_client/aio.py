@@ -75,10 +75,13 @@ class _End:
 class Client(Connection):
     """topk_client.Client for asyncio, with the same arguments and errors.
 
-    Create the client in the event loop that uses it. Cancelling the task of a
+    A client belongs to the event loop of its first call. Calls in another loop,
+    as in a second asyncio.run(), raise RuntimeError. Cancelling the task of a
     call cancels the call."""
 
     _grpc = grpc.aio
+    _is_async = True
+    _loop: asyncio.AbstractEventLoop | None = None
     _closing: asyncio.Future[None] | None = None  # done when the client closes
 
     async def __aenter__(self) -> Client:
@@ -213,6 +216,16 @@ class Client(Connection):
         """See topk_client.Client.is_serving."""
         return await self._serving(
             service, self._attempts(timeout, metadata, wait_for_ready))
+
+    def _attempts(self, timeout: float | None, metadata: Metadata,
+                  wait_for_ready: bool | None) -> Attempts:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is not loop:
+            raise RuntimeError("the client belongs to another event loop: "
+                               "create a client for each asyncio.run()")
+        return super()._attempts(timeout, metadata, wait_for_ready)
 
     def _open(self, make: Any, *arguments: Any) -> Any:
         return make(*arguments, interceptors=self._interceptors)

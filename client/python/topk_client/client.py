@@ -294,7 +294,9 @@ class Client(Connection):
                    wait_for_ready: bool | None = None) -> bool:
         """Returns whether a service ("" = the whole server) is SERVING. Raises
         TopKError NOT_FOUND if the server has no such service. Also reaches
-        servers that are NOT_SERVING. With several servers, asks any of them."""
+        servers that are NOT_SERVING. With several servers, asks any of them.
+        Raises UNAVAILABLE after one attempt, without retries, so that the
+        answer is current. To wait for a server, pass wait_for_ready=True."""
         return self._run(self._serving(
             service, self._attempts(timeout, metadata, wait_for_ready)))
 
@@ -329,8 +331,7 @@ class Client(Connection):
     async def _prepare(self, function: Any, argument: Any) -> Any:
         return function(argument)
 
-    async def _unary(self, method: Any, message: bytes,
-                     attempts: Attempts) -> bytes:
+    def _unary(self, method: Any, message: bytes, attempts: Attempts) -> bytes:
         try:
             response: bytes = method(message, **self._how(attempts))
             return response

@@ -22,9 +22,10 @@ class Partial:
     """The result for one shard of a longer axis, with the attributes of its
     request.
 
-    Raises ValueError if the arrays' shapes differ, the axis is out of range, or
-    there are more than k elements along the axis. Raises TypeError if the
-    service does not support the element type, and for masked arrays.
+    Raises ValueError if the arrays' shapes differ, the axis is out of range,
+    there are more than k elements along the axis, or the values are not of the
+    data type. Raises TypeError if the service does not support the element
+    type, and for masked arrays.
 
     Attributes:
       values: the selected elements, min(k, the shard's size) along the axis.
@@ -63,8 +64,8 @@ class Partial:
         for name, value in (
                 ("axis", self.axis % len(shape)),
                 ("largest", bool(self.largest)),
-                ("data_type",
-                 self.data_type or _dtypes.short_name_of(self.values.dtype))):
+                ("data_type", _dtypes.name_of(_dtypes.kind_of(
+                    self.values.dtype, None, self.data_type)[0]))):
             object.__setattr__(self, name, value)
 
     @classmethod

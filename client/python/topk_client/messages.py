@@ -15,8 +15,8 @@ import functools
 import itertools
 import math
 import sys
-from typing import (TYPE_CHECKING, Any, Generic, Iterator, NamedTuple, Optional,
-                    Protocol, Tuple, Type, TypeVar, Union)
+from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterator, NamedTuple,
+                    Optional, Protocol, Tuple, Type, TypeVar, Union)
 
 import grpc
 import numpy as np
@@ -24,11 +24,11 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError, Message
 
 from topk_client import _cuda, _dtypes
-from topk_client._dtypes import Array, DType
+from topk_client._dtypes import Array
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_response, from_status
 from topk_client.shared_memory import Region
-from topk_client.specs import Operator, Spec, integer
+from topk_client.specs import AnyOnnx, Operator, Spec, integer
 
 # Larger tensors are streamed. Smaller tensors are faster in a single message,
 # because grpcio, unlike gRPC in C++, passes each chunk to another thread.
@@ -93,22 +93,23 @@ class Request:
 
     Attributes:
       tensor: an array, anything that can be converted to one (see ArrayLike),
-        a tensor on an NVIDIA GPU (see topk()), or a region of shared memory. A non-contiguous array is copied once,
-        except that DirectML takes transposed and broadcast arrays as they are,
-        with strides.
+        a tensor on an NVIDIA GPU (see topk()), or a region of shared memory. A
+        non-contiguous array is copied once, except that DirectML takes
+        transposed and broadcast arrays as they are, with strides.
       spec: Onnx, OpenVINO or DirectML.
       output: "both", "values" or "indices". An output that is not requested is
         neither computed nor sent.
-      values_out, indices_out: regions to write the outputs to. The response's
-        arrays are then in these regions.
+      values_out, indices_out: regions to write the outputs to, with arrays of
+        the outputs' types. The response's arrays are then in these regions.
       request_id: returned with the response and written to the server's log.
       index_offset: added to every index. For a tensor that is a shard of a
         longer axis, this is the shard's start on the axis.
-      data_type: the element type, if it differs from the array's dtype: "bf16"
-        for bits in uint16, "f8e4m3" for bits in uint8. For types of less than a
-        byte ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"), pass one
-        element per uint8 with bits 0 .. 2^width - 1; "i4" also takes int8. The
-        elements are packed for transport and unpacked in the response.
+      data_type: the element type of an array of bits, for types that NumPy
+        lacks: "bf16" for bits in uint16, "f8e4m3" for bits in uint8. Numbers
+        are never converted. For types of less than a byte ("u1", "u2", "u3",
+        "u4", "u6", "i4", "nf4", "f4e2m1"), pass one element per uint8 with bits
+        0 .. 2^width - 1; "i4" also takes int8. The elements are packed for
+        transport and unpacked in the response.
     """
 
     tensor: Union[ArrayLike, Region]
@@ -205,6 +206,29 @@ def check_no_nulls(tensor: Any) -> None:
         check_no_nulls(part)
 
 
+def _exact(array: Array, numbers: Any) -> Array:
+    """Returns the array of a list. NumPy rounds integers to f64 if some of them
+    are i64 and others u64: returns one of these types instead. Raises
+    ValueError if neither can hold all of them."""
+    if array.dtype != object:
+        if array.dtype != np.float64:
+            return array
+        magnitudes = np.abs(array)
+        if not ((magnitudes >= 2.0**53) & (magnitudes < np.inf)).any():
+            return array
+    integers = np.array(numbers, object)
+    if not integers.size or not all(
+            isinstance(number, (int, np.integer)) for number in integers.flat):
+        return array
+    low, high = integers.min(), integers.max()
+    if low >= -1 << 63 and high < 1 << 63:
+        return integers.astype(np.int64)
+    if low >= 0 and high < 1 << 64:
+        return integers.astype(np.uint64)
+    raise ValueError(f"the tensor has integers from {low} to {high}, which fit "
+                     "neither in i64 nor in u64")
+
+
 def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
     """Converts a tensor to an array, without a copy if possible. Also returns
     the short name of the element type if NumPy lacks it, and the dtype if it is
@@ -221,7 +245,7 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
             "copy it to the CPU first, in PyTorch with tensor.cpu(), in CuPy "
             "with tensor.get()")
     if is_torch:
-        _cuda.requires_no_grad(tensor)
+        tensor = _cuda.resolved(tensor)
         dtype = tensor.dtype
         name, bits = _cuda.TORCH_TYPES.get(str(dtype), (None, None))
         if bits is not None:
@@ -232,9 +256,12 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
     # pandas converts nullable types to Python objects unless told otherwise.
     array: Array = np.asarray(tensor, getattr(
         getattr(tensor, "dtype", None), "numpy_dtype", None))
-    if array.dtype == object and hasattr(tensor, "iterrows"):
-        array = np.stack([array_of(column)[0]
-                          for _, column in tensor.items()], axis=1)
+    if hasattr(tensor, "iterrows") and (
+            array.dtype == object or len(set(tensor.dtypes)) > 1):
+        columns = [array_of(column)[0] for _, column in tensor.items()]
+        return array_of(columns)[0].T, None, None
+    if issubclass(type(tensor), (list, tuple)):
+        array = _exact(array, tensor)
     if array.dtype == object:
         raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
                         "does not convert to numbers: replace None and nulls, "
@@ -286,6 +313,20 @@ def _name(memory: Any, array: Array, padding: int, region: Any) -> None:
     region.byte_size = array.nbytes + padding
 
 
+def _name_output(field: str, out: Any, data_type: str, region: Any) -> None:
+    """Sets `region` to the part of the shared memory for an output. Raises
+    TypeError if `out` is not a Region, and ValueError if the elements of its
+    array are not of the output's type."""
+    if not isinstance(out, Region):
+        raise TypeError(f"{field} is a {type(out).__name__}, not a Region")
+    if not _dtypes.holds(out.array.dtype, data_type):
+        raise ValueError(f"{field} is an array of {out.array.dtype}, but the "
+                         f"output's elements are {data_type}")
+    # _name() rejects copies of strided or big-endian arrays.
+    _name(out.memory, np.asarray(_dtypes.little_endian(out.array), order="C"),
+          0, region)
+
+
 def parse(kind: Type[M], data: Optional[bytes]) -> M:
     """Parses a message of type `kind`. Raises BAD_ANSWER if it is malformed."""
     try:
@@ -297,14 +338,9 @@ def parse(kind: Type[M], data: Optional[bytes]) -> M:
             "not a message that the method returns") from None
 
 
-def _unexpected(output: str) -> TopKError:
-    return bad_response("the output is missing, or the request does not select "
-                        "it", "response." + output)
-
-
 def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
-             shape: Tuple[int, ...], strides: Tuple[int, ...], nbytes: int, /,
-             **attributes: Any) -> Tuple[bytes, bytes]:
+             shape: Tuple[int, ...], strides: Tuple[int, ...], nbytes: int,
+             *attributes: Any) -> Tuple[bytes, bytes]:
     """Encodes a request without its id, elements and regions. `kind` is the
     class of the operator. Returns the whole message, and the message up to
     `nbytes` bytes of elements."""
@@ -314,7 +350,7 @@ def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
     request = topk_pb2.TopKRequest(
         index_offset=integer("index_offset", index_offset))
     request.output.selection = _SELECTIONS[output]
-    kind(**attributes)._fill_request(request)
+    kind(*attributes)._fill_request(request)
     fields = request.SerializeToString()
     tensor = tensor_pb2.Tensor(data_type=data_type, shape=shape,
                                strides=strides).SerializeToString()
@@ -328,135 +364,157 @@ def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
 _recently_encoded = functools.lru_cache(maxsize=256, typed=True)(_encoded)
 
 
-def _check_types(request: Any) -> None:
-    """Raises a clear TypeError for objects of a wrong class, which would fail
-    later with an arbitrary message."""
-    if not isinstance(request, Request):
-        raise TypeError(f"the request is a {type(request).__name__}, not a "
-                        "Request")
-    if not isinstance(request.spec, Operator):
-        raise TypeError(f"spec is {request.spec!r}; it must be an instance of "
-                        "Onnx, OpenVINO or DirectML")
-    for name in ("values_out", "indices_out"):
-        out = getattr(request, name)
-        if out is not None and not isinstance(out, Region):
-            raise TypeError(f"{name} is a {type(out).__name__}, not a Region")
-
-
 class Call:
     """Encodes the messages of one request and decodes its response."""
+
+    # The tensor's dtype if it is a PyTorch tensor.
+    _torch_dtype: Any = None
+    # Set if the tensor is on a GPU.
+    _gpu: Optional[_cuda.Memory] = None
+    # The number of zero bytes to send after the elements.
+    _padding = 0
+    # Whether the elements are not in the message.
+    _is_elsewhere = False
+    # Whether the response has both outputs, contiguous and in the message.
+    _is_plain = False
 
     def __init__(self, request: Request) -> None:
         """Raises TypeError or ValueError for arguments that cannot be put into
         a message. The service checks everything else."""
-        _check_types(request)
-        region = request.tensor if isinstance(request.tensor, Region) else None
-        array, name = region.array if region else request.tensor, None
-        # The tensor's dtype if it is a PyTorch tensor. Otherwise None.
-        self._torch_dtype: Any = None
-        # Set if the tensor is on a GPU.
-        self._cuda: Optional[_cuda.Memory] = None
-        if type(array) is not np.ndarray:
-            on_gpu = _cuda.cuda_tensor_of(array)
-            if on_gpu is not None:
-                self._cuda, name = _cuda.Memory(on_gpu), on_gpu.name
-                array = np.broadcast_to(np.zeros((), on_gpu.dtype),
-                                        on_gpu.shape)
-            else:
-                array, name, self._torch_dtype = array_of(array)
+        # Keep this code short: it takes five times as long after a response as
+        # in a loop, because it is no longer in the CPU's caches.
+        if not isinstance(request, Request):
+            raise TypeError(f"the request is a {type(request).__name__}, not a "
+                            "Request")
+        spec: Operator = request.spec
+        if not isinstance(spec, Operator):
+            raise TypeError(f"spec is {spec!r}; it must be an instance of "
+                            "Onnx, OpenVINO or DirectML")
+        tensor: Any = request.tensor
+        array: Array = tensor
+        region: Optional[Region] = None
+        name: Optional[str] = None
+        if type(tensor) is not np.ndarray:
+            if isinstance(tensor, Region):
+                region, tensor = tensor, tensor.array
+            array, name = self._converted(tensor)
         self._request = request
         # The values have the same type as the tensor.
         self._data_type, bits, self._packed, self._dtype = _dtypes.kind_of(
-            array.dtype, request.data_type or name)
-        self._spec = spec = request.spec._for(self._data_type)
+            array.dtype, name, request.data_type)
+        if type(spec) is AnyOnnx:
+            spec = spec.operator_for(self._data_type)
+        self._spec = spec
+        shape = array.shape
+        self._rank = len(shape)
+        strides: Tuple[int, ...] = ()
+        if (spec._takes_strides and not self._packed
+                and not array.flags.c_contiguous):
+            array, strides = _in_place(array)
+        self._array = array
+        nbytes = -(-array.size * bits // 8)
+        if spec._takes_strides:
+            padded = spec.input_total_tensor_size_bytes
+            if nbytes < padded <= _MAX_INPUT_BYTES:  # the server rejects more
+                self._padding = padded - nbytes
+        # The number of tensor bytes to send.
+        in_region = region is not None or self._gpu is not None
+        self.nbytes = 0 if in_region else nbytes + self._padding
+        how: Any = (type(spec), request.output, request.index_offset,
+                    self._data_type, shape, strides, self.nbytes,
+                    *vars(spec).values())
+        # The message without the elements, and the part that precedes them.
+        try:
+            self._header, self._before = _recently_encoded(*how)
+        except TypeError:  # an invalid or unhashable argument (K tensor, list)
+            self._header, self._before = _encoded(*how)
+        if (in_region or request.request_id or request.values_out is not None
+                or request.indices_out is not None):
+            self._add_fields(region, shape, nbytes)
+        else:
+            self._is_plain = (request.output == "both" and not self._packed
+                              and not spec._takes_strides)
+
+    def _converted(self, tensor: Any) -> Tuple[Array, Optional[str]]:
+        """Returns the tensor as an array, and the short name of the element
+        type if NumPy lacks it. For a tensor on a GPU, returns an array of the
+        same shape and type."""
+        on_gpu = _cuda.cuda_tensor_of(tensor)
+        if on_gpu is None:
+            array, name, self._torch_dtype = array_of(tensor)
+            return array, name
+        self._gpu = _cuda.Memory(on_gpu)
+        return (np.broadcast_to(np.zeros((), on_gpu.dtype), on_gpu.shape),
+                on_gpu.name)
+
+    def _add_fields(self, region: Optional[Region], shape: Tuple[int, ...],
+                    nbytes: int) -> None:
+        """Adds the request's id and its regions to the message."""
+        request = self._request
         if self._packed and (region is not None
                              or request.values_out is not None):
             raise TypeError(f"elements of type {self._packed} cannot be in "
                             "shared memory, because they are sent packed")
-        if self._cuda is not None and (self._packed or spec._takes_strides):
-            raise TypeError(
-                "a tensor on a GPU cannot have elements smaller than a byte, "
-                "or be an input of DirectML: copy it to the CPU first")
-        self._rank, shape = array.ndim, array.shape
-        strides: Tuple[int, ...] = ()
-        if spec._takes_strides and not (self._packed
-                                        or array.flags.c_contiguous):
-            array, strides = _in_place(array)
-        self._array = array
-        nbytes = -(-array.size * bits // 8)
-        padded = spec.input_total_tensor_size_bytes
-        # The server rejects longer inputs.
-        self._padding = (max(0, padded - nbytes)
-                         if padded <= _MAX_INPUT_BYTES else 0)
-        # The number of tensor bytes to send.
-        in_region = region is not None or self._cuda is not None
-        self.nbytes = 0 if in_region else nbytes + self._padding
-        how: Any = (type(spec), request.output, request.index_offset,
-                    self._data_type, shape, strides, self.nbytes)
-        try:
-            header, before = _recently_encoded(*how, **vars(spec))
-        except TypeError:  # an invalid or unhashable argument (K tensor, list)
-            header, before = _encoded(*how, **vars(spec))
-        # Whether the elements are not in the message.
-        self._is_elsewhere = region is not None
-        if (in_region or request.request_id or request.values_out
-                or request.indices_out):
-            more = topk_pb2.TopKRequest(request_id=request.request_id)
-            for out, place in ((request.values_out, more.output.values),
-                               (request.indices_out, more.output.indices)):
-                if out is not None:  # _name() rejects copies of strided arrays
-                    _name(out.memory, np.asarray(out.array, order="C"), 0,
-                          place)
-            if region:
-                _name(region.memory, self._contiguous(), self._padding,
-                      more.tensor.shared_memory)
-            if self._cuda is not None:
-                self._add_outputs(shape, more)
-                if nbytes > 0:  # empty tensors have no memory
-                    self._is_elsewhere = True
-                    self._cuda.tensor.export(more.tensor.cuda_memory)
-            # Parsers merge the fields of `more` with those that follow.
-            fields = more.SerializeToString()
-            header, before = fields + header, fields + before
-        # The message without the elements, and the part that precedes them.
-        self._header, self._before = header, before
+        more = topk_pb2.TopKRequest(request_id=request.request_id)
+        if request.values_out is not None:
+            _name_output("values_out", request.values_out,
+                         _dtypes.name_of(self._data_type), more.output.values)
+        if request.indices_out is not None:
+            _name_output("indices_out", request.indices_out,
+                         self._spec._index_type, more.output.indices)
+        if region is not None:
+            self._is_elsewhere = True
+            _name(region.memory,
+                  np.asarray(self._array, self._dtype, order="C"),
+                  self._padding, more.tensor.shared_memory)
+        if self._gpu is not None:
+            if self._packed or self._spec._takes_strides:
+                raise TypeError(
+                    "a tensor on a GPU cannot have elements smaller than a "
+                    "byte, or be an input of DirectML: copy it to the CPU "
+                    "first")
+            self._add_outputs(shape, more)
+            if nbytes > 0:  # empty tensors have no memory
+                self._is_elsewhere = True
+                self._gpu.tensor.export(more.tensor.cuda_memory)
+        # Parsers merge the fields of `more` with those that follow.
+        fields = more.SerializeToString()
+        self._header, self._before = (fields + self._header,
+                                      fields + self._before)
 
     def _add_outputs(self, shape: Tuple[int, ...],
                      more: topk_pb2.TopKRequest) -> None:
         """Allocates the outputs on the GPU, and adds their regions to the
-        request. Does nothing if k or the axis is wrong, which is an error of
-        the server."""
-        assert self._cuda is not None
+        request. Does nothing if k, the axis or the type of the indices is
+        wrong, which is an error of the server."""
+        assert self._gpu is not None
         request, spec = self._request, self._spec
         k, axis = spec._k, integer("axis", getattr(spec, "axis"))
-        if not (-len(shape) <= axis < len(shape) and 0 < k <= shape[axis]):
+        index = _dtypes.NUMPY_NAMES.get(spec._index_type)
+        if index is None or not (
+                -len(shape) <= axis < len(shape) and 0 < k <= shape[axis]):
             return
         size = list(shape)
         size[axis] = k
-        index = _INDEX_TYPES[_dtypes.number_of(
-            getattr(spec, "index_element_type", "i64"))]
         for name, other, out, dtype, region in (
                 ("values", "indices", request.values_out, None,
                  more.output.cuda_values),
-                ("indices", "values", request.indices_out, index,
+                ("indices", "values", request.indices_out, np.dtype(index),
                  more.output.cuda_indices)):
             if request.output == other or out is not None:
                 continue
-            created = self._cuda.tensor.empty(tuple(size), dtype)
+            created = self._gpu.tensor.empty(tuple(size), dtype)
             if created is not None:
-                self._cuda.outputs["response." + name] = created
+                self._gpu.outputs[name] = created
                 if created.nbytes > 0:
                     # Waits for earlier work in the stream, which may still use
                     # the memory.
                     created.export(region)
 
-    def _contiguous(self) -> Array:
-        return np.asarray(self._array, self._dtype, order="C")
-
     def _data(self) -> Any:
         """Returns the elements in their wire format. Raises TypeError or
         ValueError if they cannot be packed."""
-        data = self._contiguous()
+        data: Any = np.asarray(self._array, self._dtype, order="C")
         if self._packed:
             data = _dtypes.pack(data, self._packed)
         if self._padding:
@@ -508,94 +566,111 @@ class Call:
              for begin in range(0, data.size, size)))
 
     def decode(self, message: topk_pb2.TopKResponse,
-               values_data: Optional[bytearray] = None,
-               indices_data: Optional[bytearray] = None) -> Response:
-        """Decodes a response. The bytes of the outputs are in `values_data` and
-        `indices_data`, by default in the message. Raises TopKError BAD_ANSWER
-        if the message lacks an output that was requested, or has another, or if
-        an output's type, rank or number of bytes is wrong. Outputs of DirectML
-        may have bytes between and after the elements."""
-        request = self._request
-        values: Any = None
-        indices: Any = None
-        if message.HasField("values") != (request.output != "indices"):
-            raise _unexpected("values")
-        if message.HasField("indices") != (request.output != "values"):
-            raise _unexpected("indices")
-        if request.output != "indices":
-            output = message.values
-            values = self._output(
-                "response.values", output,
-                self._dtype if output.data_type == self._data_type else None,
-                self._packed, request.values_out, values_data)
-        if request.output != "values":
-            output = message.indices
-            indices = self._output(
-                "response.indices", output, _INDEX_TYPES.get(output.data_type),
-                None, request.indices_out, indices_data)
-            if values is not None and values.shape != indices.shape:
-                raise bad_response("differs from the shape of the values",
-                                   "response.indices.shape")
+               data: Optional[Dict[str, bytearray]] = None) -> Response:
+        """Decodes a response. `data` has the bytes of the outputs if they are
+        not in the message. Raises TopKError BAD_ANSWER if the message lacks an
+        output that was requested, or has another, or if an output's type, rank
+        or number of bytes is wrong. Outputs of DirectML may have bytes between
+        and after the elements."""
+        outputs = self._plain_outputs(message) if (
+            self._is_plain and data is None) else None
+        values, indices = outputs or self._outputs(message, data or {})
         if self._torch_dtype is not None:
             from_numpy: Any = sys.modules["torch"].from_numpy
             if values is not None:
                 values = from_numpy(values).view(self._torch_dtype)
             if indices is not None:
                 indices = from_numpy(indices)
-        if self._cuda is not None:
-            self._cuda.is_answered = True
+        if self._gpu is not None:
+            self._gpu.is_answered = True
         e = message.execution
         return Response(values, indices, message.request_id, Execution(
             e.backend, e.kernel, e.instruction_set, e.compute_nanoseconds))
 
-    def _output(self, field: str, tensor: tensor_pb2.Tensor,
-                dtype: Optional[DType], packed: Optional[str],
-                out: Optional[Region], data: Optional[bytearray]) -> Array:
-        """Returns one output as an array, or as a tensor on a GPU. `dtype` is
-        None if its type is wrong, and `packed` is its type if elements are
-        smaller than a byte."""
-        shape = tensor.shape[:]  # faster than tuple(tensor.shape)
+    def _plain_outputs(self, message: topk_pb2.TopKResponse) -> Any:
+        """Returns the outputs of most requests. Returns None for all others,
+        and for a wrong response. This code is short because it is cold; see
+        __init__()."""
+        values, indices = message.values, message.indices
+        shape, dtype = values.shape[:], _INDEX_TYPES.get(indices.data_type)
+        data, more = bytearray(values.data), bytearray(indices.data)
+        count = math.prod(shape)
+        if (dtype is None or values.data_type != self._data_type
+                or len(shape) != self._rank or indices.shape[:] != shape
+                or len(data) != count * self._dtype.itemsize
+                or len(more) != count * dtype.itemsize):
+            return None
+        return np.ndarray(shape, self._dtype, data), np.ndarray(shape, dtype,
+                                                                more)
+
+    def _outputs(self, message: topk_pb2.TopKResponse,
+                 data: Dict[str, bytearray]) -> Any:
+        """Returns the outputs. An output that is not selected is None."""
+        values: Any = None
+        indices: Any = None
+        output = self._request.output
+        for name in ("values", "indices"):
+            if message.HasField(name) != (output in ("both", name)):
+                raise bad_response("the output is missing, or the request does "
+                                   "not select it", "response." + name)
+        if output != "indices":
+            values = self._output("values", message.values,
+                                  self._request.values_out, data)
+        if output != "values":
+            indices = self._output("indices", message.indices,
+                                   self._request.indices_out, data)
+            if values is not None and values.shape != indices.shape:
+                raise bad_response("differs from the shape of the values",
+                                   "response.indices.shape")
+        return values, indices
+
+    def _output(self, name: str, tensor: tensor_pb2.Tensor,
+                out: Optional[Region], data: Dict[str, bytearray]) -> Array:
+        """Returns one output as an array, or as a tensor on a GPU."""
+        types = _INDEX_TYPES if name == "indices" else {
+            self._data_type: self._dtype}
+        dtype, shape = types.get(tensor.data_type), tensor.shape[:]
         if dtype is None:
             raise bad_response(f"unexpected type {tensor.data_type}",
-                               field + ".data_type")
+                               f"response.{name}.data_type")
         if len(shape) != self._rank:
-            raise bad_response(f"{len(shape)} dimensions, expected {self._rank}",
-                               field + ".shape")
+            raise bad_response(
+                f"{len(shape)} dimensions, expected {self._rank}",
+                f"response.{name}.shape")
+        created = self._gpu.outputs.get(name) if self._gpu else None
+        if created is not None:
+            if tuple(shape) != created.shape or (
+                    created.nbytes > 0 and not tensor.HasField("cuda_memory")):
+                raise bad_response("not in the memory of the request",
+                                   "response." + name)
+            on_gpu: Array = created.tensor
+            return on_gpu
         may_be_longer = self._spec._takes_strides
         strides = may_be_longer and [
             s * dtype.itemsize for s in tensor.strides] or None
-        on_gpu = self._cuda.outputs.get(field) if self._cuda else None
-        if on_gpu is not None:
-            if tuple(shape) != on_gpu.shape or (
-                    on_gpu.nbytes > 0 and not tensor.HasField("cuda_memory")):
-                raise bad_response("not in the memory of the request", field)
-            created: Array = on_gpu.tensor
-            return created
         if out is not None and tensor.HasField("shared_memory"):
             return np.ndarray(shape, dtype, out.memory.buffer,
                               tensor.shared_memory.offset, strides)
-        if data is None:
-            data = bytearray(tensor.data)
+        content = data.get(name)
+        if content is None:
+            content = bytearray(tensor.data)
         count = math.prod(shape)
+        packed = self._packed if name == "values" else None
         nbytes = -(-count * _dtypes.WIDTHS[packed] // 8) if packed else (
             count * dtype.itemsize)
-        if len(data) < nbytes or len(data) > nbytes and not may_be_longer:
-            raise bad_response(f"{len(data)} bytes do not fit the type and the "
-                               "shape", field + ".data")
+        if len(content) < nbytes or len(content) > nbytes and not may_be_longer:
+            raise bad_response(f"{len(content)} bytes do not fit the type and "
+                               "the shape", f"response.{name}.data")
         if packed:
-            return _dtypes.unpack(np.frombuffer(data, np.uint8), count, dtype,
-                                  packed).reshape(shape)
-        return np.ndarray(shape, dtype, data, 0, strides)
-
-    def read(self, data: Optional[bytes]) -> Response:
-        """Decodes a TopKResponse of ComputeTopK."""
-        return self.decode(parse(topk_pb2.TopKResponse, data))
+            return _dtypes.unpack(np.frombuffer(content, np.uint8), count,
+                                  dtype, packed).reshape(shape)
+        return np.ndarray(shape, dtype, content, 0, strides)
 
     def explained(self, error: TopKError) -> TopKError:
         """Returns an error of this call. Adds what to do if the server cannot
         use a tensor on a GPU."""
-        if self._cuda is not None:
-            self._cuda.explain(error)
+        if self._gpu is not None:
+            self._gpu.explain(error)
         return error
 
     def read_result(self, data: bytes) -> Union[Response, TopKError]:
@@ -637,5 +712,4 @@ class StreamedResponse:
         incomplete or wrong."""
         if self.header is None:
             raise bad_response("the stream ended without a header")
-        return self._call.decode(self.header, self._data["values"],
-                                 self._data["indices"])
+        return self._call.decode(self.header, self._data)

@@ -115,6 +115,7 @@ class Operator(_Attributes):
       _dialect: the name of the dialect's field in TopKRequest.
       _selection: `largest` and `order` of merge.Partial.
       _takes_strides: whether tensors may have strides and padding.
+      _index_type: the short name of the type of the indices.
 
     The remaining attributes belong to the operators. Operators that lack an
     attribute use the default in this class.
@@ -130,9 +131,9 @@ class Operator(_Attributes):
     def _selection(self) -> Tuple[bool, str]:
         raise NotImplementedError
 
-    def _for(self, data_type: int) -> "Operator":
-        """Returns the operator to use for elements of a DataType."""
-        return self
+    @property
+    def _index_type(self) -> str:
+        return "i64"
 
     @property
     def _k(self) -> int:
@@ -198,6 +199,10 @@ class OpenVINO(Operator):
     _dialect = "openvino"
 
     @property
+    def _index_type(self) -> str:
+        return self.index_element_type
+
+    @property
     def _selection(self) -> Tuple[bool, str]:
         return self.mode == "max", "index" if self.sort == "index" else "value"
 
@@ -252,6 +257,10 @@ class DirectML(Operator):
     _takes_strides = True
 
     @property
+    def _index_type(self) -> str:
+        return (self.output_index and self.output_index.data_type) or "u32"
+
+    @property
     def _selection(self) -> Tuple[bool, str]:
         return self.axis_direction != "increasing", "value"
 
@@ -259,7 +268,8 @@ class DirectML(Operator):
 class AnyOnnx(Onnx):
     """ONNX TopK-11, or another operator for types that ONNX TopK-11 lacks."""
 
-    def _for(self, data_type: int) -> Operator:
+    def operator_for(self, data_type: int) -> Operator:
+        """Returns the operator to use for elements of a DataType."""
         if data_type in _ONNX_11:
             return self
         if data_type == _BF16:

@@ -71,15 +71,17 @@ inline constexpr int64_t kJoinedColumns = 64;
 /// use kColumns. The result is greater than 2 * (bytes per element).
 int64_t CopiedFromK(const Plan& plan);
 
-/// The minimum work of a task, in nanoseconds. Handing a smaller task to
-/// another thread costs more than running it.
-inline constexpr double kTaskNanoseconds = 10000;
+/// The minimum work of a task, in nanoseconds. A smaller task would end before
+/// another thread has woken up, which takes up to 50 us. Tasks of long slices
+/// take up to three times as long as estimated, because they read memory.
+inline constexpr double kTaskNanoseconds = 20000;
 
-/// Chooses a schedule for `threads` >= 1 and tasks of at least `task`
-/// nanoseconds. A plan whose cost is at most kSerialNanoseconds runs on one
-/// thread. A smaller `task` lowers this limit in proportion. The result depends
-/// only on the arguments and on constants measured by tests/bench. REQUIRES:
-/// the plan has slices, as for all functions below.
+/// Chooses a schedule for at most `threads` >= 1 threads, each of which has at
+/// least one task of `task` nanoseconds. A plan whose cost is at most
+/// kSerialNanoseconds runs on one thread. A smaller `task` lowers this limit in
+/// proportion. The result depends only on the arguments and on constants
+/// measured by tests/bench. REQUIRES: the plan has slices, as for all functions
+/// below.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().

@@ -22,7 +22,7 @@ class ColumnRunner {
         plan_(context.plan),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
-        writer_(context, context.outputs, kernels_.rank, 1) {}
+        writer_(context) {}
 
   /// Runs a tile of `width` columns. Joins each group of `factor` adjacent rows
   /// of the tensor into one row of factor * width columns. The last joined row

@@ -101,9 +101,8 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
   }
   const Size n = plan.n;
   const bool sorts = schedule.algorithm == Algorithm::kSort;
-  // A row that is split has a bound of its own, as do its pieces.
-  const bool whole = schedule.block >= n;
-  const Size readers = whole ? 1 : pieces;
+  // Pieces of slices that are read in several blocks have their own memory.
+  const Size readers = schedule.block >= n ? 1 : pieces;
   Size total;
   if (schedule.copies) {
     const int copies = plan.input.packed && plan.inner > 1 ? 2 : 1;
@@ -119,11 +118,12 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule,
              Size(schedule.sort_pieces) * 1024;
   }
   if (sorts) return total;
-  // The group maxima of a sample (bound.h), in an array that doubles its size.
-  const Size sampled =
-      std::min(n, std::clamp(Size(n.value() / 64), Size(8192), Size(65536)));
+  // The group maxima of a sample (bound.h).
+  const Size sampled = std::min(
+      n, std::max(4 * k,
+                  std::clamp(Size(n.value() / 64), Size(8192), Size(65536))));
   const Size maxima = std::max(Size(4096), std::min(12 * k + 8, 2 * sampled));
-  total += (whole && pieces > 1 ? pieces + 1 : readers) * 2 * maxima * bytes;
+  total += pieces * maxima * bytes;
   // The bounds of the columns of a tile, and the columns that a scan finds.
   total += readers * (schedule.tile + Size(kScanSlack)) * (bytes + 4);
   constexpr int64_t kFixedBytes = 512;

@@ -28,7 +28,7 @@ struct Resources {
   /// Calls fn(), in an arena if the schedule uses several threads.
   template <class Fn>
   void Run(const Schedule& schedule, const Fn& fn) {
-    schedule.threads == 1 ? fn() : arenas.Run(fn);
+    schedule.threads == 1 ? fn() : arenas.Run(schedule.threads, fn);
   }
 };
 

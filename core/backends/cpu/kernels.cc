@@ -26,7 +26,7 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 template <class Key, bool kFloat>
 constexpr Kernels<Key, kFloat> KernelsFor() {
-  Kernels<Key, kFloat> kernels = {Scan<Key>, RaiseMaxima<Key, kFloat>,
+  Kernels<Key, kFloat> kernels = {Scan<Key, kFloat>, RaiseMaxima<Key, kFloat>,
                                   Kth<Key>,  ScanColumns<Key, kFloat>,
                                   Rank<Key>, SelectShortRows<Key, kFloat>,
                                   nullptr};

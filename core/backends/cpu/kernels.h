@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "core/backends/cpu/probe.h"
+#include "core/base/cancellation.h"
 #include "core/base/sort_key_encoder.h"
 
 namespace topk::cpu {
@@ -78,10 +78,11 @@ template <class Key, bool kFloat>
 struct Kernels {
   using Encoder = SortKeyEncoder<Key, kFloat>;
 
-  /// Writes the positions of the elements that exceed the probe's bound, in
-  /// order. Stops after the last element, or when fewer than kScanSlack of the
-  /// `room` positions are left. REQUIRES: room >= kScanSlack.
-  Scanned (*scan)(const Probe<Key>& probe, const std::byte* elements,
+  /// Writes the positions of the elements whose keys exceed `bound`, in order.
+  /// Stops after the last element, or when fewer than kScanSlack of the `room`
+  /// positions are left. REQUIRES: room >= kScanSlack, and `bound` is not all
+  /// ones.
+  Scanned (*scan)(const Encoder& encoder, Key bound, const std::byte* elements,
                   int64_t count, uint32_t* positions, int64_t room);
 
   /// Divides the elements into groups, and raises maxima[g] to the greatest key
@@ -93,8 +94,11 @@ struct Kernels {
                        int64_t count, Key* maxima, int64_t groups);
 
   /// Returns a threshold t such that exactly k of the keys are >= t. If ties
-  /// prevent this, returns the k-th greatest key. REQUIRES: 1 <= k <= count.
-  Key (*kth)(const Key* keys, int64_t count, int64_t k);
+  /// prevent this, returns the k-th greatest key. Returns 0 only if that key is
+  /// 0. After a cancellation, the result is unspecified. `cancellation` may be
+  /// null. REQUIRES: 1 <= k <= count.
+  Key (*kth)(const Key* keys, int64_t count, int64_t k,
+             const Cancellation* cancellation);
 
   /// Writes the positions of the elements whose keys exceed their bounds, in
   /// order. Returns the number of positions. REQUIRES: `columns` has room for

@@ -1,17 +1,39 @@
 #include "core/backends/cpu/pieces.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_group.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "core/base/happens_before.h"
+
 namespace topk::cpu {
 
-std::unique_ptr<tbb::task_arena> ArenaPool::Take() {
-  const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return std::make_unique<tbb::task_arena>(threads_);
-  std::unique_ptr<tbb::task_arena> arena = std::move(idle_.back());
-  idle_.pop_back();
-  return arena;
+void ArenaPool::Run(int threads, absl::FunctionRef<void()> fn) {
+  std::unique_ptr<tbb::task_arena> arena;
+  {
+    const std::lock_guard lock(mutex_);
+    const int unused = static_cast<int>(idle_.size()) - used_;
+    threads = std::max(std::min(threads, unused), 1);
+    auto& idle = idle_[static_cast<size_t>(threads) - 1];
+    if (idle.empty()) {
+      arena = std::make_unique<tbb::task_arena>(threads);
+    } else {
+      arena = std::move(idle.back());
+      idle.pop_back();
+    }
+    used_ += threads;
+  }
+  const absl::Cleanup give_back = [&] {
+    const std::lock_guard lock(mutex_);
+    used_ -= threads;
+    idle_[static_cast<size_t>(threads) - 1].push_back(std::move(arena));
+  };
+  arena->execute(HandedOver(fn, &fn));
+  AnnotateHappensAfter(&fn);
 }
 
 bool ForEachRange(int64_t count, int64_t grain,

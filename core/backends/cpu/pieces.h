@@ -11,39 +11,33 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
 #include "core/base/cancellation.h"
-#include "core/base/happens_before.h"
 
 namespace topk::cpu {
 
 /// Arenas for parallel loops. Each computation uses a separate arena, because a
 /// thread that enters a full arena must wait for the computations in that
-/// arena. oneTBB divides its threads among the arenas in use. Thread-safe.
+/// arena. oneTBB wakes as many threads as an arena has, even for two tasks, so
+/// an arena has only as many as its computation can use, and all arenas in use
+/// together have at most as many as the pool. Thread-safe.
 class ArenaPool {
  public:
-  /// Creates arenas of `threads` threads each.
-  explicit ArenaPool(int threads) : threads_(threads) {}
+  /// Lets all computations together use `threads` threads. However, each may
+  /// use the thread that calls Run().
+  explicit ArenaPool(int threads) : idle_(static_cast<size_t>(threads)) {}
 
-  /// Calls fn() on this thread. Parallel loops in fn() use a separate arena.
-  template <class Fn>
-  void Run(const Fn& fn) {
-    std::unique_ptr<tbb::task_arena> arena = Take();
-    arena->execute(HandedOver(fn, &fn));
-    AnnotateHappensAfter(&fn);
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(arena));
-  }
+  /// Calls fn() on this thread. Parallel loops in fn() use a separate arena of
+  /// at most `threads` >= 1 threads.
+  void Run(int threads, absl::FunctionRef<void()> fn);
 
  private:
-  std::unique_ptr<tbb::task_arena> Take();
-
-  const int threads_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<tbb::task_arena>> idle_;
+  int used_ = 0;  // threads of the arenas in use
+  // The arenas that are not in use. Those with n threads are in idle_[n - 1].
+  std::vector<std::vector<std::unique_ptr<tbb::task_arena>>> idle_;
 };
 
 /// Divides [0, count) into ranges and calls fn(begin, end) for each, in

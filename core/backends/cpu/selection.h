@@ -13,68 +13,19 @@
 // equals the bound has a higher index than every candidate and ranks behind
 // them, so a strict comparison of keys keeps the lowest indices.
 //
-// Among many keys, a radix select finds the k-th key, starting with the highest
-// digit. It needs one pass per digit, for any data, and works in blocks. For up
-// to kKthMost keys, the kernel (Kernels::kth) is faster and takes less than a
-// millisecond. The kernel cannot be cancelled.
-//
 // Tests: unit/row_feed_test.cc, unit/kernels_test.cc, conformance/exhaustive/.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/backends/cpu/blocks.h"
 #include "core/base/cancellation.h"
 
 namespace topk::cpu {
-
-/// The maximum number of keys for Kernels::kth. For more keys, KthOf() uses the
-/// radix select.
-inline constexpr int64_t kKthMost = int64_t{1} << 16;
-
-/// Returns a threshold t such that exactly k keys are >= t. If ties prevent
-/// this, returns the k-th greatest key. Returns 0 only if that key is 0. After
-/// a cancellation, the result is unspecified. `kernel` must be Kernels::kth.
-template <class Key>
-Key KthOf(Key (*kernel)(const Key*, int64_t, int64_t), const Key* keys,
-          int64_t count, int64_t k, const Cancellation* cancellation) {
-  if (count <= kKthMost) return kernel(keys, count, k);
-  constexpr int kBits = 8 * sizeof(Key);
-  constexpr int kMaxDigit = 11;
-  Key prefix = 0;
-  Key decided = 0;  // mask of the known bits of the prefix
-  int64_t wanted = k;
-  for (int shift = kBits; shift > 0;) {
-    const int digit = std::min(shift, kMaxDigit);
-    shift -= digit;
-    const size_t mask = (size_t{1} << digit) - 1;
-    std::array<int64_t, size_t{1} << kMaxDigit> counts = {};
-    const auto count_block = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const Key key = keys[i];
-        if ((key & decided) != prefix) continue;
-        ++counts[static_cast<size_t>(key >> shift) & mask];
-      }
-    };
-    if (!ForEachBlock(0, count, kBlockElements, cancellation, count_block)) {
-      return prefix;
-    }
-    size_t value = mask;
-    for (; value > 0 && counts[value] < wanted; --value) {
-      wanted -= counts[value];
-    }
-    prefix = static_cast<Key>(prefix | static_cast<Key>(Key(value) << shift));
-    decided = static_cast<Key>(decided | static_cast<Key>(Key(mask) << shift));
-    // All keys with this prefix are among the k largest. The lower digits
-    // would not exclude any of them.
-    if (counts[value] == wanted && prefix != 0) break;
-  }
-  return prefix;
-}
 
 /// Returns how many candidates a selection of k of n elements buffers: more
 /// than k, so that the buffer rarely fills up. The buffer is smaller if `many`
@@ -89,7 +40,8 @@ template <class Key>
 class Selection {
  public:
   /// The type of Kernels::kth.
-  using Kth = Key (*)(const Key* keys, int64_t count, int64_t k);
+  using Kth = Key (*)(const Key* keys, int64_t count, int64_t k,
+                      const Cancellation* cancellation);
 
   /// The bits and the index of a candidate.
   struct Element {
@@ -118,7 +70,7 @@ class Selection {
   /// does not determine `bits`: -0 and +0 share a key, and so do all NaNs.
   /// REQUIRES: `index` exceeds the indices of all candidates.
   void Offer(Key key, Key bits, uint64_t index) {
-    if (bounded_ && key <= bound_) return;
+    if (bound_ && key <= *bound_) return;
     keys_[size_] = key;
     elements_[size_] = {bits, index};
     if (++size_ >= capacity_) Full();
@@ -140,7 +92,6 @@ class Selection {
     };
     ForEachBlock(0, other.size(), kBlockElements, cancellation_, append);
     other.Reset();
-    if (size_ >= k_) Reselect();
   }
 
   /// Keeps the k best candidates, in ascending order of index. If fewer than k
@@ -156,54 +107,33 @@ class Selection {
   /// Clears the selection. Keeps the memory for reuse.
   void Reset() {
     size_ = 0;
-    bounded_ = false;
+    bound_.reset();
+    reselections_ = 0;
   }
 
-  /// If bounded(), only elements with keys greater than bound() are added.
-  bool bounded() const { return bounded_; }
-  Key bound() const { return bound_; }
+  /// The bound. Only elements with greater keys are added. Unset until there is
+  /// a bound.
+  std::optional<Key> bound() const { return bound_; }
+
+  /// Sets a bound from elsewhere, unless the bound is already higher. If fewer
+  /// than k elements exceed `bound` in the end, the selection is incomplete.
+  void RaiseBound(Key bound) {
+    bound_ = std::max(bound_, std::optional(bound));
+  }
+
+  /// Returns a bound that exactly `rank` candidates exceed, or more than `rank`
+  /// if ties prevent this. REQUIRES: 1 <= rank <= size(), and no key is 0.
+  Key BoundOf(int64_t rank) const {
+    return static_cast<Key>(kth_(keys_, size(), rank, cancellation_) - 1);
+  }
 
   /// The number of candidates. The buffer has space for room() more.
   int64_t size() const { return static_cast<int64_t>(size_); }
   int64_t room() const { return static_cast<int64_t>(capacity_ - size_); }
 
-  /// The number of times that the candidates were reduced to the k best.
+  /// The number of times since Reset() that the buffer was reduced to the k
+  /// best.
   int64_t reselections() const { return reselections_; }
-
-  /// Sets a bound that may be too high. If Exceeding(bound) is less than k in
-  /// the end, the caller must call GiveBoundUp(). REQUIRES: the selection has
-  /// no bound, or a lower one.
-  void TryBound(Key bound) {
-    proven_ = {bounded_, bound_};
-    bound_ = bound;
-    bounded_ = true;
-  }
-  /// Returns the number of candidates that exceed a bound.
-  int64_t Exceeding(Key bound) const {
-    int64_t exceeding = 0;
-    const auto count = [&](int64_t begin, int64_t end) {
-      exceeding += std::count_if(keys_ + begin, keys_ + end,
-                                 [bound](Key key) { return key > bound; });
-    };
-    ForEachBlock(0, size(), kBlockElements, cancellation_, count);
-    return exceeding;
-  }
-  /// Undoes TryBound(), and drops the candidates with indices >= `first`. The
-  /// caller must offer all elements with these indices again.
-  void GiveBoundUp(uint64_t first) {
-    const auto forgotten = std::partition_point(
-        elements_, elements_ + size_,
-        [first](const Element& element) { return element.index < first; });
-    size_ = static_cast<size_t>(forgotten - elements_);
-    bounded_ = proven_.bounded;
-    bound_ = proven_.bound;
-  }
-  /// Returns a bound that exactly `rank` candidates exceed, or more than `rank`
-  /// if ties prevent this. REQUIRES: 1 <= rank <= size(), and no key is 0.
-  Key BoundOf(int64_t rank) const {
-    return static_cast<Key>(KthOf(kth_, keys_, size(), rank, cancellation_) -
-                            1);
-  }
 
   /// Slots hold the candidates in ascending order of index.
   Key key(size_t slot) const { return keys_[slot]; }
@@ -220,7 +150,7 @@ class Selection {
   // Keeps the k best candidates, in order. Their least key becomes the bound.
   void Reselect() {
     const Key bar =
-        KthOf(kth_, keys_, size(), static_cast<int64_t>(k_), cancellation_);
+        kth_(keys_, size(), static_cast<int64_t>(k_), cancellation_);
     size_t greater = 0;
     const auto count = [&](int64_t begin, int64_t end) {
       const Key* const keys = keys_;
@@ -256,9 +186,7 @@ class Selection {
     };
     ForEachBlock(0, size(), kBlockElements, cancellation_, keep_best);
     size_ = k_;
-    // Never lower the bound, because elements below the bound were dropped.
-    bound_ = bounded_ ? std::max(bound_, least) : least;
-    bounded_ = true;
+    RaiseBound(least);
     ++reselections_;
   }
 
@@ -269,15 +197,8 @@ class Selection {
   Element* elements_;
   size_t size_ = 0;
   const Cancellation* cancellation_;
-  Key bound_ = 0;
-  bool bounded_ = false;
+  std::optional<Key> bound_;
   int64_t reselections_ = 0;
-
-  // The bound to restore in GiveBoundUp().
-  struct {
-    bool bounded = false;
-    Key bound = 0;
-  } proven_;
 };
 
 }  // namespace topk::cpu

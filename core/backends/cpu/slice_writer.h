@@ -16,91 +16,57 @@
 
 namespace topk::cpu {
 
-/// The outputs that the slices of a tile are written to: the outputs of the
-/// context or, if the schedule stages outputs, rows of k elements that are then
-/// moved to their places.
-class OutputRows {
- public:
-  /// `context` must outlive this object. Throws std::bad_alloc.
-  explicit OutputRows(const ExecutionContext& context)
-      : context_(context), outputs_(context.outputs) {
-    if (!context.schedule.stages) return;
-    const Plan& plan = context.plan;
-    const auto stage = [&](Scratch<std::byte>& memory, bool wanted,
-                           DType type) {
-      const int64_t bytes = context.schedule.tile * plan.k * InfoOf(type).bytes;
-      return memory.Get(wanted ? static_cast<size_t>(bytes) : 0);
-    };
-    outputs_ = {stage(values_, plan.wants_values, plan.dtype),
-                stage(indices_, plan.wants_indices, plan.index_type)};
-  }
-
-  const Outputs& outputs() const { return outputs_; }
-
-  /// Returns where in outputs() to write slice `first` of the tensor, the first
-  /// slice of a tile.
-  int64_t Row(int64_t first) const {
-    return context_.schedule.stages ? 0 : first;
-  }
-
-  /// Moves a tile of `width` slices to its place.
-  void MoveOut(int64_t first, int64_t width) const {
-    if (!context_.schedule.stages) return;
-    const Plan& plan = context_.plan;
-    if (plan.wants_values) {
-      Move(plan.dtype, plan.values, first, width, outputs_.values.data(),
-           context_.outputs.values.data());
-    }
-    if (plan.wants_indices) {
-      Move(plan.index_type, plan.indices, first, width, outputs_.indices.data(),
-           context_.outputs.indices.data());
-    }
-  }
-
- private:
-  void Move(DType type, const Layout& layout, int64_t first, int64_t width,
-            const std::byte* from, std::byte* to) const {
-    const Plan& plan = context_.plan;
-    const int bytes = InfoOf(type).bytes;
-    const int64_t step = layout.strides[static_cast<size_t>(plan.axis)];
-    const int64_t adjacent = layout.contiguous && plan.inner > 1 ? width : 1;
-    const auto copy = [&](int64_t begin, int64_t end) {
-      for (int64_t c = 0; c < width; c += adjacent) {
-        const int64_t at = SliceOffset(plan, layout, first + c) + begin * step;
-        context_.set.table->transpose(
-            bytes, from + (c * plan.k + begin) * bytes, adjacent, end - begin,
-            plan.k, to + at * bytes, step);
-      }
-    };
-    ForEachBlock(0, plan.k, RowsPerBlock(width), context_.cancellation, copy);
-  }
-
-  const ExecutionContext& context_;
-  Outputs outputs_;
-  Scratch<std::byte> values_;
-  Scratch<std::byte> indices_;
-};
-
-/// Writes slices. Reuses its memory between slices. Not thread-safe.
+/// Writes the outputs of slices: to their places or, if the schedule stages
+/// outputs, to the rows of a buffer that has room for a tile. Reuses its memory
+/// between slices. Not thread-safe. After a cancellation, slices may be
+/// incomplete.
 template <class Key>
 class SliceWriter {
  public:
-  /// `context` and `outputs` must outlive this object. `rank` is Kernels::rank.
-  /// If the schedule stages outputs, writes each slice to a row of `outputs`.
-  /// Sorts a slice in `pieces` parallel pieces. If `pieces` > 1, the caller
-  /// must run in a oneTBB arena, which limits the number of threads. After a
-  /// cancellation, slices may be incomplete.
-  SliceWriter(const ExecutionContext& context, const Outputs& outputs,
-              void (*rank)(const Key*, int64_t, Key*), int64_t pieces)
-      : plan_(context.plan),
-        outputs_(outputs),
-        rank_(rank),
+  /// `context` must outlive this object. If schedule.sort_pieces > 1, the
+  /// caller must run in a oneTBB arena, which limits the number of threads.
+  /// Throws std::bad_alloc.
+  explicit SliceWriter(const ExecutionContext& context)
+      : context_(context),
+        plan_(context.plan),
         stages_(context.schedule.stages),
-        pieces_(pieces),
-        cancellation_(context.cancellation) {}
+        pieces_(context.schedule.sort_pieces),
+        cancellation_(context.cancellation),
+        outputs_(context.outputs) {
+    if (!stages_) return;
+    const auto stage = [&](Scratch<std::byte>& memory, bool wanted,
+                           DType type) {
+      const int64_t bytes =
+          context.schedule.tile * plan_.k * InfoOf(type).bytes;
+      return memory.Get(wanted ? static_cast<size_t>(bytes) : 0);
+    };
+    outputs_ = {stage(staged_values_, plan_.wants_values, plan_.dtype),
+                stage(staged_indices_, plan_.wants_indices, plan_.index_type)};
+  }
 
-  /// Writes the k best elements of a selection. REQUIRES: at least k elements
-  /// were offered to the selection.
+  /// The buffer if outputs are staged, or the outputs of the context.
+  const Outputs& outputs() const { return outputs_; }
+
+  /// Returns the number in outputs() of slice `first` of the tensor, the first
+  /// slice of a tile.
+  int64_t NumberOf(int64_t first) const { return stages_ ? 0 : first; }
+
+  /// Moves a tile of `width` slices from the buffer to its place. Does nothing
+  /// if outputs are not staged.
+  void FinishTile(int64_t first, int64_t width) const {
+    if (!stages_) return;
+    if (plan_.wants_values) {
+      Move(plan_.dtype, plan_.values, first, width, outputs_.values.data(),
+           context_.outputs.values.data());
+    }
+    if (plan_.wants_indices) {
+      Move(plan_.index_type, plan_.indices, first, width,
+           outputs_.indices.data(), context_.outputs.indices.data());
+    }
+  }
+
+  /// Writes the k best elements of a selection to slice number `slice` in
+  /// outputs(). REQUIRES: at least k elements were offered to the selection.
   void Write(int64_t slice, Selection<Key>& selection) {
     if (IsCancelled(cancellation_)) return;
     selection.Finish();
@@ -111,12 +77,12 @@ class SliceWriter {
       StoreEach(slice, store_slot);
       return;
     }
-    WriteRanked(
-        slice, plan_.k,
-        [&selection](size_t slot) { return selection.key(slot); }, store_slot,
-        [store_slot](const Ranked<Key>& item, auto store) {
-          store_slot(item.slot, store);
-        });
+    const std::span<const Ranked<Key>> ranked = RankSlots(
+        plan_.k, [&selection](size_t slot) { return selection.key(slot); });
+    if (ranked.empty()) return;  // cancelled
+    StoreEach(slice, [ranked, store_slot](size_t j, auto store) {
+      store_slot(ranked[j].slot, store);
+    });
   }
 
   /// Sorts a whole contiguous row and writes the first k elements. REQUIRES:
@@ -127,17 +93,17 @@ class SliceWriter {
     const auto element = [row](size_t slot) {
       return Load<Key>(row, static_cast<int64_t>(slot));
     };
-    WriteRanked(
-        slice, plan_.n,
-        [element, encoder](size_t slot) { return encoder(element(slot)); },
-        [element](size_t slot, auto store) { store(element(slot), slot); },
-        [element, encoder](const Ranked<Key>& item, auto store) {
-          // If possible, compute the bits from the key, because loading the
-          // element is likely to miss the cache.
-          const Key key = static_cast<Key>(~item.key);
-          store(encoder.IsShared(key) ? element(item.slot) : encoder.Bits(key),
-                item.slot);
-        });
+    const std::span<const Ranked<Key>> ranked = RankSlots(
+        plan_.n,
+        [element, encoder](size_t slot) { return encoder(element(slot)); });
+    if (ranked.empty()) return;  // cancelled
+    StoreEach(slice, [ranked, element, encoder](size_t j, auto store) {
+      // If possible, compute the bits from the key, because loading the element
+      // is likely to miss the cache.
+      const auto slot = ranked[j].slot;
+      const Key key = static_cast<Key>(~ranked[j].key);
+      store(encoder.IsShared(key) ? element(slot) : encoder.Bits(key), slot);
+    });
   }
 
   /// Writes the k elements of a slice in order. For each j = 0 .. k - 1, calls
@@ -152,52 +118,51 @@ class SliceWriter {
   }
 
  private:
-  // Ranks the elements in the slots 0 .. count - 1 and writes the first k.
-  // `key_at` returns the key in a slot. `store_slot` and `store_item` store an
-  // element, given its slot or its item. All functions are passed by value.
-  // Otherwise, the compiler would have to assume that stores modify them.
-  template <class KeyAt, class StoreSlot, class StoreItem>
-  void WriteRanked(int64_t slice, int64_t count, KeyAt key_at,
-                   StoreSlot store_slot, StoreItem store_item) {
-    if (count <= kMaxRankCount) {
-      const auto slots = SlotsByRank(count, key_at);
-      StoreEach(slice, [&slots, store_slot](size_t j, auto store) {
-        store_slot(slots[j], store);
-      });
-      return;
-    }
-    const std::span items = items_.Get(static_cast<size_t>(count));
-    const auto take = [items, key_at](int64_t, int64_t begin, int64_t end) {
-      for (auto slot = static_cast<size_t>(begin);
-           slot < static_cast<size_t>(end); ++slot) {
-        items[slot] = {static_cast<Key>(~key_at(slot)),
-                       static_cast<uint32_t>(slot)};
+  void Move(DType type, const Layout& layout, int64_t first, int64_t width,
+            const std::byte* from, std::byte* to) const {
+    const int bytes = InfoOf(type).bytes;
+    const int64_t step = layout.strides[static_cast<size_t>(plan_.axis)];
+    const int64_t adjacent = layout.contiguous && plan_.inner > 1 ? width : 1;
+    const auto copy = [&](int64_t begin, int64_t end) {
+      for (int64_t c = 0; c < width; c += adjacent) {
+        const int64_t at = SliceOffset(plan_, layout, first + c) + begin * step;
+        context_.set.table->transpose(
+            bytes, from + (c * plan_.k + begin) * bytes, adjacent, end - begin,
+            plan_.k, to + at * bytes, step);
       }
     };
-    if (!ForEachBlockOf(count, pieces_, cancellation_, take)) return;
-    const std::span<const Ranked<Key>> ranked = SortByRank<Key>(
-        items, other_.Get(items.size()), pieces_, cancellation_);
-    if (ranked.empty()) return;  // cancelled
-    StoreEach(slice, [ranked, store_item](size_t j, auto store) {
-      store_item(ranked[j], store);
-    });
+    ForEachBlock(0, plan_.k, RowsPerBlock(width), cancellation_, copy);
   }
 
-  // Returns the slots 0 .. count - 1, ordered by the rank of their keys.
-  // REQUIRES: count <= kMaxRankCount.
+  // Returns the slots 0 .. count - 1 in rank order. `key_at` returns the key in
+  // a slot. Returns an empty span if cancelled.
   template <class KeyAt>
-  std::array<uint8_t, kMaxRankCount> SlotsByRank(int64_t count,
-                                                 KeyAt key_at) const {
-    constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
-    alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
-    alignas(kVectorBytes) std::array<Key, kRoom> ranks;
-    for (size_t j = 0; j < static_cast<size_t>(count); ++j) keys[j] = key_at(j);
-    rank_(keys.data(), count, ranks.data());
-    std::array<uint8_t, kMaxRankCount> slots;
-    for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
-      slots[static_cast<size_t>(ranks[j])] = static_cast<uint8_t>(j);
+  std::span<const Ranked<Key>> RankSlots(int64_t count, KeyAt key_at) {
+    const std::span<Ranked<Key>> items = items_.Get(static_cast<size_t>(count));
+    const auto item = [](Key key, size_t slot) {
+      return Ranked<Key>{static_cast<Key>(~key), static_cast<uint32_t>(slot)};
+    };
+    if (count <= kMaxRankCount) {
+      constexpr size_t kRoom = kMaxRankCount + kVectorBytes / sizeof(Key);
+      alignas(kVectorBytes) std::array<Key, kRoom> keys = {};
+      alignas(kVectorBytes) std::array<Key, kRoom> ranks;
+      for (size_t i = 0; i < items.size(); ++i) keys[i] = key_at(i);
+      context_.set.kernels<Key, false>().rank(keys.data(), count, ranks.data());
+      for (size_t i = 0; i < items.size(); ++i) {
+        items[static_cast<size_t>(ranks[i])] = item(keys[i], i);
+      }
+      return items;
     }
-    return slots;
+    const auto take = [items, item, key_at](int64_t, int64_t begin,
+                                            int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end);
+           ++i) {
+        items[i] = item(key_at(i), i);
+      }
+    };
+    if (!ForEachBlockOf(count, pieces_, cancellation_, take)) return {};
+    return SortByRank<Key>(items, other_.Get(items.size()), pieces_,
+                           cancellation_);
   }
 
   template <class Index, class Each>
@@ -236,12 +201,14 @@ class SliceWriter {
     ForEachBlockOf(plan_.k, pieces_, cancellation_, store_block);
   }
 
+  const ExecutionContext& context_;
   const Plan& plan_;
-  const Outputs& outputs_;
-  void (*const rank_)(const Key*, int64_t, Key*);
   const bool stages_;
   const int64_t pieces_;
   const Cancellation* const cancellation_;
+  Outputs outputs_;
+  Scratch<std::byte> staged_values_;
+  Scratch<std::byte> staged_indices_;
   Scratch<Ranked<Key>> items_;
   Scratch<Ranked<Key>> other_;
 };

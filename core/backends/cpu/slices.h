@@ -55,12 +55,10 @@ class SliceRunner {
         slices_(slices),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
-        output_rows_(context),
         source_(context),
         feed_(kernels_, encoder_, plan_.k,
               GreatestKey(InfoOf(plan_.dtype), encoder_)),
-        writer_(context, output_rows_.outputs(), kernels_.rank,
-                schedule_.sort_pieces) {}
+        writer_(context) {}
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
@@ -94,7 +92,7 @@ class SliceRunner {
   void SelectWhole(int64_t first, int64_t width) {
     const std::byte* rows = source_.Get(first, width, 0, plan_.n);
     if (cancelled()) return;
-    const int64_t slice = output_rows_.Row(first);
+    const int64_t slice = writer_.NumberOf(first);
     if (schedule_.algorithm == Algorithm::kShortRows) {
       SelectShortRows(rows, slice, width);
     } else {
@@ -102,12 +100,12 @@ class SliceRunner {
         SelectRow(At<Key>(rows, c * plan_.n), slice + c);
       }
     }
-    if (!cancelled()) output_rows_.MoveOut(first, width);
+    if (!cancelled()) writer_.FinishTile(first, width);
   }
 
   void SelectShortRows(const std::byte* elements, int64_t slice,
                        int64_t count) {
-    const Outputs& outputs = output_rows_.outputs();
+    const Outputs& outputs = writer_.outputs();
     const int index_bytes = InfoOf(plan_.index_type).bytes;
     const auto key_bytes = static_cast<int64_t>(sizeof(Key));
     const int64_t at = slice * plan_.k;
@@ -136,12 +134,7 @@ class SliceRunner {
       writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    const std::span<Selection<Key>> pieces = Selections(1);
-    if (pieces.size() == 1) {
-      feed_.FeedRow({row, plan_.n, 0}, pieces[0]);
-    } else {
-      feed_.FeedPieces({row, plan_.n, 0}, pieces);
-    }
+    feed_.FeedRow({row, plan_.n, 0}, Selections(1));
     Write(slice, 0, 1);
   }
 
@@ -203,7 +196,7 @@ class SliceRunner {
       for (int64_t c = 0; c < width; ++c) {
         Selection<Key>& selection = selections[static_cast<size_t>(c)];
         const std::byte* row = At<Key>(rows, c * (next - begin));
-        feed_.FeedPart({row, next - begin, begin}, selection);
+        feed_.Feed({row, next - begin, begin}, selection);
         done &= feed_.IsComplete(selection);
       }
       if (done) return true;
@@ -225,8 +218,8 @@ class SliceRunner {
     bounds_.resize(selections.size());
     columns_.resize(selections.size() + kScanSlack);
     for (size_t c = 0; c < selections.size(); ++c) {
-      if (!selections[c].bounded()) return false;
-      bounds_[c] = selections[c].bound();
+      if (!selections[c].bound()) return false;
+      bounds_[c] = *selections[c].bound();
     }
     return true;
   }
@@ -247,7 +240,7 @@ class SliceRunner {
           const Key bits = Load<Key>(row, static_cast<int64_t>(column));
           selections[column].Offer(encoder(bits), bits,
                                    static_cast<uint64_t>(i));
-          bounds_[column] = selections[column].bound();
+          bounds_[column] = *selections[column].bound();
         }
       }
     };
@@ -291,7 +284,6 @@ class SliceRunner {
   const int64_t slices_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
-  const OutputRows output_rows_;
   BlockSource source_;
   RowFeed<Key, kFloat> feed_;
   // The candidates of all selections.

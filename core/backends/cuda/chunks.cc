@@ -57,34 +57,24 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions, bool in_place) {
   return static_cast<int64_t>(std::min(chunks + items + kept + outputs, kMax));
 }
 
-int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions) {
-  // One thread copies to pinned memory at this speed. PCIe is faster.
-  constexpr double kCopyBytesPerNanosecond = 9;
-  // The fixed overhead of a run: opening a lane and waiting for the result.
-  constexpr double kFixedNanoseconds = 40000;
-  // The overhead of a chunk: a few kernel launches and scratch allocations.
-  constexpr double kChunkNanoseconds = 50000;
-  // Less than half of what an H200 does.
-  constexpr double kFilteredBytesPerNanosecond = 500;
-  constexpr double kSortedItemsPerNanosecond = 5;
-
+int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions,
+                            const Speeds& speeds) {
   const int element = InfoOf(plan.dtype).bytes;
-  const auto elements = static_cast<double>(plan.outer * plan.n) *
-                        static_cast<double>(plan.inner);
-  const auto output = static_cast<double>(plan.output_elements()) *
-                      (element + InfoOf(plan.index_type).bytes);
-  const double chunks = std::max(static_cast<double>(plan.outer * plan.n) /
-                                     static_cast<double>(chunk_positions),
-                                 1.0);
-  const double computing =
-      chunks * kChunkNanoseconds +
-      (ChooseMethod(element, plan.k) == Method::kFilter
-           ? elements * element / kFilteredBytesPerNanosecond
-           : elements / kSortedItemsPerNanosecond);
-  const double copying =
-      (elements * element + output) / kCopyBytesPerNanosecond;
-  return static_cast<int64_t>(
-      std::min(kFixedNanoseconds + std::max(copying, computing), kMax));
+  const auto positions = static_cast<double>(plan.outer * plan.n);
+  const double elements = positions * static_cast<double>(plan.inner);
+  const double output = static_cast<double>(plan.output_elements()) *
+                        (element + InfoOf(plan.index_type).bytes);
+  const double copying = (elements * element + output) / speeds.copied_bytes;
+  const double sorting = ChooseMethod(element, plan.k) == Method::kSort
+                             ? elements / speeds.sorted_items
+                             : 0;
+  const double chunks =
+      std::max(positions / static_cast<double>(chunk_positions), 1.0);
+  // Nothing overlaps with the last chunk.
+  return static_cast<int64_t>(std::min(speeds.request_nanoseconds +
+                                           std::max(copying, sorting) +
+                                           std::min(copying, sorting) / chunks,
+                                       kMax));
 }
 
 }  // namespace topk::cuda

@@ -45,9 +45,22 @@ std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions,
                     bool in_place = false);
 
-/// Returns the estimated time to run a plan on a tensor in host memory: either
-/// the time to copy the tensor to the device and the outputs back, or the time
-/// to compute, whichever is longer. REQUIRES: plan.input.bytes > 0.
-int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions);
+/// The speeds of a device for tensors in host memory. The defaults are low for
+/// a device of a server.
+struct Speeds {
+  /// The time of a request with a few elements, in nanoseconds.
+  double request_nanoseconds = 90000;
+  /// The number of bytes that are copied to or from the device per nanosecond.
+  double copied_bytes = 9;
+  /// The number of items that the device sorts per nanosecond. (The device
+  /// selects from a chunk in less time than copying the chunk takes.)
+  double sorted_items = 5;
+};
+
+/// Returns the estimated time to run a plan on a tensor in host memory. The
+/// device copies a chunk while it sorts another. REQUIRES: plan.input.bytes >
+/// 0.
+int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions,
+                            const Speeds& speeds);
 
 }  // namespace topk::cuda

@@ -34,8 +34,11 @@ bool CanRun(const Plan& plan) {
 // A backend that uses its devices round-robin.
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes)
-      : devices_(std::move(devices)), chunk_bytes_(chunk_bytes) {}
+  CudaBackend(std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes,
+              const cuda::Speeds& speeds)
+      : devices_(std::move(devices)),
+        chunk_bytes_(chunk_bytes),
+        speeds_(speeds) {}
 
   std::string_view name() const override { return kName; }
   std::string_view instruction_set() const override {
@@ -87,17 +90,20 @@ class CudaBackend final : public Backend {
 
   const std::vector<std::unique_ptr<Device>> devices_;
   const int64_t chunk_bytes_;
+  const cuda::Speeds speeds_;
   mutable std::atomic<size_t> next_ = 0;
 };
 
 class CudaPlan final : public PreparedPlan {
  public:
-  CudaPlan(const Plan& plan, const CudaBackend& backend, int64_t positions)
-      : plan_(plan), backend_(backend), positions_(positions) {}
+  CudaPlan(const Plan& plan, const CudaBackend& backend, int64_t positions,
+           int64_t nanoseconds)
+      : plan_(plan),
+        backend_(backend),
+        positions_(positions),
+        nanoseconds_(nanoseconds) {}
 
-  int64_t EstimateNanoseconds() const override {
-    return cuda::EstimateNanoseconds(plan_, positions_);
-  }
+  int64_t EstimateNanoseconds() const override { return nanoseconds_; }
 
   // The time includes copying to pinned memory and waiting for the device.
   Cost cost() const override {
@@ -109,7 +115,7 @@ class CudaPlan final : public PreparedPlan {
 
   // Exceeds the limit for pollers, because Feed() may wait for the device.
   Size FeedNanoseconds(Size) const override {
-    return std::max(EstimateNanoseconds(), kSerialNanoseconds + 1);
+    return std::max(nanoseconds_, kSerialNanoseconds + 1);
   }
 
   Execution Run(Chunks chunks, const Outputs& outputs,
@@ -127,13 +133,14 @@ class CudaPlan final : public PreparedPlan {
     if (!lane.ok()) return lane.status();
     return std::unique_ptr<Fold>(std::make_unique<cuda::CudaFold>(
         plan_, outputs, *std::move(lane), positions_,
-        backend_.instruction_set(), cancellation));
+        backend_.instruction_set()));
   }
 
  private:
   const Plan& plan_;
   const CudaBackend& backend_;
   const int64_t positions_;  // per chunk
+  const int64_t nanoseconds_;
 };
 
 std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
@@ -145,14 +152,17 @@ std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
     return !device->lost() && bytes <= device->memory_limit();
   };
   if (std::ranges::none_of(devices_, has_memory)) return nullptr;
-  return std::make_unique<CudaPlan>(plan, *this, positions);
+  return std::make_unique<CudaPlan>(
+      plan, *this, positions,
+      cuda::EstimateNanoseconds(plan, positions, speeds_));
 }
 
 }  // namespace
 
 std::unique_ptr<Backend> MakeCudaBackend(
-    std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes) {
-  return std::make_unique<CudaBackend>(std::move(devices), chunk_bytes);
+    std::vector<std::unique_ptr<Device>> devices, int64_t chunk_bytes,
+    const cuda::Speeds& speeds) {
+  return std::make_unique<CudaBackend>(std::move(devices), chunk_bytes, speeds);
 }
 
 }  // namespace topk

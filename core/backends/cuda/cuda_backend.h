@@ -13,9 +13,10 @@ namespace topk {
 
 /// Returns a backend that uses the devices round-robin. Copies tensors in
 /// chunks of about `chunk_bytes` bytes. Rejects strided tensors, and
-/// plans that no device has enough memory for. REQUIRES: !devices.empty().
+/// plans that no device has enough memory for. Estimates times from `speeds`.
+/// REQUIRES: !devices.empty().
 std::unique_ptr<Backend> MakeCudaBackend(
     std::vector<std::unique_ptr<cuda::Device>> devices,
-    int64_t chunk_bytes = cuda::kChunkBytes);
+    int64_t chunk_bytes = cuda::kChunkBytes, const cuda::Speeds& speeds = {});
 
 }  // namespace topk

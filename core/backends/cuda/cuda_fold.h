@@ -13,31 +13,29 @@
 
 namespace topk::cuda {
 
-/// Which memory of a fold is imported memory, not host memory.
+/// The memory of a fold on the device. What is null is in host memory.
 struct Residence {
-  bool tensor = false;
-  bool values = false;
-  bool indices = false;
+  std::unique_ptr<Memory> tensor;
+  std::unique_ptr<Memory> values;
+  std::unique_ptr<Memory> indices;
 };
 
 /// Copies the tensor to the device in chunks, and processes each chunk while
-/// the next one is copied. Reads imported memory in place. Keeps the best k
-/// items of each unfinished slice on the device, and copies the results of
-/// finished slices to the host. Finish() returns the first device error.
+/// the next one is copied. Reads a tensor on the device in place. Keeps the
+/// best k items of each unfinished slice on the device, and copies the results
+/// of finished slices to the host. Finish() returns the first device error.
 class CudaFold final : public Fold {
  public:
-  /// `plan`, `cancellation` and `architecture` must outlive this object.
-  /// `chunk_positions` is the number of axis positions per chunk. Imported
-  /// memory must outlive this object. A tensor in imported memory must be
-  /// aligned to its elements, and passed to Feed() as a whole.
+  /// `plan` and `architecture` must outlive this object.
+  /// `chunk_positions` is the number of axis positions per chunk. A tensor on
+  /// the device must be aligned to its elements, and passed to Feed() as a
+  /// whole.
   CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
            int64_t chunk_positions, std::string_view architecture,
-           const Cancellation* cancellation, Residence residence = {})
+           Residence residence = {})
       : Fold(plan),
         plan_(plan),
         outputs_(outputs),
-        cancellation_(cancellation),
-        residence_(residence),
         rule_(
             RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest)),
         index_bytes_(InfoOf(plan.index_type).bytes),
@@ -45,7 +43,8 @@ class CudaFold final : public Fold {
         chunk_bytes_(static_cast<size_t>(chunk_positions) * position_bytes_),
         method_(ChooseMethod(rule_.bytes, plan.k)),
         architecture_(architecture),
-        lane_(std::move(lane)) {}
+        lane_(std::move(lane)),
+        residence_(std::move(residence)) {}
 
   Execution Finish() override {
     SwapBuffers();
@@ -63,7 +62,7 @@ class CudaFold final : public Fold {
 
   // A chunk on the device, and the outputs of the slices that end in the chunk.
   struct Buffer {
-    std::unique_ptr<Memory> copy;  // null if `elements` is imported memory
+    std::unique_ptr<Memory> copy;  // null if the tensor is on the device
     const std::byte* elements = nullptr;
     size_t filled = 0;
     std::unique_ptr<Memory> values;
@@ -77,7 +76,7 @@ class CudaFold final : public Fold {
       Buffer& buffer = buffers_[current_];
       const auto part =
           bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));
-      if (residence_.tensor) {
+      if (residence_.tensor != nullptr) {
         buffer.elements = part.data();
       } else {
         if (buffer.copy == nullptr) {
@@ -93,9 +92,7 @@ class CudaFold final : public Fold {
     }
   }
 
-  bool Continues() const {
-    return lane_->status().ok() && !IsCancelled(cancellation_);
-  }
+  bool Continues() const { return lane_->status().ok(); }
 
   // Starts processing the current buffer, downloads the outputs of the other
   // buffer, and makes the other buffer current.
@@ -159,9 +156,9 @@ class CudaFold final : public Fold {
       task.kept = kept.arrays;
     }
     if (!Continues()) return;
-    lane_->Select(task,
-                  {buffer.copy.get(), carried_.memory.get(), kept.memory.get(),
-                   buffer.values.get(), buffer.indices.get()});
+    lane_->Select(task, {buffer.copy.get(), residence_.tensor.get(),
+                         carried_.memory.get(), kept.memory.get(),
+                         buffer.values.get(), buffer.indices.get()});
     carried_ = std::move(kept);
   }
 
@@ -179,17 +176,20 @@ class CudaFold final : public Fold {
     }
   }
 
-  // Copies the outputs of a buffer to the host.
+  // Copies the outputs of a buffer to their places.
   void Collect(Buffer& buffer) {
     const int64_t batch = plan_.k * plan_.inner;
     const auto collect = [&](const std::unique_ptr<Memory> from,
                              std::span<std::byte> to, int bytes,
-                             bool is_resident) {
+                             const std::unique_ptr<Memory>& resident) {
       if (from == nullptr || !Continues()) return;
-      const auto part =
-          to.subspan(static_cast<size_t>(buffer.first_batch * batch * bytes),
-                     static_cast<size_t>(buffer.batches * batch * bytes));
-      is_resident ? lane_->CopyOut(*from, part) : lane_->Download(*from, part);
+      const auto at = static_cast<size_t>(buffer.first_batch * batch * bytes);
+      const auto size = static_cast<size_t>(buffer.batches * batch * bytes);
+      if (resident != nullptr) {
+        lane_->Copy(*from, *resident, at, size);
+      } else {
+        lane_->Download(*from, to.subspan(at, size));
+      }
     };
     collect(std::move(buffer.values), outputs_.values, rule_.bytes,
             residence_.values);
@@ -204,8 +204,6 @@ class CudaFold final : public Fold {
 
   const Plan& plan_;
   const Outputs outputs_;
-  const Cancellation* const cancellation_;
-  const Residence residence_;
   const KeyRule rule_;
   const int index_bytes_;
   const size_t position_bytes_;
@@ -214,6 +212,7 @@ class CudaFold final : public Fold {
   const std::string_view architecture_;
   // Declared before all Memory objects, because the lane must outlive them.
   const std::unique_ptr<Lane> lane_;
+  const Residence residence_;
   std::array<Buffer, 2> buffers_;
   int current_ = 0;
   // The best items found so far in the unfinished batch.

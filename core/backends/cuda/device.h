@@ -17,7 +17,8 @@
 
 namespace topk::cuda {
 
-/// Device memory. Freed on destruction, once the work that uses it is done.
+/// Device memory of a lane. On destruction, frees the memory once the work that
+/// uses it is done, unless it is borrowed.
 class Memory {
  public:
   Memory(const Memory&) = delete;
@@ -58,7 +59,12 @@ class ImportedMemory {
 /// The size of a buffer of pinned memory. A lane has two buffers. All copies
 /// pass through these buffers, because copies from pageable memory are slow and
 /// synchronous.
-inline constexpr size_t kStagingBytes = size_t{4} << 20;
+///
+/// Shared memory is not registered with CUDA, which would avoid the buffers. A
+/// registration keeps its pages if the client removes pages from its object.
+/// Later requests would read the old pages without an error, because the object
+/// is still the same and has the same size.
+inline constexpr size_t kStagingBytes = DeviceMemory::kBufferBytes / 2;
 
 /// A queue of work on a device. Only one thread at a time may use a lane.
 /// Operations on the same memory run in the order of the calls. Uploads overlap
@@ -93,16 +99,19 @@ class Lane {
   /// Fills `to` with the first bytes of `from`. Blocks until the copy is done.
   virtual void Download(Memory& from, std::span<std::byte> to) = 0;
 
-  /// Like Upload(), but `from` is imported memory that was passed to Keep().
-  virtual void CopyIn(std::span<const std::byte> from, Memory& to,
-                      size_t at) = 0;
+  /// Copies the first `bytes` bytes of `from` to offset `at` of `to`. Blocks
+  /// until the copy is done.
+  virtual void Copy(Memory& from, Memory& to, size_t at, size_t bytes) = 0;
 
-  /// Like Download(), but `to` is imported memory that was passed to Keep().
-  virtual void CopyOut(Memory& from, std::span<std::byte> to) = 0;
+  /// Blocks until all copies to `memory` are done.
+  virtual void Finish(Memory& memory) = 0;
 
-  /// Keeps memory open until all work of this lane is done. After a
-  /// cancellation, this may be later than the end of this lane.
-  virtual void Keep(std::shared_ptr<const ImportedMemory> memory) = 0;
+  /// Returns the part `bytes` of imported memory. Keeps the imported memory
+  /// open until all work of this lane is done. After a cancellation, this may
+  /// be later than the end of this lane.
+  virtual std::unique_ptr<Memory> Borrow(
+      std::shared_ptr<const ImportedMemory> memory,
+      std::span<std::byte> bytes) = 0;
 
  protected:
   Status status_;

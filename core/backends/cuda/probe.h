@@ -1,6 +1,7 @@
-// Checks that a device works.
+// Checks that a device works, and measures its speeds.
 #pragma once
 
+#include "core/backends/cuda/chunks.h"
 #include "core/backends/cuda/device.h"
 #include "topk/status.h"
 
@@ -10,5 +11,9 @@ namespace topk::cuda {
 /// this program's kernels, for example because the program has no code for the
 /// device's architecture.
 Status Probe(Device& device);
+
+/// Measures the speeds of a device, which takes about 20 ms. Returns an error
+/// if the device has too little memory, or fails.
+Result<Speeds> MeasureSpeeds(Device& device);
 
 }  // namespace topk::cuda

@@ -17,47 +17,33 @@ class Region final : public DeviceMemory {
          std::span<std::byte> bytes)
       : DeviceMemory(bytes), device_(device), memory_(std::move(memory)) {}
 
-  // Keeps the memory open until the lane's work is done.
-  void KeepFor(Lane& lane) const { lane.Keep(memory_); }
+  // Returns the region as memory of a lane.
+  std::unique_ptr<Memory> BorrowFor(Lane& lane) const {
+    return lane.Borrow(memory_, bytes());
+  }
 
   Status Read(std::span<std::byte> to,
               const Cancellation* cancellation) const override {
-    return InParts(to.size(), cancellation,
-                   [&](Lane& lane, Memory& part, size_t at, size_t size) {
-                     lane.CopyIn(bytes().subspan(at, size), part, 0);
-                     lane.Download(part, to.subspan(at, size));
-                   });
+    return InLane(cancellation, [&](Lane& lane, Memory& memory) {
+      lane.Download(memory, to);
+    });
   }
 
   Status Write(std::span<const std::byte> from,
                const Cancellation* cancellation) const override {
-    return InParts(from.size(), cancellation,
-                   [&](Lane& lane, Memory& part, size_t at, size_t size) {
-                     lane.Upload(from.subspan(at, size), part, 0);
-                     lane.CopyOut(part, bytes().subspan(at, size));
-                   });
+    return InLane(cancellation, [&](Lane& lane, Memory& memory) {
+      lane.Upload(from, memory, 0);
+      lane.Finish(memory);
+    });
   }
 
  private:
-  // Calls copy() for each part of `size` bytes, with memory for one part.
   template <class Copy>
-  Status InParts(size_t size, const Cancellation* cancellation,
-                 const Copy& copy) const {
-    constexpr size_t kPartBytes = 4 * kStagingBytes;
-    if (size == 0) return {};
-    // Leave memory for other requests.
-    const auto limit = static_cast<size_t>(device_.memory_limit() / 4);
-    const size_t most =
-        std::min({size, kPartBytes, std::max<size_t>(limit, 1)});
+  Status InLane(const Cancellation* cancellation, const Copy& copy) const {
     const Result<std::unique_ptr<Lane>> lane =
-        device_.OpenLane(static_cast<int64_t>(most), cancellation);
+        device_.OpenLane(/*bytes=*/0, cancellation);
     if (!lane.ok()) return lane.status();
-    KeepFor(**lane);
-    const std::unique_ptr<Memory> part = (*lane)->Allocate(most);
-    for (size_t at = 0; at < size && (*lane)->status().ok(); at += most) {
-      if (IsCancelled(cancellation)) return Cancelled();
-      copy(**lane, *part, at, std::min(most, size - at));
-    }
+    copy(**lane, *BorrowFor(**lane));
     return (*lane)->status();
   }
 
@@ -86,17 +72,15 @@ class CudaResidentPlan final : public ResidentPlan {
     Result<std::unique_ptr<Lane>> lane = device_.OpenLane(
         DeviceBytes(plan_, positions_, /*in_place=*/true), cancellation);
     if (!lane.ok()) return {"cuda", "", "", lane.status()};
-    for (const DeviceMemory* each :
-         {memory.tensor, memory.values, memory.indices}) {
-      if (each != nullptr) static_cast<const Region*>(each)->KeepFor(**lane);
-    }
-    const Residence residence{true, memory.values != nullptr,
-                              memory.indices != nullptr};
-    const Outputs all{
-        residence.values ? memory.values->bytes() : outputs.values,
-        residence.indices ? memory.indices->bytes() : outputs.indices};
-    CudaFold fold(plan_, all, *std::move(lane), positions_,
-                  device_.architecture(), cancellation, residence);
+    const auto borrow = [&](const DeviceMemory* from) {
+      return from == nullptr
+                 ? nullptr
+                 : static_cast<const Region*>(from)->BorrowFor(**lane);
+    };
+    Residence residence{borrow(memory.tensor), borrow(memory.values),
+                        borrow(memory.indices)};
+    CudaFold fold(plan_, outputs, *std::move(lane), positions_,
+                  device_.architecture(), std::move(residence));
     fold.Feed(memory.tensor->bytes());
     return fold.Finish();
   }

@@ -2,6 +2,7 @@
 // them. Limited to C++17, because this file is compiled for host and device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -46,13 +47,21 @@ constexpr Method ChooseMethod(int element_bytes, int64_t k) {
 /// Enough thread blocks for every device: an H200 runs about 1000 at a time.
 inline constexpr int64_t kBusyBlocks = 1024;
 
-/// Returns the kernel name used in responses, e.g. "cuda_filter".
-std::string_view NameOf(Method method);
+/// Returns the kernel name used in responses.
+constexpr std::string_view NameOf(Method method) {
+  return method == Method::kFilter ? "cuda_filter" : "cub_radix_sort";
+}
 
 /// Returns into how many parts to divide each slice, so that the device has
 /// enough thread blocks to be busy. Each part has at least 8 * k items, so a
 /// selection from all parts leaves at most one item in 8.
-int64_t PartsOf(int64_t slices, int64_t length, int64_t k);
+inline int64_t PartsOf(int64_t slices, int64_t length, int64_t k) {
+  // A part with fewer items is not worth a thread block and the merging.
+  constexpr int64_t kLeastPart = 8192;
+  const int64_t parts =
+      std::min(kBusyBlocks / slices, length / std::max(kLeastPart, 8 * k));
+  return std::max<int64_t>(parts, 1);
+}
 
 /// Items of several slices on the device. An item is an element with its index.
 /// Both arrays have the shape [slices, count], and numbers of ItemBytes() / 2

@@ -35,6 +35,9 @@ FakeServer ServerOf(std::function<grpc::Status(int call)> compute,
 
 class Command : public ::testing::Test {
  protected:
+  // Children inherit ignored signals, e.g. those of a background job.
+  Command() { signal(SIGINT, SIG_DFL); }
+
   int Run(const std::string& arguments, const FakeServer& server) {
     Subprocess topk(CommandLine(arguments, server));
     const int status = topk.Wait();
@@ -86,6 +89,22 @@ TEST_F(Command, BenchCountsFailures) {
        {"full", "\"requests\":3,", "\"errors\":{\"INVALID_ARGUMENT\":1}"}) {
     EXPECT_THAT(output_, HasSubstr(part));
   }
+}
+
+TEST_F(Command, BenchReportsALoadThatFailsCompletely) {
+  const grpc::Status none(grpc::StatusCode::INVALID_ARGUMENT, "none");
+  const FakeServer server(ServerOf([&](int) { return none; }, calls_));
+  for (const auto& [flag, status] :
+       std::map<std::string, int>{{"--keep-going", 4}, {"--max-errors 1", 8}}) {
+    const std::string bench = StrCat("bench --k 2 --requests 3 ", flag);
+    EXPECT_EQ(Run(bench, server), status);
+    EXPECT_THAT(output_, HasSubstr("3 requests failed: INVALID_ARGUMENT\n"));
+    EXPECT_EQ(Run(bench + " --json", server), status);
+    EXPECT_THAT(output_, HasSubstr("\"requests\":0,"));
+    EXPECT_THAT(output_, HasSubstr("\"errors\":{\"INVALID_ARGUMENT\":3}"));
+  }
+  EXPECT_EQ(Run("bench --k 2 --requests 3", server), 4);
+  EXPECT_THAT(output_, StartsWith("topk: INVALID_ARGUMENT: none"));
 }
 
 TEST_F(Command, BenchRetriesOnlyIfAsked) {

@@ -4,11 +4,14 @@ lines with their expected output.
 usage: cli_test.py TOPKD TOPK
 """
 
+import glob
 import io
 import json
 import os
 import pathlib
 import re
+import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -268,6 +271,26 @@ class Command(unittest.TestCase):
             self.assertEqual(result["verified"], 64)
             self.assertIn("shared memory     yes\n  CUDA memory       no\n",
                           self.topk("info", target=server.target))
+
+    def test_signals_leave_no_shared_memory(self):
+        for way in (("run", self.path, "--shared-memory"),
+                    ("bench", "--path", "shm", "--concurrency", 3)):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                # Children inherit SIG_IGN.
+                self.addCleanup(signal.signal, number,
+                                signal.signal(number, signal.SIG_DFL))
+                with self.subTest(way=way[0], number=number), \
+                        socket.create_server(("127.0.0.1", 0)) as silent, \
+                        subprocess.Popen([TOPK, *map(str, way), "--k", "1",
+                                          "--target", "127.0.0.1:%d" %
+                                          silent.getsockname()[1]]) as command:
+                    pattern = f"/dev/shm/topk-{command.pid}-*"
+                    harness.poll("an object", lambda p=pattern: glob.glob(p))
+                    with silent.accept()[0]:  # the objects are complete
+                        harness.poll("the end", lambda c=command, n=number: (
+                            c.send_signal(n), c.poll() is not None)[1])
+                    self.assertEqual(command.returncode, -number)
+                    self.assertEqual(glob.glob(pattern), [])
 
     def test_bench_mix(self):
         path = self.folder / "three.mix"

@@ -27,6 +27,26 @@ async def endless():
     await asyncio.Event().wait()
 
 
+class Loops(unittest.TestCase):
+    def test_a_client_belongs_to_one_event_loop(self):
+        server = client_package.start(self.addCleanup)
+        client = topk_client.aio.Client(server.target)
+
+        async def call():
+            return await client.topk([3, 9], 1)
+
+        async def many():
+            return [result async for result in client.topk_many([[3, 9]], 1)]
+
+        self.assertEqual(asyncio.run(call()).indices.tolist(), [1])
+        for coroutine in (call(), many()):
+            with self.assertRaisesRegex(
+                    RuntimeError, r"another event loop: create a client for "
+                    r"each asyncio\.run\(\)$"):
+                asyncio.run(coroutine)
+        asyncio.run(client.close())
+
+
 class Aio(unittest.IsolatedAsyncioTestCase):
     @classmethod
     def setUpClass(cls):

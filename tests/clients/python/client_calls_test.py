@@ -78,6 +78,20 @@ class OfBoth(both_clients.ServerTest):
                          input_total_tensor_size_bytes=total))
             self.assertEqual(error.reason, reason)
 
+    def test_data_type_names_the_type_of_bits(self):
+        bits = np.array([0x3F80, 0xC000, 0x4040], np.uint16)  # 1, -2, 3
+        for x, name in ((bits, "bf16"), (bits.astype(">u2"), "bf16"),
+                        (bits.view("V2"), "bf16"), (bits.view("i2"), "bf16"),
+                        (np.array([56, 184, 64], np.uint8), "f8e4m3"),
+                        (X[:3], "f32")):
+            answer = self.client.compute_topk(x, OpenVINO(
+                2, 0, "max", "value"), data_type=name)
+            self.assertEqual(answer.indices.tolist(),
+                             [1, 0] if x is not bits and name == "f32"
+                             else [2, 0])
+            self.assertEqual(answer.values.tobytes(), x[answer.indices].astype(
+                x.dtype.newbyteorder("<")).tobytes())
+
     def test_large_arrays_are_streamed_with_the_same_result(self):
         x = np.random.default_rng(2).standard_normal((2, 1 << 19), np.float32)
         for spec in (Onnx(10), Onnx(300000, largest=0)):  # small, large answer
@@ -162,7 +176,14 @@ class OfBoth(both_clients.ServerTest):
                        (np.array([-9], np.int8), "i4", ValueError),
                        (np.array([8], np.int8), "i4", ValueError),
                        (np.array([2], np.uint8), "u1", ValueError),
-                       (np.zeros(3), "u4", TypeError))))
+                       (np.zeros(3), "u4", ValueError))),
+                 # Numbers of another type with the same size.
+                 *(({"data_type": name, "tensor": X.astype(kind)}, ValueError,
+                    f"^data_type is '{name}', but the elements are {kind}: ")
+                   for kind, name in (
+                       ("int32", "f32"), ("uint32", "f32"), ("float32", "i32"),
+                       ("float16", "bf16"), ("uint8", "i8"), ("uint16", "f16"),
+                       ("int8", "f8e4m3"), ("int8", "u4"), ("uint32", "bf16"))))
         # Make valid calls first, with arguments that compare equal to invalid
         # ones below: a cache must not confuse them.
         self.client.compute_topk(X, Onnx(1, axis=0), index_offset=1)

@@ -91,6 +91,13 @@ class Types(both_clients.ServerTest):
         response = self.client.compute_topk(x, Onnx(2), output="indices")
         self.assertIsNone(response.values)
         self.assertEqual(response.indices.tolist(), [0, 1])
+        self.assertEqual(self.client.compute_topk(
+            x, Onnx(2), data_type="bf16").indices.tolist(), [0, 1])
+        for tensor, own, name in ((x, "bf16", "f16"), (bits, "int16", "f16"),
+                                  (x, "bf16", "i16")):
+            with self.assertRaisesRegex(
+                    ValueError, f"^data_type is '{name}', .* are {own}: "):
+                self.client.compute_topk(tensor, Onnx(2), data_type=name)
         with topk_client.SharedMemory(64) as memory:
             out = memory.array((2,), np.uint16)
             response = self.client.compute_topk(x, Onnx(2, largest=0),
@@ -107,6 +114,13 @@ class Types(both_clients.ServerTest):
             array, _, _ = messages.array_of(x)
             self.assertEqual(array.ctypes.data, x.data_ptr())
             self.assertEqual(array.shape, x.shape)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_pytorch_tensors_that_are_negated_lazily(self):
+        x = torch.tensor([1j, 3j, 2j]).conj().imag
+        self.assertTrue(x.is_neg())
+        values, indices = self.client.topk(x, 1)
+        self.assertEqual((values.tolist(), indices.tolist()), ([-1], [0]))
 
     @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_pytorch_tensors_that_are_refused(self):

@@ -107,6 +107,8 @@ class Merge(ServerTest):
                 Partial(*wrong, k=1)
         with self.assertRaises(TypeError):
             Partial(x.astype(complex), i, 3)
+        with self.assertRaisesRegex(ValueError, "^data_type is 'i64', but"):
+            Partial(x, i, 3, data_type="i64")
         with self.assertRaises(ValueError):
             merge([])
         part = Partial(x, i.astype(np.int32), 3)

@@ -4,6 +4,7 @@ usage: client_shards_test.py TOPKD
 """
 
 import concurrent.futures
+import dataclasses
 import os
 import signal
 import subprocess
@@ -169,8 +170,9 @@ class Shards(both_clients.ServerTest):
     def test_invalid_requests_are_not_retried(self):
         for _ in range(2):  # the first server varies
             with self.assertRaisesRegex(topk_client.TopKError, "^INVALID_"):
-                _shards.answer(np.arange(9), 0, question(
-                    [NOBODY, self.server.target], axis=0, data_type="u8"))
+                _shards.answer(np.arange(9), 0, dataclasses.replace(
+                    question([NOBODY, self.server.target]),
+                    spec=topk_client.OpenVINO(3, 0, "up", "value")))
         for wrong in ({"k": 0}, {"axis": 1}, {"servers": []}):
             with self.assertRaises(ValueError):
                 question(**{"servers": NOBODY, **wrong})

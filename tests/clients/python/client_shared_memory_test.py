@@ -14,7 +14,7 @@ import both_clients
 import numpy as np
 import topk_client
 from oracle import oracle
-from topk_client import DirectML, Onnx, Request, SharedMemory
+from topk_client import DirectML, Onnx, OpenVINO, Request, SharedMemory
 
 
 class Shared(both_clients.ServerTest):
@@ -73,6 +73,25 @@ class Shared(both_clients.ServerTest):
             np.testing.assert_array_equal(indices, self.indices)
             self.assertTrue(np.shares_memory(answer.values, values))
             self.assertTrue(np.shares_memory(answer.indices, indices))
+
+    def test_outputs_have_the_types_of_their_arrays(self):
+        for field, dtype, spec, expected in (
+                ("values_out", "f8", Onnx(7), "float64, .*elements are f32"),
+                ("values_out", "i4", Onnx(7), "int32, .*elements are f32"),
+                ("indices_out", "i4", Onnx(7), "int32, .*elements are i64"),
+                ("indices_out", "i8", OpenVINO(7, 1, "max", "value"),
+                 "int64, .*elements are i32"),
+                ("indices_out", "i8", DirectML(7, 1, "decreasing"),
+                 "int64, .*elements are u32"),
+                ("values_out", ">f4", Onnx(7), "little-endian")):
+            out = self.memory.array((40, 7), dtype, 200000)
+            with self.assertRaisesRegex(ValueError, expected):
+                self.client.compute_topk(
+                    self.x, spec, **{field: self.memory.region(out)})
+        out = self.memory.array((40, 7), np.int32, 200000)
+        self.client.compute_topk(self.x, OpenVINO(7, 1, "max", "value"),
+                                 indices_out=self.memory.region(out))
+        np.testing.assert_array_equal(out, self.indices)
 
     def test_another_process_attaches(self):
         # Strided, so that the region's strides are pickled too.

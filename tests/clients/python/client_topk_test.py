@@ -68,6 +68,25 @@ class TopK(both_clients.ServerTest):
                 self.assert_selected(tensor, [9, 9, 3], [1, 3, 0])
         self.assertEqual(self.assert_selected([3, 9], [9], [1]).dtype, np.int64)
 
+    def test_integers_are_not_rounded(self):
+        big, more = 2**63 + 1, 2**64 - 1
+        for tensor, dtype in (
+                ([1, big, big - 1], "u8"), ([[1, big, big - 1]], "u8"),
+                ((np.int64(1), big, np.uint64(big - 1)), "u8"),
+                ([np.array([-1, 2**53 + 1, 2**53]),
+                  np.array([5, 6, 7], np.uint64)], "i8")):
+            values, indices = self.client.topk(tensor, 2)
+            self.assertEqual(values.dtype, dtype)
+            self.assertEqual(indices.reshape(-1, 2)[0].tolist(), [1, 2])
+            self.assertEqual(values.tolist(), np.take_along_axis(
+                np.array(tensor, object), indices, -1).tolist())
+        self.assertEqual(self.client.topk([0.5, big], 1).values.dtype, "f8")
+        for tensor in ([-1, big], [0, more + 1], [-2**63 - 1]):
+            with self.assertRaisesRegex(
+                    ValueError, rf"integers from {min(tensor)} to {max(tensor)}"
+                    ", which fit neither in i64 nor in u64$"):
+                self.client.topk(tensor, 1)
+
     def test_directions_and_axes(self):
         x = np.array([[3, 9], [1, 4]], np.uint16)
         self.assert_selected(x, [[1, 4], [3, 9]], [[1, 1], [0, 0]], axis=0,
@@ -136,6 +155,10 @@ class TopK(both_clients.ServerTest):
             self.assertEqual(got.dtype, np.int64)
             with self.assertRaisesRegex(TypeError, "nulls"):
                 self.client.topk(table.where(table > 3), 1)
+        table = pandas.DataFrame({"a": [3, 9], "b": [2**63 + 1, 2**63]})
+        got = self.assert_selected(table, [[2**63 + 1, 3], [2**63, 9]],
+                                   [[1, 0], [1, 0]])
+        self.assertEqual(got.dtype, np.uint64)
         table = pandas.DataFrame({"a": [3, 9], "b": [4.5, 1]}, dtype="Float64")
         self.assertEqual(self.assert_selected(
             table, [[4.5, 3], [9, 1]], [[1, 0], [0, 1]]).dtype, np.float64)

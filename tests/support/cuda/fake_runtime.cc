@@ -1,7 +1,5 @@
 #include "tests/support/cuda/fake_runtime.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -22,7 +20,6 @@ using topk::testing::CloseShared;
 using topk::testing::FakeCuda;
 using topk::testing::FindShared;
 using topk::testing::OpenShared;
-using topk::testing::SharedAllocation;
 using topk::testing::SharedDeviceUuid;
 
 namespace {
@@ -71,7 +68,6 @@ struct Runtime {
   cudaError_t sticky = cudaSuccess;
   std::map<void*, Block> blocks;
   std::set<cudaMemPool_t> pools;
-  std::map<void*, SharedAllocation> shared;  // of cudaMalloc()
   // Locked before `mutex`.
   std::mutex streams_mutex;
   std::set<cudaStream_t> streams;
@@ -270,11 +266,6 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSynchronize() {
-  CALL(current_device);
-  return cudaSuccess;
-}
-
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:
@@ -319,13 +310,6 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
       return Return(cudaErrorNotReady);
   }
   CALL(current_device);
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  RequireCurrent(stream->device);
-  CALL(current_device);
-  stream->Drain();
   return cudaSuccess;
 }
 
@@ -377,13 +361,6 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  RequireCurrent(event->device);
-  CALL(current_device);
-  if (const auto point = event->point(); point != nullptr) point->Wait();
-  return cudaSuccess;
-}
-
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
   CALL(current_device);
   *data = std::malloc(bytes);
@@ -400,52 +377,6 @@ cudaError_t cudaFreeHost(void* data) {
   }
   std::free(data);
   CALL(current_device);
-  return cudaSuccess;
-}
-
-cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
-  CALL(current_device);
-  Pin(data, bytes);
-  return cudaSuccess;
-}
-
-cudaError_t cudaHostUnregister(void* data) {
-  Unpin(data);
-  CALL(current_device);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMalloc(void** data, size_t bytes) {
-  CALL(current_device);
-  SharedAllocation allocation(bytes, getpid());
-  *data = allocation.bytes().data();
-  Runtime& runtime = TheRuntime();
-  const std::lock_guard lock(runtime.mutex);
-  runtime.shared.emplace(*data, std::move(allocation));
-  return cudaSuccess;
-}
-
-cudaError_t cudaFree(void* data) {
-  {
-    Runtime& runtime = TheRuntime();
-    const std::lock_guard lock(runtime.mutex);
-    const auto found = runtime.shared.find(data);
-    Require(found != runtime.shared.end(), "cudaFree() of other memory");
-    std::memset(data, 0xDD, found->second.bytes().size());
-    runtime.shared.erase(found);
-  }
-  CALL(current_device);
-  return cudaSuccess;
-}
-
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
-  CALL(current_device);
-  Runtime& runtime = TheRuntime();
-  const std::lock_guard lock(runtime.mutex);
-  const auto found = runtime.shared.find(data);
-  if (found == runtime.shared.end()) return Return(cudaErrorInvalidValue);
-  const std::string content = found->second.handle();
-  std::memcpy(handle->reserved, content.data(), content.size());
   return cudaSuccess;
 }
 
@@ -490,7 +421,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
     Require(IsPinned(kind == cudaMemcpyHostToDevice ? from : to, bytes),
             "a copy from or to memory that is not pinned");
   }
-  stream->Push([=] { std::memcpy(to, from, bytes); });
+  const auto least = TheRuntime().fake.copy_time;
+  stream->Push([=] {
+    std::this_thread::sleep_for(least);
+    std::memcpy(to, from, bytes);
+  });
   return cudaSuccess;
 }
 

@@ -13,6 +13,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,8 @@ struct FakeCuda {
   bool always = false;
   /// If not negative, only calls on this device are counted and fail.
   int device = -1;
+  /// The least time of a copy.
+  std::chrono::milliseconds copy_time{0};
 };
 
 /// Configures the runtime until destruction. REQUIRES: no other instance

@@ -79,6 +79,12 @@ curl -sS "http://$metrics/metrics" >"$work/metrics"
 grep -qx 'topk_ready 1' "$work/metrics"
 step "healthy, the response is right, $(grep -c '^[a-z]' "$work/metrics")" \
   "metrics"
+case "$*" in
+  *TOPK_WITH_CUDA=ON*)  # without --gpus
+    docker logs "$container" 2>&1 |
+      grep -F 'backend cuda is not used: this machine has no NVIDIA driver'
+    ;;
+esac
 
 # A draining server reports NOT_SERVING, and still answers.
 docker stop --time 40 "$container" >/dev/null &

@@ -8,9 +8,9 @@ ComputeTopK. At the end, SIGTERM must stop the server while the attack goes on.
 Required of the server:
 
 - no call of the honest client fails
-- half of the time that the honest client waits is for calls of at most 250 ms
-  (some attacks: 1 s). The time for which the server or the client had to wait
-  for a processor is not counted
+- half of the time that the honest client waits, apart from its slowest call,
+  is for calls of at most 250 ms (some attacks: 1 s). The time for which the
+  server or the client had to wait for a processor is not counted
 - the log reports no poller that was busy for 100 ms of CPU time
 - resident memory grows by at most topk_inflight_bytes, 64 MiB, and the messages
   that are arriving
@@ -126,10 +126,12 @@ def flags_of(chosen):
 
 
 def typical_wait(latencies):
-    """Returns the latency up to which calls took half of the total time. One
-    slow call does not matter, but many fast calls do not hide slow ones."""
-    left = sum(latencies) / 2
-    for latency in sorted(latencies):
+    """Returns the latency up to which calls took half of the total time. The
+    slowest call does not count, because the machine may stop for a moment, but
+    many fast calls do not hide slow ones."""
+    counted = sorted(latencies)[:-1]
+    left = sum(counted) / 2
+    for latency in counted:
         left -= latency
         if left <= 0:
             return latency

@@ -16,6 +16,8 @@
 
 #include <algorithm>
 
+#include "core/backends/cpu/blocks.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
 
@@ -51,7 +53,8 @@ void RaiseMaxima(const SortKeyEncoder<Key, kFloat>& encoder,
 
 /// Implements Kernels::kth.
 template <class Key>
-Key Kth(const Key* keys, int64_t count, int64_t k) {
+Key Kth(const Key* keys, int64_t count, int64_t k,
+        const Cancellation* cancellation) {
   const Tag<Key> d;
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   const int64_t whole = count - count % kLanes;
@@ -67,11 +70,14 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
   }
   auto lows = hn::Set(d, low);
   auto highs = hn::Set(d, high);
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    const auto key = hn::LoadU(d, keys + i);
-    lows = hn::Min(lows, key);
-    highs = hn::Max(highs, key);
-  }
+  const auto widen = [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t i = begin; i < end; i += kLanes) {
+      const auto key = hn::LoadU(d, keys + i);
+      lows = hn::Min(lows, key);
+      highs = hn::Max(highs, key);
+    }
+  };
+  ForEachBlock(0, whole, kBlockElements, cancellation, widen);
   low = LeastLane(d, lows);
   high = static_cast<Key>(~LeastLane(d, hn::Not(highs)));
   const auto rests = hn::Load(d, rest);
@@ -80,9 +86,12 @@ Key Kth(const Key* keys, int64_t count, int64_t k) {
     const Key middle = static_cast<Key>(low + range / 2 + range % 2);
     const auto below = hn::Set(d, static_cast<Key>(middle - 1));
     size_t reach = hn::CountTrue(d, hn::Gt(rests, below));
-    for (int64_t i = 0; i < whole; i += kLanes) {
-      reach += hn::CountTrue(d, hn::Gt(hn::LoadU(d, keys + i), below));
-    }
+    const auto add = [&](int64_t begin, int64_t end) HWY_ATTR {
+      for (int64_t i = begin; i < end; i += kLanes) {
+        reach += hn::CountTrue(d, hn::Gt(hn::LoadU(d, keys + i), below));
+      }
+    };
+    ForEachBlock(0, whole, kBlockElements, cancellation, add);
     if (reach == static_cast<size_t>(k)) return middle;
     if (reach > static_cast<size_t>(k)) {
       low = middle;

@@ -21,12 +21,13 @@ namespace topk::cpu::HWY_NAMESPACE {
 inline constexpr int64_t kBlockVectors = 4;
 
 /// Implements Kernels::scan.
-template <class Key>
-Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
-             uint32_t* positions, int64_t room) {
+template <class Key, bool kFloat>
+Scanned Scan(const SortKeyEncoder<Key, kFloat>& encoder, Key bound,
+             const std::byte* elements, int64_t count, uint32_t* positions,
+             int64_t room) {
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = std::max(kWord, kBlockVectors * kLanes);
-  const VectorProbe<Key> vector_probe(probe);
+  const VectorProbe<Key> probe(ProbeAbove(encoder, bound));
   const auto at = [elements](int64_t i) {
     return elements + i * static_cast<int64_t>(sizeof(Key));
   };
@@ -36,13 +37,13 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   const auto look = [&](int64_t end) HWY_ATTR {
     for (; i + kWord <= end; i += kWord) {
       if (found + kScanSlack > room) return false;
-      found += AppendPositions(vector_probe.Word(at(i)),
-                               static_cast<uint32_t>(i), positions + found);
+      found += AppendPositions(probe.Word(at(i)), static_cast<uint32_t>(i),
+                               positions + found);
     }
     return true;
   };
   while (i + kBlock <= count) {
-    if (!vector_probe.template AnyMayExceed<kBlock / kLanes>(at(i))) {
+    if (!probe.template AnyMayExceed<kBlock / kLanes>(at(i))) {
       i += kBlock;
     } else if (!look(i + kBlock)) {
       return {i, found};
@@ -52,9 +53,8 @@ Scanned Scan(const Probe<Key>& probe, const std::byte* elements, int64_t count,
   if (i < count) {
     if (found + kScanSlack > room) return {i, found};
     const PaddedWord<Key> rest(at(i), count - i);
-    found +=
-        AppendPositions(vector_probe.Word(rest.bytes) & FirstBits(count - i),
-                        static_cast<uint32_t>(i), positions + found);
+    found += AppendPositions(probe.Word(rest.bytes) & FirstBits(count - i),
+                             static_cast<uint32_t>(i), positions + found);
   }
   return {count, found};
 }

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/probe.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {

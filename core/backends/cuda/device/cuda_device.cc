@@ -205,12 +205,14 @@ class CudaDevice final : public Device {
 
   // Copies host memory, with several threads if that is faster.
   void Copy(const std::byte* from, std::byte* to, size_t bytes) {
-    constexpr int64_t kPieceBytes = int64_t{512} << 10;
+    constexpr size_t kPieceBytes = size_t{512} << 10;
     if (bytes <= kPieceBytes) {
       std::memcpy(to, from, bytes);
       return;
     }
-    arenas_.Run([&] {
+    const auto pieces =
+        static_cast<int>(std::min(bytes / kPieceBytes, size_t{1024}));
+    arenas_.Run(pieces, [&] {
       cpu::ForEachRange(static_cast<int64_t>(bytes), kPieceBytes, nullptr,
                         [&](int64_t begin, int64_t end) {
                           std::memcpy(to + begin, from + begin,
@@ -372,9 +374,14 @@ class CudaLane;
 
 class CudaMemory final : public Memory {
  public:
-  CudaMemory(void* data, const LaneParts& parts, CudaLane& lane)
-      : Memory(static_cast<std::byte*>(data)), parts_(parts), lane_(lane) {}
+  CudaMemory(void* data, bool is_borrowed, const LaneParts& parts,
+             CudaLane& lane)
+      : Memory(static_cast<std::byte*>(data)),
+        is_borrowed_(is_borrowed),
+        parts_(parts),
+        lane_(lane) {}
   ~CudaMemory() override;
+  bool is_borrowed() const { return is_borrowed_; }
   cudaError_t Create() {
     const cudaError_t error = cuda::Create(copied_);
     return error == cudaSuccess ? cuda::Create(computed_) : error;
@@ -397,6 +404,7 @@ class CudaMemory final : public Memory {
   }
 
  private:
+  const bool is_borrowed_;
   const LaneParts& parts_;
   CudaLane& lane_;
   Event copied_;
@@ -421,16 +429,17 @@ class CudaLane final : public Lane {
     device_.Close(bytes_, std::move(parts_));
   }
 
-  // Frees device memory when all work that uses the memory is done.
+  // Frees memory that is not borrowed, when all work that uses it is done.
   void Free(const CudaMemory& memory) {
     // After an error, an event may be missing that the release must wait for.
-    if (Begins() && Succeeds(memory.BeforeComputing())) {
+    if (!memory.is_borrowed() && Begins() &&
+        Succeeds(memory.BeforeComputing())) {
       Succeeds(cudaFreeAsync(memory.data(), parts_->computing.get()));
       return;
     }
     // The caller destroys events of this device.
     static_cast<void>(device_.Use());
-    parts_->unfreed.push_back(memory.data());
+    if (!memory.is_borrowed()) parts_->unfreed.push_back(memory.data());
   }
 
   std::unique_ptr<Memory> Allocate(size_t bytes) override {
@@ -440,7 +449,7 @@ class CudaLane final : public Lane {
                                        device_.pool(),
                                        parts_->computing.get()));
     }
-    auto memory = std::make_unique<CudaMemory>(data, *parts_, *this);
+    auto memory = std::make_unique<CudaMemory>(data, false, *parts_, *this);
     if (data != nullptr && Succeeds(memory->Create())) {
       // Make copies wait until the computing stream has allocated the memory.
       Succeeds(memory->AfterComputing());
@@ -494,7 +503,7 @@ class CudaLane final : public Lane {
       const size_t number = next_staging_;
       next_staging_ ^= 1;
       LaneParts::Staging& staging = parts_->staging[number];
-      if (!Wait(staging.copied)) return;
+      if (!Begins() || !Wait(staging.copied)) return;
       std::span<std::byte>& arrived = arriving[number];
       if (!arrived.empty()) {
         device_.Copy(staging.data.get(), arrived.data(), arrived.size());
@@ -517,31 +526,32 @@ class CudaLane final : public Lane {
     Succeeds(from.AfterCopy());
   }
 
-  void CopyIn(std::span<const std::byte> from, Memory& to, size_t at) override {
+  void Copy(Memory& from, Memory& to, size_t at, size_t bytes) override {
     CopyStaged();
-    const auto& memory = static_cast<CudaMemory&>(to);
-    if (Begins() && Succeeds(memory.BeforeCopy()) &&
-        Succeeds(cudaMemcpyAsync(to.data() + at, from.data(), from.size(),
-                                 cudaMemcpyDeviceToDevice,
-                                 parts_->copying.get()))) {
-      Succeeds(memory.AfterCopy());
-    }
-  }
-
-  void CopyOut(Memory& from, std::span<std::byte> to) override {
-    CopyStaged();
-    const auto& memory = static_cast<CudaMemory&>(from);
-    if (Begins() && Succeeds(memory.BeforeCopy()) &&
-        Succeeds(cudaMemcpyAsync(to.data(), from.data(), to.size(),
+    const auto& source = static_cast<CudaMemory&>(from);
+    const auto& target = static_cast<CudaMemory&>(to);
+    if (Begins() && Succeeds(source.BeforeCopy()) &&
+        Succeeds(target.BeforeCopy()) &&
+        Succeeds(cudaMemcpyAsync(to.data() + at, from.data(), bytes,
                                  cudaMemcpyDeviceToDevice,
                                  parts_->copying.get())) &&
-        Succeeds(memory.AfterCopy())) {
-      Wait(memory.copied());
+        Succeeds(source.AfterCopy()) && Succeeds(target.AfterCopy())) {
+      Finish(to);
     }
   }
 
-  void Keep(std::shared_ptr<const ImportedMemory> memory) override {
+  void Finish(Memory& memory) override {
+    CopyStaged();
+    if (Begins()) Wait(static_cast<CudaMemory&>(memory).copied());
+  }
+
+  std::unique_ptr<Memory> Borrow(std::shared_ptr<const ImportedMemory> memory,
+                                 std::span<std::byte> bytes) override {
     parts_->kept.push_back(std::move(memory));
+    auto borrowed =
+        std::make_unique<CudaMemory>(bytes.data(), true, *parts_, *this);
+    if (Begins()) Succeeds(borrowed->Create());
+    return borrowed;
   }
 
  private:
