@@ -90,5 +90,5 @@ EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
 # The health port is plaintext even if the main port uses TLS.
 HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \
-  CMD ["/usr/bin/topk", "health", "--deadline", "1", "--target", "127.0.0.1:50052"]
+  CMD ["/usr/bin/topk", "health", "--timeout", "1", "--target", "127.0.0.1:50052"]
 ENTRYPOINT ["/usr/bin/topkd"]

@@ -83,11 +83,8 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   if (!options.token_file.empty() && !IsSecure(options)) {
     set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   }
-  const std::string target = Target(options.target);
-  if (options.make_channel) {
-    return options.make_channel(target, credentials, arguments);
-  }
-  return grpc::CreateCustomChannel(target, credentials, arguments);
+  return grpc::CreateCustomChannel(Target(options.target), credentials,
+                                   arguments);
 }
 
 }  // namespace topk

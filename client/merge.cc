@@ -51,8 +51,7 @@ Result<Partial> Describe(const PartialResponse& answer, size_t number) {
                  .order = answer.order,
                  .index_type = static_cast<DType>(indices.data_type()),
                  .values = std::as_bytes(std::span(values.data())),
-                 .indices = std::as_bytes(std::span(indices.data())),
-                 .index_offset = answer.index_offset};
+                 .indices = std::as_bytes(std::span(indices.data()))};
 }
 
 void SetTensor(DType type, const std::vector<int64_t>& shape, std::string data,

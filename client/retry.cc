@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "client/rpc_error.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -13,7 +12,6 @@ namespace {
 // has forwarded part of the response, gRPC reports CANCELLED or INTERNAL.
 // Unlike the errors of topkd, such errors have no `reason`.
 bool IsRetried(const Status& status, bool begun) {
-  if (status.retry_after == kDoNotRetry) return false;
   switch (status.code) {
     case Code::kUnavailable:
       return true;
@@ -49,10 +47,7 @@ Status CheckRetry(const Retry& retry) {
 }
 
 std::optional<Attempts::Time> Attempts::Next(Status& status, bool begun) {
-  const bool retried = IsRetried(status, begun);
-  status.retry_after =
-      std::max(status.retry_after, std::chrono::milliseconds(0));
-  if (!retried || ++failed_ >= retry_.attempts) return {};
+  if (!IsRetried(status, begun) || ++failed_ >= retry_.attempts) return {};
   const Time now = std::chrono::system_clock::now();
   const Pause pause = std::max<Pause>(pause_, status.retry_after);
   if (pause >= deadline_ - now) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <string_view>
-#include <system_error>
 
 #include "core/base/text.h"
 #include "google/rpc/error_details.pb.h"
@@ -28,29 +26,19 @@ milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
                                   milliseconds(0), kMaxDelay);
 }
 
-// Returns the delay in the trailer grpc-retry-pushback-ms. Any value other than
-// a number >= 0 forbids a retry.
+// Returns the delay in the trailer grpc-retry-pushback-ms, or 0.
 milliseconds PushbackOf(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
-  if (found == trailers.end()) return milliseconds(0);
-  const std::string_view text(found->second.data(), found->second.size());
   int64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc::result_out_of_range && text[0] != '-') {
-    return kMaxDelay;
+  if (found != trailers.end()) {
+    std::from_chars(found->second.begin(), found->second.end(), number);
   }
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) {
-    return kDoNotRetry;
-  }
-  return milliseconds(std::min(number, kMaxDelay.count()));
+  return milliseconds(std::clamp<int64_t>(number, 0, kMaxDelay.count()));
 }
 
-// Copies the google.rpc details to `status`. Returns whether they contain a
-// RetryInfo.
-bool ReadDetails(const google::rpc::Status& rpc, Status& status) {
-  bool has_delay = false;
+// Copies the google.rpc details to `status`.
+void ReadDetails(const google::rpc::Status& rpc, Status& status) {
   for (const google::protobuf::Any& detail : rpc.details()) {
     google::rpc::ErrorInfo info;
     google::rpc::BadRequest bad;
@@ -66,10 +54,8 @@ bool ReadDetails(const google::rpc::Status& rpc, Status& status) {
       status.field = quota.violations(0).subject();
     } else if (detail.UnpackTo(&retry)) {
       status.retry_after = DelayOf(retry);
-      has_delay = true;
     }
   }
-  return has_delay;
 }
 
 }  // namespace
@@ -84,10 +70,8 @@ Status FromGrpc(const grpc::Status& grpc, const grpc::ClientContext& context) {
   Status status{static_cast<Code>(grpc.error_code()), "", "",
                 grpc.error_message()};
   google::rpc::Status rpc;
-  const bool has_delay =
-      rpc.ParseFromString(grpc.error_details()) && ReadDetails(rpc, status);
-  const std::chrono::milliseconds pushback = PushbackOf(context);
-  if (!has_delay || pushback == kDoNotRetry) status.retry_after = pushback;
+  if (rpc.ParseFromString(grpc.error_details())) ReadDetails(rpc, status);
+  if (status.retry_after.count() == 0) status.retry_after = PushbackOf(context);
   if (grpc.error_code() == grpc::StatusCode::UNKNOWN &&
       grpc.error_details().empty()) {
     // topkd always sends details. An error without details is from a proxy

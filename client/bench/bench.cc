@@ -1,7 +1,6 @@
 #include "client/bench/bench.h"
 
 #include <absl/synchronization/mutex.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,14 +12,13 @@
 
 #include "client/bench/driver.h"
 #include "client/bench/load.h"
-#include "client/bench/mix.h"
 #include "client/bench/report.h"
 #include "client/bench/request_template.h"
 #include "client/channel.h"
 #include "client/cli/errors.h"
 #include "client/cli/interrupts.h"
 #include "client/credentials.h"
-#include "client/numpy/npy.h"
+#include "client/numpy/read_array.h"
 #include "core/base/text.h"
 #include "core/engine.h"
 
@@ -47,54 +45,29 @@ void Interrupt(int signal) {
   }
 }
 
-// Sets the tensor to send, and the specs of the requests to send.
-ExitCode ReadSpecs(const BenchFlags& flags, std::vector<RequestSpec>& specs) {
-  specs = {flags.kind};
-  if (!flags.input.empty()) {
-    Result<NpyArray> input = ReadNpy(flags.input, {});
-    if (!input.ok()) return ReportInput(flags.input, input.status());
-    specs[0].shape = input->shape;
-    specs[0].dtype = FindDType(static_cast<int>(input->dtype))->name;
-    specs[0].origin = "--input";
-    specs[0].input = *std::move(input);
-  }
-  if (flags.mix.empty()) return kOk;
-  std::ifstream file(flags.mix);
-  if (!file) {
-    return ReportInput(flags.mix,
-                       {Code::kNotFound, "MIX", flags.mix,
-                        StrCat("cannot be read: ", ErrnoText(errno))});
-  }
-  Result<std::vector<RequestSpec>> mix = ParseMix(file, flags.mix, flags.kind);
-  if (!mix.ok()) return ReportUsage(mix.status());
-  specs = *std::move(mix);
-  return kOk;
-}
-
-// Creates the request templates. On failure, prints the error and returns its
+// Creates the request template. On failure, prints the error and returns its
 // exit status.
-ExitCode MakeTemplates(const BenchFlags& flags, const BenchPath& path,
-                       std::vector<RequestTemplate>& kinds) {
-  std::vector<RequestSpec> specs;
-  if (const ExitCode code = ReadSpecs(flags, specs); code != kOk) return code;
-  const Engine engine({});
-  for (const RequestSpec& spec : specs) {
-    Result<RequestTemplate> kind =
-        MakeRequestTemplate(spec, path, flags.profile.seed + kinds.size());
-    if (!kind.ok()) return ReportUsage(kind.status());
-    if (flags.profile.verify > 0) {
-      Status status = SetExpected(engine, *kind);
-      if (!flags.mix.empty()) status.message += StrCat(" (", kind->name, ")");
-      if (!status.ok()) return Report(status, nullptr);
-    }
-    if (Status s = SerializeMessages(path, flags.profile.batch,
-                                     flags.concurrency, *kind);
-        !s.ok()) {
-      return Report(s, nullptr);
-    }
-    kinds.push_back(*std::move(kind));
+ExitCode MakeTemplate(const BenchFlags& flags, const BenchPath& path,
+                      RequestTemplate& request) {
+  RequestSpec spec = flags.request;
+  if (!flags.input.empty()) {
+    Result<NpyArray> input = ReadArray(flags.input, "");
+    if (!input.ok()) return ReportInput(flags.input, input.status());
+    spec.shape = input->shape;
+    spec.dtype = InfoOf(input->dtype).name;
+    spec.input = *std::move(input);
   }
-  return kOk;
+  Result<RequestTemplate> made =
+      MakeRequestTemplate(spec, path, flags.profile.seed);
+  if (!made.ok()) return ReportUsage(made.status());
+  request = *std::move(made);
+  Status status;
+  if (flags.profile.verify > 0) status = SetExpected(Engine({}), request);
+  if (status.ok()) {
+    status = SerializeMessages(path, flags.profile.batch, flags.concurrency,
+                               request);
+  }
+  return status.ok() ? kOk : Report(status, nullptr);
 }
 
 // Reports that a file cannot be written, after an error of the system.
@@ -107,15 +80,9 @@ ExitCode ReportOutput(const std::string& path) {
 // Shows the progress of a load on stderr, and writes it to a file.
 class Watch {
  public:
-  Watch(const BenchFlags& flags, std::ostream& csv, Load& load)
-      : lines_(flags.progress),
-        line_(!flags.progress && isatty(STDERR_FILENO)),
-        csv_(csv),
-        load_(load) {
+  Watch(bool shows, std::ostream& csv, Load& load)
+      : shows_(shows), csv_(csv), load_(load) {
     csv_ << kCsvHeader << "\n";
-  }
-  ~Watch() {
-    if (line_ && shown_.count() > 0) std::cerr << "\n";
   }
 
   // Shows the part of the load since the previous row, if that was a second ago
@@ -127,17 +94,14 @@ class Watch {
     using Seconds = std::chrono::duration<double>;
     const ProgressRow row{Seconds(now).count(), Seconds(now - shown_).count(),
                           stats};
-    // \033[K clears the rest of a longer previous line.
-    if (line_) std::cerr << "\r" << ToText(row) << "\033[K" << std::flush;
-    if (lines_) std::cerr << ToText(row) << "\n";
+    if (shows_) std::cerr << ToText(row) << "\n";
     csv_ << ToCsv(row) << std::endl;
     shown_ = now;
     next_ += std::chrono::seconds(1);
   }
 
  private:
-  const bool lines_;
-  const bool line_;
+  const bool shows_;
   std::ostream& csv_;
   Load& load_;
   Load::Time shown_{0};
@@ -155,8 +119,8 @@ ExitCode Bench(const BenchFlags& flags) {
   HandleInterrupts(Interrupt);
   const BenchPath& path =
       *std::ranges::find(kBenchPaths, flags.path, &BenchPath::name);
-  std::vector<RequestTemplate> kinds;
-  if (const ExitCode code = MakeTemplates(flags, path, kinds); code != kOk) {
+  RequestTemplate request;
+  if (const ExitCode code = MakeTemplate(flags, path, request); code != kOk) {
     return code;
   }
   ClientOptions client = flags.client;
@@ -171,22 +135,19 @@ ExitCode Bench(const BenchFlags& flags) {
     csv.open(flags.csv);
     if (!csv) return ReportOutput(flags.csv);
   }
-  const std::string& request_id = flags.kind.operation.request_id;
   Channels channels;
   for (int i = 0; i < flags.connections; ++i) {  // connect before the test
     channels.push_back(Connect(client, MakeCredentials(client)));
-    const Outcome first = CallOnce(settings, kinds.front(), channels.back());
+    const Outcome first = CallOnce(settings, request, channels.back());
     if (!first.errors.empty() && !flags.keep_going) {
-      return Report(first.errors.front(), &client, request_id);
+      return Report(first.errors.front(), &client);
     }
   }
-  std::vector<double> weights;
-  for (const RequestTemplate& kind : kinds) weights.push_back(kind.weight);
-  Load load(flags.profile, weights, flags.keep_going);
+  Load load(flags.profile, flags.keep_going);
   {
-    Watch watch(flags, csv, load);
+    Watch watch(flags.progress, csv, load);
     const Load::Time end =
-        Drive(settings, kinds, channels, flags.concurrency,
+        Drive(settings, request, channels, flags.concurrency,
               flags.profile.rate > 0, load, [&](Load::Time now) {
                 if (interrupted && !load.stopped()) {
                   load.Interrupt(now);
@@ -199,21 +160,20 @@ ExitCode Bench(const BenchFlags& flags) {
     HandleInterrupts(EndProcess);
   }
   const LoadResult result = load.Result();
-  const LoadStats total = result.Total();
+  const LoadStats& total = result.stats;
   if (result.wrong) {
-    std::cerr << "topk: a response to " << kinds[*result.wrong].name
-              << " differs from the result computed locally\n";
+    std::cerr << "topk: a response differs from the result computed locally\n";
     return kWrongAnswer;
   }
   // Print no statistics if no request was counted.
   if (total.answered() == 0 && !result.error.ok() && !flags.keep_going) {
-    return Report(result.error, &client, request_id);
+    return Report(result.error, &client);
   }
   if (total.answered() == 0 && total.failed() == 0) {
     std::cerr << "topk: interrupted before the first counted response\n";
     return kInterrupted;
   }
-  const BenchReport report{flags, kinds, result};
+  const BenchReport report{flags, request, result};
   if (flags.json) {
     std::cout << ToJson(report).dump() << "\n";
   } else {
@@ -221,7 +181,7 @@ ExitCode Bench(const BenchFlags& flags) {
   }
   if (!flags.csv.empty() && !csv.flush()) return ReportOutput(flags.csv);
   if (!result.error.ok() && !flags.keep_going) {
-    return Report(result.error, &client, request_id);
+    return Report(result.error, &client);
   }
   if (result.interrupted) {
     std::cerr << "topk: interrupted: the report covers part of the load\n";
@@ -236,7 +196,7 @@ ExitCode Bench(const BenchFlags& flags) {
                  "--concurrency or lower --rate, unless the server stalled\n";
   }
   if (exceeded.empty() && total.answered() == 0) {
-    return Report(result.error, &client, request_id);
+    return Report(result.error, &client);
   }
   return !exceeded.empty() ? kThresholdCrossed
          : !result.kept_up ? kRateMissed

@@ -7,20 +7,17 @@
 #include <string>
 
 #include "client/bench/load.h"
-#include "client/bench/mix.h"
 #include "client/bench/path.h"
-#include "client/cli/exit_code.h"
+#include "client/bench/request_template.h"
+#include "client/cli/errors.h"
 #include "topk/client.h"
 
 namespace topk::cli {
 
 /// The flags of `topk bench`, except those of AddClientFlags().
 struct BenchFlags {
-  /// The request to send, or the defaults for the requests in the file `mix`.
-  RequestSpec kind;
-  /// The file that defines a mix of requests; "" = no mix.
-  std::string mix;
-  /// A .npy file with the tensor to send; "" = random tensors.
+  RequestSpec request;
+  /// A file with the tensor to send; "" = random tensors.
   std::string input;
   std::string path{kBenchPaths[0].name};
   LoadProfile profile;

@@ -38,10 +38,11 @@ constexpr Load::Time kNap = std::chrono::milliseconds(100);
 class Caller {
  public:
   // `number` is the index of this caller among all callers.
-  Caller(CallSettings& settings, size_t number,
+  Caller(CallSettings& settings, const RequestTemplate& request, size_t number,
          const std::shared_ptr<grpc::ChannelInterface>& channel,
          grpc::CompletionQueue& queue)
       : settings_(settings),
+        request_(request),
         number_(number),
         channel_(channel),
         stub_(channel),
@@ -50,11 +51,9 @@ class Caller {
     for (int i = 0; i < kEvents; ++i) tags_[i] = {this, static_cast<Event>(i)};
   }
 
-  void Start(const Load::Call& call, Load::Time sent,
-             const RequestTemplate& kind) {
+  void Start(const Load::Call& call, Load::Time sent) {
     call_ = call;
     sent_ = sent;
-    kind_ = &kind;
     outcome_ = {};
     deadline_ = std::chrono::system_clock::now() + settings_.client.timeout;
     attempts_.emplace(settings_.client.retry, deadline_);
@@ -86,7 +85,7 @@ class Caller {
     return &tags_[event];
   }
 
-  const std::vector<grpc::ByteBuffer>& messages() { return kind_->messages; }
+  const std::vector<grpc::ByteBuffer>& messages() { return request_.messages; }
   size_t unfinished() {
     return (settings_.path.batched() ? messages().size() : 1) -
            outcome_.compute.size() - outcome_.errors.size();
@@ -179,10 +178,10 @@ class Caller {
   }
 
   Status Accept(const v1::TopKResponse& response) {
-    if (Status s = CheckResponse(kind_->request, response); !s.ok()) return s;
+    if (Status s = CheckResponse(request_.request, response); !s.ok()) return s;
     outcome_.compute.push_back(response.execution().compute_nanoseconds());
-    if (call_.verify && kind_->expected) {
-      const v1::TopKResponse& expected = *kind_->expected;
+    if (call_.verify && request_.expected) {
+      const v1::TopKResponse& expected = *request_.expected;
       outcome_.wrong |= response.values().data() != expected.values().data() ||
                         response.indices().data() != expected.indices().data();
     }
@@ -209,6 +208,7 @@ class Caller {
   }
 
   CallSettings& settings_;
+  const RequestTemplate& request_;
   const size_t number_;
   const std::shared_ptr<grpc::ChannelInterface> channel_;
   grpc::GenericStub stub_;
@@ -219,7 +219,6 @@ class Caller {
   // The call.
   Load::Call call_{};
   Load::Time sent_{};
-  const RequestTemplate* kind_ = nullptr;
   std::chrono::system_clock::time_point deadline_;
   std::optional<Attempts> attempts_;
   Outcome outcome_;
@@ -243,13 +242,14 @@ class Caller {
 // wake their thread only at whole milliseconds.
 class Driver {
  public:
-  Driver(const std::vector<RequestTemplate>& kinds, bool open, Load& load,
-         steady_clock::time_point start)
-      : kinds_(kinds), open_(open), load_(load), start_(start) {}
+  Driver(bool open, Load& load, steady_clock::time_point start)
+      : open_(open), load_(load), start_(start) {}
 
-  void AddCaller(CallSettings& settings, size_t number,
+  void AddCaller(CallSettings& settings, const RequestTemplate& request,
+                 size_t number,
                  const std::shared_ptr<grpc::ChannelInterface>& channel) {
-    idle_.push_back(&callers_.emplace_back(settings, number, channel, queue_));
+    idle_.push_back(
+        &callers_.emplace_back(settings, request, number, channel, queue_));
   }
 
   // Blocks until the load is over.
@@ -268,7 +268,7 @@ class Driver {
       if (!is_due) break;
       idle_.pop_front();
       lock.unlock();
-      caller.Start(*call, Now(), kinds_[call->kind]);
+      caller.Start(*call, Now());
       lock.lock();
     }
     changed_.wait(lock, [this] { return idle_.size() == callers_.size(); });
@@ -297,7 +297,7 @@ class Driver {
       load_.Record(caller->call(), caller->sent(), now, caller->outcome());
       const auto call = open_ ? std::nullopt : load_.Next(now);
       if (call) {
-        caller->Start(*call, Now(), kinds_[call->kind]);
+        caller->Start(*call, Now());
         continue;
       }
       const std::lock_guard lock(mutex_);
@@ -306,7 +306,6 @@ class Driver {
     }
   }
 
-  const std::vector<RequestTemplate>& kinds_;
   const bool open_;
   Load& load_;
   const steady_clock::time_point start_;
@@ -319,11 +318,11 @@ class Driver {
 
 }  // namespace
 
-Outcome CallOnce(CallSettings& settings, const RequestTemplate& kind,
+Outcome CallOnce(CallSettings& settings, const RequestTemplate& request,
                  const std::shared_ptr<grpc::ChannelInterface>& channel) {
   grpc::CompletionQueue queue;
-  Caller caller(settings, 0, channel, queue);
-  caller.Start({}, {}, kind);
+  Caller caller(settings, request, 0, channel, queue);
+  caller.Start({}, {});
   void* tag = nullptr;
   bool ok = false;
   while (queue.Next(&tag, &ok)) {
@@ -332,8 +331,7 @@ Outcome CallOnce(CallSettings& settings, const RequestTemplate& kind,
   return caller.outcome();
 }
 
-Load::Time Drive(CallSettings& settings,
-                 const std::vector<RequestTemplate>& kinds,
+Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
                  const Channels& channels, int callers, bool open, Load& load,
                  const std::function<void(Load::Time now)>& tick) {
   const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
@@ -343,10 +341,10 @@ Load::Time Drive(CallSettings& settings,
   const auto start = steady_clock::now();
   std::deque<Driver> drivers;
   for (int i = 0; i < threads; ++i) {
-    drivers.emplace_back(kinds, open, load, start);
+    drivers.emplace_back(open, load, start);
   }
   for (size_t i = 0; i < static_cast<size_t>(callers); ++i) {
-    drivers[i % drivers.size()].AddCaller(settings, i,
+    drivers[i % drivers.size()].AddCaller(settings, request, i,
                                           channels[i % channels.size()]);
   }
   std::vector<std::future<void>> runs;

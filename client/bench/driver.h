@@ -26,15 +26,14 @@ struct CallSettings {
 using Channels = std::vector<std::shared_ptr<grpc::ChannelInterface>>;
 
 /// Makes a single call, without verifying the response.
-Outcome CallOnce(CallSettings& settings, const RequestTemplate& kind,
+Outcome CallOnce(CallSettings& settings, const RequestTemplate& request,
                  const std::shared_ptr<grpc::ChannelInterface>& channel);
 
 /// Makes the calls of `load` until it is over. `open` tells whether the load
 /// has a rate. One thread for every 8 callers receives the responses, but at
 /// most one for every 2 CPUs. Runs `tick` about ten times per second on the
 /// calling thread. Returns how long the load took.
-Load::Time Drive(CallSettings& settings,
-                 const std::vector<RequestTemplate>& kinds,
+Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
                  const Channels& channels, int callers, bool open, Load& load,
                  const std::function<void(Load::Time now)>& tick);
 

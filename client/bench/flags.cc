@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "client/bench/bench.h"
@@ -23,7 +25,6 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
     throw CLI::ValidationError(flag, why);
   };
   LoadProfile& profile = flags.profile;
-  if (!given("--k") && !given("--mix")) throw CLI::RequiredError("--k");
   if (!given("--concurrency") && given("--rate")) {
     flags.concurrency = kOpenLoopCallers;
   }
@@ -47,11 +48,6 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
            StrCat(profile.requests, " is not a multiple of --batch ",
                   profile.batch));
   }
-  for (const char* flag : {"--shape", "--dtype", "--mix"}) {
-    if (given("--input") && given(flag)) {
-      refuse(flag, "--input sets the shape and the element type");
-    }
-  }
   if (given("--max-errors")) flags.keep_going = true;
 }
 
@@ -59,37 +55,27 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
 
 void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
   LoadProfile& profile = flags.profile;
-  command
-      .add_option("--shape", flags.kind.shape,
-                  "Shape of the tensors, e.g. 8,1000")
-      ->delimiter(',')
-      ->transform(Whole())
-      ->capture_default_str();
+  auto* shape = command
+                    .add_option("--shape", flags.request.shape,
+                                "Shape of the tensors, e.g. 8,1000")
+                    ->delimiter(',')
+                    ->transform(Whole())
+                    ->capture_default_str();
   std::vector<std::string> types;
   for (const DTypeInfo& row : kDTypes) types.emplace_back(row.name);
+  auto* dtype = command
+                    .add_option("--dtype", flags.request.dtype,
+                                "Element type of the tensors")
+                    ->check(CLI::IsMember(types))
+                    ->capture_default_str();
+  AddOperatorFlags(command, flags.request.operation);
   command
-      .add_option("--dtype", flags.kind.dtype, "Element type of the tensors")
-      ->check(CLI::IsMember(types))
-      ->capture_default_str();
-  AddOperatorFlags(command, flags.kind.operation);
-  command.get_option("--k")
-      ->required(false)
-      ->description("Number of elements to select; required without --mix");
-  command
-      .add_option(
-          "--mix", flags.mix,
-          "File with several kinds of requests, one JSON object per line, e.g. "
-          "{\"weight\": 3, \"shape\": [8, 1000], \"dtype\": \"f32\", "
-          "\"k\": 5, \"axis\": -1, \"smallest\": false}. For each call, a "
-          "kind is chosen at random, by weight. Missing keys have the values "
-          "of the flags")
-      ->type_name("FILE");
-  command
-      .add_option(
-          "--input", flags.input,
-          "A .npy file with the tensor to send in each request, instead "
-          "of random tensors. Replaces --shape and --dtype")
-      ->type_name("FILE");
+      .add_option("--input", flags.input,
+                  "A file with the tensor to send in each request, as for topk "
+                  "run, instead of random tensors")
+      ->type_name("FILE")
+      ->excludes(shape)
+      ->excludes(dtype);
   std::vector<std::string> paths;
   for (const BenchPath& path : kBenchPaths) paths.emplace_back(path.name);
   command
@@ -165,7 +151,10 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       .add_option("--max-p99", flags.max_p99,
                   "Exit with status 8 if the 99th percentile of the latency "
                   "exceeds this duration, e.g. 5ms")
-      ->transform(Duration(kDaySeconds));
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, double>{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}},
+          CLI::AsNumberWithUnit::DEFAULT, "s, ms or us"))
+      ->check(Number(1e-6, kDaySeconds));
   command
       .add_option("--max-errors", flags.max_errors,
                   "Exit with status 8 if more requests fail. Implies "
@@ -179,26 +168,9 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
                   "Write the rows of --progress to this file, as CSV")
       ->type_name("FILE");
   command
-      .add_option_function<std::vector<std::string>>(
-          "--metadata",
-          [&flags](const std::vector<std::string>& texts) {
-            for (const std::string& text : texts) {
-              const size_t end = text.find('=');
-              if (end == std::string::npos) {
-                throw CLI::ValidationError("--metadata", "must be KEY=VALUE");
-              }
-              flags.client.metadata.emplace_back(text.substr(0, end),
-                                                 text.substr(end + 1));
-            }
-          },
-          "Metadata to send with each call. May be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  command
       .add_option(
           "--seed", profile.seed,
-          "Seed for the random choice of tensors, kinds, arrivals and calls to "
-          "verify")
+          "Seed for the random choice of tensors, arrivals and calls to verify")
       ->transform(Whole(0))
       ->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON");

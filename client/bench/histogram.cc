@@ -36,16 +36,6 @@ void Histogram::Record(int64_t value) {
   sum_ += static_cast<double>(value);
 }
 
-void Histogram::Merge(const Histogram& other) {
-  counts_.resize(std::max(counts_.size(), other.counts_.size()));
-  for (size_t i = 0; i < other.counts_.size(); ++i) {
-    counts_[i] += other.counts_[i];
-  }
-  count_ += other.count_;
-  max_ = std::max(max_, other.max_);
-  sum_ += other.sum_;
-}
-
 int64_t Histogram::Percentile(double share) const {
   const auto rank = std::max<int64_t>(
       1, static_cast<int64_t>(std::ceil(share * static_cast<double>(count_))));
@@ -62,14 +52,6 @@ int64_t Histogram::Percentile(double share) const {
 
 double Histogram::mean() const {
   return count_ == 0 ? 0 : sum_ / static_cast<double>(count_);
-}
-
-std::vector<Histogram::Step> Histogram::Steps() const {
-  std::vector<Step> steps;
-  for (size_t i = 0; i < counts_.size(); ++i) {
-    if (counts_[i] > 0) steps.push_back({LowOf(i), LowOf(i + 1), counts_[i]});
-  }
-  return steps;
 }
 
 }  // namespace topk::cli

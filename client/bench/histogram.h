@@ -8,23 +8,13 @@ namespace topk::cli {
 
 /// A log-linear histogram of whole numbers >= 0, e.g. nanoseconds, with 64
 /// steps (buckets) per power of two. Values are accurate to less than 1 %. Not
-/// thread-safe: use one histogram per thread and merge them.
+/// thread-safe.
 // Implemented here because Debian 12 does not package HdrHistogram's C library.
 class Histogram {
  public:
-  /// A step of the histogram: `count` of the recorded values are in
-  /// [low, high).
-  struct Step {
-    int64_t low;
-    int64_t high;
-    int64_t count;
-  };
-
   /// Records a value. Negative values count as 0. Values of 2^48 (78 hours in
   /// nanoseconds) or more count as 2^48 - 1, except in max() and mean().
   void Record(int64_t value);
-
-  void Merge(const Histogram& other);
 
   /// Returns the percentile for `share`, e.g. the median for 0.5, accurate to
   /// 0.8 %. Returns 0 if nothing was recorded. REQUIRES: 0 <= share <= 1.
@@ -35,9 +25,6 @@ class Histogram {
   /// The exact maximum and mean. 0 if nothing was recorded.
   int64_t max() const { return max_; }
   double mean() const;
-
-  /// Returns the steps that contain values, in ascending order.
-  std::vector<Step> Steps() const;
 
  private:
   // The count of each step, up to the highest step with values.

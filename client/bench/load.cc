@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "client/cli/errors.h"
-
 namespace topk::cli {
 namespace {
 
@@ -25,11 +23,6 @@ void Count(const Outcome& outcome, Load::Time latency, bool verified,
   for (const Status& error : outcome.errors) {
     ++stats.errors[std::string(CodeName(error.code))];
     stats.retry_hints += error.retry_after.count() > 0 ? 1 : 0;
-    // topkd sends a reason with every UNAVAILABLE error. If there is no
-    // reason, the connection failed.
-    if (error.code == Code::kUnavailable && error.reason.empty()) {
-      ++(IsConnectFailure(error) ? stats.not_connected : stats.lost);
-    }
   }
 }
 
@@ -41,32 +34,11 @@ int64_t LoadStats::failed() const {
   return sum;
 }
 
-void LoadStats::Add(const LoadStats& other) {
-  latency.Merge(other.latency);
-  compute.Merge(other.compute);
-  verified += other.verified;
-  for (const auto& [code, count] : other.errors) errors[code] += count;
-  retry_hints += other.retry_hints;
-  not_connected += other.not_connected;
-  lost += other.lost;
-  retried += other.retried;
-}
-
-LoadStats LoadResult::Total() const {
-  LoadStats total;
-  for (const LoadStats& one : stats) total.Add(one);
-  return total;
-}
-
-Load::Load(const LoadProfile& profile, const std::vector<double>& weights,
-           bool keep_going)
+Load::Load(const LoadProfile& profile, bool keep_going)
     : profile_(profile),
       keep_going_(keep_going),
       calls_(profile.requests / profile.batch),
-      random_(profile.seed),
-      kinds_(weights.begin(), weights.end()) {
-  result_.stats.resize(weights.size());
-}
+      random_(profile.seed) {}
 
 std::optional<Load::Call> Load::Next(Time now) {
   const std::lock_guard lock(mutex_);
@@ -90,8 +62,7 @@ std::optional<Load::Call> Load::Next(Time now) {
   }
   return Call{
       std::chrono::duration_cast<Time>(std::chrono::duration<double>(at)),
-      kinds_(random_), std::bernoulli_distribution(profile_.verify)(random_),
-      counted};
+      std::bernoulli_distribution(profile_.verify)(random_), counted};
 }
 
 void Load::Record(const Call& call, Time sent, Time answered,
@@ -105,10 +76,10 @@ void Load::Record(const Call& call, Time sent, Time answered,
   const Time latency = answered - (open ? call.at : sent);
   Count(outcome, latency, call.verify, recent_);
   if (call.counted) {
-    Count(outcome, latency, call.verify, result_.stats[call.kind]);
+    Count(outcome, latency, call.verify, result_.stats);
     last_answer_ = std::max(last_answer_, answered);
   }
-  if (outcome.wrong) result_.wrong = call.kind;
+  result_.wrong |= outcome.wrong;
   if (!outcome.errors.empty() && result_.error.ok()) {
     result_.error = outcome.errors.back();
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -49,7 +48,7 @@ struct Outcome {
   bool retried = false;
 };
 
-/// The results of one kind of request.
+/// The results of a load test, or of a part of it.
 struct LoadStats {
   /// The latencies, in nanoseconds, of calls with a successful request. A
   /// latency is the time from the scheduled start of a call, or from its actual
@@ -62,22 +61,17 @@ struct LoadStats {
   std::map<std::string, int64_t> errors;
   /// The number of failed requests whose error had a retry delay.
   int64_t retry_hints = 0;
-  /// The number of requests that failed because there was no connection, and
-  /// the number of requests whose connection broke before the response arrived.
-  int64_t not_connected = 0;
-  int64_t lost = 0;
   /// The number of requests, answered or failed, in calls that were retried.
   int64_t retried = 0;
 
   int64_t answered() const { return compute.count(); }
   int64_t failed() const;
-  void Add(const LoadStats& other);
 };
 
 /// The results of a load test.
 struct LoadResult {
-  /// The results of each kind of request, excluding the warm-up.
-  std::vector<LoadStats> stats;
+  /// Excludes the warm-up.
+  LoadStats stats;
   /// The time from the end of the warm-up to the last response. In an open loop
   /// with a time limit, also includes the idle time between the last response
   /// and the end of the load test.
@@ -92,10 +86,8 @@ struct LoadResult {
   /// Whether Load::Interrupt() ended the load test early.
   bool interrupted = false;
   Status error;
-  /// The index of the kind of request that had a wrong response.
-  std::optional<size_t> wrong;
-
-  LoadStats Total() const;
+  /// Whether a response was wrong.
+  bool wrong = false;
 };
 
 /// A load test: hands out the calls in the order in which they are due, and
@@ -109,17 +101,14 @@ class Load {
   struct Call {
     /// When the call is due. In a closed loop, this is when Next() was called.
     Time at;
-    /// The index of the kind of request, chosen at random by weight.
-    size_t kind;
     bool verify;
     /// Whether the call counts, i.e. is not part of the warm-up.
     bool counted;
   };
 
-  /// `weights` are those of the kinds of requests. A wrong response ends the
-  /// load test. Unless `keep_going`, so does a failed request.
-  Load(const LoadProfile& profile, const std::vector<double>& weights,
-       bool keep_going);
+  /// A wrong response ends the load test. Unless `keep_going`, so does a failed
+  /// request.
+  Load(const LoadProfile& profile, bool keep_going);
 
   /// Returns the next call, or nullopt once the load test is over. Skips
   /// warm-up calls that are unsent when the warm-up ends. Unless it is stopped,
@@ -135,8 +124,7 @@ class Load {
   /// Whether the load test has ended early.
   bool stopped() const;
 
-  /// Returns the stats of all kinds, including the warm-up, since the previous
-  /// call.
+  /// Returns the stats since the previous call, including the warm-up.
   LoadStats TakeRecent();
 
   /// REQUIRES: the outcomes of all calls have been recorded.
@@ -148,7 +136,6 @@ class Load {
   const int64_t calls_;  // calls to count; 0 = limited only by time
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
-  std::discrete_distribution<size_t> kinds_;
   double next_ = 0;  // open loop: when the next call is due, in seconds
   int64_t counted_ = 0;
   LoadResult result_;

@@ -1,11 +1,8 @@
 #include "client/bench/report.h"
 
-#include <cmath>
 #include <iomanip>
-#include <iterator>
 #include <sstream>
 #include <string>
-#include <utility>
 
 #include "core/base/text.h"
 
@@ -44,37 +41,12 @@ std::string TimeText(double nanoseconds) {
   return text.str();
 }
 
-double Bytes(const BenchReport& report) {
-  double bytes = 0;
-  for (size_t i = 0; i < report.kinds.size(); ++i) {
-    bytes += static_cast<double>(report.result.stats[i].answered()) *
-             static_cast<double>(report.kinds[i].request_bytes);
-  }
-  return bytes;
-}
-
 double Microseconds(const Histogram& times, double share) {
   return static_cast<double>(times.Percentile(share)) / 1e3;
 }
 
-void AddStats(const LoadStats& stats, OrderedJson& json) {
-  json["mean_us"] = stats.latency.mean() / 1e3;
-  for (const Column& column : kPercentiles) {
-    json[column.key] = Microseconds(stats.latency, column.share);
-  }
-  json["compute_mean_us"] = stats.compute.mean() / 1e3;
-  json["compute_p50_us"] = Microseconds(stats.compute, 0.5);
-  json["compute_p99_us"] = Microseconds(stats.compute, 0.99);
-  json["verified"] = stats.verified;
-  json["errors"] = stats.errors;
-  json["not_connected"] = stats.not_connected;
-  json["lost"] = stats.lost;
-  json["retry_hints"] = stats.retry_hints;
-  json["retried"] = stats.retried;
-}
-
-void PrintTimes(int64_t requests, const Histogram& times,
-                const std::string& name, std::ostream& out) {
+void PrintTimes(int64_t requests, const Histogram& times, const char* name,
+                std::ostream& out) {
   out << std::setw(8) << requests << std::setw(7) << TimeText(times.mean());
   for (const Column& column : kPercentiles) {
     out << std::setw(7)
@@ -83,15 +55,10 @@ void PrintTimes(int64_t requests, const Histogram& times,
   out << "  " << name << "\n";
 }
 
-void PrintRow(const LoadStats& stats, const std::string& name,
-              std::ostream& out) {
-  PrintTimes(stats.answered(), stats.latency, name, out);
-  PrintTimes(stats.answered(), stats.compute, "  computing", out);
-}
-
-void PrintLoad(const BenchFlags& flags, std::ostream& out) {
+void PrintLoad(const BenchFlags& flags, const std::string& request,
+               std::ostream& out) {
   const LoadProfile& profile = flags.profile;
-  out << flags.path;
+  out << request << ", " << flags.path;
   if (profile.batch > 1) out << " (" << profile.batch << " per call)";
   if (profile.rate > 0) {
     out << ", " << profile.rate << " requests/s scheduled ("
@@ -107,66 +74,54 @@ void PrintLoad(const BenchFlags& flags, std::ostream& out) {
 
 void PrintText(const BenchReport& report, std::ostream& out) {
   const LoadResult& result = report.result;
-  const LoadStats total = result.Total();
+  const LoadStats& stats = result.stats;
   out << std::defaultfloat << std::setprecision(6);
-  PrintLoad(report.flags, out);
-  const double rate = static_cast<double>(total.answered()) / result.seconds;
-  out << std::fixed << total.answered() << " requests in "
+  PrintLoad(report.flags, report.request.name, out);
+  const double rate = static_cast<double>(stats.answered()) / result.seconds;
+  const auto bytes = static_cast<double>(report.request.request_bytes);
+  out << std::fixed << stats.answered() << " requests in "
       << std::setprecision(2) << result.seconds
       << " s: " << std::setprecision(rate < 100 ? 2 : 0) << rate
-      << " requests/s, " << std::setprecision(3)
-      << Bytes(report) / result.seconds / 1e9 << " GB/s; " << total.verified
-      << " verified\n";
+      << " requests/s, " << std::setprecision(3) << rate * bytes / 1e9
+      << " GB/s; " << stats.verified << " verified\n";
   if (result.interrupted) out << "interrupted: the load ended early\n";
   if (!result.kept_up) {
     out << "the callers could not keep up: " << result.missed
         << " due requests were not sent; at the end, requests were "
         << TimeText(result.lag * 1e9) << " late\n";
   }
-  for (const auto& [code, count] : total.errors) {
+  for (const auto& [code, count] : stats.errors) {
     out << count << " requests failed: " << code << "\n";
   }
-  for (const auto& [count, text] :
-       {std::pair(total.not_connected,
-                  "were not sent: there was no connection"),
-        std::pair(total.lost, "were lost: their connection broke"),
-        std::pair(total.retry_hints, "received a retry delay")}) {
-    if (count > 0) out << count << " of them " << text << "\n";
-  }
-  if (total.retried > 0) {
-    out << total.retried << " requests needed several attempts\n";
+  if (stats.retried > 0) {
+    out << stats.retried << " requests needed several attempts\n";
   }
   out << "\nrequests   mean";
   for (const Column& column : kPercentiles) out << std::setw(7) << column.name;
   out << "\n";
-  if (report.kinds.size() > 1) {
-    for (size_t i = 0; i < report.kinds.size(); ++i) {
-      PrintRow(result.stats[i], report.kinds[i].name, out);
-    }
-    PrintRow(total, "all", out);
-  } else {
-    PrintRow(total, report.kinds.front().name, out);
-  }
+  PrintTimes(stats.answered(), stats.latency, "latency", out);
+  PrintTimes(stats.answered(), stats.compute, "computing", out);
 }
 
 OrderedJson ToJson(const BenchReport& report) {
   const BenchFlags& flags = report.flags;
   const LoadResult& result = report.result;
-  const LoadStats total = result.Total();
-  const auto answered = static_cast<double>(total.answered());
-  const double mean_bytes = answered > 0 ? Bytes(report) / answered : 0;
+  const LoadStats& stats = result.stats;
+  const double rate = static_cast<double>(stats.answered()) / result.seconds;
+  const int64_t bytes = report.request.request_bytes;
   OrderedJson json = {
+      {"request", report.request.name},
       {"path", flags.path},
-      {"requests", total.answered()},
+      {"requests", stats.answered()},
       {"concurrency", flags.concurrency},
       {"connections", flags.connections},
       {"batch", flags.profile.batch},
       {"seed", flags.profile.seed},
       {"seconds", result.seconds},
       {"interrupted", result.interrupted},
-      {"request_bytes", std::llround(mean_bytes)},
-      {"requests_per_second", answered / result.seconds},
-      {"gigabytes_per_second", Bytes(report) / result.seconds / 1e9},
+      {"request_bytes", bytes},
+      {"requests_per_second", rate},
+      {"gigabytes_per_second", rate * static_cast<double>(bytes) / 1e9},
       {"rate", nullptr}};
   if (flags.profile.rate > 0) {
     json["rate"] = flags.profile.rate;
@@ -175,24 +130,17 @@ OrderedJson ToJson(const BenchReport& report) {
     json["missed"] = result.missed;
     json["lag_us"] = result.lag * 1e6;
   }
-  AddStats(total, json);
-  json["kinds"] = OrderedJson::array();
-  for (size_t i = 0; i < report.kinds.size(); ++i) {
-    const RequestTemplate& kind = report.kinds[i];
-    OrderedJson row = {{"name", kind.name},
-                       {"weight", kind.weight},
-                       {"requests", result.stats[i].answered()},
-                       {"request_bytes", kind.request_bytes}};
-    AddStats(result.stats[i], row);
-    json["kinds"].push_back(std::move(row));
+  json["mean_us"] = stats.latency.mean() / 1e3;
+  for (const Column& column : kPercentiles) {
+    json[column.key] = Microseconds(stats.latency, column.share);
   }
-  json["histogram"] = OrderedJson::array();
-  for (const Histogram::Step& step : total.latency.Steps()) {
-    json["histogram"].push_back(
-        {{"from_us", static_cast<double>(step.low) / 1e3},
-         {"to_us", static_cast<double>(step.high) / 1e3},
-         {"count", step.count}});
-  }
+  json["compute_mean_us"] = stats.compute.mean() / 1e3;
+  json["compute_p50_us"] = Microseconds(stats.compute, 0.5);
+  json["compute_p99_us"] = Microseconds(stats.compute, 0.99);
+  json["verified"] = stats.verified;
+  json["errors"] = stats.errors;
+  json["retry_hints"] = stats.retry_hints;
+  json["retried"] = stats.retried;
   return json;
 }
 

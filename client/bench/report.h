@@ -15,11 +15,11 @@ namespace topk::cli {
 /// The load test to report on, which must have had at least one response.
 struct BenchReport {
   const BenchFlags& flags;
-  const std::vector<RequestTemplate>& kinds;
+  const RequestTemplate& request;
   const LoadResult& result;
 };
 
-/// Prints the request rate and each kind's latency percentiles.
+/// Prints the request rate and percentiles of the latency.
 void PrintText(const BenchReport& report, std::ostream& out);
 
 /// Returns the report as JSON. Fields with "us" in their names are times in

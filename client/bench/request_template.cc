@@ -30,28 +30,23 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
   std::string data(static_cast<size_t>(bytes), '\0');
   for (size_t at = 0; at < data.size(); at += width) {
     uint64_t bits = random();
-    if (type.is_float) {
-      const double value = static_cast<double>(bits >> 11) * 0x1p-53;
-      const auto single = static_cast<float>(value);
-      uint32_t single_bits;
-      std::memcpy(&single_bits, &single, 4);
-      switch (type.type) {
-        case DType::kF64:
-          std::memcpy(&bits, &value, 8);
-          break;
-        case DType::kF32:
-          bits = single_bits;
-          break;
-        case DType::kBF16:
-          bits = single_bits >> 16;
-          break;
-        default:  // a finite number >= 0, or any bits for packed types
-          if (!type.packed()) bits %= type.infinity;
-      }
-    }
+    if (type.is_float && !type.packed()) bits %= type.infinity;
     std::memcpy(data.data() + at, &bits, width);
   }
   return data;
+}
+
+// Returns a name for reports, e.g. "8x1000 f32 k 5 axis 0 smallest".
+std::string NameOf(const RequestSpec& spec) {
+  std::string name;
+  for (const int64_t size : spec.shape) {
+    name += StrCat(name.empty() ? "" : "x", size);
+  }
+  const OperatorFlags& flags = spec.operation;
+  name += StrCat(" ", spec.dtype, " k ", flags.k);
+  if (flags.axis) name += StrCat(" axis ", *flags.axis);
+  if (flags.smallest) name += " smallest";
+  return name;
 }
 
 }  // namespace
@@ -70,8 +65,7 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
         !CheckedBytes(type, count, &bytes) || bytes > most) {
       return InvalidArgument(
           "SHAPE", "shape",
-          StrCat(spec.origin, ": must have sizes >= 0 and at most ", most,
-                 " bytes",
+          StrCat("--shape: must have sizes >= 0 and at most ", most, " bytes",
                  path.in_one_message()
                      ? ", because the tensor must fit in one message; --path "
                        "stream has no such limit"
@@ -81,59 +75,58 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
   Result<v1::TopKRequest> request = MakeRequest(
       spec.operation, static_cast<v1::DataType>(type.type), spec.shape);
   if (!request.ok()) return request.status();
-  RequestTemplate kind;
-  kind.name = spec.Name();
-  kind.weight = spec.weight;
-  kind.request = *std::move(request);
+  RequestTemplate made;
+  made.name = NameOf(spec);
+  made.request = *std::move(request);
   if (spec.input) {
-    kind.tensor = *spec.input;
+    made.tensor = *spec.input;
   } else {
     const auto data =
         std::make_shared<std::string>(RandomData(type, bytes, seed));
-    kind.tensor = {type.type, spec.shape, std::as_bytes(std::span(*data)),
+    made.tensor = {type.type, spec.shape, std::as_bytes(std::span(*data)),
                    data};
   }
-  kind.request_bytes = static_cast<int64_t>(kind.request.ByteSizeLong() +
-                                            kind.tensor.data.size());
-  return kind;
+  made.request_bytes = static_cast<int64_t>(made.request.ByteSizeLong() +
+                                            made.tensor.data.size());
+  return made;
 }
 
 Status SerializeMessages(const BenchPath& path, int64_t batch, int callers,
-                         RequestTemplate& kind) {
-  const std::span<const std::byte> data = kind.tensor.data;
+                         RequestTemplate& made) {
+  const std::span<const std::byte> data = made.tensor.data;
   BorrowedBuffers copies(Memory::kCopied);
   if (path.in_shared_memory) {
     for (int i = 0; i < callers; ++i) {
       Result<SharedMemory> region = CreateShared(data.size());
       if (!region.ok()) return region.status();
       std::ranges::copy(data, region->data().begin());
-      v1::TopKRequest message = kind.request;
+      v1::TopKRequest message = made.request;
       *message.mutable_tensor()->mutable_shared_memory() =
           region->Region(0, data.size());
-      kind.messages.push_back(copies.Wrap(PiecesOf(message)));
-      kind.regions.push_back(*std::move(region));
+      made.messages.push_back(copies.Wrap(PiecesOf(message)));
+      made.regions.push_back(*std::move(region));
     }
   } else if (path.method == Method::kStreamTopK) {
     v1::TopKRequestChunk header;
-    *header.mutable_header() = kind.request;
-    kind.messages.push_back(copies.Wrap(PiecesOf(header)));
+    *header.mutable_header() = made.request;
+    made.messages.push_back(copies.Wrap(PiecesOf(header)));
     for (size_t at = 0; at < data.size(); at += kChunkBytes) {
-      kind.messages.push_back(copies.Wrap(
+      made.messages.push_back(copies.Wrap(
           PiecesOf(v1::TopKRequestChunk::kDataFieldNumber,
                    data.subspan(at, std::min(kChunkBytes, data.size() - at)))));
     }
   } else {
-    kind.messages.assign(static_cast<size_t>(batch),
-                         copies.Wrap(PiecesOf(kind.request, data)));
+    made.messages.assign(static_cast<size_t>(batch),
+                         copies.Wrap(PiecesOf(made.request, data)));
   }
   return {};
 }
 
-Status SetExpected(const Engine& engine, RequestTemplate& kind) {
+Status SetExpected(const Engine& engine, RequestTemplate& made) {
   Result<v1::TopKResponse> answer =
-      engine.Compute(kind.request, kind.tensor.data);
+      engine.Compute(made.request, made.tensor.data);
   if (!answer.ok()) return answer.status();
-  kind.expected = *std::move(answer);
+  made.expected = *std::move(answer);
   return {};
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "client/bench/mix.h"
 #include "client/bench/path.h"
+#include "client/cli/request.h"
 #include "client/numpy/npy.h"
 #include "topk/shared_memory.h"
 #include "topk/status.h"
@@ -21,10 +21,19 @@ class Engine;
 
 namespace topk::cli {
 
-/// A kind of request, serialized once for all calls.
+/// The request to send.
+struct RequestSpec {
+  std::vector<int64_t> shape = {1, 1000};
+  std::string dtype = "f32";
+  OperatorFlags operation;
+  /// The tensor, of this shape and element type. Random if not set.
+  std::optional<NpyArray> input;
+};
+
+/// A request, serialized once for all calls.
 struct RequestTemplate {
+  /// The name for reports.
   std::string name;
-  double weight = 1;
   /// The tensor of each request.
   NpyArray tensor;
   /// The request without its data.
@@ -39,10 +48,10 @@ struct RequestTemplate {
   std::optional<v1::TopKResponse> expected;
 };
 
-/// Returns a template with the tensor in `spec`, or with random elements:
-/// floats from 0 to 1, integers with random bits. Returns INVALID_ARGUMENT with
-/// the flag or the line of the mix if the dialect does not support the flags,
-/// or if the tensor is too large for the path.
+/// Returns a template with the tensor in `spec`, or with random elements, whose
+/// floats are finite and >= 0. Returns INVALID_ARGUMENT with
+/// the flag if the dialect does not support the flags, or if the tensor is too
+/// large for the path.
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
                                             const BenchPath& path,
                                             uint64_t seed);
@@ -50,10 +59,10 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
 /// Serializes the messages. `batch` is the number of requests per call. Returns
 /// an error if the shared memory cannot be created.
 Status SerializeMessages(const BenchPath& path, int64_t batch, int callers,
-                         RequestTemplate& kind);
+                         RequestTemplate& made);
 
 /// Computes and sets the expected response. Returns the errors of
 /// Engine::Compute().
-Status SetExpected(const Engine& engine, RequestTemplate& kind);
+Status SetExpected(const Engine& engine, RequestTemplate& made);
 
 }  // namespace topk::cli

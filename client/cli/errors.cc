@@ -1,32 +1,13 @@
 #include "client/cli/errors.h"
 
-#include <algorithm>
 #include <climits>
 #include <iostream>
 
 #include "core/base/text.h"
 
 namespace topk::cli {
-namespace {
 
-// gRPC's messages for calls that could not connect.
-constexpr std::string_view kNotConnected[] = {
-    "failed to connect to all addresses",
-    "connections to all backends failing",
-    "DNS resolution failed",
-    "address lookup failed",
-};
-
-}  // namespace
-
-bool IsConnectFailure(const Status& status) {
-  return std::ranges::any_of(kNotConnected, [&](std::string_view words) {
-    return status.message.find(words) != std::string::npos;
-  });
-}
-
-ExitCode Report(const Status& status, const ClientOptions* client,
-                std::string_view request_id) {
+ExitCode Report(const Status& status, const ClientOptions* client) {
   std::cerr << "topk: " << CodeName(status.code);
   if (!status.field.empty()) std::cerr << ": " << EscapeControls(status.field);
   std::cerr << ": ";
@@ -40,10 +21,6 @@ ExitCode Report(const Status& status, const ClientOptions* client,
   std::cerr << EscapeControls(status.message);
   if (!status.reason.empty()) {
     std::cerr << " [" << EscapeControls(status.reason) << "]";
-  }
-  if (!request_id.empty()) {
-    std::cerr << " (request " << EscapeControls(request_id.substr(0, 128))
-              << ")";
   }
   if (status.retry_after.count() > 0) {
     std::cerr << "; retry in " << status.retry_after.count() << " ms";

@@ -1,24 +1,37 @@
-// Prints errors to stderr.
+// Exit statuses and error messages of the `topk` command.
 #pragma once
 
 #include <string>
-#include <string_view>
 
-#include "client/cli/exit_code.h"
 #include "topk/client.h"
 #include "topk/status.h"
 
 namespace topk::cli {
 
-/// Returns true if the call could not connect, or false if its connection broke
-/// later. REQUIRES: `status` is UNAVAILABLE without a reason.
-bool IsConnectFailure(const Status& status);
+/// Scripts may rely on these values.
+enum ExitCode : int {
+  kOk = 0,
+  kFailed = 1,            // any other failure, e.g. a file cannot be written
+  kUsage = 2,             // invalid command line
+  kInputFile = 3,         // the input cannot be read or is not a tensor
+  kRejected = 4,          // the server rejected the request
+  kUnavailable = 5,       // server unavailable, or deadline exceeded
+  kWrongAnswer = 6,       // the response differs from the local result
+  kRateMissed = 7,        // bench: the callers could not keep up with --rate
+  kThresholdCrossed = 8,  // bench: --max-p99 or --max-errors is exceeded
+  kInterrupted = 130,     // bench: SIGINT or SIGTERM; the report is partial
+};
+
+/// Describes the exit statuses, for --help and the manual page.
+inline constexpr char kExitStatusText[] =
+    "Data is written to stdout, messages to stderr. Exit status: 0 success, 1 "
+    "failure, 2 invalid command line, 3 unusable input file, 4 rejected by the "
+    "server, 5 server unavailable or deadline exceeded, 6 incorrect response, "
+    "7 rate of bench not kept, 8 limit of bench exceeded, 130 interrupted.";
 
 /// Prints the error of a call, or of a local computation if `client` is null.
 /// Returns the exit status for the error.
-/// `request_id` identifies the request in the server's log.
-ExitCode Report(const Status& status, const ClientOptions* client,
-                std::string_view request_id = "");
+ExitCode Report(const Status& status, const ClientOptions* client);
 
 /// Prints why an input cannot be used.
 ExitCode ReportInput(const std::string& path, const Status& status);

@@ -1,24 +1,26 @@
 #include "client/cli/merge.h"
 
-#include <tuple>
+#include <utility>
 
 #include "client/cli/errors.h"
 #include "client/cli/number_flag.h"
-#include "client/cli/run.h"
-#include "client/numpy/npy.h"
+#include "client/numpy/read_array.h"
 #include "core/base/text.h"
 #include "topk/merge.h"
 
 namespace topk::cli {
-Status ReadTensor(const std::string& path, std::optional<DType> as,
-                  v1::Tensor& tensor) {
-  const Result<NpyArray> array = ReadNpy(path, as);
+namespace {
+
+Status ReadTensor(const std::string& path, v1::Tensor& tensor) {
+  const Result<NpyArray> array = ReadArray(path, "");
   if (!array.ok()) return array.status();
   tensor.set_data_type(static_cast<v1::DataType>(array->dtype));
   tensor.mutable_shape()->Add(array->shape.begin(), array->shape.end());
   tensor.set_data(array->data.data(), array->data.size());
   return {};
 }
+
+}  // namespace
 
 void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
   command
@@ -44,26 +46,10 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
       .add_option("--order", flags.order, "The order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
       ->capture_default_str();
-  command
-      .add_option("--index-offsets", flags.index_offsets,
-                  "Index of each shard's first element, e.g. 0,1000,1500, if "
-                  "the shards were computed without --index-offset")
-      ->delimiter(',')
-      ->transform(Whole())
-      ->allow_extra_args(false);
-  AddDtypeFlag(command, flags.dtype);
   AddShowFlags(command, flags.show);
 }
 
 ExitCode MergeFolders(const MergeFlags& flags) {
-  if (!flags.index_offsets.empty() &&
-      flags.index_offsets.size() != flags.folders.size()) {
-    return ReportUsage(InvalidArgument(
-        "FLAG", "--index-offsets",
-        StrCat("the number of --index-offsets is ", flags.index_offsets.size(),
-               "; give one for each of the ", flags.folders.size(),
-               " folders")));
-  }
   std::vector<PartialResponse> partials;
   for (const std::string& folder : flags.folders) {
     PartialResponse partial;
@@ -71,16 +57,11 @@ ExitCode MergeFolders(const MergeFlags& flags) {
     partial.axis = flags.axis;
     if (flags.smallest) partial.direction = Direction::kSmallest;
     if (flags.order == "index") partial.order = Order::kIndex;
-    if (!flags.index_offsets.empty()) {
-      partial.index_offset = flags.index_offsets[partials.size()];
-    }
-    for (const auto& [name, dtype, tensor] :
-         {std::tuple(kValuesFile, flags.dtype,
-                     partial.response.mutable_values()),
-          std::tuple(kIndicesFile, std::optional<DType>(),
-                     partial.response.mutable_indices())}) {
+    for (const auto& [name, tensor] :
+         {std::pair(kValuesFile, partial.response.mutable_values()),
+          std::pair(kIndicesFile, partial.response.mutable_indices())}) {
       const std::string path = StrCat(folder, "/", name);
-      if (Status s = ReadTensor(path, dtype, *tensor); !s.ok()) {
+      if (Status s = ReadTensor(path, *tensor); !s.ok()) {
         return ReportInput(path, s);
       }
     }

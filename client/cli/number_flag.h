@@ -10,10 +10,6 @@ namespace topk::cli {
 /// Accepts a finite number in [min, max]. CLI11's own Range accepts NaN.
 CLI::Validator Number(double min, double max);
 
-/// Accepts a duration above 0 in seconds or with a unit (s, ms or us), and
-/// converts it to seconds. Use with transform().
-CLI::Validator Duration(double max_seconds);
-
 /// Accepts a whole number; see CheckWhole(). Use with transform().
 CLI::Validator Whole(int64_t min = std::numeric_limits<int64_t>::min(),
                      int64_t max = std::numeric_limits<int64_t>::max());

@@ -1,13 +1,21 @@
 #include "client/cli/output.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "client/cli/number_flag.h"
+#include "client/numpy/npy.h"
 #include "core/base/dtype.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
@@ -15,51 +23,24 @@
 namespace topk::cli {
 namespace {
 
-// Converts a floating-point number of at most 32 bits to float, without
-// rounding. Also supports types that the compiler lacks.
-float FromFloat(const DTypeInfo& type, uint64_t bits) {
-  const int exponent_bits = type.bits - 1 - type.mantissa_bits;
-  const uint64_t sign = uint64_t{1} << (type.bits - 1);
-  const uint64_t hidden = uint64_t{1} << type.mantissa_bits;
-  const uint64_t magnitude = bits & (sign - 1);
-  const uint64_t largest = type.infinity >> (8 * type.bytes - type.bits);
-  if (magnitude > largest) return NAN;
-  // If the mantissa of `largest` is zero, `largest` is infinity. Otherwise the
-  // type has no infinity, and `largest` is a finite number.
-  float value = INFINITY;
-  if (magnitude < largest || largest % hidden != 0) {
-    const auto exponent = static_cast<int>(magnitude / hidden);
-    const uint64_t mantissa = magnitude % hidden + (exponent > 0 ? hidden : 0);
-    // The smallest positive number is 2^least, where least = 1 - bias -
-    // mantissa bits. The bias is 2^(exponent bits - 1) - 1.
-    const int least = 2 - (1 << (exponent_bits - 1)) - type.mantissa_bits;
-    value = std::ldexp(static_cast<float>(mantissa),
-                       std::max(exponent - 1, 0) + least);
-  }
-  return bits & sign ? -value : value;
+float FromHalf(uint64_t bits) {
+  const auto exponent = static_cast<int>(bits >> 10 & 0x1f);
+  const auto mantissa = static_cast<float>(bits & 0x3ff);
+  const float hidden = exponent > 0 ? 1024 : 0;
+  const float magnitude =
+      exponent < 0x1f
+          ? std::ldexp(hidden + mantissa, std::max(exponent, 1) - 25)
+      : mantissa == 0 ? INFINITY
+                      : NAN;
+  return bits >> 15 != 0 ? -magnitude : magnitude;
 }
 
-// The values of NF4, from "QLoRA: Efficient Finetuning of Quantized LLMs",
-// appendix E.
-constexpr std::array<float, 16> kNormalFloat4 = {-1.0f,
-                                                 -0.6961928009986877f,
-                                                 -0.5250730514526367f,
-                                                 -0.39491748809814453f,
-                                                 -0.28444138169288635f,
-                                                 -0.18477343022823334f,
-                                                 -0.09105003625154495f,
-                                                 0.0f,
-                                                 0.07958029955625534f,
-                                                 0.16093020141124725f,
-                                                 0.24611230194568634f,
-                                                 0.33791524171829224f,
-                                                 0.44070982933044434f,
-                                                 0.5626170039176941f,
-                                                 0.7229568362236023f,
-                                                 1.0f};
+float FromFloatBits(uint64_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits));
+}
 
 template <class T>
-std::string Number(T value) {
+std::string TextOf(T value) {
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(value)) return "nan";
   }
@@ -76,14 +57,18 @@ auto WithNumber(const v1::Tensor& tensor, int64_t i, Fn fn) {
   const DTypeInfo& type = InfoOf(dtype);
   const uint64_t bits =
       ReadBits(type, std::as_bytes(std::span(tensor.data())).data(), i);
-  if (dtype == DType::kNF4) return fn(kNormalFloat4[bits]);
-  if (dtype == DType::kF8E8M0) {
-    return fn(bits == 0xFF ? NAN
-                           : std::ldexp(1.0f, static_cast<int>(bits) - 127));
-  }
+  if (dtype == DType::kF16) return fn(FromHalf(bits));
+  if (dtype == DType::kBF16) return fn(FromFloatBits(bits << 16));
+  if (dtype == DType::kF32) return fn(FromFloatBits(bits));
   if (dtype == DType::kF64) return fn(std::bit_cast<double>(bits));
-  if (type.is_float) return fn(FromFloat(type, bits));
   return type.sign != 0 ? fn(SignExtended(type, bits)) : fn(bits);
+}
+
+// Returns the number of elements of a tensor.
+int64_t CountOf(const v1::Tensor& tensor) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.shape()) count *= size;
+  return count;
 }
 
 nlohmann::json JsonNumbers(const v1::Tensor& tensor) {
@@ -91,7 +76,7 @@ nlohmann::json JsonNumbers(const v1::Tensor& tensor) {
   for (int64_t i = 0; i < CountOf(tensor); ++i) {
     list.push_back(WithNumber(tensor, i, [](auto value) -> nlohmann::json {
       if constexpr (std::is_floating_point_v<decltype(value)>) {
-        if (!std::isfinite(value)) return Number(value);
+        if (!std::isfinite(value)) return TextOf(value);
       }
       return value;
     }));
@@ -111,18 +96,9 @@ std::string SliceName(const v1::Tensor& tensor, int axis, int64_t slice) {
   return name;
 }
 
-}  // namespace
-
-std::string ElementText(const v1::Tensor& tensor, int64_t i) {
-  return WithNumber(tensor, i, [](auto value) { return Number(value); });
-}
-
-int64_t CountOf(const v1::Tensor& tensor) {
-  int64_t count = 1;
-  for (const int64_t size : tensor.shape()) count *= size;
-  return count;
-}
-
+// Writes a line per slice with the selected values and their indices, e.g.
+// "[3, :]  0.98 @12  0.97 @40". If there are no slices or more than
+// `max_slices`, a last line says so.
 void PrintTable(const v1::TopKResponse& response, int axis, int64_t max_slices,
                 std::ostream& out) {
   const v1::Tensor& values = response.values();
@@ -171,6 +147,8 @@ void PrintTable(const v1::TopKResponse& response, int axis, int64_t max_slices,
   }
 }
 
+// Returns {"shape", "values", "indices", ...} with flat row-major lists.
+// Numbers that JSON cannot represent are the strings "nan", "inf" and "-inf".
 nlohmann::json ToJson(const v1::TopKResponse& response) {
   nlohmann::json json;
   const v1::Tensor& any =
@@ -193,6 +171,77 @@ nlohmann::json ToJson(const v1::TopKResponse& response) {
       {"instruction_set", execution.instruction_set()},
       {"compute_nanoseconds", execution.compute_nanoseconds()}};
   return json;
+}
+
+// Writes the outputs to files in the folder `out`. Returns an error message, or
+// "" on success.
+std::string WriteFiles(const std::string& out,
+                       const v1::TopKResponse& response) {
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error) {
+    return StrCat("cannot create the folder ", out, ": ", error.message());
+  }
+  for (const auto& [name, tensor] :
+       {std::pair(kValuesFile, &response.values()),
+        std::pair(kIndicesFile, &response.indices())}) {
+    const std::string path = StrCat(out, "/", name);
+    std::ofstream file(path, std::ios::binary);
+    file << NpyBytes(
+        static_cast<DType>(tensor->data_type()),
+        {tensor->shape().data(), static_cast<size_t>(tensor->shape_size())},
+        tensor->data());
+    file.close();
+    if (!file) return StrCat("cannot write ", path, ": ", ErrnoText(errno));
+  }
+  return "";
+}
+
+// Rejects names such as x.npy, because --out would create a folder x.npy.
+std::string NoFile(const std::string& path) {
+  const bool is_file = path.ends_with(".npy") || path.ends_with(".npz");
+  return is_file ? "must be a folder" : "";
+}
+
+}  // namespace
+
+std::string ElementText(const v1::Tensor& tensor, int64_t i) {
+  return WithNumber(tensor, i, [](auto value) { return TextOf(value); });
+}
+
+void AddShowFlags(CLI::App& command, ShowFlags& flags) {
+  auto* out =
+      command
+          .add_option("--out", flags.out,
+                      "Write values.npy and indices.npy to this folder, "
+                      "instead of printing a table")
+          ->type_name("DIR")
+          ->check(CLI::Validator(NoFile, ""));
+  command.add_flag("--json", flags.json, "Print JSON instead of a table")
+      ->excludes(out);
+  command
+      .add_option("--max-slices", flags.max_slices,
+                  "Max number of slices in the table")
+      ->transform(Whole(0))
+      ->capture_default_str();
+}
+
+ExitCode Show(const v1::TopKResponse& response, int axis,
+              const ShowFlags& flags) {
+  if (!flags.out.empty()) {
+    const std::string error = WriteFiles(flags.out, response);
+    if (error.empty()) return kOk;
+    std::cerr << "topk: " << EscapeControls(error) << "\n";
+    return kFailed;
+  }
+  if (flags.json) {
+    // Escape all but ASCII: the server's text may contain terminal control
+    // characters.
+    std::cout << ToJson(response).dump(-1, ' ', true) << "\n";
+    return kOk;
+  }
+  PrintTable(response, axis, flags.max_slices, std::cout);
+  return kOk;
 }
 
 }  // namespace topk::cli

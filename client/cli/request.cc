@@ -14,17 +14,13 @@ namespace {
 
 Status CheckFlags(const OperatorFlags& flags, const Dialect& dialect) {
   std::string_view lacks;
-  if (dialect.id != v1::DIALECT_DIRECTML) {
-    if (flags.feature_level) lacks = "--feature-level";
-    if (flags.strict) lacks = "--strict";
-  } else if (flags.order != "value") {
+  if (dialect.id == v1::DIALECT_DIRECTML && flags.order != "value") {
     lacks = "--order";
   }
   if (dialect.id == v1::DIALECT_ONNX) {
     if (!flags.index_type.empty()) lacks = "--index-type";
     if (flags.order == "index") lacks = "--order index";
   }
-  if (flags.stable && dialect.id != v1::DIALECT_OPENVINO) lacks = "--stable";
   if (lacks.empty()) return {};
   return InvalidArgument("FLAG", lacks,
                          StrCat(dialect.title, " has no ", lacks));
@@ -42,7 +38,6 @@ void SetOpenVino(const OperatorFlags& flags, v1::OpenVinoTopK& openvino) {
   openvino.mutable_k()->set_value(flags.k);
   openvino.set_mode(flags.smallest ? "min" : "max");
   openvino.set_sort(flags.order);
-  if (flags.stable) openvino.set_stable(true);
   if (!flags.index_type.empty()) {
     openvino.set_index_element_type(flags.index_type);
   }
@@ -59,23 +54,12 @@ Status SetDirectML(const OperatorFlags& flags, v1::TopKRequest& request) {
   } else if (request.spec().version() != kTopK) {
     directml.set_axis_direction(v1::AXIS_DIRECTION_DECREASING);
   }
-  directml.set_strict(flags.strict);
   if (flags.index_type == "u64") {
     directml.mutable_output_index()->set_data_type(v1::DATA_TYPE_U64);
   } else if (!flags.index_type.empty() && flags.index_type != "u32") {
     return InvalidArgument("FLAG", "--index-type",
                            "--index-type must be u32 or u64 for DirectML");
   }
-  if (!flags.feature_level) return {};
-  v1::FeatureLevel level;
-  if (!v1::FeatureLevel_Parse("FEATURE_LEVEL_" + *flags.feature_level,
-                              &level)) {
-    return InvalidArgument(
-        "FLAG", "--feature-level",
-        StrCat("--feature-level: ", Quote(*flags.feature_level),
-               " is not a feature level; an example is 5_0"));
-  }
-  directml.set_feature_level(level);
   return {};
 }
 
@@ -111,14 +95,6 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
                   "Type of the indices: OpenVINO i32 or i64, DirectML u32 or "
                   "u64")
       ->check(CLI::IsMember({"i32", "i64", "u32", "u64"}));
-  command.add_option(
-      "--feature-level", flags.feature_level,
-      "DirectML: feature level, 1_0 .. 6_4; default: the newest");
-  command.add_flag("--strict", flags.strict,
-                   "DirectML: reject a k equal to the size along the axis, "
-                   "as its documentation requires");
-  command.add_flag("--stable", flags.stable,
-                   "OpenVINO TopK-11: set the attribute `stable`");
   command.add_option("--request-id", flags.request_id,
                      "ID that the server returns and logs");
 }

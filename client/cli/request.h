@@ -21,9 +21,6 @@ struct OperatorFlags {
   std::optional<int32_t> version;
   std::string order = "value";
   std::string index_type;
-  std::optional<std::string> feature_level;
-  bool strict = false;
-  bool stable = false;
   std::string request_id;
 };
 

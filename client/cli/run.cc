@@ -6,11 +6,8 @@
 
 #include "client/cli/errors.h"
 #include "client/cli/interrupts.h"
-#include "client/cli/output.h"
-#include "client/cli/show.h"
-#include "client/numpy/npy.h"
-#include "client/numpy/npz.h"
-#include "core/base/text.h"
+#include "client/cli/number_flag.h"
+#include "client/numpy/read_array.h"
 #include "core/engine.h"
 
 namespace topk::cli {
@@ -25,50 +22,68 @@ Engine LocalEngine() {
 
 // Sends the tensor in shared memory. The outputs are in the response.
 Result<Response> ComputeShared(const Client& client, v1::TopKRequest request,
-                               const NpyArray& array, const CallOptions& call) {
+                               const NpyArray& array) {
   HandleInterrupts(EndProcess);
   Result<SharedMemory> input = CreateShared(array.data.size());
   if (!input.ok()) return input.status();
   std::ranges::copy(array.data, input->data().begin());
   *request.mutable_tensor()->mutable_shared_memory() =
       input->Region(0, array.data.size());
-  return client.ComputeTopK(Request(std::move(request)), call);
+  return client.ComputeTopK(Request(std::move(request)));
 }
 
 Result<v1::TopKResponse> Compute(const RunFlags& flags,
                                  const v1::TopKRequest& request,
                                  const NpyArray& array) {
   if (flags.local) return LocalEngine().Compute(request, array.data);
-  CallOptions options;
-  if (!flags.traceparent.empty()) {
-    std::cerr << "trace " << flags.traceparent.substr(3, 32) << "\n";
-    options.metadata = {{"traceparent", flags.traceparent}};
-  }
   const Client client(flags.client);
-  if (flags.stream != "auto") options.stream = flags.stream == "on";
   const Result<Response> response =
-      flags.shared_memory
-          ? ComputeShared(client, request, array, options)
-          : client.ComputeTopK(Request(request, array.data), options);
+      flags.shared_memory ? ComputeShared(client, request, array)
+                          : client.ComputeTopK(Request(request, array.data));
   if (!response.ok()) return response.status();
   return response->message();
 }
 
 }  // namespace
 
+void AddRunFlags(CLI::App& command, RunFlags& flags) {
+  command
+      .add_option("file", flags.file,
+                  "A .npy file, a .npz archive, or text with a row of numbers "
+                  "per line, separated by commas or spaces; - is stdin")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--member", flags.member,
+                     "Name of the array to read from a .npz archive, without "
+                     ".npy. Required if there are several arrays");
+  AddOperatorFlags(command, flags.operation);
+  command
+      .add_option("--index-offset", flags.index_offset,
+                  "Index of the file's first element, if the file is a "
+                  "shard of a longer axis. Added to all indices; see topk "
+                  "merge")
+      ->transform(Whole(0));
+  auto* local = command.add_flag("--local", flags.local,
+                                 "Compute locally, without a server");
+  command
+      .add_flag("--shared-memory", flags.shared_memory,
+                "Pass the tensor in shared memory. The server "
+                "must run on this machine and allow shared memory with the "
+                "prefix /topk")
+      ->excludes(local);
+  AddShowFlags(command, flags.show);
+}
+
 ExitCode Run(const RunFlags& flags) {
-  const Result<NpyArray> array = ReadArray(flags.file, flags.read);
+  const Result<NpyArray> array = ReadArray(flags.file, flags.member);
   if (!array.ok()) return ReportInput(flags.file, array.status());
   Result<v1::TopKRequest> request = MakeRequest(
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
   if (!request.ok()) return ReportUsage(request.status());
   request->set_index_offset(flags.index_offset);
-  request->mutable_tensor()->mutable_strides()->Add(flags.strides.begin(),
-                                                    flags.strides.end());
   const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
   if (!response.ok()) {
-    return Report(response.status(), flags.local ? nullptr : &flags.client,
-                  request->request_id());
+    return Report(response.status(), flags.local ? nullptr : &flags.client);
   }
   const auto rank = static_cast<int64_t>(array->shape.size());
   const auto dimension =

@@ -3,15 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "client/cli/exit_code.h"
+#include "client/cli/errors.h"
+#include "client/cli/output.h"
 #include "client/cli/request.h"
-#include "client/cli/show.h"
-#include "client/numpy/npz.h"
-#include "core/base/dtype.h"
 #include "topk/client.h"
 
 namespace topk::cli {
@@ -19,22 +15,15 @@ namespace topk::cli {
 /// The flags of `topk run`, except those of AddClientFlags().
 struct RunFlags {
   std::string file;
-  ReadOptions read;
+  /// The name of the array in a .npz archive; see ReadArray().
+  std::string member;
   OperatorFlags operation;
-  /// The strides. Empty = contiguous.
-  std::vector<int64_t> strides;
   bool local = false;
-  std::string stream = "auto";
   bool shared_memory = false;
   int64_t index_offset = 0;
-  /// The trace context to send; "" = none.
-  std::string traceparent;
   ShowFlags show;
   ClientOptions client;
 };
-
-/// Adds --dtype, for files whose element type has no name in NumPy.
-void AddDtypeFlag(CLI::App& command, std::optional<DType>& dtype);
 
 /// Adds the flags to `topk run`. `flags` must outlive `command`.
 void AddRunFlags(CLI::App& command, RunFlags& flags);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "client/cli/exit_code.h"
+#include "client/cli/errors.h"
 #include "topk/client.h"
 
 namespace topk::cli {

@@ -1,221 +1,146 @@
 #include "client/numpy/npy.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
-#include <fstream>
+#include <optional>
+#include <utility>
 
-#include "client/numpy/file_bytes.h"
 #include "core/base/checked.h"
-#include "core/base/packing.h"
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
 
-// Returns the DType for a NumPy type, e.g. f32 for "f4".
-Result<DType> TypeOf(const NpyHeader& header, std::optional<DType> as) {
-  if (as) {
-    const DTypeInfo& type = InfoOf(*as);
-    for (const char* kind : {"V", "u", "i"}) {
-      if (StrCat(kind, type.bytes) == header.type) return *as;
-    }
-    return InvalidArgument("NPY_DTYPE", "file",
-                           StrCat("--dtype ", type.name, " reads ", type.bytes,
-                                  "-byte elements (u", type.bytes, ", V",
-                                  type.bytes, "); the file has ", header.type));
-  }
-  for (const DTypeInfo& row : kDTypes) {
-    if (HasNpyName(row) &&
-        StrCat(row.name.substr(0, 1), row.bytes) == header.type) {
-      return row.type;
-    }
+constexpr std::string_view kMagic("\x93NUMPY", 6);
+// The types with a name in NumPy, and bf16.
+constexpr std::span kNpyTypes(kDTypes, static_cast<size_t>(DType::kU64));
+
+// Returns NumPy's name of a type without the byte order, e.g. "f4".
+std::string NpyName(const DTypeInfo& type) {
+  if (type.type == DType::kBF16) return "V2";
+  return StrCat(type.name.substr(0, 1), type.bytes);
+}
+
+Status Malformed(std::string_view why) {
+  return InvalidArgument("NPY_MALFORMED", "file",
+                         StrCat("not a .npy file: ", why));
+}
+
+Result<const DTypeInfo*> FindNpyType(std::string_view descr) {
+  std::string names;
+  for (const DTypeInfo& type : kNpyTypes) {
+    const std::string name = NpyName(type);
+    if (!descr.starts_with('>') && descr.substr(1) == name) return &type;
+    names += (type.bytes == 1 ? " |" : " <") + name;
   }
   return InvalidArgument(
       "NPY_DTYPE", "file",
-      StrCat("element type '", header.type.substr(0, 32),
-             "' is not one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8; ",
-             header.type == "V2"   ? "for bfloat16 give --dtype bf16"
-             : header.type == "V1" ? "give the type, e.g. --dtype f8e4m3"
-             : header.type == "b1" ? "save x.view('u1') instead"
-                                   : "save e.g. x.astype('f4') instead"));
+      StrCat("the element type ", Quote(descr), " is not one of", names,
+             "; convert the array with NumPy, e.g. x.astype('<f4')"));
 }
 
-// A file's header, and the element type and data size that the header implies.
-struct NpyLayout {
-  NpyHeader header;
-  DType dtype;
-  int64_t bytes;
+// Removes `word` from the beginning of `text`. Returns false if `text` begins
+// otherwise.
+bool Take(std::string_view word, std::string_view& text) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+struct Header {
+  std::string_view descr;
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
 };
 
-Result<NpyLayout> NpyLayoutOf(std::span<const std::byte> file,
-                              std::optional<DType> as) {
-  Result<NpyHeader> header = ParseNpyHeader(file);
-  if (!header.ok()) return header.status();
-  const Result<DType> dtype = TypeOf(*header, as);
-  if (!dtype.ok()) return dtype.status();
-  int64_t bytes = InfoOf(*dtype).bytes;
-  for (const int64_t size : header->shape) {
-    if (!CheckedMultiply(bytes, size, &bytes)) {
-      return MalformedNpy("its shape overflows 63 bits");
+// Parses a header as numpy.save writes it, e.g.
+// {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+std::optional<Header> ParseHeader(std::string_view text) {
+  Header header;
+  if (!Take("{'descr': '", text)) return {};
+  header.descr = text.substr(0, text.find('\''));
+  if (header.descr.empty()) return {};
+  text.remove_prefix(header.descr.size());
+  if (!Take("', 'fortran_order': ", text)) return {};
+  header.fortran_order = Take("True", text);
+  if (!header.fortran_order && !Take("False", text)) return {};
+  if (!Take(", 'shape': (", text)) return {};
+  while (!Take("), }", text)) {
+    int64_t& size = header.shape.emplace_back();
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc() || size < 0) return {};
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    if (!Take(", ", text) && !Take(",", text) && !text.starts_with(')')) {
+      return {};
     }
   }
-  return NpyLayout{*std::move(header), *dtype, bytes};
-}
-
-// Packs elements that are stored in the lowest bits of one byte each. The other
-// bits must be zero or a sign extension.
-Result<std::vector<std::byte>> PackElements(const DTypeInfo& type,
-                                            std::span<const std::byte> data) {
-  const int spare = 8 - type.bits;
-  std::vector<std::byte> highest(data.size());
-  for (size_t i = 0; i < data.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(data[i]);
-    const auto bits = static_cast<uint8_t>(byte << spare);
-    if (bits >> spare != byte &&
-        (type.sign == 0 || type.is_float ||
-         static_cast<int8_t>(bits) >> spare != static_cast<int8_t>(byte))) {
-      return InvalidArgument(
-          "NPY_VALUE", "file",
-          StrCat("element ", i, " is ", int{byte}, ", out of range for ",
-                 type.name, ", which has ", type.bits, " bits"));
-    }
-    highest[i] = static_cast<std::byte>(bits);
-  }
-  const auto count = static_cast<int64_t>(data.size());
-  int64_t bytes = 0;
-  CheckedBytes(type, count, &bytes);
-  std::vector<std::byte> packed(static_cast<size_t>(bytes));
-  Pack(type, highest.data(), count, packed.data());
-  return packed;
-}
-
-std::string UnpackElements(const DTypeInfo& type, int64_t count,
-                           std::string_view data) {
-  std::string bytes(static_cast<size_t>(count), '\0');
-  Unpack(type, std::as_bytes(std::span(data)).data(), 0, count,
-         std::as_writable_bytes(std::span(bytes)).data());
-  const int spare = 8 - type.bits;
-  for (char& byte : bytes) {
-    byte = static_cast<char>(type.sign != 0 && !type.is_float
-                                 ? static_cast<int8_t>(byte) >> spare
-                                 : static_cast<uint8_t>(byte) >> spare);
-  }
-  return bytes;
-}
-
-// Copies the elements into little-endian row-major order.
-std::vector<std::byte> Reorder(const NpyHeader& header,
-                               std::span<const std::byte> data, size_t width) {
-  std::vector<std::byte> out(data.size());
-  const size_t rank = header.shape.size();
-  std::vector<size_t> at(rank);       // the coordinate of the next element
-  std::vector<size_t> strides(rank);  // the file's strides, in elements
-  size_t step = 1;
-  for (size_t i = 0; i < rank; ++i) {
-    const size_t d = header.fortran_order ? i : rank - 1 - i;
-    strides[d] = step;
-    step *= static_cast<size_t>(header.shape[d]);
-  }
-  size_t from = 0;
-  for (size_t to = 0; to < out.size(); to += width) {
-    std::memcpy(out.data() + to, data.data() + from * width, width);
-    if (header.big_endian) {
-      std::reverse(out.data() + to, out.data() + to + width);
-    }
-    for (size_t d = rank; d-- > 0;) {
-      from += strides[d];
-      if (++at[d] < static_cast<size_t>(header.shape[d])) break;
-      from -= strides[d] * static_cast<size_t>(header.shape[d]);
-      at[d] = 0;
-    }
-  }
-  return out;
+  if (text.find_first_not_of(" \n") != std::string_view::npos) return {};
+  return header;
 }
 
 }  // namespace
 
-bool HasNpyName(const DTypeInfo& type) {
-  return !type.packed() &&
-         StrCat(type.name.substr(0, 1), type.bits) == type.name;
-}
-
-Result<size_t> NpyFileSize(std::span<const std::byte> start,
-                           std::optional<DType> as) {
-  const Result<NpyLayout> layout = NpyLayoutOf(start, as);
-  if (!layout.ok()) return layout.status();
-  return layout->header.data_offset + static_cast<size_t>(layout->bytes);
-}
-
-Result<NpyArray> ParseNpy(std::span<const std::byte> file,
-                          std::shared_ptr<const void> owner,
-                          std::optional<DType> as) {
-  const Result<NpyLayout> layout = NpyLayoutOf(file, as);
-  if (!layout.ok()) return layout.status();
-  const NpyHeader& header = layout->header;
-  const DTypeInfo& type = InfoOf(layout->dtype);
-  const std::span<const std::byte> data = file.subspan(header.data_offset);
-  if (data.size() != static_cast<size_t>(layout->bytes)) {
-    return MalformedNpy(StrCat("it has ", data.size(),
-                               " bytes of data; its shape and type imply ",
-                               layout->bytes));
+Result<NpyArray> ParseNpy(std::shared_ptr<const std::string> file) {
+  std::string_view text = *file;
+  if (!Take(kMagic, text))
+    return Malformed("it does not begin with \\x93NUMPY");
+  if (text.size() < 6) return Malformed("it is cut off");
+  if (text[0] < 1 || text[0] > 3) {
+    return Malformed("its version is not 1.0, 2.0 or 3.0");
   }
-  NpyArray array{type.type, header.shape, data, std::move(owner)};
-  const bool transposed = header.fortran_order && header.shape.size() > 1;
-  if (transposed || (header.big_endian && type.bytes > 1)) {
-    auto reordered = std::make_shared<std::vector<std::byte>>(
-        Reorder(header, data, static_cast<size_t>(type.bytes)));
-    array.data = *reordered;
-    array.owner = std::move(reordered);
+  // The length of the header has 2 bytes in version 1.0, and 4 bytes since 2.0.
+  const size_t length_bytes = text[0] == 1 ? 2 : 4;
+  uint32_t length = 0;
+  std::memcpy(&length, text.data() + 2, length_bytes);
+  text.remove_prefix(2 + length_bytes);
+  if (text.size() < length) return Malformed("it is cut off");
+  std::optional<Header> header = ParseHeader(text.substr(0, length));
+  if (!header) {
+    return Malformed(
+        "the header is not one that numpy.save writes for an array of numbers");
   }
-  if (type.packed()) {
-    Result<std::vector<std::byte>> elements = PackElements(type, array.data);
-    if (!elements.ok()) return elements.status();
-    auto packed =
-        std::make_shared<std::vector<std::byte>>(*std::move(elements));
-    array.data = *packed;
-    array.owner = std::move(packed);
+  text.remove_prefix(length);
+  const Result<const DTypeInfo*> type = FindNpyType(header->descr);
+  if (!type.ok()) return type.status();
+  if (header->fortran_order) {
+    return InvalidArgument("NPY_ORDER", "file",
+                           "the array is in Fortran order; save "
+                           "numpy.ascontiguousarray(x) instead");
   }
-  return array;
-}
-
-Result<NpyArray> ReadNpy(const std::string& path, std::optional<DType> as) {
-  Result<FileBytes> file = ReadFileBytes(path);
-  if (!file.ok()) return file.status();
-  return ParseNpy(file->data, file->owner, as);
+  int64_t bytes = (*type)->bytes;
+  for (const int64_t size : header->shape) {
+    if (!CheckedMultiply(bytes, size, &bytes)) {
+      return Malformed("its shape overflows 63 bits");
+    }
+  }
+  if (text.size() != static_cast<size_t>(bytes)) {
+    return Malformed(StrCat("it has ", text.size(),
+                            " bytes of data; its shape and type imply ",
+                            bytes));
+  }
+  return NpyArray{(*type)->type, std::move(header->shape),
+                  std::as_bytes(std::span(text)), std::move(file)};
 }
 
 std::string NpyBytes(DType dtype, std::span<const int64_t> shape,
                      std::string_view data) {
-  const DTypeInfo& info = InfoOf(dtype);
-  const std::string type = HasNpyName(info)
-                               ? StrCat(info.bytes == 1 ? "|" : "<",
-                                        info.name.substr(0, 1), info.bytes)
-                               : StrCat("|V", info.bytes);
-  std::string unpacked;
-  if (info.packed()) {
-    int64_t count = 1;
-    for (const int64_t size : shape) count *= size;
-    data = unpacked = UnpackElements(info, count, data);
+  const DTypeInfo& type = InfoOf(dtype);
+  std::string sizes;
+  for (const int64_t size : shape) {
+    sizes += StrCat(sizes.empty() ? "" : ", ", size);
   }
-  return NpyFileStart(type, shape).append(data);
-}
-
-Status WriteFile(const std::string& path, std::string_view content) {
-  const std::string temporary = StrCat(path, ".", getpid());
-  std::ofstream file(temporary, std::ios::binary);
-  file << content;
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    std::remove(temporary.c_str());
-    return {Code::kNotFound, "FILE", "out",
-            StrCat("cannot write ", path, ": ", ErrnoText(error))};
-  }
-  return {};
+  std::string header =
+      StrCat("{'descr': '", type.bytes == 1 ? "|" : "<", NpyName(type),
+             "', 'fortran_order': False, 'shape': (", sizes,
+             shape.size() == 1 ? "," : "", "), }");
+  // The data begins at a multiple of 64 bytes, so that it can be mapped.
+  header.append(63 - (header.size() + 10) % 64, ' ');
+  header += '\n';
+  const auto length = static_cast<uint16_t>(header.size());
+  std::string file = StrCat(kMagic, std::string_view("\x01\x00", 2));
+  file.append(reinterpret_cast<const char*>(&length), 2);
+  return file.append(header).append(data);
 }
 
 }  // namespace topk

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -31,7 +30,7 @@ NpyArray ArrayOf(std::vector<T> numbers, DType dtype) {
   return {dtype, {}, std::as_bytes(std::span(*owner)), owner};
 }
 
-// The numbers of a file, and the smallest type that holds all of them.
+// The numbers of a file.
 class Numbers {
  public:
   Status Add(std::string_view cell, int64_t line, int64_t column) {
@@ -39,93 +38,51 @@ class Numbers {
       return TextError(
           line, StrCat(", column ", column, ": ", Quote(cell), " ", rule));
     };
-    std::string_view digits = cell;
-    if (digits.starts_with('+')) digits.remove_prefix(1);
     double real = 0;
-    const std::errc read =
-        digits.starts_with('-') && digits.size() < cell.size()
-            ? std::errc::invalid_argument
-            : Parse(digits, real);
+    const std::errc read = Parse(cell, real);
     if (read == std::errc::result_out_of_range) {
       return error("is out of range for f64");
     }
     // std::from_chars accepts e.g. nan(1).
-    if (read != std::errc() || digits.ends_with(')')) {
-      return error(line == 1 ? "is not a number; --header skips line 1"
+    if (read != std::errc() || cell.ends_with(')')) {
+      return error(line == 1 ? "is not a number; tail -n +2 skips a header"
                              : "is not a number");
     }
     reals_.push_back(real);
     if (!are_integers_) return {};
-
-    int64_t integer = 0;
-    uint64_t large = 0;
-    const std::errc fits = Parse(digits, integer);
-    if (fits == std::errc::invalid_argument) {  // it has a fraction
-      are_integers_ = false;
-      integers_ = {};
-      return {};
-    }
-    if (fits == std::errc() || Parse(digits, large) == std::errc()) {
-      is_negative_ = is_negative_ || integer < 0;
-      exceeds_i64_ = exceeds_i64_ || fits != std::errc();
-      integers_.push_back(fits == std::errc() ? integer
-                                              : static_cast<int64_t>(large));
-    }
-    const bool no_type = integers_.size() < reals_.size();
-    if (wrong_type_.ok() && (no_type || (is_negative_ && exceeds_i64_))) {
-      wrong_type_ = error(
-          no_type
-              ? "is out of range for i64 and u64"
-              : "does not fit: no type holds negative integers and integers "
-                "above 9223372036854775807");
+    const std::errc fits = Parse(cell, integers_.emplace_back());
+    are_integers_ = fits != std::errc::invalid_argument;
+    if (fits == std::errc::result_out_of_range && too_large_.ok()) {
+      too_large_ = error("is out of range for i64");
     }
     return {};
   }
 
   Result<NpyArray> Take() {
     if (!are_integers_) return ArrayOf(std::move(reals_), DType::kF64);
-    if (!wrong_type_.ok()) return wrong_type_;
-    return ArrayOf(std::move(integers_),
-                   exceeds_i64_ ? DType::kU64 : DType::kI64);
+    if (!too_large_.ok()) return too_large_;
+    return ArrayOf(std::move(integers_), DType::kI64);
   }
 
  private:
   std::vector<double> reals_;
-  // Empty unless all numbers are integers. May hold bits of uint64_t.
-  std::vector<int64_t> integers_;
+  std::vector<int64_t> integers_;  // incomplete unless are_integers_
   bool are_integers_ = true;
-  bool is_negative_ = false;
-  bool exceeds_i64_ = false;
-  // The error if all numbers are integers, but no integer type holds them.
-  Status wrong_type_;
+  Status too_large_;  // the error if all numbers are integers
 };
 
 }  // namespace
 
-Result<NpyArray> ParseText(std::span<const std::byte> file, bool has_header) {
-  std::string_view text(reinterpret_cast<const char*>(file.data()),
-                        file.size());
-  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
-    return TextError(1, ": the text is UTF-16; save it as UTF-8");
-  }
+Result<NpyArray> ParseText(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  int64_t number = 0;
-  const auto take_line = [&] {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    ++number;
-    return Trimmed(line);
-  };
-  if (has_header) take_line();
-
   const std::string_view separators =
       text.find(',') != std::string_view::npos ? "," : " \t";
   Numbers numbers;
   int64_t rows = 0, columns = 0, first_line = 0;
-  while (!text.empty()) {
-    std::string_view line = take_line();
+  for (int64_t number = 1; !text.empty(); ++number) {
+    const size_t line_end = std::min(text.find('\n'), text.size());
+    std::string_view line = Trimmed(text.substr(0, line_end), " \t\r");
+    text.remove_prefix(std::min(line_end + 1, text.size()));
     if (line.empty()) continue;
     int64_t cells = 0;
     for (bool more = true; more;) {

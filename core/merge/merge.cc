@@ -95,12 +95,6 @@ uint64_t GreatestIndex(std::span<const std::byte> indices) {
 }
 
 Status CheckIndices(const Partial& partial, size_t number) {
-  if (partial.index_offset < 0) {
-    return InvalidArgument("INDEX_OFFSET_NEGATIVE",
-                           Path(number, "index_offset"),
-                           StrCat("index_offset = ", partial.index_offset,
-                                  " must not be negative"));
-  }
   if (partial.indices.empty()) return {};
   const auto index =
       static_cast<int64_t>(partial.index_type == DType::kI32
@@ -108,21 +102,11 @@ Status CheckIndices(const Partial& partial, size_t number) {
                            : partial.index_type == DType::kU32
                                ? GreatestIndex<uint32_t>(partial.indices)
                                : GreatestIndex<uint64_t>(partial.indices));
-  const int64_t most = MaxIndex(partial.index_type);
-  if (index < 0) {
-    return InvalidArgument(
-        "INDEX_RANGE", Path(number, "indices"),
-        StrCat("index ", index, " (as a signed number) is outside 0 .. ",
-               most));
-  }
-  if (index > most - partial.index_offset) {
-    return InvalidArgument(
-        "INDEX_TYPE_TOO_SMALL", Path(number, "index_offset"),
-        StrCat("index ", index, " with index_offset = ", partial.index_offset,
-               " exceeds ", most, ", the greatest ", NameOf(partial.index_type),
-               " index"));
-  }
-  return {};
+  if (index >= 0) return {};
+  return InvalidArgument(
+      "INDEX_RANGE", Path(number, "indices"),
+      StrCat("index ", index, " (as a signed number) is outside 0 .. ",
+             MaxIndex(partial.index_type)));
 }
 
 // Runs the checks that involve only one partial.
@@ -212,8 +196,7 @@ class Merger {
     const uint64_t index = work_.wide_indices
                                ? Load<uint64_t>(from.indices.data(), at)
                                : Load<uint32_t>(from.indices.data(), at);
-    return {encoder_(bits), bits,
-            index + static_cast<uint64_t>(from.index_offset)};
+    return {encoder_(bits), bits, index};
   }
 
   void Put(int64_t position, const Element& element) {
@@ -240,8 +223,8 @@ class Merger {
       return InvalidArgument(
           "SHARDS_OVERLAP", "partials",
           StrCat("index ", *twice, " occurs twice in slice ", slice(),
-                 "; shards must not overlap, and each shard "
-                 "needs its own index_offset"));
+                 "; shards must not overlap, and the request for "
+                 "each shard needs its own index_offset"));
     }
     if (work_.order == Order::kIndex) {
       std::ranges::sort(best_, {}, &Element::index);

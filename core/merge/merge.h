@@ -29,14 +29,13 @@ struct Partial {
   /// I32, I64, U32 or U64.
   DType index_type = DType::kI64;
   std::span<const std::byte> values;
+  /// Positions on the whole axis: the request for the shard had index_offset
+  /// set to the position of the shard's first element.
   std::span<const std::byte> indices;
-  /// Added to every index. The index of the shard's first element, or 0 if the
-  /// request for the shard already set index_offset.
-  int64_t index_offset = 0;
 };
 
-/// The result of a merge. To merge the result again, make a Partial with
-/// index_offset 0 and the other attributes of the inputs.
+/// The result of a merge. To merge the result again, make a Partial with the
+/// attributes of the inputs.
 struct Merged {
   std::vector<int64_t> shape;
   std::string values;
@@ -54,9 +53,9 @@ struct Merged {
 /// - partials differ in an attribute or in a dimension other than the axis,
 /// - a partial has more than k elements along the axis,
 /// - the length of the data does not match shape and type,
-/// - an index is negative or, with index_offset, does not fit its type,
+/// - an index is negative or exceeds 2^63 - 1,
 /// - elements ordered by value are out of order, or
-/// - an index is selected twice, because shards overlap, lack their
+/// - an index is selected twice, because shards overlap, lacked their
 ///   index_offset, or repeat an index. Other duplicates are not detected.
 Result<Merged> MergePartials(std::span<const Partial> partials);
 

@@ -214,24 +214,6 @@ TEST_F(Traces, AClientsSpanIsTheParentOfACallAndTheCallThatOfItsStages) {
   EXPECT_EQ(resource.attributes(0).value().string_value(), "test");
 }
 
-TEST_F(Traces, TheCommandStartsATraceAndPrintsItsId) {
-  Collector collector;
-  TraceConfig config = collector.Config();
-  config.ratio = 0;  // sample only calls that the caller traces
-  Start(config);
-  Subprocess topk({TOPK_BINARY_DIR "/bin/topk", "run", "--target",
-                   server_->target(), "--k", "2", "--trace", "--stream", "off",
-                   "--out", folder_.File("out"),
-                   TOPK_SOURCE_DIR "/deploy/data/digits_similarity.npy"});
-  EXPECT_EQ(topk.Wait(), 0);
-  const std::string output = topk.Output();
-  Stop();
-  const auto calls = collector.Spans(kCall);
-  ASSERT_THAT(calls, SizeIs(1)) << output;
-  EXPECT_THAT(output, HasSubstr(StrCat("trace ", Hex(calls[0].trace_id()))));
-  EXPECT_NE(calls[0].parent_span_id(), "");
-}
-
 TEST_F(Traces, OnlyTheServersFailuresAreErrorsOfASpan) {
   Collector collector;
   Start(collector.Config());

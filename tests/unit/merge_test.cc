@@ -39,7 +39,6 @@ Result<Part> Merge(const std::vector<Part>& parts) {
   if (!merged.ok()) return merged.status();
   Part part = parts.at(0);
   part.partial.shape = std::move(merged->shape);
-  part.partial.index_offset = 0;
   part.values = std::move(merged->values);
   part.indices = std::move(merged->indices);
   return part;
@@ -63,15 +62,13 @@ std::string Shard(const Plan& whole, const std::string& tensor, int64_t begin,
 }
 
 // Returns the result of shard begin .. end - 1, which may have fewer than k
-// elements. The request and the merge each add a part of the shard's offset.
+// elements.
 Part Compute(const Backend& backend, const PlanRequest& asked, int64_t k,
-             const std::string& shard, int64_t begin, int64_t end,
-             Random& random) {
+             const std::string& shard, int64_t begin, int64_t end) {
   PlanRequest request = asked;
-  const int64_t later = std::array{int64_t{0}, begin, begin / 3}[random() % 3];
   request.shape[static_cast<size_t>(request.axis)] = end - begin;
   request.k = std::min(k, end - begin);
-  request.index_offset += begin - later;
+  request.index_offset += begin;
   const Plan plan = ValidPlan(request);
   Answer answer = RunPlan(backend, plan, shard);
   return {{.dtype = plan.dtype,
@@ -82,8 +79,7 @@ Part Compute(const Backend& backend, const PlanRequest& asked, int64_t k,
            .order = plan.order,
            .index_type = plan.index_type,
            .values = {},
-           .indices = {},
-           .index_offset = later},
+           .indices = {}},
           std::move(answer.values),
           std::move(answer.indices)};
 }
@@ -136,8 +132,7 @@ TEST_P(Merging, HasTheBytesOfTheWholeForAnySharding) {
     for (int64_t begin = 0, end = 0; begin < n; begin = end) {
       end = std::min(n, begin + Pick(random, 1, longest));
       parts.push_back(Compute(*backend, request, k,
-                              Shard(whole, tensor, begin, end), begin, end,
-                              random));
+                              Shard(whole, tensor, begin, end), begin, end));
     }
     for (int grouping = 0; grouping < 3; ++grouping) {
       const Part merged = MergeSomehow(parts, random);
@@ -165,8 +160,7 @@ Part Given(int64_t k, const std::vector<int8_t>& values,
            .order = Order::kValue,
            .index_type = DType::kI32,
            .values = {},
-           .indices = {},
-           .index_offset = 0},
+           .indices = {}},
           std::string(values.begin(), values.end()),
           std::string(reinterpret_cast<const char*>(indices.data()),
                       indices.size() * sizeof(int32_t))};
@@ -245,18 +239,11 @@ TEST(MergePartials, RejectsInvalidPartials) {
        "3 bytes of data; shape and type (i8) imply 4"},
       {[](Part& p) { p.indices += "    "; }, "DATA_LENGTH", "[1].indices",
        "20 bytes of data; shape and type (i32) imply 16"},
-      {[](Part& p) { p.partial.index_offset = -1; }, "INDEX_OFFSET_NEGATIVE",
-       "[1].index_offset", "-1 must not be negative"},
       {[](Part& p) {
          SetIndices(p, {4, -3, 3, 4});
        },
        "INDEX_RANGE", "[1].indices",
        "index -3 (as a signed number) is outside 0 .. 2147483647"},
-      {[](Part& p) { p.partial.index_offset = 2147483644; },
-       "INDEX_TYPE_TOO_SMALL", "[1].index_offset",
-       "index 4 with index_offset = 2147483644 exceeds 2147483647"},
-      {[](Part& p) { p.partial.index_offset = INT64_MAX; },
-       "INDEX_TYPE_TOO_SMALL", "[1].index_offset", "the greatest i32 index"},
       {[](Part& p) { p.values = "\x0a\x14\x05\x04"; }, "NOT_IN_ORDER",
        "[1].values", "slice 0 is not sorted: element 1 must not follow"},
       {[](Part& p) {

@@ -11,10 +11,12 @@
 namespace topk::cli {
 namespace {
 
-// Tests every code of types of up to 16 bits, and random bits of wider types.
+// Tests every code of types of up to 16 bits, and random bits of wider types,
+// of the types that .npy files may have.
 TEST(ElementText, ReadsBackAsTheSameNumber) {
   std::mt19937_64 random(1);
   for (const DTypeInfo& type : kDTypes) {
+    if (type.type > DType::kU64) break;
     const auto of = static_cast<v1::DataType>(type.type);
     const size_t count = type.bits <= 16 ? size_t{1} << type.bits : 1000;
     v1::Tensor tensor;

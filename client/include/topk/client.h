@@ -20,7 +20,6 @@
 namespace grpc {
 class ChannelArguments;
 class ChannelCredentials;
-class ChannelInterface;
 }  // namespace grpc
 
 namespace topk {
@@ -101,13 +100,6 @@ struct ClientOptions {
   /// http_proxy. Clients in this process with equal options share a connection,
   /// unless GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL is 1.
   std::shared_ptr<const grpc::ChannelArguments> channel_arguments = {};
-  /// Creates the client's channel. Default: grpc::CreateCustomChannel. Set this
-  /// to add interceptors, or to return a channel to a fake server.
-  std::function<std::shared_ptr<grpc::ChannelInterface>(
-      const std::string& target,
-      const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-      const grpc::ChannelArguments& arguments)>
-      make_channel = {};
 };
 
 /// Configures one call.

@@ -13,8 +13,9 @@ namespace topk {
 /// The response for one shard, or a merged response, together with the request
 /// parameters that the response does not contain.
 struct PartialResponse {
-  /// Both outputs must be present and contiguous. If a shard is shorter than k,
-  /// its request must use the shard's length as k.
+  /// Both outputs must be present and contiguous. The request must have set
+  /// index_offset to the position of the shard's first element on the axis. If
+  /// a shard is shorter than k, its request must use the shard's length as k.
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;
@@ -23,9 +24,6 @@ struct PartialResponse {
   Direction direction = Direction::kLargest;
   /// kIndex for OpenVINO's sort = "index", kValue for all other requests.
   Order order = Order::kValue;
-  /// The offset to add to every index: the position of the shard's first
-  /// element on the axis, or 0 if the server already added an index_offset.
-  int64_t index_offset = 0;
 };
 
 /// Merges the responses of all shards, without calling a server. The values and
@@ -38,10 +36,10 @@ struct PartialResponse {
 /// - the partials differ in their attributes or in a dimension other than the
 ///   axis;
 /// - a partial has more than k elements along the axis;
-/// - an index does not fit its type;
+/// - an index is negative;
 /// - values are not in order;
 /// - two partials contain the same index, because their shards overlap or an
-///   index_offset is missing (an overlap is detected only among the selected
+///   index_offset was missing (an overlap is detected only among the selected
 ///   elements);
 /// - outputs are missing, have different types, are in shared memory, or are
 ///   strided (DirectML).

@@ -24,6 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::Fake;
 using testing::FakeServer;
+using ::testing::StartsWith;
 using testing::TestServer;
 using namespace std::chrono_literals;
 
@@ -172,13 +173,12 @@ TEST(Cancellation, EndsCallsInFlight) {
 
 TEST(Cancellation, EndsThePauseBetweenAttempts) {
   std::atomic<int> calls = 0;
-  const FakeServer server({.compute = [&](grpc::ServerContext& context, auto&,
-                                          auto&) -> grpc::Status {
+  const FakeServer server({.compute = [&](auto&, auto&, auto&) -> grpc::Status {
     ++calls;
-    context.AddTrailingMetadata("grpc-retry-pushback-ms", "50000");
     return {grpc::StatusCode::UNAVAILABLE, "not now"};
   }});
-  const Client client({.target = server.target()});
+  const Client client({.target = server.target(),
+                       .retry = Retry{.initial = 50s, .maximum = 50s}});
   const auto start = std::chrono::steady_clock::now();
   CancelBothCalls(client, calls);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 40s);
@@ -211,31 +211,6 @@ TEST(Many, YieldsEachResponseAsItComes) {
   EXPECT_THAT(order, ElementsAre(0, 1));
 }
 
-TEST(Options, MetadataBelongsToTheCall) {
-  std::mutex mutex;
-  std::vector<std::string> seen;
-  const FakeServer server({.compute = [&](grpc::ServerContext& context, auto&,
-                                          auto&) {
-    const auto& headers = context.client_metadata();
-    const auto found = headers.find("traceparent");
-    const std::lock_guard lock(mutex);
-    seen.push_back(found == headers.end() ? "none"
-                                          : std::string(found->second.data(),
-                                                        found->second.size()));
-    EXPECT_TRUE(headers.find("user-agent")
-                    ->second.starts_with("me/7 topk-client-cpp/" TOPK_VERSION
-                                         " grpc-c++/"));
-    return grpc::Status::OK;
-  }});
-  const Client client({.target = server.target(), .user_agent = "me/7"});
-  const CallOptions traced = {.metadata = {{"traceparent", "00-1-2-01"}}};
-  EXPECT_TRUE(client.ComputeTopK(TwoLargest(), traced).ok());
-  EXPECT_TRUE(client.ComputeTopK(TwoLargest()).ok());
-  EXPECT_TRUE(ComputeAsync(client, TwoLargest(), traced).get().ok());
-  const std::lock_guard lock(mutex);
-  EXPECT_THAT(seen, ElementsAre("00-1-2-01", "none", "00-1-2-01"));
-}
-
 TEST(Options, MetadataOfTheCallReplacesThatOfTheClientAndTheToken) {
   std::mutex mutex;
   std::multimap<std::string, std::string> seen;
@@ -253,6 +228,7 @@ TEST(Options, MetadataOfTheCallReplacesThatOfTheClientAndTheToken) {
   testing::WriteText(folder.File("token"), "0123456789abcdef\n");
   const Client client({.target = server.target(),
                        .metadata = {{"a", "1"}, {"b", "2"}},
+                       .user_agent = "me/7",
                        .token_file = folder.File("token")});
   const auto headers = [&](const char* name) {
     const std::lock_guard lock(mutex);
@@ -264,6 +240,9 @@ TEST(Options, MetadataOfTheCallReplacesThatOfTheClientAndTheToken) {
   EXPECT_TRUE(client.ComputeTopK(TwoLargest()).ok());
   EXPECT_THAT(headers("a"), ElementsAre("1"));
   EXPECT_THAT(headers("authorization"), ElementsAre("Bearer 0123456789abcdef"));
+  EXPECT_THAT(headers("user-agent"),
+              ElementsAre(StartsWith("me/7 topk-client-cpp/" TOPK_VERSION
+                                     " grpc-c++/")));
   const CallOptions mine = {
       .metadata = {{"a", "3"}, {"a", "4"}, {"authorization", "mine"}}};
   EXPECT_TRUE(ComputeAsync(client, TwoLargest(), mine).get().ok());
@@ -325,23 +304,6 @@ TEST(Options, ChannelArgumentsOverrideTheClients) {
       {.target = server.target(), .channel_arguments = arguments});
   EXPECT_EQ(client.ComputeTopK(TwoLargest()).status().code,
             Code::kResourceExhausted);
-}
-
-TEST(Options, TheCallerMayMakeTheChannels) {
-  const FakeServer server(
-      {.compute = [](auto&, auto&, auto&) { return grpc::Status::OK; }});
-  ClientOptions options = {.target = "fake:50051"};
-  options.credentials = grpc::InsecureChannelCredentials();
-  options.make_channel = [&](const std::string& target, const auto& credentials,
-                             grpc::ChannelArguments arguments) {
-    EXPECT_EQ(target, "fake:50051");
-    EXPECT_EQ(credentials, options.credentials);
-    arguments.SetUserAgentPrefix("mine");
-    return grpc::CreateCustomChannel(server.target(), credentials, arguments);
-  };
-  Client client({.target = "127.0.0.1:1", .timeout = 1ms});
-  client = Client(options);
-  EXPECT_TRUE(client.ComputeTopK(TwoLargest()).ok());
 }
 
 TEST(Options, AreChecked) {

@@ -63,6 +63,15 @@ TEST_F(Command, HealthReportsAServerThatIsNotServing) {
   EXPECT_THAT(output_, HasSubstr("NOT_SERVING\n"));
 }
 
+TEST_F(Command, EscapesTheServersText) {
+  const grpc::Status status(grpc::StatusCode::INVALID_ARGUMENT,
+                            "\x1b]0;owned\a\u009b2J");
+  const FakeServer server(ServerOf([&](int) { return status; }, calls_));
+  EXPECT_EQ(Run("bench --k 2", server), 4);
+  EXPECT_EQ(output_,
+            "topk: INVALID_ARGUMENT: \\x1b]0;owned\\x07\\xc2\\x9b2J\n");
+}
+
 TEST_F(Command, BenchReportsAWrongResult) {
   const FakeServer server(
       {.compute = [](auto&, auto&, auto&) { return Succeed(); }});

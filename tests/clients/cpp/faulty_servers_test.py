@@ -2,33 +2,26 @@
 at most one second after its deadline, with the error and the number of attempts
 in the server's row.
 
-usage: faulty_servers_test.py TOPKD TOPK PROBE
+usage: faulty_servers_test.py TOPKD PROBE
        TOPKD is not used.
 """
 
-import concurrent.futures
 import json
-import os
 import pathlib
-import re
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 import faulty_servers
-import numpy
-from faulty_servers import MANY, METHODS, ROWS, STREAM, UNARY
+from faulty_servers import METHODS, ROWS, UNARY
 
-TOPK, PROBE = (sys.argv.pop(1) for _ in range(2))
+PROBE = sys.argv.pop(1)
 TOPKD = faulty_servers.client_package.TOPKD
 HERE = pathlib.Path(__file__).resolve().parent
 DEADLINE = 4.0
 # Clients may return one second after the deadline. The rest allows for other
 # tests that run at the same time, and for the start of a process.
 SLACK = 4
-CONTROLS = "[\x00-\x09\x0b-\x1f\x7f\x9b]"
 
 
 class FaultyServers(unittest.TestCase):
@@ -56,7 +49,7 @@ class FaultyServers(unittest.TestCase):
             if row.results is not None:
                 self.assertEqual(
                     call["results"], row.results)
-            if row.delay is not None and "delay" in call:
+            if row.delay is not None:
                 self.assertAlmostEqual(call["delay"], row.delay)
             if (row.delay or 0) > DEADLINE:
                 self.assertIn("ends after the deadline", call["message"])
@@ -89,38 +82,6 @@ class FaultyServers(unittest.TestCase):
 
     def test_the_helper_of_dask_and_ray(self):
         self.probe_python("shards", methods=[UNARY])
-
-    def run_topk(self, name, method, target):
-        begin = time.monotonic()
-        done = subprocess.run(
-            [TOPK, "run", self.file, "--k", "2", "--request-id", "0",
-             "--stream", "on" if method == STREAM else "off", "--target",
-             target, "--deadline", str(DEADLINE)],
-            capture_output=True, check=False)
-        errors = done.stderr.decode("latin-1")
-        # Lines of gRPC's log may precede the error.
-        line = re.search("^topk: ([A-Z_]+).*$", errors, re.M)
-        reason = re.search(r"\[([A-Z_]+)\]", line[0] if line else "")
-        return {"name": name, "method": method,
-                "code": line[1] if line else "OK",
-                "reason": reason[1] if reason else "", "message": errors,
-                "seconds": time.monotonic() - begin, "exit": done.returncode,
-                "line": line[0] if line else "", "out": done.stdout}
-
-    def test_the_command(self):
-        with tempfile.TemporaryDirectory() as folder, (
-                concurrent.futures.ThreadPoolExecutor(24)) as threads:
-            self.file = os.path.join(folder, "x.npy")
-            numpy.save(self.file, numpy.zeros((2, 5), numpy.float32))
-            calls = list(threads.map(
-                lambda key: self.run_topk(*key, self.servers[key].target),
-                [key for key in self.servers if key[1] != MANY]))
-        for call in calls:
-            self.check(call)
-            fails = call["code"] != "OK"
-            self.assertEqual(call["exit"] > 0, fails, str(call))
-            self.assertEqual(call["out"] == b"", fails, str(call))
-            self.assertNotRegex(call["line"], CONTROLS)
 
 
 if __name__ == "__main__":

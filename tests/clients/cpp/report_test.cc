@@ -65,17 +65,19 @@ TEST(Report, RowsDescribeTheirPartOfTheLoad) {
 
 TEST(Report, ContainsTheServersTimeAndRetriedRequests) {
   const BenchFlags flags;
-  const std::vector<RequestTemplate> kinds(1);
+  RequestTemplate request;
+  request.name = "8x1000 f32 k 5";
   LoadResult result;
-  result.stats = {Stats()};
+  result.stats = Stats();
   result.seconds = 2;
-  const auto json = ToJson({flags, kinds, result});
+  const auto json = ToJson({flags, request, result});
   EXPECT_DOUBLE_EQ(json["compute_mean_us"].get<double>(), 50.5);
   EXPECT_NEAR(json["compute_p50_us"].get<double>(), 50, 0.4);
-  EXPECT_NEAR(json["kinds"][0]["compute_p99_us"].get<double>(), 99, 0.8);
+  EXPECT_NEAR(json["compute_p99_us"].get<double>(), 99, 0.8);
   EXPECT_EQ(json["retried"], 4);
   std::ostringstream text;
-  PrintText({flags, kinds, result}, text);
+  PrintText({flags, request, result}, text);
+  EXPECT_THAT(text.str(), StartsWith("8x1000 f32 k 5, unary, closed loop,"));
   EXPECT_THAT(text.str(), HasSubstr("\n     100 50.5us "));
   EXPECT_THAT(text.str(), HasSubstr("4 requests needed several attempts\n"));
 }

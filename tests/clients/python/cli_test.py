@@ -5,7 +5,6 @@ usage: cli_test.py TOPKD TOPK
 """
 
 import glob
-import io
 import json
 import os
 import pathlib
@@ -17,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import warnings
 import zipfile
 
 TOPKD, TOPK = map(os.path.abspath, sys.argv[1:3])
@@ -50,9 +48,8 @@ class Command(unittest.TestCase):
         np.save(cls.folder / name, array)
         return cls.folder / name
 
-    def topk(self, *arguments, code=0, or_code=None, target=None, set_name="",
-             **options):
-        """Runs the command, which must exit with one of the codes. Returns its
+    def topk(self, *arguments, code=0, target=None, set_name="", **options):
+        """Runs the command, which must exit with the code. Returns its
         stdout."""
         environment = dict(os.environ, TOPK_TARGET=target
                            or self.server.target,
@@ -60,7 +57,7 @@ class Command(unittest.TestCase):
         done = subprocess.run([TOPK, *map(str, arguments)],
                               capture_output=True, check=False,
                               env=environment, **options)
-        self.assertIn(done.returncode, (code, or_code), done.stderr.decode())
+        self.assertEqual(done.returncode, code, done.stderr.decode())
         self.assertEqual(done.stderr == b"", done.returncode == 0)
         self.stderr = done.stderr.decode()
         return done.stdout.decode()
@@ -97,24 +94,13 @@ class Command(unittest.TestCase):
         x = np.arange(10, dtype=np.float32).reshape(2, 5)
         for name, array in {
                 "x": x, "none": x[:0], "left": x[:, :3], "right": x[:, 3:],
-                "i4": np.array([[1, -8, 7], [-1, 0, -1]], np.int8),
-                "u4": np.ones(1, np.uint8),
-                "f8": np.array([0x7F, 0x38, 0x80, 0xFE], np.uint8),
-                "bf16": np.array([0x3F80, 0xC000, 0x4040, 0x7FC0], np.uint16),
-                "bool": np.zeros(3, bool), "complex": np.zeros(3, complex),
+                "bf16": np.array([0x3F80, 0xC000, 0x4040, 0x7FC0],
+                                 np.uint16).view("V2"),
                 }.items():
             self.save(name + ".npy", array)
         np.savez(self.folder / "one.npz", x)
         np.savez(self.folder / "two.npz", x=x, y=x[:1])
         np.savez_compressed(self.folder / "packed.npz", x=x, y=x[:1])
-        # NumPy reads the last of two equal names, and prefers "x" to "x.npy".
-        for name, members in (("twice", ("x.npy", "x.npy")),
-                              ("exact", ("x.npy", "x"))):
-            with (zipfile.ZipFile(self.folder / (name + ".npz"), "w") as archive,
-                  warnings.catch_warnings(action="ignore")):
-                for member, array in zip(members, (x + 1, x[:1])):
-                    with archive.open(member, "w") as file:
-                        np.save(file, array)
         cases = re.findall(r"(?m)^(\d*)\$ (.*)\n((?:[>~!] .*\n)*)", CASES)
         self.assertGreater(len(cases), 100)
         for status, command, lines in cases:
@@ -123,32 +109,26 @@ class Command(unittest.TestCase):
                                 re.findall("(?m)^(.) (.*)", lines))
 
     def test_json_equals_numpy(self):
-        for array, flags, axis, largest in (
-                (self.x, (), -1, True),
-                (self.x, ("--axis", 0), 0, True),
-                (self.x, ("--axis", 1, "--smallest"), 1, False),
-                (np.asfortranarray(self.x), (), -1, True),
-                (self.x.astype(">f4"), (), -1, True),
-                (np.asfortranarray(self.x.astype(">f8")), (), -1, True),
-                (self.x, ("--dialect", "onnx", "--version", 1), -1, True),
-                (self.x, ("--dialect", "openvino", "--order", "value",
-                          "--index-type", "i64"), -1, True),
-                (self.x, ("--dialect", "directml", "--version", 0), -1, True),
-                (self.x, ("--dialect", "directml", "--feature-level", "5_0",
-                          "--index-type", "u64"), -1, True)):
-            path = self.save("array.npy", array)
+        for flags, axis, largest in (
+                ((), -1, True),
+                (("--axis", 0), 0, True),
+                (("--axis", 1, "--smallest"), 1, False),
+                (("--dialect", "onnx", "--version", 1), -1, True),
+                (("--dialect", "openvino", "--order", "value", "--index-type",
+                  "i64"), -1, True),
+                (("--dialect", "directml", "--version", 0), -1, True),
+                (("--dialect", "directml", "--index-type", "u64"), -1, True)):
             _, indices = oracle(self.x, "", axis % 3, 2, largest)
-            for way in ((), ("--local",), ("--stream", "on")):
-                answer = self.json("run", path, "--k", 2, *flags, *way)
+            for way in ((), ("--local",)):
+                answer = self.json("run", self.path, "--k", 2, *flags, *way)
                 np.testing.assert_array_equal(
                     np.reshape(answer["indices"], answer["shape"]), indices)
 
     def test_out_writes_npy_files(self):
-        def run(array, *flags):
+        def run(array):
             out = self.folder / "out"
             self.assertEqual(self.topk(
-                "run", self.save("a.npy", array), "--k", 4, "--out", out,
-                *flags), "")
+                "run", self.save("a.npy", array), "--k", 4, "--out", out), "")
             return np.load(out / "values.npy"), np.load(out / "indices.npy")
 
         for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2",
@@ -157,10 +137,10 @@ class Command(unittest.TestCase):
             for found, expected in zip(run(array), oracle(array, "", 1, 4)):
                 self.assertEqual(found.dtype, expected.dtype)
                 np.testing.assert_array_equal(found, expected)
-        values, _ = run(np.array([-1, 7, -8, 0], np.int8), "--dtype", "i4",
-                        "--dialect", "openvino")
-        self.assertEqual(values.dtype, np.dtype("V1"))
-        np.testing.assert_array_equal(values.view(np.int8), [7, 0, -1, -8])
+        bits = np.array([0xBF80, 0x4000, 0x7FC0, 0], np.uint16)
+        values, _ = run(bits.view("V2"))
+        self.assertEqual(values.dtype, np.dtype("V2"))
+        np.testing.assert_array_equal(values.view(np.uint16), bits[[2, 1, 3, 0]])
 
     def test_a_large_tensor_is_streamed(self):
         array = np.random.default_rng(2).random((2, 3_000_000), np.float32)
@@ -171,7 +151,7 @@ class Command(unittest.TestCase):
 
     def test_shards_are_merged(self):
         codes = np.random.default_rng(3).integers(-8, 8, (3, 40, 2), np.int8)
-        flags = ("--axis", 1, "--smallest", "--order", "index", "--dtype", "i4")
+        flags = ("--axis", 1, "--smallest", "--order", "index")
 
         def ask(name, begin, end, *more):
             self.topk("run", self.save("shard.npy", codes[:, begin:end]), "--k",
@@ -213,16 +193,12 @@ class Command(unittest.TestCase):
         """Runs a short benchmark. Returns its JSON."""
         result = self.json("bench", "--k", 3, *flags, **codes)
         self.assertEqual(result["errors"], {})
-        self.assertEqual(sum(row["requests"] for row in result["kinds"]),
-                         result["requests"])
         self.assertGreater(result["requests_per_second"], 0)
         self.assertLessEqual(result["p50_us"], result["p99_9_us"])
         self.assertLessEqual(result["p99_9_us"], result["max_us"])
         self.assertGreater(result["compute_p50_us"], 0)
         self.assertLess(result["compute_p99_us"], result["max_us"])
         self.assertEqual(result["retried"], 0)
-        self.assertEqual(sum(step["count"] for step in result["histogram"]),
-                         result["requests"] / result["batch"])
         return result
 
     def test_bench_paths(self):
@@ -234,24 +210,20 @@ class Command(unittest.TestCase):
             self.assertEqual(result["requests"], 64)
             self.assertEqual(result["verified"], 64)
             self.assertIsNone(result["rate"])
+            result = self.bench("--input", self.path, "--requests", 32,
+                                "--path", path)
+            self.assertEqual(result["verified"], 32)
+            self.assertEqual(result["request"], "3x4x50 f32 k 3")
         result = self.bench("--path", "many", "--batch", 5, "--requests", 20,
                             "--verify", 0)
         self.assertEqual(result["verified"], 0)
         for kind in ("f16", "bf16", "f64", "u8", "i64"):
             self.bench("--dtype", kind, "--requests", 3, "--warmup", 0)
-        for way in ("unary", "stream", "many"):
-            for array in (self.x, np.asfortranarray(self.x.astype(">f8"))):
-                result = self.bench("--input", self.save("array.npy", array),
-                                    "--requests", 32, "--path", way)
-                self.assertEqual(result["verified"], 32)
-                self.assertEqual(result["kinds"][0]["name"],
-                                 f"3x4x50 f{array.itemsize * 8} k 3")
         for kind in ("u1", "u3", "i4", "f4e2m1", "f8e4m3", "f8e8m0"):
             self.bench("--dtype", kind, "--requests", 3, "--warmup", 0,
                        "--dialect", "openvino", "--shape", "3,1001")
 
     def test_shared_memory(self):
-        bits = self.save("bits.npy", (self.x > 1).astype(np.uint8))
         with harness.Server(TOPKD, "--allow-shared-memory") as server:
             def run(*flags, **how):
                 return self.topk("run", *flags, target=server.target, **how)
@@ -260,8 +232,7 @@ class Command(unittest.TestCase):
                           (self.path, "--axis", 1, "--smallest"),
                           (self.path, "--dialect", "openvino"),
                           (self.path, "--dialect", "directml", "--index-type",
-                           "u64"),
-                          (bits, "--dialect", "openvino", "--dtype", "u1")):
+                           "u64")):
                 self.assertEqual(run(*flags, "--k", 2),
                                  run(*flags, "--k", 2, "--shared-memory"))
             run(self.path, "--k", 51, "--shared-memory", code=4)
@@ -292,26 +263,6 @@ class Command(unittest.TestCase):
                     self.assertEqual(command.returncode, -number)
                     self.assertEqual(glob.glob(pattern), [])
 
-    def test_bench_mix(self):
-        path = self.folder / "three.mix"
-        path.write_text('{"weight": 4, "shape": [2, 300]}\n\n'
-                        '{"dtype": "i16", "k": 7, "smallest": true}\n'
-                        '{"shape": [60, 4], "axis": 0}', encoding="utf-8")
-        for way in ("unary", "stream", "many"):
-            result = self.bench("--mix", path, "--requests", 480, "--path",
-                                way)
-            self.assertEqual([row["name"] for row in result["kinds"]],
-                             ["2x300 f32 k 3", "1x1000 i16 k 7 smallest",
-                              "60x4 f32 k 3 axis 0"])
-            self.assertEqual(result["verified"], 480)
-            self.assertAlmostEqual(result["kinds"][0]["requests"], 320,
-                                   delta=128)
-        text = self.topk("bench", "--mix", path, "--k", 3, "--requests", 9)
-        for word in ("seed 1", "9 verified", "p99.9", "2x300 f32 k 3", "all"):
-            self.assertIn(word, text)
-        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()
-                            if "|" in line), text)
-
     def test_damaged_archives(self):
         for save in (np.savez, np.savez_compressed):
             path = self.folder / "whole.npz"
@@ -326,56 +277,6 @@ class Command(unittest.TestCase):
                 wrong.write_bytes(damaged)
                 self.topk("run", wrong, "--k", 2, code=3)
                 self.assertIn("not a .npz file", self.stderr)
-
-    def test_npz_inflation_is_bounded_by_the_header(self):
-        def header(shape):
-            start = io.BytesIO()
-            np.lib.format.write_array_header_1_0(start, {
-                "descr": "<f4", "fortran_order": False, "shape": shape})
-            return start.getvalue()
-
-        def archive(shape, nbytes, claimed=None):
-            """Returns an archive of a header and `nbytes` zero bytes. Its
-            directory claims the size `claimed`, if given."""
-            path = self.folder / f"{shape[0]}-{nbytes}-{claimed}.npz"
-            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-                with packed.open("x.npy", "w") as member:
-                    member.write(header(shape))
-                    for begin in range(0, nbytes, 1 << 20):
-                        member.write(bytes(min(1 << 20, nbytes - begin)))
-            if claimed is not None:
-                content = bytearray(path.read_bytes())
-                at = content.rindex(b"PK\1\2") + 24
-                content[at:at + 4] = struct.pack("<I", claimed)
-                path.write_bytes(content)
-            return path
-
-        def refused(path, says):
-            """Returns the largest resident set of the command, in bytes."""
-            with subprocess.Popen(
-                    [TOPK, "run", path, "--k", "1", "--local"],
-                    stderr=subprocess.PIPE) as command:
-                error = command.stderr.read().decode()
-                _, status, usage = os.wait4(command.pid, 0)
-                command.returncode = os.waitstatus_to_exitcode(status)
-            self.assertEqual(command.returncode, 3, error)
-            self.assertIn(says, error)
-            return usage.ru_maxrss << 10
-
-        whole = 512 << 20
-        small = refused(archive((4,), 0), "its shape and type imply")
-        start = len(header((4,)))
-        for path, says in (
-                (archive((4,), whole), f"imply {start + 16}"),
-                (archive((4,), whole, start + 16), "not a .np"),
-                # Must not allocate for data that only the header claims.
-                (archive((1 << 40,), whole >> 4), "its shape and type imply"),
-                (archive((1 << 27,), 16, len(header((1 << 27,))) + whole),
-                 "not a .np")):
-            with self.subTest(says=says):
-                self.assertLess(refused(path, says), small + (128 << 20))
-        self.assertIn("@0", self.topk(
-            "run", archive((1 << 22,), 1 << 24), "--k", 1, "--local"))
 
 
 if __name__ == "__main__":

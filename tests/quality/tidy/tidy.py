@@ -70,7 +70,7 @@ MAY_INCLUDE = {
                "core/merge", "proto"],
     # These files use the engine for --local, to check the server's answers in
     # `topk bench`, and to find out whether an engine is available.
-    "client/cli/command.cc": ["client", "core/base", "core/common",
+    "client/cli/main.cc": ["client", "core/base", "core/common",
                               "core/engine.h"],
     "client/cli/run.cc": ["client", "core/base", "core/engine.h"],
     "client/bench/bench.cc": ["client", "core/base", "core/engine.h"],

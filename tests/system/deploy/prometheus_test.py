@@ -214,8 +214,7 @@ def main():
     alerts = fire_alerts(promtool)
     with harness.Server(topkd, "--metrics-listen", "127.0.0.1:0",
                         "--max-inflight-bytes", "8MiB") as server:
-        call = [topk, "run", str(DATA), "--k", "3", "--stream", "off",
-                "--target", server.target]
+        call = [topk, "run", str(DATA), "--k", "3", "--target", server.target]
         for _ in range(5):
             subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
         refused = subprocess.run(call + ["--axis", "9"], check=False,
@@ -227,7 +226,7 @@ def main():
 
         with prometheus(program, server.addresses["metrics"]) as watcher:
             calls = ('grpc_server_handled_total{job="plain",'
-                     'grpc_method="ComputeTopK",')
+                     'grpc_method="StreamTopK",')
             for expression, expected in (
                     ("sum(up)", 3), ('topk_ready{job="plain"}', 1),
                     (calls + 'grpc_code="OK"}', 5),

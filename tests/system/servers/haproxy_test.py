@@ -153,7 +153,7 @@ def ends_tls(topk, program, server):
                      ) as (target, _):
             def accepts(*flags):
                 return subprocess.run(
-                    [topk, "info", "--target", target, "--deadline", "2",
+                    [topk, "info", "--target", target, "--timeout", "2",
                      *flags], capture_output=True, check=False).returncode == 0
             trust = "--tls-ca", authority
             assert accepts(*trust, "--tls-cert", certificate, "--tls-key", key)

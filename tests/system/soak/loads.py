@@ -3,43 +3,35 @@ compared byte for byte."""
 
 import collections
 import json
-import pathlib
 import subprocess
 import time
 
-# The mix of unary calls.
-MIX = [{"weight": 60, "shape": [8, 1000]},
-       {"weight": 20, "shape": [1, 65536], "dtype": "f16", "k": 100},
-       {"weight": 10, "shape": [64, 257], "dtype": "i64", "smallest": True},
-       {"weight": 5, "shape": [500, 40], "dtype": "u8", "axis": 0},
-       {"weight": 5, "shape": [1, 1000000]}]
 # `topk bench` counts requests that it could not send at these rates as missed.
 BENCHES = {
-    "unary": ["--mix", "MIX", "--rate", "100", "--concurrency", "16",
-              "--connections", "4"],
-    "stream": ["--path", "stream", "--shape", "1,1000000", "--rate", "4",
-               "--concurrency", "4", "--connections", "2"],
-    "many": ["--path", "many", "--batch", "16", "--shape", "4,1000", "--rate",
-             "160", "--concurrency", "4", "--connections", "2"],
-    "shared memory": ["--path", "shm", "--shape", "1,262144", "--rate", "40",
-                      "--concurrency", "4", "--connections", "2"],
+    "unary": "--k 10 --shape 8,1000 --rate 60 --concurrency 8 --connections 2",
+    "f16": "--k 100 --shape 1,65536 --dtype f16 --rate 20 --concurrency 4",
+    "i64": "--k 10 --smallest --shape 64,257 --dtype i64 --rate 10",
+    "u8": "--k 10 --axis 0 --shape 500,40 --dtype u8 --rate 5",
+    "4 MB": "--k 10 --shape 1,1000000 --rate 5 --concurrency 4",
+    "stream": "--k 10 --path stream --shape 1,1000000 --rate 4 --concurrency 4 "
+              "--connections 2",
+    "many": "--k 10 --path many --batch 16 --shape 4,1000 --rate 160 "
+            "--concurrency 4 --connections 2",
+    "shared memory": "--k 10 --path shm --shape 1,262144 --rate 40 "
+                     "--concurrency 4 --connections 2",
 }
 RETRYABLE = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
 WRONG = 6  # exit status of `topk bench`: a wrong answer
 RATE_MISSED = 7  # exit status of `topk bench`: it could not keep its rate
 
 
-def begin(topk, target, seconds, seed, directory):
+def begin(topk, target, seconds, seed):
     """Starts a process for each kind. Returns {kind: process}."""
-    mix = pathlib.Path(directory) / "mix.jsonl"
-    mix.write_text("\n".join(map(json.dumps, MIX)), encoding="ascii")
     commands = {
-        kind: [topk, "bench", "--target", target, "--k", "10", "--json",
-               "--keep-going", "--warmup", "0", "--arrivals", "poisson",
-               "--max-attempts", "4",
-               "--deadline", "20", "--duration", str(seconds), "--seed",
-               str(seed), *(str(mix) if flag == "MIX" else flag
-                            for flag in flags)]
+        kind: [topk, "bench", "--target", target, "--json", "--keep-going",
+               "--warmup", "0", "--arrivals", "poisson", "--max-attempts", "4",
+               "--timeout", "20", "--duration", str(seconds), "--seed",
+               str(seed), *flags.split()]
         for kind, flags in BENCHES.items()}
     return {kind: subprocess.Popen(command, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)

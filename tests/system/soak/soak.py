@@ -97,7 +97,7 @@ def run(options, directory, stack):
     begin = time.monotonic()
     chaos = Chaos(topology, options.seed, begin)
     processes = loads.begin(options.topk, topology.target, seconds,
-                            options.seed, directory)
+                            options.seed)
     for process in processes.values():
         stack.callback(process.kill)
     watch = Watch(topology, chaos, begin)
