@@ -56,6 +56,7 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
   command.add_option("--member", flags.member,
                      "Name of the array to read from a .npz archive, without "
                      ".npy. Required if there are several arrays");
+  command.add_flag("--header", flags.has_header, "Skip the first line of text");
   AddOperatorFlags(command, flags.operation);
   command
       .add_option("--index-offset", flags.index_offset,
@@ -75,7 +76,8 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
 }
 
 ExitCode Run(const RunFlags& flags) {
-  const Result<NpyArray> array = ReadArray(flags.file, flags.member);
+  const Result<NpyArray> array =
+      ReadArray(flags.file, flags.member, flags.has_header);
   if (!array.ok()) return ReportInput(flags.file, array.status());
   Result<v1::TopKRequest> request = MakeRequest(
       flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);

@@ -17,6 +17,7 @@ struct RunFlags {
   std::string file;
   /// The name of the array in a .npz archive; see ReadArray().
   std::string member;
+  bool has_header = false;
   OperatorFlags operation;
   bool local = false;
   bool shared_memory = false;

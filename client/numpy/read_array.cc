@@ -110,22 +110,27 @@ Result<NpyArray> ReadMember(const std::string& file,
 
 }  // namespace
 
-Result<NpyArray> ReadArray(const std::string& path, const std::string& member) {
+Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
+                           bool has_header) {
   Result<std::string> file = ReadFile(path);
   if (!file.ok()) return file.status();
   // A zip archive begins with the header of its first entry, or with the end
   // record if it is empty.
-  if (file->starts_with("PK\3\4") || file->starts_with("PK\5\6")) {
-    return ReadMember(*file, member);
+  const bool is_zip =
+      file->starts_with("PK\3\4") || file->starts_with("PK\5\6");
+  const bool is_npy = file->starts_with("\x93NUMPY");
+  if (has_header && (is_zip || is_npy)) {
+    return InvalidArgument("FLAG", "file", "--header applies only to text");
   }
+  if (is_zip) return ReadMember(*file, member);
   if (!member.empty()) {
     return InvalidArgument("FLAG", "file",
                            "--member applies only to .npz archives");
   }
-  if (file->starts_with("\x93NUMPY")) {
+  if (is_npy) {
     return ParseNpy(std::make_shared<std::string>(*std::move(file)));
   }
-  return ParseText(*file);
+  return ParseText(*file, has_header);
 }
 
 }  // namespace topk

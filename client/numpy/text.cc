@@ -38,42 +38,64 @@ class Numbers {
       return TextError(
           line, StrCat(", column ", column, ": ", Quote(cell), " ", rule));
     };
+    // std::from_chars accepts no plus sign.
+    std::string_view number = cell;
+    if (number.starts_with('+') && !number.starts_with("+-")) {
+      number.remove_prefix(1);
+    }
     double real = 0;
-    const std::errc read = Parse(cell, real);
+    const std::errc read = Parse(number, real);
     if (read == std::errc::result_out_of_range) {
       return error("is out of range for f64");
     }
     // std::from_chars accepts e.g. nan(1).
-    if (read != std::errc() || cell.ends_with(')')) {
-      return error(line == 1 ? "is not a number; tail -n +2 skips a header"
+    if (read != std::errc() || number.ends_with(')')) {
+      return error(line == 1 ? "is not a number; --header skips line 1"
                              : "is not a number");
     }
     reals_.push_back(real);
     if (!are_integers_) return {};
-    const std::errc fits = Parse(cell, integers_.emplace_back());
+    int64_t integer = 0;
+    uint64_t natural = 0;
+    const std::errc fits = Parse(number, integer);
+    const bool is_natural = Parse(number, natural) == std::errc();
     are_integers_ = fits != std::errc::invalid_argument;
-    if (fits == std::errc::result_out_of_range && too_large_.ok()) {
-      too_large_ = error("is out of range for i64");
+    are_i64_ = are_i64_ && fits == std::errc();
+    are_u64_ = are_u64_ && is_natural;
+    if (!are_i64_ && !are_u64_ && wrong_type_.ok()) {
+      wrong_type_ = error(
+          fits == std::errc() || is_natural
+              ? "does not fit: no type holds negative integers and integers "
+                "above 9223372036854775807"
+              : "is out of range for i64 and u64");
     }
+    integers_.push_back(is_natural ? natural : static_cast<uint64_t>(integer));
     return {};
   }
 
   Result<NpyArray> Take() {
     if (!are_integers_) return ArrayOf(std::move(reals_), DType::kF64);
-    if (!too_large_.ok()) return too_large_;
-    return ArrayOf(std::move(integers_), DType::kI64);
+    if (!wrong_type_.ok()) return wrong_type_;
+    return ArrayOf(std::move(integers_), are_i64_ ? DType::kI64 : DType::kU64);
   }
 
  private:
   std::vector<double> reals_;
-  std::vector<int64_t> integers_;  // incomplete unless are_integers_
+  // Two's complement if are_i64_. Incomplete unless are_integers_.
+  std::vector<uint64_t> integers_;
   bool are_integers_ = true;
-  Status too_large_;  // the error if all numbers are integers
+  bool are_i64_ = true;
+  bool are_u64_ = true;
+  // The error if all numbers are integers, but no integer type holds them.
+  Status wrong_type_;
 };
 
 }  // namespace
 
-Result<NpyArray> ParseText(std::string_view text) {
+Result<NpyArray> ParseText(std::string_view text, bool has_header) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    return TextError(1, ": the text is UTF-16; save it as UTF-8");
+  }
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const std::string_view separators =
       text.find(',') != std::string_view::npos ? "," : " \t";
@@ -83,7 +105,7 @@ Result<NpyArray> ParseText(std::string_view text) {
     const size_t line_end = std::min(text.find('\n'), text.size());
     std::string_view line = Trimmed(text.substr(0, line_end), " \t\r");
     text.remove_prefix(std::min(line_end + 1, text.size()));
-    if (line.empty()) continue;
+    if (line.empty() || (number == 1 && has_header)) continue;
     int64_t cells = 0;
     for (bool more = true; more;) {
       const size_t end = std::min(line.find_first_of(separators), line.size());
