@@ -140,6 +140,7 @@ class ManyCall final : public StreamingCall {
   // Prepares all remaining requests and computes the small requests.
   void PrepareOnWorkers() {
     ForEach(
+        /*computes=*/false,
         [this](Item& item) {
           Prepare(item);
           if (!item.status.ok() || item.request->MayRunOnPoller()) {
@@ -155,7 +156,9 @@ class ManyCall final : public StreamingCall {
     }
     const auto is_computed = [](const Item& item) { return item.computed; };
     if (std::ranges::all_of(Rest(), is_computed)) return SendAll();
-    ForEach([this](Item& item) { Compute(item); }, [this] { SendAll(); });
+    ForEach(
+        /*computes=*/true, [this](Item& item) { Compute(item); },
+        [this] { SendAll(); });
   }
 
   void SendAll() {
@@ -186,9 +189,10 @@ class ManyCall final : public StreamingCall {
   }
 
   // Calls do_item() for each unsent item, and then done(). Divides the items
-  // among workers if there is enough work to wake several.
+  // among workers if there is enough work to wake several. `computes` tells
+  // whether do_item() computes prepared items, or prepares the others.
   template <class Do, class Done>
-  void ForEach(Do do_item, Done done) {
+  void ForEach(bool computes, Do do_item, Done done) {
     constexpr int64_t kMinNanoseconds = 3 * WorkQueue::kSmallNanoseconds;
     std::span<Item> rest = Rest();
     const auto left = std::make_shared<std::atomic<size_t>>(rest.size());
@@ -197,14 +201,18 @@ class ManyCall final : public StreamingCall {
       size_t count = 0;
       while (count < rest.size() && nanoseconds <= kMinNanoseconds) {
         const Item& item = rest[count++];
-        if (!item.computed) nanoseconds += item.request->nanoseconds();
+        if (item.prepared == computes && !item.computed) {
+          nanoseconds += item.request->nanoseconds();
+        }
       }
       const std::span<Item> items = rest.first(count);
       rest = rest.subspan(count);
-      EnqueueComputation(nanoseconds, [=] {
+      const auto work = [=] {
         for (Item& item : items) do_item(item);
         if ((*left -= items.size()) == 0) done();
-      });
+      };
+      computes ? EnqueueComputation(nanoseconds, work)
+               : Enqueue(nanoseconds, work);
     }
   }
 
