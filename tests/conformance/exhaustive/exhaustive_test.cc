@@ -55,7 +55,7 @@ TEST_P(Exhaustive, EveryRowAndEveryK) {
   const auto backends = AllBackends(2);
   const std::vector<uint64_t> letters = LettersOf(GetParam());
   const auto base = static_cast<int64_t>(letters.size());
-  const int64_t most = type == DType::kF32 ? 1 << 18 : 1 << 12;
+  const int64_t most = type == DType::kF32 ? 1 << 15 : 1 << 12;
   int64_t rows = base;
   for (int n = 1; rows <= most; ++n, rows *= base) {
     const std::string tensor =
