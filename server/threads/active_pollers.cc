@@ -40,8 +40,9 @@ int ActivePollers::Next(int active, int most, double load, bool is_behind) {
   // Events wait often for pollers that are busy for a larger share of the time.
   constexpr double kFullLoad = 0.85;
   const bool is_full = is_behind || load > kFullLoad * active;
-  if (is_full) return std::min(active + 1, most);
-  return load > kFullLoad * (active - 1) ? active : std::max(active - 1, 1);
+  const bool is_needed = load > kFullLoad * (active - 1);
+  const int next = is_full ? active + 1 : is_needed ? active : active - 1;
+  return std::clamp(next, 1, most);
 }
 
 void ActivePollers::Adjust(Clock::time_point now, int64_t calls,
