@@ -290,7 +290,7 @@ def is_retried(error: TopKError) -> bool:
     # CANCELLED and INTERNAL errors without a reason are not from topkd. gRPC
     # reports them if the server dies after a proxy has forwarded part of the
     # response.
-    return error._may_retry and (
+    return (
         error.code is grpc.StatusCode.UNAVAILABLE
         or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
         and bool(error.retry_delay)

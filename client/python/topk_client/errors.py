@@ -35,8 +35,6 @@ class TopKError(Exception):
         self.field = field
         self.retry_delay = retry_delay
 
-        # False if the server forbids a retry.
-        self._may_retry = True
         # Whether part of the response arrived before the error.
         self._begun = False
 
@@ -111,12 +109,9 @@ def from_rpc(rpc: Any, target: str, tls: bool) -> TopKError:
         # gRPC's message may be only "Socket closed".
         error.message = (f"calling {target} {'with' if tls else 'without'} "
                          f"TLS: {error.message}")
-    # As in gRPC's own retries, any value other than a number of milliseconds
-    # >= 0 forbids a retry.
-    pushback = metadata.get("grpc-retry-pushback-ms")
-    if pushback is not None and not re.fullmatch(r"[0-9]+", str(pushback)):
-        error._may_retry = False
-    elif pushback is not None and error.retry_delay is None:
+    # HAProxy sends a delay without details.
+    pushback = str(metadata.get("grpc-retry-pushback-ms", ""))
+    if error.retry_delay is None and re.fullmatch(r"[0-9]+", pushback):
         error.retry_delay = min(float(pushback) / 1e3,
                                 _MAX_RETRY_DELAY_SECONDS) or None
     return error

@@ -92,9 +92,8 @@ class Cases(unittest.TestCase):
                 error = topk_client.TopKError(
                     grpc.StatusCode[case["code"]], "", reason=case["reason"])
                 delay = case.get("retry_ms")
-                error._may_retry = delay != -1
                 error._begun = case["begun"]
-                if delay is not None and delay >= 0:
+                if delay is not None:
                     error.retry_delay = delay / 1000
                 attempts = Attempts(topk_client.Retry(2), 60)
                 if not case["retried"]:
