@@ -133,6 +133,15 @@ def python():
                            for name in clients)] for row in rows])])
 
 
+def triton():
+    run, rows = read("triton")
+    return "\n\n".join([source(run), table(
+        [" tensor", "callers", "topkd", "Triton", "times as fast"],
+        [[row["tensor"], str(row["callers"]), f"{row['topkd']:.0f}",
+          f"{row['triton']:.0f}", f"{row['topkd'] / row['triton']:.1f}"]
+         for row in rows])])
+
+
 def dask():
     runs = [read(name) for name in ("dask_amd", "dask_intel")]
     columns = [{row["function"]: f"{row['low']:g} to {row['high']:g} times"
