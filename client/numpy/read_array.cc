@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,14 @@ constexpr size_t kMiB = size_t{1} << 20;
 // The maximum number of names that an error lists.
 constexpr zip_int64_t kListed = 20;
 
+// A zip archive begins with the header of its first entry, or with the end
+// record if it is empty.
+bool IsZip(std::string_view file) {
+  return file.starts_with("PK\3\4") || file.starts_with("PK\5\6");
+}
+
+bool IsNpy(std::string_view file) { return file.starts_with("\x93NUMPY"); }
+
 Result<std::string> ReadFile(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO)
                              : open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -36,6 +45,12 @@ Result<std::string> ReadFile(const std::string& path) {
     content.resize(std::max(static_cast<size_t>(info.st_size) + 1, kMiB));
     while ((got = read(fd, content.data() + size, content.size() - size)) > 0) {
       size += static_cast<size_t>(got);
+      // Text has no zero bytes. Do not read devices such as /dev/zero forever.
+      const std::string_view read(content.data(), size);
+      if (size == static_cast<size_t>(got) && !IsZip(read) && !IsNpy(read) &&
+          read.find('\0') != std::string_view::npos) {
+        break;
+      }
       if (size == content.size()) content.resize(2 * size);
     }
     const int error = errno;
@@ -114,20 +129,15 @@ Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
                            bool has_header) {
   Result<std::string> file = ReadFile(path);
   if (!file.ok()) return file.status();
-  // A zip archive begins with the header of its first entry, or with the end
-  // record if it is empty.
-  const bool is_zip =
-      file->starts_with("PK\3\4") || file->starts_with("PK\5\6");
-  const bool is_npy = file->starts_with("\x93NUMPY");
-  if (has_header && (is_zip || is_npy)) {
+  if (has_header && (IsZip(*file) || IsNpy(*file))) {
     return InvalidArgument("FLAG", "file", "--header applies only to text");
   }
-  if (is_zip) return ReadMember(*file, member);
+  if (IsZip(*file)) return ReadMember(*file, member);
   if (!member.empty()) {
     return InvalidArgument("FLAG", "file",
                            "--member applies only to .npz archives");
   }
-  if (is_npy) {
+  if (IsNpy(*file)) {
     return ParseNpy(std::make_shared<std::string>(*std::move(file)));
   }
   return ParseText(*file, has_header);

@@ -12,8 +12,8 @@ namespace topk {
 /// depending on the file's first bytes. "-" is standard input. `member` is the
 /// name of the array in a .npz archive, or "" if there is only one. If
 /// `has_header`, skips the first line of text. Returns NOT_FOUND if the file
-/// cannot be read. Returns INVALID_ARGUMENT if the file
-/// is malformed, and with a list of the members if there is no such member.
+/// cannot be read. Returns INVALID_ARGUMENT if the file is malformed, and with
+/// a list of the members if there is no such member.
 Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
                            bool has_header = false);
 
