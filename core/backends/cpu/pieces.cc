@@ -19,6 +19,8 @@ void ArenaPool::Run(int threads, absl::FunctionRef<void()> fn) {
     const int unused = static_cast<int>(idle_.size()) - used_;
     threads = std::max(std::min(threads, unused), 1);
     auto& idle = idle_[static_cast<size_t>(threads) - 1];
+    // Reserve now, so that giving the arenas back cannot fail.
+    idle.reserve(idle.size() + static_cast<size_t>(used_ / threads) + 1);
     if (idle.empty()) {
       arena = std::make_unique<tbb::task_arena>(threads);
     } else {
