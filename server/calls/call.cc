@@ -142,8 +142,8 @@ Call::~Call() {
   if (is_refused_) loop_.CountDestroyed();
   if (handler_ == nullptr) return;
   loop_.CountEnd();
-  if (unrecorded_.has_value())
-    Record(gone_.ok() ? Status(*unrecorded_) : gone_);
+  if (!unrecorded_.has_value()) return;
+  Record(gone_.ok() ? Status(*unrecorded_) : gone_);
 }
 
 }  // namespace topk

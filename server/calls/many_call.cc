@@ -142,6 +142,8 @@ class ManyCall final : public StreamingCall {
     ForEach(
         /*computes=*/false,
         [this](Item& item) {
+          // ComputeOnWorkers() ends the stream.
+          if (call_.cancellation().cancelled()) return;
           Prepare(item);
           if (!item.status.ok() || item.request->MayRunOnPoller()) {
             Compute(item);
