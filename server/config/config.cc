@@ -117,8 +117,8 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
       "tls-key", config.tls_key,
       "PEM file with the certificate's private key, without a passphrase");
   table.Row("tls-client-ca", config.tls_client_ca,
-            "PEM file with certificate authorities. Enables mutual TLS: each "
-            "client needs a certificate that one of them has signed");
+            "PEM file with the authorities that sign client certificates. "
+            "Enables mutual TLS: each client needs a certificate");
   table.Row("tls-client-crl", config.tls_client_crl,
             "PEM file with a certificate revocation list of each authority in "
             "--tls-client-ca. Calls are rejected, even on open connections, if "
@@ -243,7 +243,7 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
             "--max-inflight-calls");
   table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
             "Max memory that gRPC uses for messages that are arriving or "
-            "queued; 0 uses 60 % of the memory of the machine or, if less, of "
+            "queued; 0 uses 60% of the memory of the machine or, if less, of "
             "the cgroup, after 96 MiB are subtracted. Beyond the limit, gRPC "
             "closes calls without a status");
 }
@@ -270,7 +270,7 @@ void AddConnections(ConfigTable& table, ConnectionOptions& options) {
             "Max time that a connection stays open without calls; 0 for no "
             "limit");
   table.Row("max-connection-age", options.max_connection_age, Seconds(0, kMax),
-            "Age at which a connection stops accepting calls, with 10 % "
+            "Age at which a connection stops accepting calls, with 10% "
             "jitter; 0 for no limit. The client then reconnects, possibly to "
             "a newer server");
   table.Row("max-connection-age-grace", options.max_connection_age_grace,

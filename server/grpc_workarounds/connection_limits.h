@@ -1,5 +1,6 @@
 // Limits on open connections. gRPC 1.51 has none, and 1.83 can only reject new
 // connections beyond a total (GRPC_ARG_MAX_ALLOWED_INCOMING_CONNECTIONS).
+// Test: tests/system/hostile/connection_limits_test.py.
 #pragma once
 
 #include <sys/resource.h>
