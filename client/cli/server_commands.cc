@@ -46,7 +46,7 @@ void PrintCapabilities(const v1::Capabilities& capabilities,
       << "  message           " << limits.max_message_bytes() << " bytes\n"
       << "  tensor            " << limits.max_elements() << " elements, "
       << limits.max_rank() << " dimensions\n"
-      << "  answer            " << limits.max_output_bytes() << " bytes, "
+      << "  response          " << limits.max_output_bytes() << " bytes, "
       << limits.max_selected_elements() << " elements\n"
       << "  in flight         " << limits.max_inflight_calls() << " calls, "
       << limits.max_inflight_bytes() << " bytes\n"
