@@ -34,7 +34,7 @@ def main():
 
     nearest = labels[np.argsort(-similarity, axis=1)[:, :5]]
     share = (nearest == labels[queries][:, None]).mean()
-    print(f"{share:.1%} of the 5 nearest neighbours show the query's digit")
+    print(f"{share:.1%} of the 5 nearest neighbors show the query's digit")
 
 
 if __name__ == "__main__":
