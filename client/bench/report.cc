@@ -86,9 +86,9 @@ void PrintText(const BenchReport& report, std::ostream& out) {
       << " GB/s; " << stats.verified << " verified\n";
   if (result.interrupted) out << "interrupted: the load ended early\n";
   if (!result.kept_up) {
-    out << "the callers could not keep up: " << result.missed
-        << " due requests were not sent; at the end, requests were "
-        << TimeText(result.lag * 1e9) << " late\n";
+    out << "the callers could not keep up: at the end, requests were "
+        << TimeText(result.lag * 1e9) << " late; due but not sent: "
+        << result.missed << "\n";
   }
   for (const auto& [code, count] : stats.errors) {
     out << count << " requests failed: " << code << "\n";

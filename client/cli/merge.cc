@@ -43,7 +43,7 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
                    "Select the smallest elements, if the shards were computed "
                    "with --smallest");
   command
-      .add_option("--order", flags.order, "The order of the selected elements")
+      .add_option("--order", flags.order, "Order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
       ->capture_default_str();
   AddShowFlags(command, flags.show);
