@@ -87,8 +87,8 @@ void PrintText(const BenchReport& report, std::ostream& out) {
   if (result.interrupted) out << "interrupted: the load ended early\n";
   if (!result.kept_up) {
     out << "the callers could not keep up: at the end, requests were "
-        << TimeText(result.lag * 1e9) << " late; due but not sent: "
-        << result.missed << "\n";
+        << TimeText(result.lag * 1e9)
+        << " late; due but not sent: " << result.missed << "\n";
   }
   for (const auto& [code, count] : stats.errors) {
     out << count << " requests failed: " << code << "\n";

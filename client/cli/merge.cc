@@ -42,8 +42,7 @@ void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
   command.add_flag("--smallest", flags.smallest,
                    "Select the smallest elements, if the shards were computed "
                    "with --smallest");
-  command
-      .add_option("--order", flags.order, "Order of the selected elements")
+  command.add_option("--order", flags.order, "Order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
       ->capture_default_str();
   AddShowFlags(command, flags.show);
