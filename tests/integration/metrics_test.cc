@@ -1,14 +1,15 @@
-// Metrics scraped over HTTP, also under load.
+// Metrics and their HTTP endpoint.
 #include "server/telemetry/metrics.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
+#include <unistd.h>
 
 #include <atomic>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -22,8 +23,13 @@
 namespace topk::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kCompute[] = "/topk.v1.TopKService/ComputeTopK";
 
 // Returns the name of a grpc_server_* series with its labels.
 std::string Grpc(const std::string& family, const std::string& code,
@@ -113,79 +119,21 @@ TEST(Metrics, CountCallsRequestsAndStages) {
 
 TEST(Metrics, CountOnlyADrainAsDraining) {
   Metrics metrics;
-  const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-  const auto record = [&](const char* reason) {
-    metrics.Record("ComputeTopK", request, {},
+  for (const char* reason : {"SHUTTING_DOWN", "DEVICE_LOST", "DEVICE_LOST"}) {
+    metrics.Record("ComputeTopK", OnnxRequest({1, 2, 3}, 1), {},
                    Status{Code::kUnavailable, reason, "", ""});
-  };
-  record("SHUTTING_DOWN");
-  record("DEVICE_LOST");
-  record("DEVICE_LOST");
+  }
+  metrics.Record("ComputeTopK", {}, {},
+                 Status{Code::kResourceExhausted, "TOO_MANY_ELEMENTS", "", ""});
   const std::string text =
       prometheus::TextSerializer().Serialize(metrics.registry()->Collect());
   EXPECT_THAT(text, HasSubstr("topk_rejected_total{reason=\"draining\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("topk_rejected_total{reason=\"limit\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("topk_requests_total{code=\"UNAVAILABLE\","
                               "dialect=\"onnx\",version=\"11\"} 3\n"));
 }
 
-TEST(Metrics, CountStreamsByTheStatusThatTheClientReceived) {
-  TestServer server(WithMetrics());
-  ManyCall cancelled(server);
-  cancelled.Ask(OnnxRequest({1, 2, 3}, 1));
-  cancelled.context().TryCancel();
-  EXPECT_EQ(cancelled->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  const auto handled = [&](const char* code) {
-    return Value(server,
-                 Grpc("handled_total", code, "ComputeTopKMany", "bidi_stream"));
-  };
-  EXPECT_TRUE(Eventually([&] { return handled("Canceled") == 1; }));
-  EXPECT_EQ(handled("OK"), 0);
-}
-
-using Samples = std::map<std::string, double>;
-
-double StageCount(const Samples& samples, const std::string& stage) {
-  return samples.at("topk_stage_seconds_count{stage=\"" + stage + "\"}");
-}
-
-TEST(Scrape, IsMonotonicUnderLoad) {
-  TestServer server(WithMetrics());
-  std::atomic<bool> stop = false;
-  std::atomic<int> asked = 0;
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 3; ++i) {
-    callers.emplace_back([&, i] {
-      const auto stub = server.Stub();
-      while (!stop) {
-        Ask(*stub, OnnxRequest({1, 2, 3}, i + 2));
-        ++asked;
-      }
-    });
-  }
-  EXPECT_TRUE(Eventually([&] { return asked > 20; }));
-  Samples before = Scrape(server);
-  const double first = StageCount(before, "queue");
-  for (int i = 0; i < 30; ++i) {
-    Samples after = Scrape(server);
-    for (const auto& [series, value] : before) {
-      const bool counts =
-          std::regex_search(series, std::regex("_(total|count|bucket)\\{"));
-      EXPECT_TRUE(!counts || after[series] >= value) << series;
-    }
-    before = std::move(after);
-  }
-  stop = true;
-  for (std::thread& caller : callers) caller.join();
-  const Samples last = Scrape(server);
-  EXPECT_GT(StageCount(before, "queue"), first) << "there was no load";
-  // The third caller's k exceeds 3, so none of its requests is computed.
-  EXPECT_EQ(StageCount(last, "queue"), asked);
-  EXPECT_EQ(StageCount(last, "decode"), asked);
-  EXPECT_LT(StageCount(last, "compute"), asked);
-  EXPECT_EQ(StageCount(last, "compute"), StageCount(last, "encode"));
-}
-
-TEST(Scrape, CountsCancelledRequests) {
+TEST(Metrics, CountCancelledRequestsAndStreams) {
   // With a single poller, the message is handled before the cancellation.
   TestServer server({.metrics_listen = "127.0.0.1:0", .pollers = 1});
   StreamCall stream(server);
@@ -198,12 +146,42 @@ TEST(Scrape, CountsCancelledRequests) {
   EXPECT_TRUE(Eventually([&] {
     return Value(server, R"(topk_cancelled_total{when="during_compute"})") == 1;
   }));
+  const auto handled = [&](const char* code) {
+    return Value(server,
+                 Grpc("handled_total", code, "StreamTopK", "bidi_stream"));
+  };
+  EXPECT_TRUE(Eventually([&] { return handled("Canceled") == 1; }));
+  EXPECT_EQ(handled("OK"), 0);
   // The cancellation is not mistaken for the end of the stream.
   EXPECT_TRUE(server.HasLogged("\"CANCELLED\""));
   EXPECT_EQ(server.Log().find("INVALID_ARGUMENT"), std::string::npos);
 }
 
-TEST(Scrape, CountsRejectionsForLackOfMemory) {
+// A unary call without a message is invalid only once the client has
+// half-closed it.
+TEST(Metrics, CountCallsCancelledBeforeTheirMessage) {
+  TestServer server(WithMetrics());
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = grpc::GenericStub(server.Connect())
+                        .PrepareCall(&context, kCompute, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  const auto has_one = [&](const char* family, const char* code) {
+    return Eventually([&] {
+      return Value(server, Grpc(family, code, "ComputeTopK", "unary")) == 1;
+    });
+  };
+  EXPECT_TRUE(has_one("started_total", ""));
+  context.TryCancel();
+  EXPECT_TRUE(has_one("handled_total", "Canceled"));
+  EXPECT_EQ(server.Log().find("MESSAGE_MISSING"), std::string::npos);
+  queue.Shutdown();
+}
+
+TEST(Metrics, CountRejectionsForLackOfMemory) {
   TestServer server({.metrics_listen = "127.0.0.1:0",
                      .max_inflight_calls = 1,
                      .max_client_inflight_calls = 2});
@@ -222,14 +200,7 @@ TEST(Scrape, CountsRejectionsForLackOfMemory) {
   }));
 }
 
-TEST(Scrape, CountsRejectionsByALimit) {
-  TestServer server({.metrics_listen = "127.0.0.1:0", .max_elements = 2});
-  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2}, 2)).status.ok());
-  EXPECT_FALSE(Ask(server, OnnxRequest({1, 2, 3}, 2)).status.ok());
-  EXPECT_EQ(Value(server, "topk_rejected_total{reason=\"limit\"}"), 1);
-}
-
-TEST(Scrape, HasNoSeriesFromClients) {
+TEST(Metrics, HaveNoSeriesFromClients) {
   TestServer server(WithMetrics());
   const auto stub = server.Stub();
   Ask(*stub, OnnxRequest({1, 2, 3}, 1));  // creates the series of its kernel
@@ -249,6 +220,50 @@ TEST(Scrape, HasNoSeriesFromClients) {
     Ask(*stub, request);
   }
   EXPECT_EQ(Scrape(server).size(), before);
+}
+
+std::string MetricsAddress(TestServer& server) {
+  return server.server().side_addresses().at("metrics");
+}
+
+TEST(MetricsOverHttp, AnswersOnlyGetAndHeadOfItsPath) {
+  TestServer server(WithMetrics());
+  const auto send = [&](const std::string& line) {
+    return HttpExchange(MetricsAddress(server),
+                        line + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  };
+  for (const char* line : {"GET /", "GET /metric", "POST /metric"}) {
+    EXPECT_THAT(send(line), StartsWith("HTTP/1.1 404 ")) << line;
+  }
+  for (const char* line : {"POST /metrics", "OPTIONS /metrics"}) {
+    EXPECT_THAT(send(line), StartsWith("HTTP/1.1 405 ")) << line;
+  }
+  EXPECT_THAT(send("HEAD /metrics"),
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\n")));
+  EXPECT_THAT(send("GET /metrics?name=x"),
+              AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"),
+                    HasSubstr("# TYPE topk_ready gauge\ntopk_ready 1\n")));
+}
+
+// There are more idle connections than the endpoint keeps open, and the server
+// ends while scrapers connect.
+TEST(MetricsOverHttp, AnswersDespiteIdleConnections) {
+  std::optional<TestServer> server(WithMetrics());
+  const std::string address = MetricsAddress(*server);
+  std::vector<int> idle;
+  for (int i = 0; i < 200; ++i) idle.push_back(OpenSocketTo(address));
+  EXPECT_TRUE(
+      Eventually([&] { return !HttpGet(address, "/metrics").empty(); }));
+  std::atomic<bool> stopped = false;
+  std::thread scraper([&] {
+    while (!stopped) {
+      HttpExchange(address, "GET /metrics HTTP/1.0\r\n\r\n", /*seconds=*/1);
+    }
+  });
+  server.reset();
+  stopped = true;
+  scraper.join();
+  for (const int fd : idle) close(fd);
 }
 
 }  // namespace

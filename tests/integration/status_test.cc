@@ -1,11 +1,9 @@
 // The status codes that clients receive, with their details.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include "server/calls/status_map.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
@@ -14,8 +12,6 @@ namespace topk::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr char kCompute[] = "/topk.v1.TopKService/ComputeTopK";
 
 TEST(StatusCode, InvalidArgumentNamesTheFieldAndTheValues) {
   const TestServer server;
@@ -50,39 +46,6 @@ TEST(StatusCode, ResourceExhaustedForLargeMessages) {
     EXPECT_THAT(status.error_message(), HasSubstr(text)) << method;
   }
   EXPECT_TRUE(Ask(server, OnnxRequest({1, 2}, 1)).status.ok());
-}
-
-// A unary call without a message is invalid once the client has half-closed it.
-// If the call ends earlier, it counts as cancelled.
-TEST(StatusCode, CountsCallsCancelledBeforeTheirMessage) {
-  TestServer server(WithMetrics());
-  const auto handled = [&](const std::string& code) {
-    return Value(server, "grpc_server_handled_total{grpc_code=\"" + code +
-                             "\",grpc_method=\"ComputeTopK\",grpc_service="
-                             "\"topk.v1.TopKService\",grpc_type=\"unary\"}");
-  };
-  grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const auto call = grpc::GenericStub(server.Connect())
-                        .PrepareCall(&context, kCompute, &queue);
-  void* tag = nullptr;
-  bool ok = false;
-  call->StartCall(nullptr);
-  ASSERT_TRUE(queue.Next(&tag, &ok));
-  EXPECT_TRUE(Eventually([&] {
-    return Value(server,
-                 "grpc_server_started_total{grpc_method=\"ComputeTopK\","
-                 "grpc_service=\"topk.v1.TopKService\",grpc_type=\"unary\"}") ==
-           1;
-  }));
-  context.TryCancel();
-  grpc::Status status;
-  call->Finish(&status, nullptr);
-  ASSERT_TRUE(queue.Next(&tag, &ok));
-  EXPECT_TRUE(Eventually([&] { return handled("Canceled") == 1; }));
-  queue.Shutdown();
-  EXPECT_EQ(handled("InvalidArgument"), 0);
-  EXPECT_EQ(server.Log().find("MESSAGE_MISSING"), std::string::npos);
 }
 
 TEST(StatusMap, KeepsTrailersSmallForAnyText) {
