@@ -17,18 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A call that is in flight until destroyed.
-class OpenCall {
- public:
-  explicit OpenCall(const TestServer& server) : call_(server) {
-    call_.Ask(OnnxRequest({1, 2}, 1));
-  }
-  ~OpenCall() { EXPECT_TRUE(call_.Finish().ok()); }
-
- private:
-  ManyCall call_;
-};
-
 // Expects a rejection that tells the client to retry later.
 void ExpectLater(const CallResult& asked, const std::string& reason,
                  const std::string& subject) {
@@ -50,21 +38,22 @@ TEST(Admission, RejectsCallsAboveTheLimit) {
   const TestServer server(
       {.max_inflight_calls = 2, .max_client_inflight_calls = 3});
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-  {
-    const OpenCall one(server);
-    const OpenCall two(server);
-    ExpectLater(Ask(server, request), "TOO_MANY_CALLS", "server");
-    EXPECT_THAT(server.Log(), HasSubstr("RESOURCE_EXHAUSTED"));
-  }
+  ManyCall calls[] = {ManyCall(server), ManyCall(server)};
+  for (ManyCall& call : calls) call.Ask(request);
+  ExpectLater(Ask(server, request), "TOO_MANY_CALLS", "server");
+  EXPECT_THAT(server.Log(), HasSubstr("RESOURCE_EXHAUSTED"));
+  for (ManyCall& call : calls) EXPECT_TRUE(call.Finish().ok());
   EXPECT_TRUE(Eventually([&] { return Ask(server, request).status.ok(); }));
 }
 
 TEST(Admission, OneClientCannotUseTheWholeLimit) {
   const TestServer server(
       {.max_inflight_calls = 3, .max_client_inflight_calls = 1});
-  const OpenCall one(server);
+  ManyCall call(server);
+  call.Ask(OnnxRequest({1, 2, 3}, 1));
   ExpectLater(Ask(server, OnnxRequest({1, 2, 3}, 1)),
               "TOO_MANY_CALLS_OF_CLIENT", "client:addr:127.0.0.1");
+  EXPECT_TRUE(call.Finish().ok());
 }
 
 TEST(Admission, KnowsAnIPv4ClientOfAnIPv6ListenerByItsIPv4Address) {
@@ -93,13 +82,20 @@ TEST(Admission, RejectsTooManySelectedElements) {
 
 TEST(Admission, ReportsRequestsThatNeverFit) {
   const TestServer server({.max_inflight_bytes = 1 << 20});
-  const CallResult asked =
-      Ask(server, OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1));
+  v1::TopKRequest large = OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1);
+  large.set_request_id("the-large-one");
+  const CallResult asked = Ask(server, large);
   EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(asked.reason(), "REQUEST_TOO_LARGE");
   EXPECT_FALSE(DetailsOf(asked.status).retry.has_retry_delay());
   EXPECT_EQ(asked.pushback, "-1");
-  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
+  ManyCall stream(server);
+  const v1::TopKResult result = stream.Ask(large);
+  EXPECT_EQ(result.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(result.request_id(), "the-large-one");
+  EXPECT_TRUE(server.HasLogged("the-large-one")) << server.Log();
+  EXPECT_TRUE(stream.Ask(OnnxRequest({1, 2, 3}, 1)).has_response());
+  EXPECT_TRUE(stream.Finish().ok());
 }
 
 TEST(Admission, CountsAResponseUntilItIsRead) {
@@ -174,19 +170,6 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   EXPECT_EQ(answer.header().indices().shape(0), kElements);
   for (StreamCall& stream : streams) stream.context().TryCancel();
   for (StreamCall& stream : streams) (void)stream->Finish();
-}
-
-// The result and the log identify the rejected request.
-TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
-  const TestServer server({.max_inflight_bytes = 1 << 20});
-  ManyCall stream(server);
-  v1::TopKRequest large = OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1);
-  large.set_request_id("the-large-one");
-  const v1::TopKResult result = stream.Ask(large);
-  EXPECT_EQ(result.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(result.request_id(), "the-large-one");
-  EXPECT_TRUE(server.HasLogged("the-large-one")) << server.Log();
-  EXPECT_TRUE(stream.Finish().ok());
 }
 
 // The requests count, because the server has already received them.

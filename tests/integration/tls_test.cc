@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 #include <string>
 
@@ -93,51 +94,47 @@ TEST_F(MutualTls, IgnoresCommonNames) {
             "the client's certificate has no name");
 }
 
-std::string StartError(ServerConfig config) {
-  config.listen = {"127.0.0.1:0"};
-  const auto sink = std::make_shared<LogSink>();
-  const auto log = MakeLoggerTo(sink, "info", "text");
-  const auto server = Server::Start(config, *log);
-  return server.ok() ? "" : server.status().message;
-}
-
 TEST_F(Tls, InvalidFilesAreStartErrors) {
-  const auto with = [this](auto change) {
-    ServerConfig config = MutualConfig();
-    change(config.security);
-    return StartError(config);
-  };
   using Config = SecurityConfig;
-  EXPECT_EQ(with([](Config&) {}), "");
-  EXPECT_EQ(with([](Config& c) { c.tls_cert = ""; }),
-            "TLS needs --tls-cert and --tls-key; --tls-cert is not given");
-  EXPECT_EQ(with([](Config& c) { c.tls_key = ""; }),
-            "TLS needs --tls-cert and --tls-key; --tls-key is not given");
-  EXPECT_EQ(with([](Config& c) { c.tls_key = "/nonexistent"; }),
-            "--tls-key: cannot read /nonexistent: No such file or directory");
-  EXPECT_EQ(with([&](Config& c) { c.tls_client_ca = c.tls_key; }),
-            StrCat("--tls-client-ca: ", File("server.key"),
-                   " has no certificate in PEM form"));
-  EXPECT_EQ(with([](Config& c) {
-              c.tls_client_ca = "";
-              c.tls_allowed_san = {"a.example"};
-            }),
-            "--tls-allowed-san needs --tls-client-ca; without it, the server "
-            "asks for no client certificates");
-  EXPECT_EQ(
-      with([&](Config& c) { c.auth_tokens_file = File("ca.pem"); }),
-      StrCat("--auth-tokens-file: ", File("ca.pem"),
-             ": line 1: not name:SHA-256 with 64 hexadecimal digits; use topkd "
-             "hash-token to print a line"));
-  EXPECT_EQ(with([&](Config& c) {
-              c.tls_client_ca = "";
-              c.tls_client_crl = File("ca.pem");
-            }),
-            "--tls-client-crl needs --tls-client-ca; without it, the server "
-            "asks for no client certificates");
-  EXPECT_EQ(with([&](Config& c) { c.tls_client_crl = File("ca.pem"); }),
-            StrCat("--tls-client-crl: ", File("ca.pem"),
-                   " has no revocation list in PEM form"));
+  const std::string ca = File("ca.pem");
+  const std::string key = File("server.key");
+  const std::pair<std::function<void(Config&)>, std::string> cases[] = {
+      {[](Config&) {}, ""},
+      {[](Config& c) { c.tls_cert = ""; },
+       "TLS needs --tls-cert and --tls-key; --tls-cert is not given"},
+      {[](Config& c) { c.tls_key = ""; },
+       "TLS needs --tls-cert and --tls-key; --tls-key is not given"},
+      {[](Config& c) { c.tls_key = "/nonexistent"; },
+       "--tls-key: cannot read /nonexistent: No such file or directory"},
+      {[&](Config& c) { c.tls_client_ca = key; },
+       StrCat("--tls-client-ca: ", key, " has no certificate in PEM form")},
+      {[&](Config& c) { c.tls_client_crl = ca; },
+       StrCat("--tls-client-crl: ", ca, " has no revocation list in PEM form")},
+      {[](Config& c) {
+         c.tls_client_ca = "";
+         c.tls_allowed_san = {"a.example"};
+       },
+       "--tls-allowed-san needs --tls-client-ca; without it, the server asks "
+       "for no client certificates"},
+      {[&](Config& c) {
+         c.tls_client_ca = "";
+         c.tls_client_crl = ca;
+       },
+       "--tls-client-crl needs --tls-client-ca; without it, the server asks "
+       "for no client certificates"},
+      {[&](Config& c) { c.auth_tokens_file = ca; },
+       StrCat("--auth-tokens-file: ", ca,
+              ": line 1: not name:SHA-256 with 64 hexadecimal digits; use "
+              "topkd hash-token to print a line")},
+  };
+  for (const auto& [change, error] : cases) {
+    ServerConfig config = MutualConfig();
+    config.listen = {"127.0.0.1:0"};
+    change(config.security);
+    const auto log = MakeLoggerTo(std::make_shared<LogSink>(), "info", "text");
+    const auto server = Server::Start(config, *log);
+    EXPECT_EQ(server.ok() ? "" : server.status().message, error);
+  }
 }
 
 }  // namespace
