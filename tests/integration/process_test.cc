@@ -36,6 +36,14 @@ bool Answers(const std::string& target) {
   return Ask(target, OnnxRequest({1, 2}, 1)).status.ok();
 }
 
+// Expects that each line of a log is valid JSON.
+void ExpectJson(const std::string& log) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(json::accept(line)) << line;
+  }
+}
+
 TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
   for (const int signal : {SIGTERM, SIGINT}) {
     Topkd topkd({"--metrics-listen", "127.0.0.1:0"});
@@ -116,12 +124,7 @@ TEST(Topkd, LogsValidJson) {
                    .status.ok());
   EXPECT_EQ(topkd.process().Stop(), 0);
   EXPECT_THAT(topkd.process().Output(), HasSubstr("UTF-8"));
-  std::istringstream lines(topkd.process().Output());
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    EXPECT_TRUE(json::accept(line)) << line;
-  }
-  EXPECT_GE(count, 4);
+  ExpectJson(topkd.process().Output());
 }
 
 TEST(Topkd, ReportsTooFewFileDescriptors) {
@@ -222,39 +225,27 @@ TEST(Topkd, EndsInTimeWithAStuckThread) {
   EXPECT_THAT(topkd.process().Output(), HasSubstr("not drained"));
 }
 
-TEST(Topkd, ReportsAnAddressInUse) {
+TEST(Topkd, ServesNoCallUnlessItCanBindAllAddresses) {
   const TemporaryFolder folder;
   const TakenPort taken(/*listens=*/true);
   for (const std::string flag :
        {"--listen", "--metrics-listen", "--health-listen", "--admin-listen"}) {
-    const char* other = flag == "--listen" ? "--metrics-listen" : "--listen";
-    Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"), flag,
-                      taken.address(), other, "127.0.0.1:0", "--log-format",
-                      "json"});
-    EXPECT_EQ(topkd.Wait(), 1);
-    EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
-    EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
-    std::istringstream lines(topkd.Output());
-    for (std::string line; std::getline(lines, line);) {
-      EXPECT_TRUE(json::accept(line)) << line;  // including gRPC's lines
-    }
-  }
-}
-
-TEST(Topkd, ServesNoCallUnlessItCanBindAllAddresses) {
-  const TakenPort taken(/*listens=*/true);
-  for (const std::string flag :
-       {"--metrics-listen", "--health-listen", "--admin-listen"}) {
+    SCOPED_TRACE(flag);
     const std::string address =
         TakenPort(/*listens=*/false).address();  // free after this line
-    Subprocess topkd({kTopkd, "--listen", address, flag, taken.address()});
+    Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"),
+                      "--listen", address, flag, taken.address(),
+                      "--log-format", "json"});
     int fd = -1;
     while (fd < 0 && topkd.Output().empty()) fd = OpenSocketTo(address);
     // A server that serves sends its HTTP/2 settings.
     char byte = 0;
-    EXPECT_TRUE(fd < 0 || recv(fd, &byte, 1, 0) <= 0) << flag;
+    EXPECT_TRUE(fd < 0 || recv(fd, &byte, 1, 0) <= 0);
     close(fd);
     EXPECT_EQ(topkd.Wait(), 1);
+    EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
+    EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
+    ExpectJson(topkd.Output());  // including gRPC's lines
   }
 }
 
@@ -287,25 +278,62 @@ TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
 }
 #endif
 
-TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
+TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");
+  Topkd first({"--drain-timeout", "20s"}, listen);
+  // An open call keeps the server from completing its drain.
+  ManyCall call(listen);
+  call.Ask(OnnxRequest({1, 2}, 1));
+  first.process().Signal(SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return !Answers(listen); }));
+
+  Subprocess second({kTopkd, "--listen", listen, "--ready-file",
+                     first.ready_file(), "--metrics-listen", "127.0.0.1:0"});
+  EXPECT_TRUE(Eventually([&] {
+    return json::parse(ReadFile(first.ready_file()), nullptr, false)
+        .contains("metrics");
+  })) << second.Output();
+  EXPECT_TRUE(Answers(listen));
+  (void)call.Finish();  // a drain ends calls that are idle for long
+  EXPECT_EQ(first.process().Wait(), 0);
+  EXPECT_TRUE(Answers(listen));
+  EXPECT_THAT(ReadFile(first.ready_file()), HasSubstr("metrics"));
+
+  EXPECT_EQ(second.Stop(), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
+  EXPECT_FALSE(std::filesystem::exists(first.ready_file()));
+}
+
+TEST(Successor, ReplacesTheFilesOnlyOfADeadServer) {
+  const TemporaryFolder folder;
+  const std::string listen = "unix:" + folder.File("socket");
+  constexpr char kNotHere[] = "192.0.2.1:0";
+  const auto fails_on = [](const std::string& address, const Topkd& other) {
+    Subprocess topkd(
+        {kTopkd, "--listen", address, "--ready-file", other.ready_file()});
+    EXPECT_EQ(topkd.Wait(), 1) << topkd.Output();
+    EXPECT_THAT(topkd.Output(), HasSubstr(address));
+  };
   {
     Topkd killed({}, listen);
     killed.process().Signal(SIGKILL);
     EXPECT_EQ(killed.process().Wait(), 128 + SIGKILL);
-    EXPECT_EQ(access(folder.File("socket").c_str(), F_OK), 0);
+    EXPECT_TRUE(std::filesystem::exists(folder.File("socket")));
+    EXPECT_TRUE(std::filesystem::exists(killed.ready_file()));
+    fails_on(kNotHere, killed);
+    EXPECT_FALSE(std::filesystem::exists(killed.ready_file()))
+        << "removed before the address is bound";
   }
-  Topkd topkd({}, listen);
-  EXPECT_EQ(topkd.target(), listen);
+  Topkd running({}, listen);
+  const std::string content = ReadFile(running.ready_file());
+  for (const std::string& address : {listen, std::string(kNotHere)}) {
+    fails_on(address, running);
+    EXPECT_EQ(ReadFile(running.ready_file()), content);
+  }
   EXPECT_TRUE(Answers(listen));
-  // A server does not replace the socket of a running server.
-  Subprocess second({kTopkd, "--listen", listen});
-  EXPECT_EQ(second.Wait(), 1) << second.Output();
-  EXPECT_THAT(second.Output(), HasSubstr(listen));
-  EXPECT_TRUE(Answers(listen));
-  EXPECT_EQ(topkd.process().Stop(), 0);
-  EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
+  EXPECT_EQ(running.process().Stop(), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
 }
 
 }  // namespace
