@@ -66,44 +66,30 @@ void ExpectShutDown(const grpc::Status& status) {
   EXPECT_EQ(details.quota.violations_size(), 0);
 }
 
-// Sends a header and a tensor in `chunks` chunks of one element, with a pause
-// before each message. Returns the status of the call.
-grpc::Status SendSlowly(StreamCall& call, int chunks,
-                        std::chrono::milliseconds pause) {
+// Sends a tensor in `chunks` chunks of one element, with a pause before each
+// message, to a server that starts to drain before the header. Returns the
+// status of the call.
+grpc::Status SendDuringDrain(int chunks, std::chrono::milliseconds pause,
+                             std::chrono::milliseconds timeout) {
+  TestServer server(WithMetrics());
+  StreamCall call(server);
+  EXPECT_TRUE(
+      Eventually([&] { return Value(server, "topk_inflight_calls{}") == 1; }));
+  const std::jthread drain([&] { server.server().Drain({}, timeout); });
   v1::TopKRequest request = SmallRequest();
   request.mutable_tensor()->set_shape(0, chunks);
-  std::this_thread::sleep_for(pause);
-  bool open = call->Write(HeaderOf(request));
-  for (int i = 0; open && i < chunks; ++i) {
+  v1::TopKRequestChunk chunk = HeaderOf(request);
+  bool open = true;
+  for (int i = 0; open && i <= chunks; ++i) {
     std::this_thread::sleep_for(pause);
-    v1::TopKRequestChunk chunk;
-    chunk.set_data("1234");
     open = call->Write(chunk);
+    chunk.set_data("1234");
   }
   v1::TopKResponseChunk answer;
   if (open && call->WritesDone()) {
     while (call->Read(&answer)) continue;
   }
   return call->Finish();
-}
-
-// Like SendSlowly(), on a server that starts to drain before the header.
-grpc::Status SendDuringDrain(int chunks, std::chrono::milliseconds pause,
-                             std::chrono::milliseconds timeout) {
-  TestServer server(WithMetrics());
-  std::thread drain;
-  grpc::Status status;
-  {
-    StreamCall call(server);
-    drain = std::thread([&] {
-      EXPECT_TRUE(Eventually(
-          [&] { return Value(server, "topk_inflight_calls{}") == 1; }));
-      server.server().Drain({}, timeout);
-    });
-    status = SendSlowly(call, chunks, pause);
-  }
-  drain.join();
-  return status;
 }
 
 TEST(Drain, WaitsForAStreamThatPauses) {
