@@ -29,16 +29,13 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   // With the tensor in shared memory, K comes first in the raw contents.
   ModelInferRequest with_k = request;
   with_k.mutable_parameters()->erase("k");
-  with_k.add_inputs()->set_name("K");
-  with_k.mutable_inputs(1)->set_datatype("INT64");
-  with_k.mutable_inputs(1)->add_shape(1);
-  with_k.add_raw_input_contents(std::string("\3\0\0\0\0\0\0\0", 8));
+  AddK(with_k, "INT64", std::string("\3\0\0\0\0\0\0\0", 8));
   ExpectSame(Infer(with_k), expected);
 
   request.add_outputs()->set_name("values");
   request.add_outputs()->set_name("indices");
-  SetRegion("all", 9000, 1000,
-            *request.mutable_outputs(0)->mutable_parameters());
+  auto& output = *request.mutable_outputs(0)->mutable_parameters();
+  SetRegion("all", 9000, 1000, output);
   const ModelInferResponse answer = Infer(request);
   ASSERT_EQ(answer.raw_output_contents_size(), 2);
   EXPECT_EQ(answer.raw_output_contents(0), "");
@@ -49,46 +46,35 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   EXPECT_EQ(parameters.at("shared_memory_byte_size").int64_param(), 480);
   EXPECT_EQ(Bytes(memory, memory.Region(9000, 480)), expected.values().data());
 
-  SetRegion("all", 0, 479, *request.mutable_outputs(0)->mutable_parameters());
-  ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
-                "byte_size 479 is less than the output's 480 bytes");
-  ModelInferResponse none;
-  EXPECT_EQ(DetailsOf(Infer(request, none)).info.metadata().at("field"),
-            "outputs.parameters");
+  const auto expect_refusal =
+      [&](const ModelInferRequest& wrong, grpc::StatusCode code,
+          const std::string& text, const std::string& field) {
+        ModelInferResponse none;
+        const grpc::Status status = Infer(wrong, none);
+        EXPECT_EQ(status.error_code(), code);
+        EXPECT_THAT(status.error_message(), HasSubstr(text));
+        EXPECT_EQ(DetailsOf(status).info.metadata().at("field"), field);
+      };
+  constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
   ModelInferRequest short_input = request;
   SetRegion("all", 100, 7999,
             *short_input.mutable_inputs(0)->mutable_parameters());
-  EXPECT_EQ(DetailsOf(Infer(short_input, none)).info.metadata().at("field"),
-            "inputs[X].parameters");
-  SetRegion("all", 19000, 1001,
-            *request.mutable_outputs(0)->mutable_parameters());
-  ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
-                "Invalid offset + byte size for shared memory region: 'all'");
-  SetRegion("none", 0, 1, *request.mutable_outputs(0)->mutable_parameters());
-  ExpectRefusal(request, grpc::StatusCode::NOT_FOUND,
-                "Unable to find shared memory region: 'none'");
-  request.mutable_outputs(0)->mutable_parameters()->erase(
-      "shared_memory_byte_size");
-  ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
-                "shared_memory_byte_size is required");
-}
-
-TEST_F(Oip, ReturnsTheStatusOfOneOrAllRegions) {
-  const SharedMemory memory = Make(Name("x"), 100);
-  ASSERT_TRUE(Register("a", memory).ok());
-  ASSERT_TRUE(Register("b", memory).ok());
-  const auto regions = [this](const std::string& name) {
-    inference::SystemSharedMemoryStatusRequest request;
-    request.set_name(name);
-    inference::SystemSharedMemoryStatusResponse response;
-    grpc::ClientContext context;
-    const auto status =
-        oip_->SystemSharedMemoryStatus(&context, request, &response);
-    return status.ok() ? response.regions_size() : -1;
-  };
-  EXPECT_EQ(regions(""), 2);
-  EXPECT_EQ(regions("b"), 1);
-  EXPECT_EQ(regions("c"), -1);
+  expect_refusal(short_input, kInvalid, "7999", "inputs[X].parameters");
+  SetRegion("all", 0, 479, output);
+  expect_refusal(request, kInvalid,
+                 "byte_size 479 is less than the output's 480 bytes",
+                 "outputs.parameters");
+  SetRegion("all", 19000, 1001, output);
+  expect_refusal(request, kInvalid,
+                 "Invalid offset + byte size for shared memory region: 'all'",
+                 "outputs.parameters");
+  SetRegion("none", 0, 1, output);
+  expect_refusal(request, grpc::StatusCode::NOT_FOUND,
+                 "Unable to find shared memory region: 'none'",
+                 "outputs.parameters");
+  output.erase("shared_memory_byte_size");
+  expect_refusal(request, kInvalid, "shared_memory_byte_size is required",
+                 "outputs.parameters");
 }
 
 // A client with a token, and its regions.
@@ -109,12 +95,16 @@ class TokenHolder {
     return oip_->SystemSharedMemoryUnregister(Context().get(), request,
                                               &response);
   }
-  std::vector<std::string> Names() {
+  // Returns the names of all regions, or `name` if it is that of a region.
+  std::vector<std::string> Names(const std::string& name = "") {
+    inference::SystemSharedMemoryStatusRequest request;
+    request.set_name(name);
     inference::SystemSharedMemoryStatusResponse response;
-    EXPECT_TRUE(
-        oip_->SystemSharedMemoryStatus(Context().get(), {}, &response).ok());
+    const grpc::Status status =
+        oip_->SystemSharedMemoryStatus(Context().get(), request, &response);
+    EXPECT_TRUE(status.ok() || !name.empty()) << status.error_message();
     std::vector<std::string> names;
-    for (const auto& [name, _] : response.regions()) names.push_back(name);
+    for (const auto& [found, _] : response.regions()) names.push_back(found);
     std::ranges::sort(names);
     return names;
   }
@@ -150,7 +140,9 @@ TEST_F(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_TRUE(bob.Unregister("none").ok());
   EXPECT_TRUE(bob.Unregister("").ok());
   EXPECT_THAT(alice.Names(), ::testing::ElementsAre("a", "b"));
+  EXPECT_THAT(alice.Names("b"), ::testing::ElementsAre("b"));
   EXPECT_TRUE(alice.Unregister("b").ok());
+  EXPECT_TRUE(alice.Names("b").empty());
   EXPECT_THAT(bob.Names(), ::testing::ElementsAre("a"));
   EXPECT_TRUE(alice.Unregister("").ok());
   EXPECT_TRUE(bob.Names().empty());
@@ -177,13 +169,6 @@ TEST(OipSharedMemory, IsRejectedUnlessAllowed) {
   const grpc::Status status = Register(*stub, "a", "/topk-a", 0);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(), HasSubstr("--allow-shared-memory"));
-  ModelInferRequest request = SmallInferRequest();
-  request.clear_raw_input_contents();
-  SetRegion("a", 0, 20, *request.mutable_inputs(0)->mutable_parameters());
-  ModelInferResponse answer;
-  grpc::ClientContext context;
-  EXPECT_EQ(stub->ModelInfer(&context, request, &answer).error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
 }
 
 }  // namespace

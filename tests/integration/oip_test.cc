@@ -1,9 +1,13 @@
-// Compares the results of ModelInfer and ModelStreamInfer with ComputeTopK's.
+// The Open Inference Protocol.
+#include "tests/integration/oip.h"
+
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
-#include "tests/integration/oip.h"
 #include "tests/integration/rpc_status.h"
 
 namespace topk::testing {
@@ -13,14 +17,13 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST_F(Oip, AcceptsLargeTensorsNextToKInAnyOrder) {
+  const std::string seven("\7\0\0\0\0\0\0\0", 8);
   for (const int64_t count : {5000, 100000, 2000000}) {
-    v1::TopKRequest request = Request(v1::DATA_TYPE_F32, {count}, 0, 7);
+    const v1::TopKRequest request = Request(v1::DATA_TYPE_F32, {count}, 0, 7);
     const v1::TopKResponse expected = Answer(request);
-    v1::Tensor& k = *request.mutable_onnx()->mutable_k()->mutable_tensor();
-    k.set_data_type(v1::DATA_TYPE_I64);
-    k.add_shape(1);
-    k.set_data(std::string("\7\0\0\0\0\0\0\0", 8));
     ModelInferRequest translated = Translate(request);
+    translated.mutable_parameters()->erase("k");
+    AddK(translated, "INT64", seven);
     ExpectSame(Infer(translated), expected);
     translated.mutable_inputs()->SwapElements(0, 1);
     translated.mutable_raw_input_contents()->SwapElements(0, 1);
@@ -94,13 +97,6 @@ TEST_F(Oip, RejectsInvalidContents) {
 TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
   constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
   using R = ModelInferRequest;
-  const auto add_k = [](R& r, const char* type, size_t bytes) {
-    auto& input = *r.add_inputs();
-    input.set_name("K");
-    input.set_datatype(type);
-    input.add_shape(1);
-    r.add_raw_input_contents(std::string(bytes, 1));
-  };
   const auto model = [](R& r, const char* name) {
     r.set_model_name(name);
     r.clear_model_version();
@@ -131,10 +127,8 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
        },
        "\"k\" must be a whole number"},
       {[](R& r) { SetInt(r, "k.tensor", 1); }, "is not one of"},
-      {[](R& r) { SetInt(r, "k.value.x", 1); }, "is not one of"},
       {[](R& r) { SetInt(r, "axis.x", 1); }, "is not one of"},
       {[](R& r) { SetInt(r, "", 1); }, "is not one of"},
-      {[](R& r) { SetInt(r, "k.", 1); }, "is not one of"},
       {[&](R& r) {
          model(r, "openvino_topk");
          SetInt(r, "stable", 2);
@@ -152,15 +146,15 @@ TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
        "must be the number of an enum value"},
       {[&](R& r) {
          model(r, "directml_topk");
-         add_k(r, "FP32", 4);
+         AddK(r, "FP32", std::string(4, 1));
        },
        "K must be one INT64"},
       {[&](R& r) {
          model(r, "directml_topk");
-         add_k(r, "INT64", 16);
+         AddK(r, "INT64", std::string(16, 1));
        },
        "K must be one INT64"},
-      {[&](R& r) { add_k(r, "INT64", 8); }, "k is set twice"},
+      {[&](R& r) { AddK(r, "INT64", std::string(8, 1)); }, "k is set twice"},
   };
   for (const auto& [change, message] : refusals) {
     ModelInferRequest request = SmallInferRequest();
@@ -181,13 +175,7 @@ TEST_F(Oip, ErrorsNameParametersAndInputs) {
     request.set_model_version(version);
     request.clear_parameters();
     SetInt(request, "index_offset", offset);
-    if (k_type != nullptr) {
-      auto& input = *request.add_inputs();
-      input.set_name("K");
-      input.set_datatype(k_type);
-      input.add_shape(1);
-      request.add_raw_input_contents(k);
-    }
+    if (k_type != nullptr) AddK(request, k_type, k);
     ModelInferResponse answer;
     const grpc::Status status = Infer(request, answer);
     for (const char* ours : {"onnx.", ".value", ".tensor"}) {
@@ -221,28 +209,111 @@ TEST_F(Oip, IgnoresReservedParameters) {
 TEST_F(Oip, StreamsContinueAfterErrors) {
   grpc::ClientContext context;
   const auto stream = oip_->ModelStreamInfer(&context);
-  inference::ModelStreamInferResponse answer;
   for (const std::string name : {"onnx_topk", "nobody", "onnx_topk"}) {
+    SCOPED_TRACE(name);
+    const bool fails = name == "nobody";
     ModelInferRequest request = SmallInferRequest();
     request.set_model_name(name);
     ASSERT_TRUE(stream->Write(request));
+    inference::ModelStreamInferResponse answer;
     ASSERT_TRUE(stream->Read(&answer));
-    EXPECT_EQ(answer.infer_response().id(), "usual");
-    if (name == "nobody") {
-      EXPECT_THAT(answer.error_message(), HasSubstr("unknown model: 'nobody'"));
-      EXPECT_EQ(answer.infer_response().outputs_size(), 0);
-      continue;
-    }
-    EXPECT_EQ(answer.error_message(), "");
-    EXPECT_EQ(answer.infer_response().raw_output_contents_size(), 2);
-    EXPECT_TRUE(answer.infer_response()
-                    .parameters()
-                    .at("triton_final_response")
-                    .bool_param());
+    const ModelInferResponse& response = answer.infer_response();
+    EXPECT_EQ(response.id(), "usual");
+    EXPECT_THAT(answer.error_message(),
+                HasSubstr(fails ? "unknown model: 'nobody'" : ""));
+    EXPECT_EQ(response.raw_output_contents_size(), fails ? 0 : 2);
+    EXPECT_EQ(response.parameters().count("triton_final_response"),
+              fails ? 0u : 1u);
   }
   stream->WritesDone();
-  EXPECT_FALSE(stream->Read(&answer));
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+// A server that can receive small tensors only.
+TEST(OipStatistics, CountEachRequestOnce) {
+  const TestServer server({.max_inflight_bytes = 1 << 20});
+  const auto stub = GRPCInferenceService::NewStub(server.Connect());
+  const auto code_of = [&](const v1::TopKRequest& request) {
+    ModelInferResponse answer;
+    grpc::ClientContext context;
+    return stub->ModelInfer(&context, Translate(request), &answer).error_code();
+  };
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(code_of(OnnxRequest({1, 5, 3}, 2)), grpc::StatusCode::OK);
+  }
+  EXPECT_EQ(code_of(OnnxRequest({1, 5, 3}, 0)),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code_of(OnnxRequest(std::vector<float>(1 << 19), 1)),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto statistics = [&](const char* model, const char* version) {
+    inference::ModelStatisticsRequest request;
+    request.set_name(model);
+    request.set_version(version);
+    inference::ModelStatisticsResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub->ModelStatistics(&context, request, &response).ok());
+    return response.model_stats(0);
+  };
+  const inference::ModelStatistics all = statistics("onnx_topk", "11");
+  const inference::InferStatistics& stats = all.inference_stats();
+  EXPECT_EQ(all.version(), "11");
+  EXPECT_EQ(all.inference_count(), 5u);
+  EXPECT_EQ(all.execution_count(), 5u);
+  EXPECT_GT(all.last_inference(), 0u);
+  EXPECT_EQ(stats.fail().count(), 2u);
+  for (const auto& part :
+       {stats.success(), stats.queue(), stats.compute_input(),
+        stats.compute_infer(), stats.compute_output()}) {
+    EXPECT_EQ(part.count(), 5u);
+    EXPECT_GT(part.ns(), 0u);
+    EXPECT_LE(part.ns(), stats.success().ns());
+  }
+  EXPECT_EQ(statistics("onnx_topk", "24").inference_count(), 0u);
+  EXPECT_EQ(statistics("directml_topk", "").version(), "0");
+}
+
+// tests/clients/oip reads the other descriptions with Triton's client.
+TEST_F(Oip, DescribesTheDatatypesOfModels) {
+  inference::ModelConfigRequest request;
+  request.set_name("onnx_topk");
+  inference::ModelConfigResponse config;
+  grpc::ClientContext context;
+  ASSERT_TRUE(oip_->ModelConfig(&context, request, &config).ok());
+  EXPECT_EQ(config.config().output(1).data_type(), inference::TYPE_INT64);
+  for (const auto& [model, datatypes] :
+       {std::pair("directml_topk",
+                  "FP32 FP16 INT32 INT16 INT8 UINT32 UINT16 UINT8 INT64 "
+                  "UINT64"),
+        // The protocol has no names for OpenVINO's other types.
+        std::pair("openvino_topk",
+                  "FP16 BF16 FP32 FP64 INT8 INT16 INT32 INT64 UINT8 UINT16 "
+                  "UINT32 UINT64")}) {
+    inference::ModelMetadataRequest of_model;
+    of_model.set_name(model);
+    inference::ModelMetadataResponse metadata;
+    grpc::ClientContext one;
+    ASSERT_TRUE(oip_->ModelMetadata(&one, of_model, &metadata).ok());
+    EXPECT_EQ(metadata.properties().at("datatypes"), datatypes);
+  }
+}
+
+// tests/clients/oip asks whether models are ready.
+TEST(OipReadiness, FollowsTheHealthChecks) {
+  TestServer server;
+  const auto stub = GRPCInferenceService::NewStub(server.Connect());
+  const auto ready = [&] {
+    grpc::ClientContext context;
+    inference::ServerReadyResponse response;
+    const bool ok = stub->ServerReady(&context, {}, &response).ok();
+    return ok ? std::optional(response.ready()) : std::nullopt;
+  };
+  EXPECT_EQ(ready(), true);
+  // A call in flight keeps the connection and the server alive.
+  ManyCall call(server);
+  call.Ask(OnnxRequest({1, 2}, 1));
+  const std::jthread drain = StartDrain(server, std::chrono::seconds(1));
+  EXPECT_TRUE(Eventually([&] { return ready() == false; }));
+  EXPECT_TRUE(call.Finish().ok());
 }
 
 }  // namespace
