@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "inference/grpc_service.grpc.pb.h"
 #include "server/transport/addresses.h"
+#include "tests/integration/oip.h"
 #include "tests/integration/shared_memory.h"
 
 namespace topk::testing {
@@ -122,16 +122,8 @@ TEST_F(SharedMemoryTest, AcceptsRegularFilesOnly) {
   refused("SHARED_MEMORY_NOT_FOUND");
 }
 
-bool Allows(v1::TopKService::Stub& stub) {
-  grpc::ClientContext context;
-  v1::Capabilities capabilities;
-  EXPECT_TRUE(stub.GetCapabilities(&context, {}, &capabilities).ok());
-  return capabilities.limits().shared_memory();
-}
-
 TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
   const TestServer server;
-  const auto stub = server.Stub();
   SharedMemory memory = Make(Name("x"), 64);
   const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
   v1::TopKRequest values = plain;
@@ -144,13 +136,11 @@ TEST_F(SharedMemoryTest, IsRejectedUnlessAllowed) {
       {indices, "output.indices"},
   };
   for (const auto& [request, field] : requests) {
-    const CallResult asked = Ask(*stub, request);
+    const CallResult asked = Ask(server, request);
     EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
     EXPECT_EQ(asked.reason(), "SHARED_MEMORY_NOT_ALLOWED");
     EXPECT_EQ(asked.field(), field);
   }
-  EXPECT_FALSE(Allows(*stub));
-  EXPECT_TRUE(Allows(*stub_));
 }
 
 // Returns an IPv4 address of this machine other than 127.0.0.1, or "".
@@ -183,30 +173,9 @@ TEST_F(SharedMemoryTest, IsRejectedForRemoteCallers) {
     EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
     EXPECT_EQ(asked.reason(), "SHARED_MEMORY_REMOTE");
   }
-  const auto oip = inference::GRPCInferenceService::NewStub(server.Connect());
-  inference::SystemSharedMemoryRegisterRequest region;
-  region.set_name("a");
-  region.set_key(memory.name());
-  region.set_byte_size(64);
-  inference::SystemSharedMemoryRegisterResponse response;
-  grpc::ClientContext context;
-  EXPECT_EQ(
-      DetailsOf(oip->SystemSharedMemoryRegister(&context, region, &response))
-          .info.reason(),
-      "SHARED_MEMORY_REMOTE");
-}
-
-// Expects the right result, or an error because the memory was truncated.
-void ExpectRightOrChanged(const CallResult& asked, const std::string& expected,
-                          int& changed) {
-  if (asked.status.ok()) {
-    EXPECT_EQ(Comparable(asked.response), expected);
-  } else if (asked.reason() == "SHARED_MEMORY_CHANGED") {
-    EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-    ++changed;
-  } else {  // truncated before the request arrived
-    EXPECT_EQ(asked.reason(), "SHARED_MEMORY_RANGE");
-  }
+  const auto oip = GRPCInferenceService::NewStub(server.Connect());
+  EXPECT_EQ(DetailsOf(Register(*oip, "a", memory.name(), 64)).info.reason(),
+            "SHARED_MEMORY_REMOTE");
 }
 
 TEST_F(SharedMemoryTest, ReportsTruncationDuringARequest) {
@@ -235,7 +204,15 @@ TEST_F(SharedMemoryTest, ReportsTruncationDuringARequest) {
         Resize(memory.name(), data.size() * static_cast<size_t>(round) / 30);
       });
       const CallResult asked = Ask(*stub_, request);
-      ExpectRightOrChanged(asked, expected, changed);
+      if (asked.status.ok()) {
+        EXPECT_EQ(Comparable(asked.response), expected);
+      } else if (asked.reason() == "SHARED_MEMORY_CHANGED") {
+        EXPECT_EQ(asked.status.error_code(),
+                  grpc::StatusCode::FAILED_PRECONDITION);
+        ++changed;
+      } else {  // truncated before the request arrived
+        EXPECT_EQ(asked.reason(), "SHARED_MEMORY_RANGE");
+      }
     }
     EXPECT_GT(changed, 0);
   }
