@@ -18,30 +18,28 @@ TEST_F(SharedMemoryTest, WritesOutputsToTheirRegions) {
   const v1::TopKResponse expected = Answer(plain);
   SharedMemory memory = Make(Name("x"), 20000);
   std::ranges::fill(memory.data(), std::byte{0x55});
+  const SharedMemory other = Make(Name("y"), 960);
   v1::TopKRequest request = InMemory(plain, 1, memory);
-  *request.mutable_output()->mutable_values() = memory.Region(9001, 1000);
-  *request.mutable_output()->mutable_indices() = memory.Region(8041, 960);
-  v1::TopKResponse answer = Answer(request);
-  ASSERT_TRUE(answer.values().has_shared_memory());
-  ASSERT_TRUE(answer.indices().has_shared_memory());
-  EXPECT_EQ(answer.values().shared_memory().name(), memory.name());
-  EXPECT_EQ(answer.values().shared_memory().offset(), 9001);
-  EXPECT_EQ(answer.values().shared_memory().byte_size(), 480);
-  EXPECT_EQ(Bytes(memory, answer.values().shared_memory()),
-            expected.values().data());
-  EXPECT_EQ(Bytes(memory, answer.indices().shared_memory()),
-            expected.indices().data());
+  v1::OutputOptions& output = *request.mutable_output();
+  const auto expect_outputs = [&](const SharedMemory& of_indices) {
+    const v1::TopKResponse answer = Answer(request);
+    const v1::SharedMemoryRegion& values = answer.values().shared_memory();
+    EXPECT_EQ(values.name(), memory.name());
+    EXPECT_EQ(values.offset(), output.values().offset());
+    EXPECT_EQ(values.byte_size(), 480);
+    EXPECT_EQ(Bytes(memory, values), expected.values().data());
+    EXPECT_EQ(Bytes(of_indices, answer.indices().shared_memory()),
+              expected.indices().data());
+  };
+  *output.mutable_values() = memory.Region(9001, 1000);
+  *output.mutable_indices() = memory.Region(8041, 960);
+  expect_outputs(memory);
   EXPECT_EQ(memory.data()[8040], std::byte{0x55});
   EXPECT_EQ(memory.data()[9481], std::byte{0x55});
   // Values may overwrite the tensor. Indices may be in another object.
-  const SharedMemory other = Make(Name("y"), 960);
-  *request.mutable_output()->mutable_indices() = other.Region(0, 960);
-  *request.mutable_output()->mutable_values() = memory.Region(1, 480);
-  answer = Answer(request);
-  EXPECT_EQ(Bytes(other, answer.indices().shared_memory()),
-            expected.indices().data());
-  EXPECT_EQ(Bytes(memory, answer.values().shared_memory()),
-            expected.values().data());
+  *output.mutable_values() = memory.Region(1, 480);
+  *output.mutable_indices() = other.Region(0, 960);
+  expect_outputs(other);
 }
 
 TEST_F(SharedMemoryTest, ServesStreams) {
@@ -130,51 +128,44 @@ TEST_F(SharedMemoryTest, FollowsReplacedObjects) {
   v1::TopKRequest changed = plain;
   std::string& data = *changed.mutable_tensor()->mutable_data();
   std::reverse(data.begin(), data.end());
+  const auto expect_same = [this](const v1::TopKRequest& in_memory,
+                                  const v1::TopKRequest& in_message) {
+    EXPECT_EQ(Comparable(Answer(in_memory)), Comparable(Answer(in_message)));
+  };
   const std::string name = Name("x");
   {
     SharedMemory memory = Make(name, 16000);
-    const v1::TopKRequest request = InMemory(plain, 0, memory);
-    EXPECT_EQ(Comparable(Answer(request)), Comparable(Answer(plain)));
-    // Replace the contents of the object.
-    EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
-              Comparable(Answer(changed)));
+    expect_same(InMemory(plain, 0, memory), plain);
+    expect_same(InMemory(changed, 0, memory), changed);
     InMemory(plain, 0, memory);
   }
-  {  // unlinked and created again
-    SharedMemory memory = Make(name, 16000);
-    EXPECT_EQ(Comparable(Answer(InMemory(changed, 0, memory))),
-              Comparable(Answer(changed)));
-    // Another object gets the name while the first object keeps a second name.
-    SharedMemory other = Make(Name("y"), 16000);
-    v1::TopKRequest request = InMemory(plain, 0, other);
-    ASSERT_EQ(
-        link(("/dev/shm" + name).c_str(), ("/dev/shm" + Name("kept")).c_str()),
-        0);
-    ASSERT_EQ(rename(("/dev/shm" + other.name()).c_str(),
-                     ("/dev/shm" + name).c_str()),
-              0);
-    request.mutable_tensor()->mutable_shared_memory()->set_name(name);
-    EXPECT_EQ(Comparable(Answer(request)), Comparable(Answer(plain)));
-    shm_unlink(Name("kept").c_str());
-  }
+  // Unlinked and created again.
+  SharedMemory memory = Make(name, 16000);
+  expect_same(InMemory(changed, 0, memory), changed);
+  // Another object gets the name while the first object keeps a second name.
+  SharedMemory other = Make(Name("y"), 16000);
+  v1::TopKRequest request = InMemory(plain, 0, other);
+  const std::string path = "/dev/shm" + name;
+  const std::string kept = "/dev/shm" + Name("kept");
+  ASSERT_EQ(link(path.c_str(), kept.c_str()), 0);
+  ASSERT_EQ(rename(("/dev/shm" + other.name()).c_str(), path.c_str()), 0);
+  request.mutable_tensor()->mutable_shared_memory()->set_name(name);
+  expect_same(request, plain);
+  unlink(kept.c_str());
 }
 
 TEST_F(SharedMemoryTest, AnObjectMayGrowAndShrinkBetweenRequests) {
   const v1::TopKRequest small = Request(v1::DATA_TYPE_I64, {1000}, 0, 9);
   const v1::TopKRequest large = Request(v1::DATA_TYPE_I64, {9000}, 0, 9);
-  const std::string name = Name("x");
-  SharedMemory memory = Make(name, 72000);
-  Resize(name, 8000);
-  const v1::TopKRequest in_small = InMemory(small, 0, memory);
-  EXPECT_EQ(Comparable(Answer(in_small)), Comparable(Answer(small)));
-  Resize(name, 72000);
+  SharedMemory memory = Make(Name("x"), 72000);
+  Resize(memory.name(), 8000);
+  EXPECT_EQ(Comparable(Answer(InMemory(small, 0, memory))),
+            Comparable(Answer(small)));
+  Resize(memory.name(), 72000);
   const v1::TopKRequest in_large = InMemory(large, 0, memory);
   EXPECT_EQ(Comparable(Answer(in_large)), Comparable(Answer(large)));
-  Resize(name, 8000);
+  Resize(memory.name(), 8000);
   ExpectRefused(in_large, grpc::StatusCode::INVALID_ARGUMENT,
-                "SHARED_MEMORY_RANGE", "tensor.shared_memory.byte_size");
-  Resize(name, 0);
-  ExpectRefused(in_small, grpc::StatusCode::INVALID_ARGUMENT,
                 "SHARED_MEMORY_RANGE", "tensor.shared_memory.byte_size");
 }
 
