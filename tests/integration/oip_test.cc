@@ -1,8 +1,9 @@
 // The Open Inference Protocol.
 #include "tests/integration/oip.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -64,131 +65,102 @@ TEST_F(Oip, AcceptsTypedContents) {
   same(v1::DATA_TYPE_U64, uint64_t{}, &Contents::mutable_uint64_contents);
 }
 
-TEST_F(Oip, RejectsInvalidContents) {
-  constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
-  ModelInferRequest request = SmallInferRequest();
-  request.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1);
-  ExpectRefusal(request, kBad,
-                "contents field must not be specified when using "
-                "raw_input_contents for 'X' for model 'onnx_topk'");
-  request.clear_raw_input_contents();
-  ExpectRefusal(request, kBad, "has 4 bytes of data");
-  request.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
-  ExpectRefusal(request, kBad, "unexpected explicit tensor data");
-  request.mutable_inputs(0)->set_datatype("FP16");
-  ExpectRefusal(request, kBad, "unexpected explicit tensor data");
-  request.mutable_inputs(0)->set_datatype("INT8");
-  request.mutable_inputs(0)->mutable_contents()->Clear();
-  request.mutable_inputs(0)->mutable_contents()->add_int_contents(128);
-  ExpectRefusal(request, kBad, "128 is not a valid INT8");
-  request.mutable_inputs(0)->set_datatype("BYTES");
-  ExpectRefusal(request, kBad, "datatype \"BYTES\" of input 'X'");
-  request.mutable_inputs(0)->set_datatype("INT4");  // our extension
-  ExpectRefusal(request, kBad, "datatype \"INT4\" of input 'X'");
-  request = SmallInferRequest();
-  request.add_raw_input_contents("more");
-  ExpectRefusal(request, kBad, "2 raw_input_contents; its inputs use 1");
-  request = SmallInferRequest();
-  request.add_inputs()->set_name("K");
-  request.mutable_inputs(1)->set_datatype("INT64");
-  ExpectRefusal(request, kBad, "unable to find data for input tensor 'K'");
-}
-
-TEST_F(Oip, RejectsUnknownTensorsAndParameters) {
-  constexpr auto kBad = grpc::StatusCode::INVALID_ARGUMENT;
-  using R = ModelInferRequest;
-  const auto model = [](R& r, const char* name) {
-    r.set_model_name(name);
-    r.clear_model_version();
-    r.clear_parameters();
+// Errors name a parameter or an input that the client can set.
+TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
+  const auto code = grpc::StatusCode::INVALID_ARGUMENT;
+  const std::string x = "model_name:'onnx_topk' inputs{name:'X' shape:2 ";
+  const std::string f32 = x + "datatype:'FP32' ";
+  const std::string data = "} raw_input_contents:'12345678' ";
+  const std::string good = f32 + data;
+  const std::string dml = good + "model_name:'directml_topk' ";
+  const std::string k_input = "inputs{name:'K' shape:1 datatype:";
+  const auto parameter = [](const std::string& name, const std::string& value) {
+    return StrCat("parameters{key:'", name, "' value{", value, "}} ");
   };
-  const std::pair<std::function<void(R&)>, const char*> refusals[] = {
-      {[](R& r) { r.set_model_version("1x"); },
-       "failed to get model version from specified"},
-      {[](R& r) {
-         r.set_model_name("directml_topk");  // this model has a version 0
-         r.set_model_version("99999999999");
-       },
-       "failed to get model version from specified"},
-      {[](R& r) { r.mutable_inputs(0)->set_name("x"); },
-       "unexpected inference input 'x' for model 'onnx_topk'"},
-      {[](R& r) { r.add_outputs()->set_name("both"); },
-       "unexpected inference output 'both'"},
-      {[](R& r) {
-         r.clear_inputs();
-         r.clear_raw_input_contents();
-       },
-       "expected 1 inputs but got 0 inputs"},
-      {[](R& r) { SetInt(r, "smallest", 1); },
-       "\"smallest\" is not one of axis, k, largest"},
-      {[](R& r) { SetText(r, "k", "2"); }, "\"k\" must be a whole number"},
-      {[](R& r) {
-         (*r.mutable_parameters())["k"].set_uint64_param(UINT64_MAX);
-       },
-       "\"k\" must be a whole number"},
-      {[](R& r) { SetInt(r, "k.tensor", 1); }, "is not one of"},
-      {[](R& r) { SetInt(r, "axis.x", 1); }, "is not one of"},
-      {[](R& r) { SetInt(r, "", 1); }, "is not one of"},
-      {[&](R& r) {
-         model(r, "openvino_topk");
-         SetInt(r, "stable", 2);
-       },
-       "must be true or false"},
-      {[&](R& r) {
-         model(r, "directml_topk");
-         SetText(r, "axis_direction", "up");
-       },
-       "\"up\" is not a value of"},
-      {[&](R& r) {
-         model(r, "directml_topk");
-         SetInt(r, "axis_direction", -1);
-       },
-       "must be the number of an enum value"},
-      {[&](R& r) {
-         model(r, "directml_topk");
-         AddK(r, "FP32", std::string(4, 1));
-       },
-       "K must be one INT64"},
-      {[&](R& r) {
-         model(r, "directml_topk");
-         AddK(r, "INT64", std::string(16, 1));
-       },
-       "K must be one INT64"},
-      {[&](R& r) { AddK(r, "INT64", std::string(8, 1)); }, "k is set twice"},
+  struct Case {
+    std::string request;
+    std::string message;
+    std::string field;
   };
-  for (const auto& [change, message] : refusals) {
-    ModelInferRequest request = SmallInferRequest();
-    change(request);
-    ExpectRefusal(request, kBad, message);
+  const Case cases[] = {
+      {f32 + "contents{fp32_contents:1}" + data,
+       "contents field must not be specified when using raw_input_contents for "
+       "'X' for model 'onnx_topk'",
+       ""},
+      {f32 + "contents{fp32_contents:1}}", "has 4 bytes of data", ""},
+      {f32 + "contents{fp32_contents:1 int_contents:1}}",
+       "unexpected explicit tensor data", ""},
+      {x + "datatype:'FP16' contents{fp32_contents:1}}",
+       "unexpected explicit tensor data", ""},
+      {x + "datatype:'INT8' contents{int_contents:128}}",
+       "128 is not a valid INT8", ""},
+      {x + "datatype:'BYTES'" + data, "datatype \"BYTES\" of input 'X'", ""},
+      // Our extension.
+      {x + "datatype:'INT4'" + data, "datatype \"INT4\" of input 'X'", ""},
+      {good + "raw_input_contents:'more'",
+       "2 raw_input_contents; its inputs use 1", ""},
+      {good + k_input + "'INT64'}", "unable to find data for input tensor 'K'",
+       ""},
+      {good + "model_version:'1x'",
+       "failed to get model version from specified", ""},
+      {dml + "model_version:'99999999999'",
+       "failed to get model version from specified", ""},
+      {"model_name:'onnx_topk' inputs{name:'x' datatype:'FP32'" + data,
+       "unexpected inference input 'x' for model 'onnx_topk'", ""},
+      {good + "outputs{name:'both'}", "unexpected inference output 'both'", ""},
+      {"model_name:'onnx_topk'", "expected 1 inputs but got 0 inputs", ""},
+      {good + parameter("smallest", "int64_param:1"),
+       "\"smallest\" is not one of axis, k, largest", ""},
+      {good + parameter("k.tensor", "int64_param:1"), "is not one of", ""},
+      {good + parameter("axis.x", "int64_param:1"), "is not one of", ""},
+      {good + parameter("", "int64_param:1"), "is not one of", ""},
+      {good + parameter("k", "string_param:'2'"),
+       "\"k\" must be a whole number", ""},
+      {good + parameter("k", "uint64_param:18446744073709551615"),
+       "\"k\" must be a whole number", ""},
+      {good + "model_name:'openvino_topk'" +
+           parameter("stable", "int64_param:2"),
+       "must be true or false", ""},
+      {dml + parameter("axis_direction", "string_param:'up'"),
+       "\"up\" is not a value of", ""},
+      {dml + parameter("axis_direction", "int64_param:-1"),
+       "must be the number of an enum value", ""},
+      {dml + k_input + "'FP32'} raw_input_contents:'1234'",
+       "K must be one INT64", ""},
+      {dml + k_input + "'INT64'} raw_input_contents:'1234567812345678'",
+       "K must be one INT64", ""},
+      {good + parameter("k", "int64_param:1") + k_input +
+           "'INT64'} raw_input_contents:'12345678'",
+       "k is set twice", ""},
+      {good, "", "parameters[\"k\"]"},
+      {good + parameter("k", "int64_param:2") +
+           parameter("index_offset", "int64_param:-1"),
+       "", "parameters[\"index_offset\"]"},
+      {good + k_input + "'INT32'} raw_input_contents:'1234'", "",
+       "inputs[K].datatype"},
+      {good + k_input + "'INT64'} raw_input_contents:'12345678'", "",
+       "inputs[K]"},
+      {good + "model_version:'1'" + k_input +
+           "'INT64'} raw_input_contents:'12345678'",
+       "", "inputs[K]"},
+  };
+  for (const auto& [text, message, field] : cases) {
+    SCOPED_TRACE(text);
+    ModelInferRequest request;
+    ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &request));
+    ModelInferResponse answer;
+    const grpc::Status status = Infer(request, answer);
+    EXPECT_EQ(status.error_code(), code);
+    EXPECT_THAT(status.error_message(), HasSubstr(message));
+    for (const char* ours : {"onnx.", ".value", ".tensor"}) {
+      EXPECT_THAT(status.error_message(), Not(HasSubstr(ours)));
+    }
+    EXPECT_EQ(DetailsOf(status).info.metadata().at("field"), field);
   }
   ModelInferRequest request = SmallInferRequest();
   request.set_model_version("12");
   ExpectRefusal(request, grpc::StatusCode::NOT_FOUND,
                 "Request for unknown model: 'onnx_topk' version 12 is not");
-}
-
-// Errors name a parameter or an input that the client can set.
-TEST_F(Oip, ErrorsNameParametersAndInputs) {
-  const auto field_of = [&](const char* version, const char* k_type,
-                            const std::string& k, int64_t offset) {
-    ModelInferRequest request = SmallInferRequest();
-    request.set_model_version(version);
-    request.clear_parameters();
-    SetInt(request, "index_offset", offset);
-    if (k_type != nullptr) AddK(request, k_type, k);
-    ModelInferResponse answer;
-    const grpc::Status status = Infer(request, answer);
-    for (const char* ours : {"onnx.", ".value", ".tensor"}) {
-      EXPECT_THAT(status.error_message(), Not(HasSubstr(ours)));
-    }
-    return DetailsOf(status).info.metadata().at("field");
-  };
-  const std::string two("\2\0\0\0\0\0\0\0", 8);
-  EXPECT_EQ(field_of("11", nullptr, "", 0), "parameters[\"k\"]");
-  EXPECT_EQ(field_of("11", "INT64", two, -1), "parameters[\"index_offset\"]");
-  EXPECT_EQ(field_of("11", "INT32", two.substr(0, 4), 0), "inputs[K].datatype");
-  EXPECT_EQ(field_of("11", "INT64", std::string(8, '\0'), 0), "inputs[K]");
-  EXPECT_EQ(field_of("1", "INT64", two, 0), "inputs[K]");
 }
 
 TEST_F(Oip, IgnoresReservedParameters) {
