@@ -5,8 +5,6 @@
 #include <list>
 
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/requests.h"
 #include "tests/support/test_server.h"

@@ -9,7 +9,6 @@
 #include "server/calls/status_map.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/generators.h"
 #include "tests/support/oracle.h"

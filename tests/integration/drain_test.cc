@@ -12,8 +12,6 @@
 
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/integration/secured.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/test_server.h"

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {

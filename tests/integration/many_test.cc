@@ -6,9 +6,7 @@
 #include <thread>
 
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {

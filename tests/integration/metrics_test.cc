@@ -16,7 +16,6 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/telemetry/logging.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
 #include "tests/integration/raw_call.h"
 #include "tests/support/test_server.h"
 

@@ -173,16 +173,15 @@ inline ModelInferRequest SmallInferRequest() {
 
 inline grpc::Status Register(GRPCInferenceService::Stub& stub,
                              const std::string& name, const std::string& key,
-                             uint64_t bytes, uint64_t offset = 0,
-                             std::unique_ptr<grpc::ClientContext> context =
-                                 std::make_unique<grpc::ClientContext>()) {
+                             uint64_t bytes, uint64_t offset = 0) {
   inference::SystemSharedMemoryRegisterRequest request;
   request.set_name(name);
   request.set_key(key);
   request.set_offset(offset);
   request.set_byte_size(bytes);
   inference::SystemSharedMemoryRegisterResponse response;
-  return stub.SystemSharedMemoryRegister(context.get(), request, &response);
+  grpc::ClientContext context;
+  return stub.SystemSharedMemoryRegister(&context, request, &response);
 }
 
 // A server, optionally with shared memory, and clients of both services.

@@ -1,13 +1,9 @@
 // Shared memory registered by clients of the Open Inference Protocol.
 #include <algorithm>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "server/oip/regions.h"
 #include "tests/integration/oip.h"
-#include "tests/integration/rpc_status.h"
-#include "tests/integration/secured.h"
 
 namespace topk::testing {
 namespace {
@@ -77,75 +73,42 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
                  "outputs.parameters");
 }
 
-// A client with a token, and its regions.
-class TokenHolder {
- public:
-  TokenHolder(const TestServer& server, std::string token)
-      : oip_(GRPCInferenceService::NewStub(server.Connect())),
-        token_(std::move(token)) {}
-
-  grpc::Status Register(const std::string& name, const SharedMemory& memory) {
-    return testing::Register(*oip_, name, memory.name(), memory.data().size(),
-                             0, Context());
-  }
-  grpc::Status Unregister(const std::string& name) {
-    inference::SystemSharedMemoryUnregisterRequest request;
-    request.set_name(name);
-    inference::SystemSharedMemoryUnregisterResponse response;
-    return oip_->SystemSharedMemoryUnregister(Context().get(), request,
-                                              &response);
-  }
-  // Returns the names of all regions, or `name` if it is that of a region.
-  std::vector<std::string> Names(const std::string& name = "") {
-    inference::SystemSharedMemoryStatusRequest request;
-    request.set_name(name);
-    inference::SystemSharedMemoryStatusResponse response;
-    const grpc::Status status =
-        oip_->SystemSharedMemoryStatus(Context().get(), request, &response);
-    EXPECT_TRUE(status.ok() || !name.empty()) << status.error_message();
-    std::vector<std::string> names;
-    for (const auto& [found, _] : response.regions()) names.push_back(found);
-    std::ranges::sort(names);
-    return names;
-  }
-
- private:
-  std::unique_ptr<grpc::ClientContext> Context() const {
-    auto context = std::make_unique<grpc::ClientContext>();
-    context->AddMetadata("authorization", "Bearer " + token_);
-    return context;
-  }
-
-  const std::unique_ptr<GRPCInferenceService::Stub> oip_;
-  const std::string token_;
-};
-
-using OipRegions = Secured;
-
-TEST_F(OipRegions, BelongToTheClientThatRegisteredThem) {
-  ServerConfig config = SharedMemoryConfig();
-  config.security.auth_tokens_file = File("tokens");
-  const TestServer server(config);
-  TokenHolder alice(server, kAliceToken);
-  TokenHolder bob(server, kBobToken);
+TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
+  SharedObjects objects("/topk-test");
+  Regions regions(&objects, nullptr);
+  Caller alice;
+  alice.is_local = true;
+  alice.key = "alice";
+  Caller bob = alice;
+  bob.key = "bob";
   const SharedMemory memory = Make(Name("x"), 100);
-  ASSERT_TRUE(alice.Register("a", memory).ok());
-  ASSERT_TRUE(alice.Register("b", memory).ok());
-  ASSERT_TRUE(bob.Register("c", memory).ok());
-  EXPECT_EQ(bob.Register("a", memory).error_code(),
-            grpc::StatusCode::ALREADY_EXISTS);
-  const grpc::Status refused = bob.Unregister("a");
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(DetailsOf(refused).info.reason(), "SHARED_MEMORY_REGION");
-  EXPECT_TRUE(bob.Unregister("none").ok());
-  EXPECT_TRUE(bob.Unregister("").ok());
-  EXPECT_THAT(alice.Names(), ::testing::ElementsAre("a", "b"));
-  EXPECT_THAT(alice.Names("b"), ::testing::ElementsAre("b"));
-  EXPECT_TRUE(alice.Unregister("b").ok());
-  EXPECT_TRUE(alice.Names("b").empty());
-  EXPECT_THAT(bob.Names(), ::testing::ElementsAre("a"));
-  EXPECT_TRUE(alice.Unregister("").ok());
-  EXPECT_TRUE(bob.Names().empty());
+  const auto registered = [&](const char* name, const Caller& caller) {
+    inference::SystemSharedMemoryRegisterRequest request;
+    request.set_name(name);
+    request.set_key(memory.name());
+    request.set_byte_size(100);
+    return regions.Register(request, caller).code;
+  };
+  const auto names = [&](const char* name) {
+    inference::SystemSharedMemoryStatusResponse response;
+    EXPECT_EQ(regions.List(name, response).ok(), response.regions_size() > 0);
+    std::string found;
+    for (const auto& [each, _] : response.regions()) found += each;
+    std::ranges::sort(found);
+    return found;
+  };
+  EXPECT_EQ(registered("a", alice), Code::kOk);
+  EXPECT_EQ(registered("b", alice), Code::kOk);
+  EXPECT_EQ(registered("c", bob), Code::kOk);
+  EXPECT_EQ(registered("a", bob), Code::kAlreadyExists);
+  EXPECT_EQ(regions.UnregisterShared("a", bob).code, Code::kPermissionDenied);
+  EXPECT_TRUE(regions.UnregisterShared("none", bob).ok());
+  EXPECT_EQ(names(""), "abc");
+  EXPECT_TRUE(regions.UnregisterShared("", bob).ok());
+  EXPECT_EQ(names(""), "ab");
+  EXPECT_EQ(names("b"), "b");
+  EXPECT_TRUE(regions.UnregisterShared("b", alice).ok());
+  EXPECT_EQ(names("b"), "");
 }
 
 TEST_F(Oip, NamesTheFieldOfAWrongRegistration) {

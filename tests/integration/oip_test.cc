@@ -9,8 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "tests/integration/rpc_status.h"
-
 namespace topk::testing {
 namespace {
 

@@ -1,22 +1,30 @@
 // Runs the topkd binary as an operator does.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/empty.pb.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "core/base/text.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/test_server.h"
 #include "topk/client.h"
 
 namespace topk::testing {
@@ -334,6 +342,104 @@ TEST(Successor, ReplacesTheFilesOnlyOfADeadServer) {
   EXPECT_TRUE(Answers(listen));
   EXPECT_EQ(running.process().Stop(), 0);
   EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
+}
+
+constexpr char kGetServers[] = "/grpc.channelz.v1.Channelz/GetServers";
+constexpr char kReflect[] =
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+// Returns the number of servers that channelz shows, which are field 1 of its
+// response. Debian does not package channelz's messages.
+int ServersOf(const std::string& target) {
+  const RawAnswer answer = RawCall(ConnectTo(target), kGetServers, {""});
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  google::protobuf::Empty message;
+  EXPECT_TRUE(message.ParseFromString(answer.messages.at(0)));
+  const auto& fields = message.GetReflection()->GetUnknownFields(message);
+  int count = 0;
+  for (int i = 0; i < fields.field_count(); ++i) {
+    count += fields.field(i).number() == 1 ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Admin, OnlyAdminServesChannelzAndReflection) {
+  TestServer server({.admin_listen = "127.0.0.1:0"});
+  // Started after channelz was enabled for all later servers of the process.
+  TestServer second;
+  const std::string admin = server.server().side_addresses().at("admin");
+  EXPECT_EQ(second.server().side_addresses().count("admin"), 0u);
+  // The two servers and the server behind the admin address.
+  EXPECT_EQ(ServersOf(admin), 3);
+  // ServerReflectionRequest{list_services: "*"}, {file_containing_symbol: ...}
+  const RawAnswer reflected = RawCall(
+      ConnectTo(admin), kReflect, {"\x3a\x01*", "\x22\x13topk.v1.TopKService"});
+  ASSERT_EQ(reflected.messages.size(), 2u) << reflected.status.error_message();
+  EXPECT_THAT(reflected.messages[0], HasSubstr("grpc.channelz.v1.Channelz"));
+  EXPECT_THAT(reflected.messages[1], HasSubstr("ComputeTopKMany"));
+  for (const std::string& target : {server.target(), second.target()}) {
+    for (const char* method : {kGetServers, kReflect}) {
+      EXPECT_EQ(RawCall(ConnectTo(target), method, {""}).status.error_code(),
+                grpc::StatusCode::UNIMPLEMENTED);
+    }
+  }
+}
+
+TEST(Admin, IsInTheReadyFileAndTheLog) {
+  Topkd topkd({"--admin-listen", "127.0.0.1:0"});
+  const std::string admin = topkd.ready()["admin"];
+  EXPECT_EQ(ServersOf(admin), 2);
+  EXPECT_TRUE(topkd.HasLogged("serving admin on " + admin));
+  EXPECT_EQ(topkd.process().Stop(), 0);
+  EXPECT_FALSE(Topkd().ready().contains("admin"));
+}
+
+TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {
+  const std::vector<std::string> flags = {"--instances", "4", "--pollers", "1"};
+  std::vector<std::unique_ptr<Topkd>> servers;
+  servers.push_back(std::make_unique<Topkd>(flags));
+  const std::string target = servers.front()->target();
+  while (servers.size() < 4) {
+    servers.push_back(std::make_unique<Topkd>(flags, target));
+    ASSERT_EQ(servers.back()->target(), target);
+  }
+
+  std::atomic<bool> ends = false;
+  std::atomic<int64_t> answered = 0;
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 16; ++i) {
+    callers.emplace_back([&] {
+      const Client client(
+          {.target = target, .channel_arguments = OwnConnection()});
+      while (!ends) {
+        const auto answer = ComputeUnary(client, OnnxRequest({1, 3, 2}, 1));
+        ASSERT_TRUE(answer.ok()) << answer.status().message;
+        ++answered;
+      }
+    });
+  }
+  const auto has_progress = [&] {
+    return Eventually([&, before = answered.load()] {
+      return ends || answered > before + 500;
+    });
+  };
+  EXPECT_TRUE(has_progress());
+  for (int drained = 0; drained < 3; ++drained) {
+    EXPECT_EQ(servers.back()->process().Stop(), 0);
+    servers.pop_back();
+    EXPECT_TRUE(has_progress());
+  }
+  ends = true;
+}
+
+TEST(Instances, ShareAPortOnlyWithEachOther) {
+  for (const auto& [first, second] : {std::pair("1", "2"), {"2", "1"}}) {
+    const Topkd running({"--instances", first});
+    Subprocess other(
+        {kTopkd, "--listen", running.target(), "--instances", second});
+    EXPECT_EQ(other.Wait(), 1);
+    EXPECT_THAT(other.Output(), HasSubstr("Address already in use"));
+  }
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_server.h"
 

@@ -11,7 +11,6 @@
 #include "client/rpc_error.h"
 #include "proto/library_versions.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
 #include "tests/integration/secured.h"
 
 namespace topk::testing {
