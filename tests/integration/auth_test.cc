@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <sstream>
 #include <string>
@@ -292,11 +293,14 @@ TEST_F(Tls, ClientsCheckTheServersName) {
   EXPECT_EQ(Ask(options).message, "");
 }
 
-TEST_F(Tls, CoversAllPortsButNoUnixSocket) {
+TEST_F(Tls, CoversAllAddressesButNoUnixSocket) {
   ServerConfig config = MutualConfig();
   config.listen = {"127.0.0.1:0", "localhost:0", "unix:" + File("socket")};
+  config.unix_socket_mode = 0640;
   config.security.tls_allowed_san = {"nobody.example"};
   TestServer server(config);
+  EXPECT_EQ(std::filesystem::status(File("socket")).permissions(),
+            std::filesystem::perms{0640});
   ClientOptions options = MutualOptions(server);
   for (const std::string& address : server.server().addresses()) {
     options.target = address;

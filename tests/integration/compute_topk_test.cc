@@ -49,24 +49,6 @@ TEST(ComputeTopK, ConcurrentCallsHaveTheOraclesResults) {
   }
 }
 
-TEST(ComputeTopK, ServesUnixSocketsAndSeveralAddresses) {
-  const std::string path = ::testing::TempDir() + "topk_compute_test.sock";
-  {
-    TestServer server({.listen = {"unix:" + path, "127.0.0.1:0", "127.0.0.1:0"},
-                       .unix_socket_mode = 0640});
-    EXPECT_EQ(server.target(), "unix:" + path);
-    struct stat status {};
-    ASSERT_EQ(stat(path.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 0777, 0640u);
-    const std::vector<std::string> addresses = server.server().addresses();
-    ASSERT_EQ(addresses.size(), 3u);
-    for (const std::string& address : addresses) {
-      EXPECT_TRUE(Ask(address, OnnxRequest({1, 2}, 1)).status.ok()) << address;
-    }
-  }
-  EXPECT_NE(access(path.c_str(), F_OK), 0) << "the socket outlives the server";
-}
-
 TEST(GetCapabilities, NamesTheLimitsInForce) {
   for (const bool shared_memory : {false, true}) {
     const TestServer server({.allow_shared_memory = shared_memory,

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <deque>
-#include <functional>
-#include <future>
 #include <span>
 #include <string>
-#include <utility>
+#include <thread>
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
@@ -23,11 +20,15 @@ namespace topk::testing {
 namespace {
 
 using Requests = std::vector<v1::TopKRequest>;
-// The bytes of each response, or "" if the call cannot express the request.
-using Answers = std::vector<std::string>;
 
 constexpr size_t kCount = 1000;
 constexpr int64_t kMiB = int64_t{1} << 20;
+
+// A request and the oracle's response.
+struct Case {
+  v1::TopKRequest request;
+  v1::TopKResponse expected;
+};
 
 // Returns requests that run on several threads: long rows, many rows, columns.
 Requests LargeRequests(Random& random) {
@@ -55,38 +56,39 @@ Requests LargeRequests(Random& random) {
   return requests;
 }
 
-Requests SomeRequests(Random& random) {
-  Requests requests = LargeRequests(random);
-  while (requests.size() < kCount) requests.push_back(RandomRequest(random));
-  std::shuffle(requests.begin(), requests.end(), random);
-  return requests;
-}
-
-std::string BytesOf(Result<v1::TopKResponse> result) {
-  if (!result.ok()) {
-    ADD_FAILURE() << result.status().message;
-    return "";
-  }
-  result->clear_request_id();
+std::string BytesOf(v1::TopKResponse response) {
+  response.clear_request_id();
   for (v1::Tensor* tensor :
-       {result->has_values() ? result->mutable_values() : nullptr,
-        result->has_indices() ? result->mutable_indices() : nullptr}) {
+       {response.has_values() ? response.mutable_values() : nullptr,
+        response.has_indices() ? response.mutable_indices() : nullptr}) {
     // Treat an absent source like one without bytes.
     if (tensor != nullptr) tensor->set_data(std::string(tensor->data()));
   }
-  return Comparable(*result);
+  return Comparable(response);
 }
 
-std::string Streamed(const Client& client, const v1::TopKRequest& request) {
+void Check(const char* kind, const Case& asked,
+           const Result<v1::TopKResponse>& result) {
+  if (result.ok() && BytesOf(*result) == BytesOf(asked.expected)) return;
+  ADD_FAILURE() << kind << ": "
+                << (result.ok() ? "the result is not the oracle's"
+                                : result.status().message)
+                << ", of\n"
+                << asked.request.ShortDebugString().substr(0, 2000);
+}
+
+Result<v1::TopKResponse> Streamed(const Client& client,
+                                  const v1::TopKRequest& request) {
   v1::TopKRequest header = request;
   header.mutable_tensor()->clear_source();
-  return BytesOf(ComputeStream(
-      client, header, std::as_bytes(std::span(request.tensor().data()))));
+  return ComputeStream(client, header,
+                       std::as_bytes(std::span(request.tensor().data())));
 }
 
 // Puts the tensor and both outputs into shared memory at odd offsets.
-std::string Shared(const Client& client, const v1::TopKRequest& plain,
-                   SharedMemory& memory) {
+Result<v1::TopKResponse> Shared(const Client& client,
+                                const v1::TopKRequest& plain,
+                                SharedMemory& memory) {
   constexpr size_t kRoom = 5 * kMiB + 3;
   v1::TopKRequest request =
       InMemory(plain, plain.tensor().data().size() % 13, memory);
@@ -99,125 +101,94 @@ std::string Shared(const Client& client, const v1::TopKRequest& plain,
         memory.Region(2 * kRoom, kRoom);
   }
   auto result = ComputeUnary(client, request);
-  if (!result.ok()) return BytesOf(result);
+  if (!result.ok()) return result;
   const auto fetch = [&](v1::Tensor& tensor) {
     EXPECT_TRUE(tensor.has_shared_memory());
     tensor.set_data(Bytes(memory, tensor.shared_memory()));
   };
   if (result->has_values()) fetch(*result->mutable_values());
   if (result->has_indices()) fetch(*result->mutable_indices());
-  return BytesOf(result);
+  return result;
 }
 
-std::string Inferred(GRPCInferenceService::Stub& stub,
-                     const v1::TopKRequest& request) {
-  if (!IsExpressible(request)) return "";
+void ExpectInferred(GRPCInferenceService::Stub& stub, const Case& asked) {
+  if (!IsExpressible(asked.request)) return;
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   ModelInferResponse answer;
   const grpc::Status status =
-      stub.ModelInfer(&context, Translate(request), &answer);
+      stub.ModelInfer(&context, Translate(asked.request), &answer);
   EXPECT_TRUE(status.ok()) << status.error_message();
-  v1::TopKResponse response;
-  for (int i = 0; i < answer.outputs_size(); ++i) {
-    const auto& output = answer.outputs(i);
-    v1::Tensor& tensor = output.name() == "values"
-                             ? *response.mutable_values()
-                             : *response.mutable_indices();
-    for (int type = 1; type <= v1::DATA_TYPE_U64; ++type) {
-      const auto known = static_cast<v1::DataType>(type);
-      if (NameOf(known) == output.datatype()) tensor.set_data_type(known);
-    }
-    *tensor.mutable_shape() = output.shape();
-    tensor.set_data(answer.raw_output_contents(i));
-  }
-  return BytesOf(response);
+  ExpectSame(answer, asked.expected);
 }
 
-// Sends the requests to a server with all kinds of calls.
+// Sends the requests to a server with all kinds of calls at the same time, so
+// that they share the workers.
 void ExpectAnswers(const std::string& set, int threads,
-                   const Requests& requests, const Answers& oracle) {
+                   const std::vector<Case>& cases) {
   // topkd inherits the variable.
   setenv(kInstructionSetVariable, set.c_str(), 1);
   const Topkd topkd({"--threads", StrCat(threads), "--pollers", StrCat(threads),
                      "--allow-shared-memory"});
   unsetenv(kInstructionSetVariable);
-  SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
-  std::deque<Client> clients;
-  for (int i = 0; i < 4; ++i) {
-    clients.emplace_back(ClientOptions{.target = topkd.target(),
-                                       .channel_arguments = OwnConnection()});
-  }
-  const auto oip = GRPCInferenceService::NewStub(ConnectTo(topkd.target()));
+  const auto arguments = OwnConnection();
+  // Clients compress messages that shrink.
+  arguments->SetCompressionAlgorithm(threads == 2    ? GRPC_COMPRESS_GZIP
+                                     : threads == 16 ? GRPC_COMPRESS_DEFLATE
+                                                     : GRPC_COMPRESS_NONE);
+  arguments->SetMaxReceiveMessageSize(-1);
+  const ClientOptions options = {.target = topkd.target(),
+                                 .channel_arguments = arguments};
+  const Client unary(options);
+  const Client streaming(options);
+  const Client sharing(options);
   EXPECT_EQ(
-      ComputeUnary(clients[0], requests.front())->execution().instruction_set(),
+      ComputeUnary(unary, cases.front().request)->execution().instruction_set(),
       set);
-  const auto each = [&](auto ask) {
-    return [&, ask] {
-      Answers answers;
-      for (const v1::TopKRequest& request : requests) {
-        answers.push_back(ask(request));
+  SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
+  const auto oip = GRPCInferenceService::NewStub(grpc::CreateCustomChannel(
+      topkd.target(), grpc::InsecureChannelCredentials(), *arguments));
+  std::vector<std::jthread> callers;
+  const auto start = [&](auto ask) {
+    callers.emplace_back([&, ask] {
+      for (const Case& each : cases) {
+        ask(each);
         if (::testing::Test::HasFailure()) break;
       }
-      return answers;
-    };
+    });
   };
-  using R = v1::TopKRequest;
-  const std::pair<const char*, std::function<Answers()>> kinds[] = {
-      {"ComputeTopK", each([&](const R& request) {
-         return BytesOf(ComputeUnary(clients[0], request));
-       })},
-      {"StreamTopK",
-       each([&](const R& request) { return Streamed(clients[1], request); })},
-      {"ComputeTopKMany",
-       [&] {
-         Answers answers;
-         for (const auto& result : ComputeMany(clients[2], requests)) {
-           answers.push_back(BytesOf(result));
-         }
-         return answers;
-       }},
-      {"shared memory", each([&](const R& request) {
-         return Shared(clients[3], request, memory);
-       })},
-      {"ModelInfer",
-       each([&](const R& request) { return Inferred(*oip, request); })},
-  };
-  // All calls run concurrently, so that they share the workers.
-  std::vector<std::future<Answers>> asked;
-  for (const auto& [name, call] : kinds) {
-    asked.push_back(std::async(std::launch::async, call));
-  }
-  for (size_t w = 0; w < asked.size(); ++w) {
-    const char* const name = kinds[w].first;
-    const Answers answers = asked[w].get();
-    ASSERT_EQ(answers.size(), requests.size()) << name;
-    Answers expected = oracle;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      if (answers[i].empty()) expected[i].clear();
-    }
-    const auto absent = std::ranges::count(answers, "");
-    EXPECT_LT(absent, name == std::string("ModelInfer") ? kCount / 2 : 1);
-    if (answers == expected) continue;
-    const auto at = std::ranges::mismatch(answers, expected).in1;
-    const auto i = static_cast<size_t>(at - answers.begin());
-    FAIL() << set << ", " << threads << " threads, " << name << ": answer " << i
-           << " is not the oracle's, to\n"
-           << requests[i].ShortDebugString().substr(0, 2000);
+  start([&](const Case& each) {
+    Check("ComputeTopK", each, ComputeUnary(unary, each.request));
+  });
+  start([&](const Case& each) {
+    Check("StreamTopK", each, Streamed(streaming, each.request));
+  });
+  start([&](const Case& each) {
+    Check("shared memory", each, Shared(sharing, each.request, memory));
+  });
+  start([&](const Case& each) { ExpectInferred(*oip, each); });
+  Requests requests;
+  for (const Case& each : cases) requests.push_back(each.request);
+  const auto many = ComputeMany(Client(options), requests);
+  ASSERT_EQ(many.size(), cases.size());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Check("ComputeTopKMany", cases[i], many[i]);
   }
 }
 
 TEST(Determinism, AThousandResultsAreTheOracles) {
   Random random(Seed(20261121));
-  const Requests requests = SomeRequests(random);
-  Answers oracle;
+  Requests requests = LargeRequests(random);
+  while (requests.size() < kCount) requests.push_back(RandomRequest(random));
+  std::shuffle(requests.begin(), requests.end(), random);
+  std::vector<Case> cases;
   for (const v1::TopKRequest& request : requests) {
-    oracle.push_back(BytesOf(Oracle(request)));
+    cases.push_back({request, Oracle(request)});
   }
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
     for (const int threads : {1, 2, 4, 16}) {
-      ExpectAnswers(std::string(set.name), threads, requests, oracle);
-      ASSERT_FALSE(HasFatalFailure());
+      ExpectAnswers(std::string(set.name), threads, cases);
+      ASSERT_FALSE(HasFailure()) << set.name << ", " << threads << " threads";
     }
   }
 }

@@ -156,36 +156,6 @@ TEST(Drain, AnswersABusyStreamBeforeItsEnd) {
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// The client has neither a retry policy nor health checks. gRPC itself retries
-// calls that were assigned to a connection before it received GOAWAY.
-TEST(Drain, LosesNoCallOfABalancedClient) {
-  TestServer staying;
-  auto going = std::make_unique<TestServer>();
-  grpc::ChannelArguments arguments;
-  arguments.SetLoadBalancingPolicyName("round_robin");
-  const auto channel = grpc::CreateCustomChannel(
-      "ipv4:" + staying.target() + "," + going->target(),
-      grpc::InsecureChannelCredentials(), arguments);
-  std::atomic<bool> stop = false;
-  std::atomic<int> calls = 0;
-  const auto call_on = [&] {
-    const auto stub = v1::TopKService::NewStub(channel);
-    while (!stop) {
-      const grpc::Status status = Ask(*stub, SmallRequest()).status;
-      EXPECT_TRUE(status.ok()) << status.error_message();
-      ++calls;
-    }
-  };
-  std::vector<std::jthread> callers;
-  for (int i = 0; i < 4; ++i) callers.emplace_back(call_on);
-  EXPECT_TRUE(Eventually([&] { return calls > 100; }));
-  going->server().Drain({}, std::chrono::minutes(5));
-  going.reset();
-  const int drained = calls;
-  EXPECT_TRUE(Eventually([&] { return calls > drained + 100; }));
-  stop = true;
-}
-
 // A client that knows only draining servers can reconnect while it looks for
 // others.
 TEST(Drain, AsksClientsToReconnectWhileItAccepts) {

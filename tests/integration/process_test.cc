@@ -257,35 +257,6 @@ TEST(Topkd, ServesNoCallUnlessItCanBindAllAddresses) {
   }
 }
 
-#ifndef TOPK_SANITIZED  // sanitizers have their own allocators
-// Returns the minor page faults of a process.
-int64_t MinorFaults(pid_t pid) {
-  const std::string stat = ReadFile(StrCat("/proc/", pid, "/stat"));
-  std::istringstream fields(stat.substr(stat.rfind(')') + 1));
-  std::string field;
-  for (int i = 0; i < 8; ++i) fields >> field;
-  return std::stoll(field);
-}
-
-TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
-  constexpr int kCalls = 30;
-  constexpr int64_t kPages = 256;  // of 1 MiB
-  Topkd topkd;
-  const auto stub = v1::TopKService::NewStub(ConnectTo(topkd.target()));
-  const v1::TopKRequest request =
-      OnnxRequest(std::vector<float>(size_t{1} << 18, 1), 1);
-  // After so few bytes, the process has not yet returned memory to the OS.
-  const auto call = [&](int calls) {
-    for (int i = 0; i < calls; ++i) {
-      EXPECT_TRUE(Ask(*stub, request).status.ok());
-    }
-    return MinorFaults(topkd.process().pid());
-  };
-  const int64_t before = call(20);
-  EXPECT_LT(call(kCalls) - before, kCalls * kPages / 4);
-}
-#endif
-
 TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");
@@ -409,8 +380,9 @@ TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {
   std::vector<std::jthread> callers;
   for (int i = 0; i < 16; ++i) {
     callers.emplace_back([&] {
-      const Client client(
-          {.target = target, .channel_arguments = OwnConnection()});
+      const Client client({.target = target,
+                           .retry = std::nullopt,
+                           .channel_arguments = OwnConnection()});
       while (!ends) {
         const auto answer = ComputeUnary(client, OnnxRequest({1, 3, 2}, 1));
         ASSERT_TRUE(answer.ok()) << answer.status().message;
