@@ -1,11 +1,9 @@
 // Clients of a draining server.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
+#include <openssl/ssl.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -172,47 +170,31 @@ TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// Connects to a server, and forwards one client's bytes after Open().
-class HeldConnection {
- public:
-  explicit HeldConnection(const std::string& server)
-      : server_(OpenSocketTo(server)) {
-    listen(listener_.fd(), 1);
-    forwarder_ = std::thread([this] { Forward(); });
+// Completes a TLS handshake on a connection. Returns whether the server then
+// sends GOAWAY.
+bool IsToldToGoAway(int fd) {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(
+      SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  const std::unique_ptr<SSL, void (*)(SSL*)> tls(SSL_new(context.get()),
+                                                 SSL_free);
+  const unsigned char protocol[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(tls.get(), protocol, sizeof(protocol));
+  SSL_set_fd(tls.get(), fd);
+  EXPECT_EQ(SSL_connect(tls.get()), 1);
+  // The preface of HTTP/2, and a frame of SETTINGS.
+  const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0",
+                          33);
+  SSL_write(tls.get(), hello.data(), static_cast<int>(hello.size()));
+  const std::string goaway("\7\0\0\0\0\0", 6);  // without its length
+  std::string received;
+  char buffer[4096];
+  while (received.find(goaway) == std::string::npos) {
+    const int size = SSL_read(tls.get(), buffer, sizeof(buffer));
+    if (size <= 0) return false;
+    received.append(buffer, static_cast<size_t>(size));
   }
-  ~HeldConnection() {
-    forwarder_.join();
-    close(server_);
-  }
-  const std::string& address() const { return listener_.address(); }
-  void Open() { opened_.set_value(); }
-
- private:
-  void Forward() {
-    const int client = accept(listener_.fd(), nullptr, nullptr);
-    opened_.get_future().wait();
-    const int ends[2] = {client, server_};
-    for (bool open = true; open;) {
-      pollfd polled[2] = {{client, POLLIN, 0}, {server_, POLLIN, 0}};
-      poll(polled, 2, -1);
-      for (const int from : {0, 1}) {
-        if (polled[from].revents == 0) continue;
-        char bytes[4096];
-        const ssize_t size = recv(ends[from], bytes, sizeof(bytes), 0);
-        open =
-            size > 0 && send(ends[1 - from], bytes, static_cast<size_t>(size),
-                             MSG_NOSIGNAL) == size;
-        if (!open) break;
-      }
-    }
-    close(client);
-  }
-
-  const TakenPort listener_{/*listens=*/false};
-  const int server_;
-  std::promise<void> opened_;
-  std::thread forwarder_;
-};
+  return true;
+}
 
 using TlsDrain = Secured;
 
@@ -222,16 +204,11 @@ TEST_F(TlsDrain, SendsGoawayOnConnectionsThatCompleteTheirHandshake) {
   config.metrics_listen = "127.0.0.1:0";
   TestServer server(config);
   OpenTensor open(server, server.server().addresses()[1]);
-  HeldConnection held(server.target());
-  const auto channel = grpc::CreateChannel(
-      held.address(), grpc::SslCredentials({authority_.certificate(), "", ""}));
-  channel->GetState(/*try_to_connect=*/true);
+  const int held = OpenSocketTo(server.target());
   const std::jthread drain = StartDrain(server);
   EXPECT_TRUE(Eventually([&] { return !Connects(server.target()); }));
-  held.Open();
-  EXPECT_TRUE(Eventually([&] {
-    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_IDLE;
-  }));
+  EXPECT_TRUE(IsToldToGoAway(held));
+  close(held);
   EXPECT_TRUE(open.Finish().ok()) << "the server is not shutting down yet";
 }
 

@@ -1,4 +1,4 @@
-// Health checks, and methods that do not exist.
+// Health checks.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -118,15 +118,6 @@ TEST(Health, RejectsInvalidMessages) {
         RawCall(server.Connect(), "/grpc.health.v1.Health/Check", messages)
             .status;
     EXPECT_EQ(status.error_code(), code) << status.error_message();
-  }
-}
-
-TEST(UnknownMethods, AreRejected) {
-  const TestServer server;
-  for (const char* path : {"/nobody/Knows", "/topk.v1.TopKService/Other", ""}) {
-    const grpc::Status status = RawCall(server.Connect(), path, {"x"}).status;
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
-        << path << ": " << status.error_message();
   }
 }
 
