@@ -104,20 +104,24 @@ TEST(Health, EndsCallsWhoseMessageDoesNotArrive) {
 
 TEST(Health, RejectsInvalidMessages) {
   const TestServer server;
-  for (const auto& [messages, code] : std::initializer_list<
-           std::pair<std::vector<std::string>, grpc::StatusCode>>{
-           {{}, grpc::StatusCode::INVALID_ARGUMENT},
-           {{"\xff"}, grpc::StatusCode::INVALID_ARGUMENT},
-           {{For(std::string(1000, 'x')).SerializeAsString()},
-            grpc::StatusCode::NOT_FOUND},
-           {{For(std::string(1100, 'x')).SerializeAsString()},
-            grpc::StatusCode::RESOURCE_EXHAUSTED},
-           {{std::string(5 << 20, 'x')},
-            grpc::StatusCode::RESOURCE_EXHAUSTED}}) {
-    const grpc::Status status =
-        RawCall(server.Connect(), "/grpc.health.v1.Health/Check", messages)
-            .status;
-    EXPECT_EQ(status.error_code(), code) << status.error_message();
+  const std::pair<std::vector<std::string>, grpc::StatusCode> calls[] = {
+      {{}, grpc::StatusCode::INVALID_ARGUMENT},
+      {{"\xff"}, grpc::StatusCode::INVALID_ARGUMENT},
+      {{For(std::string(1000, 'x')).SerializeAsString()},
+       grpc::StatusCode::NOT_FOUND},
+      {{For(std::string(1100, 'x')).SerializeAsString()},
+       grpc::StatusCode::RESOURCE_EXHAUSTED},
+      {{std::string(5 << 20, 'x')}, grpc::StatusCode::RESOURCE_EXHAUSTED}};
+  for (const auto algorithm : {GRPC_COMPRESS_NONE, GRPC_COMPRESS_GZIP}) {
+    grpc::ChannelArguments arguments;
+    arguments.SetCompressionAlgorithm(algorithm);  // of messages that shrink
+    const auto channel = grpc::CreateCustomChannel(
+        server.target(), grpc::InsecureChannelCredentials(), arguments);
+    for (const auto& [messages, code] : calls) {
+      const grpc::Status status =
+          RawCall(channel, "/grpc.health.v1.Health/Check", messages).status;
+      EXPECT_EQ(status.error_code(), code) << status.error_message();
+    }
   }
 }
 

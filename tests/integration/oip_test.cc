@@ -319,13 +319,23 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   expect_refusal(request, kInvalid,
                  "Invalid offset + byte size for shared memory region: 'all'",
                  "outputs.parameters");
-  SetRegion("none", 0, 1, output);
-  expect_refusal(request, grpc::StatusCode::NOT_FOUND,
-                 "Unable to find shared memory region: 'none'",
-                 "outputs.parameters");
   output.erase("shared_memory_byte_size");
   expect_refusal(request, kInvalid, "shared_memory_byte_size is required",
                  "outputs.parameters");
+
+  grpc::ClientContext contexts[2];
+  inference::SystemSharedMemoryStatusResponse status;
+  EXPECT_TRUE(oip_->SystemSharedMemoryStatus(&contexts[0], {}, &status).ok());
+  EXPECT_EQ(status.regions().at("all").key(), memory.name());
+  inference::SystemSharedMemoryUnregisterRequest unregister;
+  unregister.set_name("all");
+  inference::SystemSharedMemoryUnregisterResponse response;
+  EXPECT_TRUE(
+      oip_->SystemSharedMemoryUnregister(&contexts[1], unregister, &response)
+          .ok());
+  expect_refusal(short_input, grpc::StatusCode::NOT_FOUND,
+                 "Unable to find shared memory region: 'all'",
+                 "inputs[X].parameters");
 }
 
 TEST(OipRegions, BelongToTheClientThatRegisteredThem) {

@@ -157,7 +157,7 @@ def send_compressed(client, stream, content, rpc="ComputeTopK", **changed):
 
 
 def test_compressed_messages_are_served(path, _):
-    """tests/integration/determinism_test.cc tests the methods with tensors."""
+    """tests/integration/compression_test.cc tests the methods with tensors."""
     empty, check = gzip.compress(b""), {"path": "/grpc.health.v1.Health/Check"}
     with connected(path) as (_, client):
         assert send_compressed(client, 1, empty, "GetCapabilities") is None
