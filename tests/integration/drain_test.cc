@@ -31,8 +31,6 @@ bool Connects(const std::string& target) {
 // A StreamTopK call whose header the server has received.
 class OpenTensor {
  public:
-  explicit OpenTensor(TestServer& server)
-      : OpenTensor(server, server.target()) {}
   OpenTensor(TestServer& server, const std::string& target) : call_(target) {
     EXPECT_TRUE(call_->Write(HeaderOf(SmallRequest())));
     EXPECT_TRUE(
@@ -221,7 +219,7 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   config.metrics_listen = "127.0.0.3" + port;
   config.admin_listen = "127.0.0.4" + port;
   TestServer server(config);
-  OpenTensor open(server);
+  OpenTensor open(server, server.target());
   const std::jthread drain = StartDrain(server);
   EXPECT_TRUE(Eventually([&] { return !Connects(config.listen[0]); }));
   for (const std::string& other :

@@ -1,5 +1,4 @@
 // Health checks.
-#include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +15,6 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
-using ::testing::HasSubstr;
 
 HealthCheckRequest For(const std::string& service) {
   HealthCheckRequest request;

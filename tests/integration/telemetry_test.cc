@@ -258,10 +258,6 @@ std::vector<json> Lines(const std::string& log) {
   return lines;
 }
 
-std::vector<json> Lines(const TestServer& server) {
-  return Lines(server.Log());
-}
-
 TEST(AccessLog, HasALinePerFailedCallWithoutData) {
   TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
@@ -330,13 +326,13 @@ TEST(AccessLog, HasAllFields) {
 TEST(AccessLog, SamplesSuccessfulRequestsAndLogsTracedOnes) {
   TestServer server({.access_log_sample = 0.5});
   for (int i = 0; i < 100; ++i) Ask(server, OnnxRequest({1, 2}, 1));
-  const size_t sampled = Lines(server).size();
+  const size_t sampled = Lines(server.Log()).size();
   EXPECT_GT(sampled, 0u);
   EXPECT_LT(sampled, 100u);
   for (int i = 0; i < 5; ++i) {
     Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   }
-  EXPECT_EQ(Lines(server).size(), sampled + 5);
+  EXPECT_EQ(Lines(server.Log()).size(), sampled + 5);
   TestServer off;
   Ask(off, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   EXPECT_EQ(off.Log(), "");
@@ -348,7 +344,7 @@ TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
   TestServer server(config);
   Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   Ask(server, OnnxRequest({1, 2}, 3));
-  const std::vector<json> lines = Lines(server);
+  const std::vector<json> lines = Lines(server.Log());
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0]["level"], "warning");
   EXPECT_EQ(lines[0]["trace_id"], kTrace);
@@ -365,8 +361,8 @@ TEST(AccessLog, TimesARequestOfAStreamFromItsMessage) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const auto start = steady_clock::now();
   stream.Ask(OnnxRequest({1, 2}, 1));
-  ASSERT_TRUE(Eventually([&] { return Lines(server).size() == 2; }));
-  EXPECT_LE(Lines(server)[1]["total_us"],
+  ASSERT_TRUE(Eventually([&] { return Lines(server.Log()).size() == 2; }));
+  EXPECT_LE(Lines(server.Log())[1]["total_us"],
             std::chrono::duration_cast<std::chrono::microseconds>(
                 steady_clock::now() - start)
                 .count());
@@ -383,7 +379,7 @@ TEST(AccessLog, LimitsLinesOfInvalidRequests) {
       std::chrono::steady_clock::now() - start);
   const auto most =
       static_cast<size_t>(AccessLog::kLinesPerSecond * (took.count() + 2));
-  EXPECT_LE(Lines(server).size(), most);
+  EXPECT_LE(Lines(server.Log()).size(), most);
   EXPECT_TRUE(stream.Finish().ok());
 }
 
@@ -401,7 +397,7 @@ TEST(AccessLog, HasTheTraceOfStreamsAndFailures) {
   for (int i = 0; i < 2; ++i) stream.Ask(OnnxRequest({1, 2}, 3));
   ASSERT_TRUE(stream.Finish().ok());
   EXPECT_THAT(Returned(stream.context(), "traceparent"), HasSubstr(kTrace));
-  const std::vector<json> lines = Lines(server);
+  const std::vector<json> lines = Lines(server.Log());
   ASSERT_EQ(lines.size(), 3u);
   for (const json& line : lines) EXPECT_EQ(line["trace_id"], kTrace);
   EXPECT_EQ(lines[1]["span_id"], lines[2]["span_id"]) << "one call, one span";

@@ -24,35 +24,6 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Le;
 
-// Four threads share each client.
-TEST(ComputeTopK, ConcurrentCallsHaveTheOraclesResults) {
-  const TestServer server({.threads = 16, .pollers = 16});
-  std::vector<v1::TopKRequest> requests;
-  std::vector<std::string> expected;
-  Random random(Seed(8));
-  for (int i = 0; i < 100; ++i) {
-    requests.push_back(RandomRequest(random));
-    expected.push_back(Comparable(Oracle(requests.back())));
-  }
-  const Client clients[2] = {
-      Client({.target = server.target(), .channel_arguments = OwnConnection()}),
-      Client(
-          {.target = server.target(), .channel_arguments = OwnConnection()})};
-  std::vector<std::jthread> callers;
-  for (size_t c = 0; c < 8; ++c) {
-    callers.emplace_back([&, &client = clients[c % 2]] {
-      const auto many = ComputeMany(client, requests);
-      for (size_t i = 0; i < requests.size(); ++i) {
-        for (const auto& result :
-             {ComputeUnary(client, requests[i]), many[i]}) {
-          ASSERT_TRUE(result.ok()) << result.status().message;
-          EXPECT_EQ(Comparable(*result), expected[i]);
-        }
-      }
-    });
-  }
-}
-
 TEST(GetCapabilities, NamesTheLimitsInForce) {
   for (const bool shared_memory : {false, true}) {
     const TestServer server({.allow_shared_memory = shared_memory,
@@ -166,6 +137,43 @@ std::vector<float> Numbers(int count) {
   return numbers;
 }
 
+// Four threads share each client. When a poller has handled all messages of a
+// stream, it leaves the call to the poller that receives the next message,
+// perhaps before the first poller has returned.
+TEST(TopKService, ConcurrentCallsHaveTheOraclesResults) {
+  const TestServer server({.threads = 16, .pollers = 16});
+  std::vector<v1::TopKRequest> requests;
+  std::vector<std::string> expected;
+  Random random(Seed(8));
+  for (int i = 0; i < 100; ++i) {
+    requests.push_back(RandomRequest(random));
+    expected.push_back(Comparable(Oracle(requests.back())));
+  }
+  const v1::TopKRequest large = OnnxRequest(Numbers(1 << 20), 5);
+  const std::vector<std::string> chunks = Cut(large, 4096);
+  const v1::TopKResponse of_large = Oracle(large);
+  const ClientOptions options = {.target = server.target(),
+                                 .channel_arguments = OwnConnection()};
+  const Client clients[2] = {Client(options), Client(options)};
+  std::vector<std::jthread> callers;
+  for (size_t c = 0; c < 8; ++c) {
+    callers.emplace_back([&, &client = clients[c % 2]] {
+      const auto many = ComputeMany(client, requests);
+      for (size_t i = 0; i < requests.size(); ++i) {
+        for (const auto& result :
+             {ComputeUnary(client, requests[i]), many[i]}) {
+          ASSERT_TRUE(result.ok()) << result.status().message;
+          EXPECT_EQ(Comparable(*result), expected[i]);
+        }
+      }
+      const RawAnswer answer = RawCall(server.Connect(), kStream, chunks);
+      ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+      EXPECT_EQ(Comparable(Answer(answer.messages).header),
+                Comparable(of_large));
+    });
+  }
+}
+
 TEST(StreamTopK, SendsLargeResultsInChunks) {
   const TestServer server;
   const v1::TopKRequest request = OnnxRequest(Numbers(300'000), 200'000);
@@ -246,27 +254,6 @@ TEST(StreamTopK, ReportsBrokenStreamsWithTheirField) {
     const auto found = info.metadata().find("field");
     EXPECT_EQ(found == info.metadata().end() ? "" : found->second, field)
         << status.error_message();
-  }
-}
-
-// When a poller has handled all messages, it leaves the call to the poller that
-// receives the next message, perhaps before the first poller has returned.
-TEST(StreamTopK, HasTheUnaryResultWhilePollersTakeTurns) {
-  const TestServer server;
-  const v1::TopKRequest request = OnnxRequest(Numbers(1 << 20), 5);
-  const v1::TopKResponse expected = Oracle(request);
-  const std::vector<std::string> messages = Cut(request, 4096);
-  std::vector<std::jthread> callers;
-  for (int i = 0; i < 2; ++i) {
-    callers.emplace_back([&] {
-      const auto channel = server.Connect();
-      for (int call = 0; call < 10; ++call) {
-        const RawAnswer answer = RawCall(channel, kStream, messages);
-        EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-        EXPECT_EQ(Comparable(Answer(answer.messages).header),
-                  Comparable(expected));
-      }
-    });
   }
 }
 
