@@ -80,72 +80,78 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
   };
   struct Case {
     std::string request;
-    std::string message;
-    std::string field;
+    const char* field;
+    const char* message = "";
   };
   const Case cases[] = {
-      {f32 + "contents{fp32_contents:1}" + data,
+      {f32 + "contents{fp32_contents:1}" + data, "inputs.contents",
        "contents field must not be specified when using raw_input_contents for "
-       "'X' for model 'onnx_topk'",
-       ""},
-      {f32 + "contents{fp32_contents:1}}", "has 4 bytes of data", ""},
-      {f32 + "contents{fp32_contents:1 int_contents:1}}",
-       "unexpected explicit tensor data", ""},
-      {x + "datatype:'FP16' contents{fp32_contents:1}}",
-       "unexpected explicit tensor data", ""},
-      {x + "datatype:'INT8' contents{int_contents:128}}",
-       "128 is not a valid INT8", ""},
-      {x + "datatype:'BYTES'" + data, "datatype \"BYTES\" of input 'X'", ""},
-      // Our extension.
-      {x + "datatype:'INT4'" + data, "datatype \"INT4\" of input 'X'", ""},
-      {good + "raw_input_contents:'more'",
-       "2 raw_input_contents; its inputs use 1", ""},
-      {good + k_input + "'INT64'}", "unable to find data for input tensor 'K'",
-       ""},
-      {good + "model_version:'1x'",
-       "failed to get model version from specified", ""},
-      {dml + "model_version:'99999999999'",
-       "failed to get model version from specified", ""},
+       "'X' for model 'onnx_topk'"},
+      {f32 + "contents{fp32_contents:1}}" + parameter("k", "int64_param:1"),
+       "inputs[X]", "has 4 bytes of data"},
+      {f32 + "contents{fp32_contents:1 int_contents:1}}", "inputs.contents",
+       "unexpected explicit tensor data"},
+      {x + "datatype:'FP16' contents{fp32_contents:1}}", "inputs.contents",
+       "unexpected explicit tensor data"},
+      {x + "datatype:'INT8' contents{int_contents:128}}", "inputs.contents",
+       "128 is not a valid INT8"},
+      {x + "datatype:'BYTES'" + data, "inputs.datatype",
+       "datatype \"BYTES\" of input 'X'"},
+      {x + "datatype:'INT4'" + data, "inputs.datatype",  // our extension
+       "datatype \"INT4\" of input 'X'"},
+      {good + "raw_input_contents:'more'", "raw_input_contents",
+       "2 raw_input_contents; its inputs use 1"},
+      {good + k_input + "'INT64'}", "raw_input_contents",
+       "unable to find data for input tensor 'K'"},
+      {good + "model_version:'1x'", "model_version",
+       "failed to get model version from specified"},
+      {dml + "model_version:'99999999999'", "model_version",
+       "failed to get model version from specified"},
       {"model_name:'onnx_topk' inputs{name:'x' datatype:'FP32'" + data,
-       "unexpected inference input 'x' for model 'onnx_topk'", ""},
-      {good + "outputs{name:'both'}", "unexpected inference output 'both'", ""},
-      {"model_name:'onnx_topk'", "expected 1 inputs but got 0 inputs", ""},
+       "inputs", "unexpected inference input 'x' for model 'onnx_topk'"},
+      {good + "outputs{name:'both'}", "outputs",
+       "unexpected inference output 'both'"},
+      {"model_name:'onnx_topk'", "inputs",
+       "expected 1 inputs but got 0 inputs"},
       {good + parameter("smallest", "int64_param:1"),
-       "\"smallest\" is not one of axis, k, largest", ""},
-      {good + parameter("k.tensor", "int64_param:1"), "is not one of", ""},
-      {good + parameter("axis.x", "int64_param:1"), "is not one of", ""},
-      {good + parameter("", "int64_param:1"), "is not one of", ""},
-      {good + parameter("k", "string_param:'2'"),
-       "\"k\" must be a whole number", ""},
+       "parameters[\"smallest\"]",
+       "\"smallest\" is not one of axis, k, largest"},
+      {good + parameter("k.tensor", "int64_param:1"),
+       "parameters[\"k.tensor\"]", "is not one of"},
+      {good + parameter("axis.x", "int64_param:1"), "parameters[\"axis.x\"]",
+       "is not one of"},
+      {good + parameter("", "int64_param:1"), "parameters[\"\"]",
+       "is not one of"},
+      {good + parameter("k", "string_param:'2'"), "parameters[\"k\"]",
+       "\"k\" must be a whole number"},
       {good + parameter("k", "uint64_param:18446744073709551615"),
-       "\"k\" must be a whole number", ""},
+       "parameters[\"k\"]", "\"k\" must be a whole number"},
       {good + "model_name:'openvino_topk'" +
            parameter("stable", "int64_param:2"),
-       "must be true or false", ""},
+       "parameters[\"stable\"]", "must be true or false"},
       {dml + parameter("axis_direction", "string_param:'up'"),
-       "\"up\" is not a value of", ""},
+       "parameters[\"axis_direction\"]", "\"up\" is not a value of"},
       {dml + parameter("axis_direction", "int64_param:-1"),
-       "must be the number of an enum value", ""},
-      {dml + k_input + "'FP32'} raw_input_contents:'1234'",
-       "K must be one INT64", ""},
+       "parameters[\"axis_direction\"]", "must be the number of an enum value"},
+      {dml + k_input + "'FP32'} raw_input_contents:'1234'", "inputs",
+       "K must be one INT64"},
       {dml + k_input + "'INT64'} raw_input_contents:'1234567812345678'",
-       "K must be one INT64", ""},
+       "inputs", "K must be one INT64"},
       {good + parameter("k", "int64_param:1") + k_input +
            "'INT64'} raw_input_contents:'12345678'",
-       "k is set twice", ""},
-      {good, "", "parameters[\"k\"]"},
+       "parameters[\"k\"]", "k is set twice"},
+      {good, "parameters[\"k\"]"},
       {good + parameter("k", "int64_param:2") +
            parameter("index_offset", "int64_param:-1"),
-       "", "parameters[\"index_offset\"]"},
-      {good + k_input + "'INT32'} raw_input_contents:'1234'", "",
+       "parameters[\"index_offset\"]"},
+      {good + k_input + "'INT32'} raw_input_contents:'1234'",
        "inputs[K].datatype"},
-      {good + k_input + "'INT64'} raw_input_contents:'12345678'", "",
-       "inputs[K]"},
+      {good + k_input + "'INT64'} raw_input_contents:'12345678'", "inputs[K]"},
       {good + "model_version:'1'" + k_input +
            "'INT64'} raw_input_contents:'12345678'",
-       "", "inputs[K]"},
+       "inputs[K]"},
   };
-  for (const auto& [text, message, field] : cases) {
+  for (const auto& [text, field, message] : cases) {
     SCOPED_TRACE(text);
     ModelInferRequest request;
     ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &request));
@@ -154,9 +160,10 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
     EXPECT_EQ(status.error_code(), code);
     EXPECT_THAT(status.error_message(), HasSubstr(message));
     for (const char* ours : {"onnx.", ".value", ".tensor"}) {
+      if (text.find(ours) != std::string::npos) continue;
       EXPECT_THAT(status.error_message(), Not(HasSubstr(ours)));
     }
-    EXPECT_EQ(DetailsOf(status).info.metadata().at("field"), field);
+    EXPECT_EQ((*DetailsOf(status).info.mutable_metadata())["field"], field);
   }
   ModelInferRequest request = SmallInferRequest();
   request.set_model_version("12");
@@ -318,10 +325,10 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   SetRegion("all", 19000, 1001, output);
   expect_refusal(request, kInvalid,
                  "Invalid offset + byte size for shared memory region: 'all'",
-                 "outputs.parameters");
+                 "shared_memory_byte_size");
   output.erase("shared_memory_byte_size");
   expect_refusal(request, kInvalid, "shared_memory_byte_size is required",
-                 "outputs.parameters");
+                 "shared_memory_byte_size");
 
   grpc::ClientContext contexts[2];
   inference::SystemSharedMemoryStatusResponse status;
@@ -335,7 +342,7 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
           .ok());
   expect_refusal(short_input, grpc::StatusCode::NOT_FOUND,
                  "Unable to find shared memory region: 'all'",
-                 "inputs[X].parameters");
+                 "shared_memory_region");
 }
 
 TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
@@ -356,7 +363,8 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   };
   const auto names = [&](const char* name) {
     inference::SystemSharedMemoryStatusResponse response;
-    EXPECT_EQ(regions.List(name, response).ok(), response.regions_size() > 0);
+    const Status status = regions.List(name, response);
+    EXPECT_EQ(status.ok(), response.regions_size() > 0) << status.message;
     std::string found;
     for (const auto& [each, _] : response.regions()) found += each;
     std::ranges::sort(found);
