@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,29 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-
-constexpr nanoseconds kNever = nanoseconds::max();
-
-// Makes the calls of a load with one caller. `send` makes a call and adds its
-// duration to the time. The load is interrupted at the time `interrupt`.
-LoadResult RunOne(Load& load, const std::function<Outcome(nanoseconds&)>& send,
-                  nanoseconds interrupt = kNever) {
-  nanoseconds now{0};
-  while (true) {
-    if (now >= interrupt) load.Interrupt(now);
-    const auto call = load.Next(now);
-    if (!call) break;
-    if (call->at > std::max(now, interrupt)) {
-      load.Interrupt(interrupt);
-      break;
-    }
-    const nanoseconds sent = std::max(now, call->at);
-    now = sent;
-    const Outcome outcome = send(now);
-    load.Record(*call, sent, now, outcome);
-  }
-  return load.Result();
-}
 
 constexpr double kAny = -1;
 
@@ -53,20 +28,29 @@ LoadResult Check(const char* name, const LoadProfile& profile,
   size_t made = 0;
   int64_t failed = 0;
   Load load(profile, keep_going);
-  LoadResult result = RunOne(
-      load,
-      [&](nanoseconds& now) {
-        now += milliseconds(durations[std::min(made, durations.size() - 1)]);
-        Outcome outcome;
-        outcome.compute.assign(static_cast<size_t>(profile.batch), 5);
-        if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
-          outcome.compute.pop_back();
-          outcome.errors = {ResourceExhausted("", "", "full", milliseconds(7))};
-          ++failed;
-        }
-        return outcome;
-      },
-      interrupt > 0 ? milliseconds(interrupt) : kNever);
+  const nanoseconds end =
+      interrupt > 0 ? milliseconds(interrupt) : nanoseconds::max();
+  nanoseconds now{0};
+  while (true) {
+    if (now >= end) load.Interrupt(now);
+    const auto call = load.Next(now);
+    if (!call) break;
+    if (call->at > std::max(now, end)) {
+      load.Interrupt(end);
+      break;
+    }
+    const nanoseconds sent = std::max(now, call->at);
+    now = sent + milliseconds(durations[std::min(made, durations.size() - 1)]);
+    Outcome outcome;
+    outcome.compute.assign(static_cast<size_t>(profile.batch), 5);
+    if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
+      outcome.compute.pop_back();
+      outcome.errors = {ResourceExhausted("", "", "full", milliseconds(7))};
+      ++failed;
+    }
+    load.Record(*call, sent, now, outcome);
+  }
+  LoadResult result = load.Result();
   const LoadStats& stats = result.stats;
   EXPECT_EQ(made, calls);
   EXPECT_EQ(stats.answered(), answered);
@@ -159,30 +143,6 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
   Check("until the end of the time", Timed(1, 4, 0), {10}, 4, 4, 1);
 }
 
-TEST(Load, CountsTheRequestsOfRetriedCalls) {
-  int calls = 0;
-  Load load(Counted(4), /*keep_going=*/true);
-  const LoadResult result = RunOne(load, [&](nanoseconds&) {
-    Outcome outcome{.compute = {1}, .retried = ++calls % 2 == 0};
-    if (calls == 4) outcome.errors = {Cancelled()};
-    return outcome;
-  });
-  EXPECT_EQ(result.stats.retried, 3);
-}
-
-TEST(Load, EndsAtAWrongResult) {
-  int calls = 0;
-  Load load(Counted(10), /*keep_going=*/true);
-  while (const auto call = load.Next(nanoseconds(0))) {
-    load.Record(*call, call->at, call->at,
-                {.compute = {1, 1}, .wrong = ++calls == 3});
-  }
-  const LoadResult result = load.Result();
-  EXPECT_EQ(calls, 3);
-  EXPECT_TRUE(result.wrong);
-  EXPECT_EQ(result.stats.verified, 6);
-}
-
 TEST(Load, ReportsRecentCallsOnce) {
   Load load(Timed(1, 0, 1), /*keep_going=*/true);
   const auto record = [&](int at, int took) {
@@ -201,22 +161,6 @@ TEST(Load, ReportsRecentCallsOnce) {
   EXPECT_EQ(second.latency.max(), nanoseconds(milliseconds(7)).count());
   EXPECT_EQ(load.TakeRecent().answered(), 0);
   EXPECT_EQ(load.Result().stats.answered(), 1);
-}
-
-TEST(Load, ManyCallersShareTheRequests) {
-  Load load(Counted(8000), /*keep_going=*/false);
-  {
-    std::vector<std::jthread> callers;
-    for (int i = 0; i < 8; ++i) {
-      callers.emplace_back([&] {
-        while (const auto call = load.Next(nanoseconds(1))) {
-          load.Record(*call, call->at, call->at, {.compute = {1}});
-        }
-      });
-    }
-  }
-  EXPECT_EQ(load.Result().stats.answered(), 8000);
-  EXPECT_EQ(load.TakeRecent().answered(), 8000);
 }
 
 TEST(Load, CallsDependOnTheSeedOnly) {
@@ -247,15 +191,6 @@ TEST(Load, CallsDependOnTheSeedOnly) {
   EXPECT_NEAR(verified, 250, 60);
   // 1000 gaps of 10 ms on average: 10 s, with a standard deviation of 0.3 s.
   EXPECT_NEAR(std::chrono::duration<double>(last).count(), 10, 1.5);
-}
-
-TEST(Load, StopsAtOnce) {
-  Load load(Counted(10), /*keep_going=*/false);
-  EXPECT_TRUE(load.Next(nanoseconds(0)));
-  EXPECT_FALSE(load.stopped());
-  load.Interrupt(milliseconds(1));
-  EXPECT_TRUE(load.stopped());
-  EXPECT_FALSE(load.Next(nanoseconds(0)));
 }
 
 }  // namespace
