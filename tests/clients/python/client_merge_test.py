@@ -116,8 +116,16 @@ class Merge(ServerTest):
             merge([part], [0, 3])
         with self.assertRaises(OverflowError):
             merge([part], [2**31 - 2])
-        with self.assertRaisesRegex(ValueError, "index 0 is in two"):
-            merge([part, part])
+        for order in ("value", "index"):
+            again = Partial(x, i, 3, order=order)
+            with self.assertRaisesRegex(ValueError, "index 0 is in two"):
+                merge([again, again])
+        for values, indices, largest in (
+                ([3, 9], [4, 5], True), ([4, 1], [6, 7], False),
+                ([5, 5], [3, 1], True)):
+            with self.assertRaisesRegex(ValueError, "^partial 0 is not sorted"):
+                merge([Partial(np.array(values), np.array(indices), 2,
+                               largest=largest)])
         answer = self.client.compute_topk(x, Onnx(1), output="values")
         with self.assertRaises(ValueError):
             Partial.of(answer, Onnx(1))

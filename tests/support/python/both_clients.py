@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import inspect
+import threading
 import unittest
 
 import client_package
@@ -12,8 +13,10 @@ import topk_client
 import topk_client.aio
 from topk_client._stubs import tensor_pb2, topk_pb2
 
-# The event loop is never closed: gRPC logs events that arrive at a closed loop.
+# The event loop of this process, in a thread. It is never closed: gRPC logs
+# events that arrive at a closed loop.
 _LOOP = asyncio.new_event_loop()
+threading.Thread(target=_LOOP.run_forever, daemon=True).start()
 
 
 async def _awaited(function, *arguments, **options):
@@ -23,7 +26,8 @@ async def _awaited(function, *arguments, **options):
 
 def in_loop(function, *arguments, **options):
     """Calls a function in the event loop and awaits an awaitable result."""
-    return _LOOP.run_until_complete(_awaited(function, *arguments, **options))
+    return asyncio.run_coroutine_threadsafe(
+        _awaited(function, *arguments, **options), _LOOP).result()
 
 
 async def _in_threads(requests):
