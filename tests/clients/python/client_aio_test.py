@@ -5,7 +5,6 @@ usage: client_aio_test.py TOPKD
 """
 
 import asyncio
-import contextlib
 import logging
 import socket
 import sys
@@ -55,32 +54,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
         self.client = topk_client.aio.Client(self.server.target)
         self.addAsyncCleanup(self.client.close)
-
-    async def test_an_exception_of_the_iterator_is_raised_after_its_results(
-            self):
-        for exception in (ValueError("a"), asyncio.CancelledError("b")):
-            async def requests(exception=exception):
-                yield Request(np.arange(5), Onnx(1))
-                raise exception
-
-            results = self.client.compute_topk_many(requests())
-            self.assertEqual((await results.__anext__()).indices[0], 4)
-            # Python 3.9 raises a new CancelledError instance.
-            with self.assertRaises(type(exception)):
-                await asyncio.wait_for(results.__anext__(), 30)
-
-    async def test_errors(self):
-        # Repeat: gRPC may or may not be writing when the server rejects a
-        # stream.
-        for number in range(30):
-            for size in (5, 1 << 20):
-                with self.assertRaises(topk_client.TopKError) as caught:
-                    await self.client.compute_topk(
-                        np.zeros(size), Onnx(2, axis=3),
-                        stream=number % 3 != 0)
-                self.assertEqual(caught.exception.code,
-                                 grpc.StatusCode.INVALID_ARGUMENT)
-                self.assertEqual(caught.exception.field, "onnx.axis")
 
     async def test_a_rejected_stream_reports_its_reason(self):
         async def flood():
@@ -160,52 +133,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                                             "^CANCELLED: the client was closed$"
                                             ):
                     await asyncio.wait_for(call, 30)
-
-    async def test_close_ends_calls_that_wait_for_something_else(self):
-        x = np.arange(1 << 18, dtype=np.float64)
-        unreachable = "unix:/nowhere/topk.sock"
-        for step, target in (("_prepare", self.server.target),
-                             ("_unary", self.server.target),  # GetCapabilities
-                             ("_sleep", unreachable)):
-            client = topk_client.aio.Client(target)
-
-            async def close_and_do(*arguments, client=client,
-                                   do=getattr(client, step)):
-                await client.close()
-                return await do(*arguments)
-
-            setattr(client, step, close_and_do)
-            with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
-                await client.compute_topk(x, Onnx(1))
-            with self.assertRaises(ValueError):
-                await client.compute_topk(x, Onnx(1))
-
-        client = topk_client.aio.Client(self.server.target)
-
-        async def requests():
-            await client.close()
-            yield Request(x, Onnx(1))
-
-        with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
-            await client.compute_topk_many(requests()).__anext__()
-
-    @unittest.skipIf(sys.version_info < (3, 11), "no Task.cancelling()")
-    async def test_close_after_a_cancellation_that_the_task_ignored(self):
-        silent = self.silent_client()
-
-        async def ask():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(30)
-            await silent.compute_topk(np.arange(5), Onnx(1))
-
-        task = asyncio.ensure_future(ask())
-        await asyncio.sleep(0)
-        task.cancel()
-        for _ in range(10):
-            await asyncio.sleep(0)  # let the call start waiting
-        await silent.close()
-        with self.assertRaisesRegex(topk_client.TopKError, "^CANCELLED:"):
-            await task
 
     async def test_large_messages_are_made_in_other_threads(self):
         padded = DirectML(1, 0, "decreasing",

@@ -95,11 +95,6 @@ class TopK(both_clients.ServerTest):
         values, _ = self.client.topk(x, 1, sorted=False)
         self.assertEqual(values.dtype, np.uint16)
 
-    def test_answers_unpack_in_the_same_order(self):
-        values, indices = self.client.compute_topk(
-            np.array([1.0, 2.0]), topk_client.Onnx(1))
-        self.assertEqual((values.tolist(), indices.tolist()), ([2.0], [1]))
-
     def test_many(self):
         results = list(self.client.topk_many([[1, 5], [[7.5, 2.5]]], 1,
                                              largest=False))

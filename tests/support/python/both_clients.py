@@ -99,6 +99,12 @@ def response(k=1):
     return message
 
 
+def answer_each(requests, _):
+    """Answers the requests of a ComputeTopKMany with k = 1."""
+    for _ in requests:
+        yield topk_pb2.TopKResult(response=response()).SerializeToString()
+
+
 def headers_seen(kind):
     """Returns an interceptor for clients of class `kind`, and the list to which
     the interceptor adds the headers of each unary call."""
