@@ -5,25 +5,15 @@ usage: client_aio_test.py TOPKD
 """
 
 import asyncio
-import logging
-import socket
-import sys
 import threading
 import unittest
 from unittest import mock
 
 import client_package
-import grpc
 import numpy as np
 import topk_client
 import topk_client.aio
 from topk_client import DirectML, Onnx, Request, messages
-
-
-async def endless():
-    """Yields a request, and never ends."""
-    yield Request(np.arange(5), Onnx(1))
-    await asyncio.Event().wait()
 
 
 class Loops(unittest.TestCase):
@@ -72,6 +62,10 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                         pass
 
     async def test_a_cancelled_task_cancels_its_call(self):
+        async def endless():
+            yield Request(np.arange(5), Onnx(1))
+            await asyncio.Event().wait()
+
         async def ask(answered):
             async for _ in self.client.compute_topk_many(endless()):
                 answered.set()
@@ -82,57 +76,6 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         task.cancel()
         with self.assertRaises(asyncio.CancelledError):
             await asyncio.wait_for(task, 30)
-
-    def silent_client(self):
-        """Returns a client for a server that never responds."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(listener.close)
-        return topk_client.aio.Client(
-            "127.0.0.1:%d" % listener.getsockname()[1])
-
-    async def test_close_ends_calls_with_an_error(self):
-        silent = self.silent_client()
-
-        client = topk_client.aio.Client(self.server.target)
-        results = client.compute_topk_many(endless())
-        await results.__anext__()
-        calls = [asyncio.ensure_future(call) for call in (
-            silent.compute_topk(np.arange(5), Onnx(1)),
-            silent.compute_topk(np.arange(5), Onnx(1), stream=True),
-            silent.get_capabilities(), silent.is_serving(),
-            results.__anext__())]
-        cancelled = asyncio.ensure_future(silent.get_capabilities())
-        for _ in range(10):
-            await asyncio.sleep(0)  # let each call start waiting
-        cancelled.cancel()
-        await silent.close()
-        await client.close()
-        end, *errors = await asyncio.gather(cancelled, *calls,
-                                            return_exceptions=True)
-        if sys.version_info >= (3, 11):
-            self.assertIsInstance(end, asyncio.CancelledError)
-        for error in errors:
-            self.assertIsInstance(error, topk_client.TopKError)
-            self.assertEqual(error.code, grpc.StatusCode.CANCELLED)
-            self.assertEqual(error.message, "the client was closed")
-
-    async def test_close_ends_a_pause(self):
-        forever = topk_client.Retry(2, initial=3600, maximum=3600)
-        client = topk_client.aio.Client("unix:/nowhere/topk.sock",
-                                        retry=forever, timeout=None)
-        with self.assertLogs("topk_client", logging.DEBUG) as logs:
-            calls = [asyncio.ensure_future(call) for call in (
-                client.topk([1], 1), client.topk_many([[1]], 1).__anext__())]
-            for _ in range(3000):
-                await asyncio.sleep(0.01)
-                if len(logs.output) == 2:
-                    break
-            await client.close()
-            for call in calls:
-                with self.assertRaisesRegex(topk_client.TopKError,
-                                            "^CANCELLED: the client was closed$"
-                                            ):
-                    await asyncio.wait_for(call, 30)
 
     async def test_large_messages_are_made_in_other_threads(self):
         padded = DirectML(1, 0, "decreasing",

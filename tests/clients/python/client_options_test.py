@@ -3,13 +3,11 @@
 usage: client_options_test.py TOPKD
 """
 
+import concurrent.futures
 import logging
 import math
-import os
 import pathlib
 import pickle
-import subprocess
-import sys
 import tempfile
 import threading
 import unittest
@@ -27,19 +25,6 @@ from topk_client._stubs import topk_pb2
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
 TOKEN = "0123456789abcdef"
-# A process that forks after a future. Without calls, because gRPC may hang in a
-# forked process.
-FORKS = """
-import os, sys
-import topk_client
-client = topk_client.Client(sys.argv[1])
-client.topk = lambda *arguments, **options: 2
-assert client.topk_async([1, 2], 1).result(30) == 2
-child = os.fork()
-if not child:
-    os._exit(client.topk_async([1, 2], 1).result(30) != 2)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
 
 
 def token():
@@ -77,8 +62,6 @@ class Options(both_clients.ServerTest):
     """Tests of both clients. This class runs them for the blocking one."""
 
     def test_user_agent(self):
-        self.assertEqual(topk_client.__version__,
-                         self.client.get_capabilities().build_version)
         server = Recorder(self.addCleanup)
         name = f"topk-client-python/{topk_client.__version__} grpc-python"
         for options, start in (({}, name), ({"user_agent": "me/1"},
@@ -223,6 +206,21 @@ class Options(both_clients.ServerTest):
             with self.assertRaisesRegex(TypeError, "^k is .*, not an integer$"):
                 self.client.topk(X, k)
 
+    def test_close_ends_a_pause(self):
+        client = self.kind("unix:/nowhere/topk.sock", timeout=None,
+                           retry=Retry(2, initial=3600, maximum=3600))
+        with self.assertLogs("topk_client", logging.DEBUG) as logs, \
+                concurrent.futures.ThreadPoolExecutor(2) as threads:
+            calls = [threads.submit(client.topk, X, 1),
+                     threads.submit(lambda: [*client.topk_many([X], 1)])]
+            harness.poll("two pauses", lambda: len(logs.output) == 2)
+            client.close()
+            for call in calls:
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^CANCELLED: the client was closed$"
+                                            ):
+                    call.result(30)
+
 
 class AsyncioOptions(Options):
     kind = both_clients.AioClient
@@ -243,25 +241,6 @@ class Blocking(both_clients.ServerTest):
                                   TypeError)
         with self.assertRaisesRegex(ValueError, "^the client is closed$"):
             client.topk_async(X, 1)
-
-    def test_futures_in_a_forked_process(self):
-        subprocess.run([sys.executable, "-c", FORKS, self.server.target],
-                       env=dict(os.environ, PYTHONPATH=":".join(sys.path)),
-                       check=True, timeout=60)
-
-    def test_close_ends_a_pause(self):
-        forever = Retry(2, initial=3600, maximum=3600)
-        client = topk_client.Client("unix:/nowhere/topk.sock", retry=forever,
-                                    timeout=None)
-        with self.assertLogs("topk_client", logging.DEBUG) as logs:
-            calls = [client.topk_async(X, 1), client.topk_async(X, 1)]
-            harness.poll("two pauses", lambda: len(logs.output) == 2)
-            client.close()
-            for call in calls:
-                with self.assertRaisesRegex(topk_client.TopKError,
-                                            "^CANCELLED: the client was closed$"
-                                            ):
-                    call.result(30)
 
     def test_retry_is_checked(self):
         for wrong, text in (({"attempts": 0}, "^attempts is 0; it must"),
