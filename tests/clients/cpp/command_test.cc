@@ -134,36 +134,6 @@ TEST_F(Command, BenchRetriesOnlyIfAsked) {
   EXPECT_THAT(output_, HasSubstr("\"retried\":3"));
 }
 
-TEST_F(Command, BenchCountsTheResultsOfABrokenStream) {
-  std::atomic<bool> fails = false;  // the first stream only connects
-  const FakeServer server({.many = [&](auto& stream) {
-    v1::TopKRequest request;
-    for (int i = 0; stream.Read(&request); ++i) {
-      v1::TopKResult result;
-      if (fails && i == 1) {
-        result.mutable_error()->set_code(3);
-      } else {
-        *result.mutable_response() = AnswerTo(request);
-      }
-      if (fails && i == 3) {
-        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "broken");
-      }
-      stream.Write(result);
-    }
-    fails = true;
-    return Succeed();
-  }});
-  EXPECT_EQ(Run("bench --k 2 --path many --batch 5 --requests 5 --verify 0 "
-                "--json --keep-going",
-                server),
-            0)
-      << output_;
-  EXPECT_THAT(output_, HasSubstr("\"requests\":2,"));
-  EXPECT_THAT(
-      output_,
-      HasSubstr("\"errors\":{\"INVALID_ARGUMENT\":1,\"UNAVAILABLE\":2}"));
-}
-
 TEST_F(Command, BenchOpensTheRequestedConnectionsAndSendsMetadata) {
   for (const size_t connections : {1, 3}) {
     std::mutex mutex;

@@ -1,21 +1,138 @@
-"""Compares a real server with NumPy, with random requests of every dialect,
-version, data type and memory layout, through both clients and every method.
+"""Compares a real server, byte for byte, with NumPy, with random requests of
+every dialect, version, data type and memory layout, through both clients and
+every method; and merged shards with a server's result over the whole axis.
 
 usage: client_oracle_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
 """
 
+import dataclasses
 import os
+import random
 import unittest
 
-import both_clients
 import numpy as np
+from both_clients import AioClient, ServerTest
 from oracle import SMALL, TYPES, random_case
-from topk_client._stubs import tensor_pb2
+from topk_client import Onnx
+from topk_client.merge import Partial, merge
 
-SEED = int(os.environ.get("TOPK_TEST_SEED", "20261121"))
+SEED = int(os.environ.get("TOPK_TEST_SEED", "20261122"))
+ROUNDS = 12  # for each type
 
 
-class Oracle(both_clients.ServerTest):
+def bytes_of(partial):
+    return (partial.values.shape, partial.values.dtype, partial.indices.dtype,
+            partial.values.tobytes(), partial.indices.tobytes())
+
+
+class Merge(ServerTest):
+    def shards(self, rng, request, whole, offset):
+        """Yields (Partial, start) of each shard. Some shards are empty."""
+        x, spec, data_type = request.tensor, request.spec, request.data_type
+        axis = spec.axis % x.ndim
+        n = x.shape[axis]
+        cuts = sorted(int(c) for c in rng.integers(
+            0, n + 1, int(rng.integers(0, 7))))
+        for begin, end in zip([0, *cuts], [*cuts, n]):
+            shard = np.take(x, range(begin, end), axis)
+            if begin == end:
+                yield dataclasses.replace(
+                    whole, values=shard,
+                    indices=np.zeros(shard.shape, whole.indices.dtype)), begin
+                continue
+            small = dataclasses.replace(spec, k=min(spec.k, end - begin))
+            answer = self.client.compute_topk(
+                shard, small, data_type=data_type,
+                index_offset=begin if offset else 0)
+            yield Partial.of(answer, spec, data_type=data_type), begin
+
+    def test_any_grouping_of_shards_equals_one_server_s_result(self):
+        print(f"seed {SEED}", flush=True)
+        rng, pick = np.random.default_rng(SEED), random.Random(SEED)
+        for name in [*TYPES, *SMALL]:
+            for turn in range(ROUNDS):
+                request = random_case(rng, name, plain=True).request
+                spec = request.spec
+                whole = Partial.of(self.client.compute_topk(**vars(request)),
+                                   spec, data_type=request.data_type)
+                offset = pick.randrange(2) == 0
+                with self.subTest(name, turn=turn, request=request):
+                    parts, begins = zip(*self.shards(rng, request, whole,
+                                                     offset))
+                    given = None if offset else begins
+                    self.assertEqual(bytes_of(merge(parts, given)),
+                                     bytes_of(whole))
+                    # Merge each shard alone first: this makes indices absolute.
+                    pool = [merge([part], None if offset else [begin])
+                            for part, begin in zip(parts, begins)]
+                    while len(pool) > 1:
+                        pick.shuffle(pool)
+                        some = pick.randint(2, len(pool))
+                        pool = [merge(pool[:some]), *pool[some:]]
+                    self.assertEqual(bytes_of(pool[0]), bytes_of(whole))
+
+    def test_the_caller_s_arrays_do_not_change(self):
+        part = Partial(np.array([3., 1.]), np.array([0, 1]), 2)
+        merged = merge([part])
+        merged.values[0] = merged.indices[0] = 9
+        self.assertEqual((part.values[0], part.indices[0]), (3, 0))
+
+    def test_errors_name_both_requests(self):
+        x = np.zeros((2, 3), np.float32)
+        first = Partial(x, np.zeros((2, 3), np.int64), 5)
+        for change, words in (
+                ({"k": 4}, "k is 4 in partial 1, but 5 in partial 0"),
+                ({"values": x.astype(np.float16), "data_type": None},
+                 "data_type is 'f16' in partial 1, but 'f32' in partial 0"),
+                ({"axis": 0}, "axis is 0 in partial 1, but 1 in partial 0"),
+                ({"values": x[:1], "indices": first.indices[:1]},
+                 r"shape without the axis is \(1,\) in partial 1, but \(2,\) "),
+                ({"largest": False},
+                 "largest is False in partial 1, but True in"),
+                ({"order": "index"},
+                 "order is 'index' in partial 1, but 'value' in"),
+                ({"indices": first.indices.astype(np.int32)},
+                 "index type is 'int32' in partial 1, but 'int64' in")):
+            with self.assertRaisesRegex(ValueError, words):
+                merge([first, dataclasses.replace(first, **change)])
+
+    def test_invalid_partials_are_rejected(self):
+        x, i = np.zeros(3), np.arange(3)
+        for wrong in ((x, i[:2], 3), (x, i, 2), (x, i, 0), (x, i, 3, 1),
+                      (x, i, 3, 0, True, "none")):
+            with self.assertRaises(ValueError):
+                Partial(*wrong)
+        masked = np.ma.array([2.0], mask=[True])
+        for wrong in ((masked, np.array([0])), (masked.data, masked)):
+            with self.assertRaisesRegex(TypeError, "masked"):
+                Partial(*wrong, k=1)
+        with self.assertRaises(TypeError):
+            Partial(x.astype(complex), i, 3)
+        with self.assertRaisesRegex(ValueError, "^data_type is 'i64', but"):
+            Partial(x, i, 3, data_type="i64")
+        with self.assertRaises(ValueError):
+            merge([])
+        part = Partial(x, i.astype(np.int32), 3)
+        with self.assertRaises(ValueError):
+            merge([part], [0, 3])
+        with self.assertRaises(OverflowError):
+            merge([part], [2**31 - 2])
+        for order in ("value", "index"):
+            again = Partial(x, i, 3, order=order)
+            with self.assertRaisesRegex(ValueError, "index 0 is in two"):
+                merge([again, again])
+        for values, indices, largest in (
+                ([3, 9], [4, 5], True), ([4, 1], [6, 7], False),
+                ([5, 5], [3, 1], True)):
+            with self.assertRaisesRegex(ValueError, "^partial 0 is not sorted"):
+                merge([Partial(np.array(values), np.array(indices), 2,
+                               largest=largest)])
+        answer = self.client.compute_topk(x, Onnx(1), output="values")
+        with self.assertRaises(ValueError):
+            Partial.of(answer, Onnx(1))
+
+
+class Oracle(ServerTest):
     count = 10_000
 
     def test_random_requests(self):
@@ -32,17 +149,10 @@ class Oracle(both_clients.ServerTest):
         for case, answer in zip(many, answers):
             case.check(answer)
 
-    def test_every_data_type_has_a_numpy_type(self):
-        names = [name[len("DATA_TYPE_"):].lower()
-                 for name, number in tensor_pb2.DataType.items() if number]
-        self.assertEqual(set(names), {name.lower()
-                                      for name in [*TYPES, *SMALL]})
 
-
-class Asyncio(Oracle):
-    kind = both_clients.AioClient
+class AsyncioOracle(Oracle):
+    kind = AioClient
     count = 1000
-    test_every_data_type_has_a_numpy_type = None
 
 
 if __name__ == "__main__":
