@@ -46,12 +46,11 @@ class Command(unittest.TestCase):
         np.save(cls.folder / name, array)
         return cls.folder / name
 
-    def topk(self, *arguments, code=0, target=None, set_name="", **options):
+    def topk(self, *arguments, code=0, target=None, **options):
         """Runs the command, which must exit with the code. Returns its
         stdout."""
-        environment = dict(os.environ, TOPK_TARGET=target
-                           or self.server.target,
-                           TOPK_INSTRUCTION_SET=set_name)
+        environment = dict(os.environ,
+                           TOPK_TARGET=target or self.server.target)
         done = subprocess.run([TOPK, *map(str, arguments)],
                               capture_output=True, check=False,
                               env=environment, **options)
@@ -166,19 +165,6 @@ class Command(unittest.TestCase):
         for name in ("values.npy", "indices.npy"):
             self.assertEqual((self.folder / "all" / name).read_bytes(),
                              (self.folder / "whole" / name).read_bytes())
-
-    def test_a_forced_instruction_set_runs(self):
-        with harness.Server(TOPKD, environment={
-                "TOPK_INSTRUCTION_SET": "scalar"}) as server:
-            for flags, how in ((["--local"], {"set_name": "scalar"}),
-                               ([], {"target": server.target})):
-                usual = self.json("run", self.path, "--k", 2, *flags)
-                forced = self.json("run", self.path, "--k", 2, *flags, **how)
-                self.assertNotEqual(usual["execution"]["instruction_set"],
-                                    "scalar")
-                self.assertEqual(forced["execution"]["instruction_set"],
-                                 "scalar")
-                self.assertEqual(forced["values"], usual["values"])
 
     def bench(self, *flags, **codes):
         """Runs a short benchmark. Returns its JSON."""

@@ -1,6 +1,7 @@
 """Compares a real server, byte for byte, with NumPy, with random requests of
 every dialect, version, data type and memory layout, through both clients and
-every method; and merged shards with a server's result over the whole axis.
+every method; merged shards with a server's result over the whole axis; and the
+fake server for unit tests.
 
 usage: client_oracle_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
 """
@@ -11,10 +12,12 @@ import random
 import unittest
 
 import numpy as np
-from both_clients import AioClient, ServerTest
+import topk_client
+from both_clients import CLIENTS, AioClient, ServerTest
 from oracle import SMALL, TYPES, random_case
-from topk_client import Onnx
+from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
 from topk_client.merge import Partial, merge
+from topk_client.testing import fake_server
 
 SEED = int(os.environ.get("TOPK_TEST_SEED", "20261122"))
 ROUNDS = 12  # for each type
@@ -23,6 +26,29 @@ ROUNDS = 12  # for each type
 def bytes_of(partial):
     return (partial.values.shape, partial.values.dtype, partial.indices.dtype,
             partial.values.tobytes(), partial.indices.tobytes())
+
+
+class Oracle(ServerTest):
+    count = 10_000
+
+    def test_random_requests(self):
+        print(f"seed {SEED}", flush=True)
+        rng = np.random.default_rng(SEED)
+        cases = [random_case(rng) for _ in range(self.count)]
+        single, many = cases[:self.count // 2], cases[self.count // 2:]
+        for number, case in enumerate(single):
+            case.check(self.client.compute_topk(
+                stream=number % 2 == 0, **vars(case.request)))
+        answers = list(self.client.compute_topk_many(
+            case.request for case in many))
+        self.assertEqual(len(answers), len(many))
+        for case, answer in zip(many, answers):
+            case.check(answer)
+
+
+class AsyncioOracle(Oracle):
+    kind = AioClient
+    count = 1000
 
 
 class Merge(ServerTest):
@@ -132,27 +158,97 @@ class Merge(ServerTest):
             Partial.of(answer, Onnx(1))
 
 
-class Oracle(ServerTest):
-    count = 10_000
+class Fake(ServerTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        fake = fake_server()
+        target = fake.__enter__()
+        cls.addClassCleanup(fake.__exit__, None, None, None)
+        cls.fakes = [kind(target) for kind in CLIENTS]
+        for client in cls.fakes:
+            cls.addClassCleanup(client.close)
 
     def test_random_requests(self):
-        print(f"seed {SEED}", flush=True)
-        rng = np.random.default_rng(SEED)
-        cases = [random_case(rng) for _ in range(self.count)]
-        single, many = cases[:self.count // 2], cases[self.count // 2:]
-        for number, case in enumerate(single):
-            case.check(self.client.compute_topk(
-                stream=number % 2 == 0, **vars(case.request)))
-        answers = list(self.client.compute_topk_many(
-            case.request for case in many))
-        self.assertEqual(len(answers), len(many))
-        for case, answer in zip(many, answers):
-            case.check(answer)
+        rng = np.random.default_rng(20261128)
+        cases = [random_case(rng) for _ in range(1000)]
+        for number, case in enumerate(cases):
+            case.check(self.fakes[0].compute_topk(
+                **vars(case.request), stream=number % 2 == 0))
+        for client in (*self.fakes, self.client):
+            results = client.compute_topk_many(case.request for case in cases)
+            for case, result in zip(cases, results):
+                case.check(result)
 
+    def test_errors_equal_those_of_the_server(self):
+        x = np.zeros((2, 3))
+        half, one = x.astype(np.float16), np.array(1)
+        requests = [(x, Onnx(0)), (x, Onnx(4)), (x, Onnx(1, axis=2)),
+                    (x, Onnx(1, axis=-3)), (x, OpenVINO(-1, 0, "min", "none")),
+                    (x, OpenVINO(3, 0, "min", "none")), (x[0, 0], Onnx(1)),
+                    (x[:0], Onnx(4)), (half, DirectML(1, -1, "increasing")),
+                    (half, DirectML(9, 1, "increasing"))]
+        # The messages of the following errors differ.
+        requests += [(x, spec) for spec in (
+            Onnx(1, largest=2), Onnx(1, sorted=-1), Onnx(1, largest=0,
+                                                         version=10),
+            Onnx(1, sorted=0, version=1), Onnx(1, version=2),
+            Onnx(one.reshape(1), version=1), Onnx(one), Onnx(np.ones(2, int)),
+            Onnx(one.astype(np.int32)), Onnx(np.zeros(1, int)),
+            OpenVINO(1, 0, "up", "none"), OpenVINO(1, 0, "max", "up"),
+            OpenVINO(1, 0, "max", "value", "u8"),
+            OpenVINO(1, 0, "max", "value", "i64", version=1),
+            OpenVINO(1, 0, "max", "none", stable=True),
+            OpenVINO(1, 0, "max", "value", stable=True, version=3),
+            OpenVINO(1, 0, "max", "value", version=2),
+            OpenVINO(one.reshape(1), 0, "max", "value"),
+            OpenVINO(one.astype(float), 0, "max", "value"),
+            OpenVINO(one.astype(np.uint8), 0, "max", "value", version=1),
+            DirectML(1, 0, "increasing"))]
+        requests += [(half, spec) for spec in (
+            DirectML(3, 1, "increasing", strict=True), DirectML(1, 1),
+            DirectML(1, 1, "increasing", version=0),
+            DirectML(1, 1, "increasing", version=2),
+            DirectML(1, 1, "increasing", output_index=TensorDesc("i32")))]
+        requests += [(x.astype(np.int8), Onnx(1, version=10)),
+                     (half[:0], DirectML(1, 1, "increasing")),
+                     (half[:, :0], DirectML(1, 0, "increasing"))]
+        for tensor, spec in requests:
+            with self.subTest(spec=spec):
+                errors = []
+                for client in (self.client, *self.fakes):
+                    for call in (
+                            lambda c=client: c.compute_topk(tensor, spec),
+                            lambda c=client: c.compute_topk(tensor, spec,
+                                                            stream=True)):
+                        with self.assertRaises(topk_client.TopKError) as caught:
+                            call()
+                        errors.append(caught.exception)
+                    errors += client.compute_topk_many([Request(tensor, spec)])
+                if errors[0].field[-2:] == ".k" and "strict" not in str(spec):
+                    self.assertEqual(len({str(e) for e in errors}), 1, errors)
+                self.assertEqual(len({(error.code, error.reason, error.field)
+                                      for error in errors}), 1, errors)
 
-class AsyncioOracle(Oracle):
-    kind = AioClient
-    count = 1000
+    def test_other_methods(self):
+        errors = []
+        for client in (self.client, *self.fakes):
+            self.assertEqual(client.get_capabilities().build_version,
+                             topk_client.__version__)
+            for service in ("", "topk.v1.TopKService"):
+                self.assertTrue(client.is_serving(service))
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.is_serving("nosuch")
+            errors.append((str(caught.exception), caught.exception.field))
+        self.assertEqual(len(set(errors)), 1, errors)
+        with self.assertRaisesRegex(topk_client.TopKError, "^UNIMPLEMENTED: "):
+            self.fakes[0].compute_topk(
+                np.zeros(3, np.float16), DirectML(
+                    1, 0, "increasing", output_value=TensorDesc(strides=[1])))
+        for client in self.fakes:
+            large = np.zeros(3 << 20)
+            large[5] = 1
+            self.assertEqual(client.topk(large, 1).indices.tolist(), [5])
 
 
 if __name__ == "__main__":
