@@ -208,11 +208,7 @@ TEST(Options, MetadataOfTheCallReplacesThatOfTheClientAndTheToken) {
   const FakeServer server(
       {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
         const std::lock_guard lock(mutex);
-        seen.clear();
-        for (const auto& [name, value] : context.client_metadata()) {
-          seen.emplace(std::string(name.data(), name.size()),
-                       std::string(value.data(), value.size()));
-        }
+        seen = testing::HeadersOf(context);
         return grpc::Status::OK;
       }});
   const testing::TemporaryFolder folder;

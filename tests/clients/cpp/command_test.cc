@@ -143,9 +143,8 @@ TEST_F(Command, BenchOpensTheRequestedConnectionsAndSendsMetadata) {
         {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
           const std::lock_guard lock(mutex);
           peers.insert(context.peer());
-          for (const auto& [key, value] : context.client_metadata()) {
-            seen.insert(StrCat(std::string(key.data(), key.size()), ": ",
-                               std::string(value.data(), value.size())));
+          for (const auto& [name, value] : HeadersOf(context)) {
+            seen.insert(StrCat(name, ": ", value));
           }
           return Succeed();
         }});

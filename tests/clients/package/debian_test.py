@@ -81,8 +81,7 @@ class Debian(unittest.TestCase):
 
     def test_dependencies(self):
         depends = run("dpkg-deb", "--field", self.packages["topkd"], "Depends")
-        for package in ("libgrpc++", "libprotobuf", "libtbb", "adduser"):
-            self.assertIn(package, depends)
+        self.assertIn("adduser", depends)
         # What gRPC's CMake package requires.
         depends = run("dpkg-deb", "--field", self.packages["topkd-dev"],
                       "Depends")

@@ -8,7 +8,6 @@ import unittest
 
 import client_package
 import grpc
-import numpy as np
 import topk_client
 import topk_client.aio
 from topk_client._stubs import tensor_pb2, topk_pb2
@@ -87,16 +86,13 @@ class ServerTest(unittest.TestCase):
         cls.addClassCleanup(cls.client.close)
 
 
-def response(k=1):
-    """Returns a valid response for the k largest of an f32 vector."""
-    message = topk_pb2.TopKResponse()
-    message.values.data_type = tensor_pb2.DATA_TYPE_F32
-    message.values.data = np.zeros(k, np.float32).tobytes()
-    message.indices.data_type = tensor_pb2.DATA_TYPE_I64
-    message.indices.data = np.zeros(k, np.int64).tobytes()
-    message.values.shape.append(k)
-    message.indices.shape.append(k)
-    return message
+def response():
+    """Returns a valid response for the largest element of an f32 vector."""
+    return topk_pb2.TopKResponse(
+        values=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, shape=[1],
+                                 data=bytes(4)),
+        indices=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, shape=[1],
+                                  data=bytes(8)))
 
 
 def answer_each(requests, _):
