@@ -68,8 +68,8 @@ int main(int, char** arguments) {
   const std::chrono::milliseconds timeout(std::atoi(arguments[1]));
   std::vector<std::future<nlohmann::json>> calls;
   for (std::string method, target; std::cin >> method >> target;) {
-    calls.push_back(std::async(std::launch::async, topk::Measure, method,
-                               target, timeout));
+    calls.push_back(
+        std::async(std::launch::async, topk::Measure, method, target, timeout));
   }
   for (auto& call : calls) {
     std::cout << call.get().dump(-1, ' ', true,

@@ -190,10 +190,9 @@ TEST(Client, ErrorsMayArriveBeforeTheTensorHasBeenSent) {
   const TestServer server;
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
   request.mutable_tensor()->clear_data();
-  const Status status =
-      ComputeStream(ClientOf(server.target()), request,
-                    std::vector<std::byte>(size_t{64} << 20))
-          .status();
+  const Status status = ComputeStream(ClientOf(server.target()), request,
+                                      std::vector<std::byte>(size_t{64} << 20))
+                            .status();
   EXPECT_EQ(status.code, Code::kInvalidArgument);
   EXPECT_EQ(status.reason, "K_EXCEEDS_DIMENSION");
   EXPECT_EQ(status.field, "onnx.k");
@@ -302,7 +301,8 @@ class StoppedServer : public ::testing::TestWithParam<const char*> {};
 TEST_P(StoppedServer, CallsEndAtTheirDeadline) {
   const testing::TemporaryFolder folder;
   const std::string where = GetParam();
-  testing::Topkd topkd({}, where == "unix" ? "unix:" + folder.File("socket") : where);
+  testing::Topkd topkd(
+      {}, where == "unix" ? "unix:" + folder.File("socket") : where);
   const Client client = ClientOf(topkd.target());
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
   ASSERT_TRUE(ComputeUnary(client, request).ok());

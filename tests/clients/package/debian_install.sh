@@ -85,12 +85,6 @@ diff <(topk run digits_similarity.npy --k 3) \
   <(topk run digits_similarity.npy --k 3 --local)
 stop
 
-step "manual pages"
-for page in man1/topk.1.gz man8/topkd.8.gz; do
-  gzip -dc "/usr/share/man/$page" | groff -man -ww -Tascii 2>warnings >/dev/null
-  [ ! -s warnings ] || fail "$page: $(cat warnings)"
-done
-
 step "C++ client"
 pkg-config --print-errors --exists "topk = $(topk --version | sed 's/.* //')"
 [ -e "$(pkg-config --variable=libdir topk)/libtopk_client.a" ]

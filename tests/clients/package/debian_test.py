@@ -25,7 +25,7 @@ def obstacle():
     or None."""
     if os.geteuid() != 0:
         return "only root may mount an overlay"
-    for program in ("ip", "systemd-analyze", "adduser", "pkg-config", "groff"):
+    for program in ("ip", "systemd-analyze", "adduser", "pkg-config"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
     script = ("mount -t tmpfs tmpfs $0 && mkdir $0/u $0/w && "

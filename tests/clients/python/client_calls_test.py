@@ -25,6 +25,7 @@ import topk_stubs
 from both_clients import CLIENTS
 from oracle import oracle, random_case
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
+from topk_client._connection import Connection
 from topk_client._stubs import topk_pb2
 
 X = np.array([3, 9, 1, 7, 5], np.float32)
@@ -566,46 +567,30 @@ class Limits(unittest.TestCase):
                 with self.subTest(kind=kind, power=power):
                     self.check(kind, server.target, 1 << power)
 
-    def count_questions(self, client):
-        """Returns a list that gets an item each time the client asks for the
-        limit."""
-        client = getattr(client, "client", client)
-        calls = []
-        once = client._capabilities
-
-        async def capabilities(attempts):
-            calls.append(attempts)
-            return await once(attempts)
-
-        client._capabilities = capabilities
-        return calls
-
     def test_the_limit_is_requested_once_and_only_for_large_tensors(self):
+        large = Request(np.zeros(1 << 18, np.float32), Onnx(1))
+        fake = both_clients.start_fake(
+            self.addCleanup, ComputeTopKMany=both_clients.answer_each)
         server = client_package.start(self.addCleanup)
+        capabilities = Connection._capabilities
         for kind in CLIENTS:
-            with kind(server.target) as client:
-                calls = self.count_questions(client)
+            with mock.patch.object(
+                    Connection, "_capabilities", autospec=True,
+                    side_effect=capabilities) as asked, \
+                    kind(server.target) as client:
                 for size in (10, 48 << 10):
                     self.ask(client, size)
                     self.ask(client, size, stream=True)
-                    list(client.compute_topk_many(
-                        [Request(np.zeros(size, np.uint8), Onnx(1))]))
-                self.assertEqual(len(calls), 0)
+                    list(client.topk_many([np.zeros(size, np.uint8)], 1))
+                self.assertEqual(asked.call_count, 0)
                 for size in (64 << 10, 1 << 20, 16 << 20):
                     self.ask(client, size)
                     self.ask(client, size, stream=True)
-                self.assertEqual(len(calls), 1)
-
-    def test_a_server_that_does_not_report_its_limit(self):
-        x = np.zeros(1 << 18, np.float32)
-        target = both_clients.start_fake(
-            self.addCleanup, ComputeTopKMany=both_clients.answer_each)
-        for kind in CLIENTS:
-            with kind(target) as client:  # GetCapabilities is UNIMPLEMENTED
-                calls = self.count_questions(client)
-                self.assertEqual(len(list(client.compute_topk_many(
-                    [Request(x, Onnx(1))] * 3))), 3)
-                self.assertEqual(len(calls), 1)
+                self.assertEqual(asked.call_count, 1)
+                with kind(fake) as other:  # GetCapabilities is UNIMPLEMENTED
+                    many = list(other.compute_topk_many([large] * 3))
+                self.assertEqual(len(many), 3)
+                self.assertEqual(asked.call_count, 2)
 
 
 if __name__ == "__main__":
