@@ -19,9 +19,10 @@ import grpc
 import harness
 import numpy as np
 import topk_client
+from answer_cases import CASES
 from both_clients import CLIENTS
 from topk_client import Onnx, Retry, _shards
-from topk_client._stubs import topk_pb2
+from topk_client._connection import Attempts, _is_local
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
 TOKEN = "0123456789abcdef"
@@ -32,30 +33,27 @@ def token():
 
 
 class Recorder:
-    """A server that answers calls with `answer`, and records their headers and
-    requests."""
+    """A server that records the headers of its requests."""
 
     def __init__(self, add_cleanup, code=None):
         self.headers = []
-        self.requests = []
         self._code = code
         self.target = both_clients.start_fake(
             add_cleanup, ComputeTopK=self._compute,
             ComputeTopKMany=self._compute_many)
 
-    def _record(self, message, context):
+    def _record(self, context):
         self.headers.append(dict(context.invocation_metadata()))
-        self.requests.append(topk_pb2.TopKRequest.FromString(message))
         if self._code is not None:
             context.abort(self._code, "mine")
 
-    def _compute(self, message, context):
-        self._record(message, context)
+    def _compute(self, _, context):
+        self._record(context)
         return both_clients.response().SerializeToString()
 
     def _compute_many(self, messages, context):
         return both_clients.answer_each(
-            (self._record(message, context) for message in messages), context)
+            (self._record(context) for _ in messages), context)
 
 
 class Options(both_clients.ServerTest):
@@ -115,13 +113,13 @@ class Options(both_clients.ServerTest):
         for retry, attempts in ((None, 1), (Retry(attempts=1), 1),
                                 (Retry(attempts=3, initial=0), 3),
                                 (Retry(7, initial=0.001, maximum=0.002), 7)):
-            server.requests.clear()
+            server.headers.clear()
             with self.kind(server.target, retry=retry) as client, \
                     self.assertLogs("topk_client", logging.DEBUG) as logs:
                 logging.getLogger("topk_client").debug("not empty")
                 with self.assertRaisesRegex(topk_client.TopKError, "mine"):
                     client.topk(X, 1)
-            self.assertEqual(len(server.requests), attempts)
+            self.assertEqual(len(server.headers), attempts)
             self.assertEqual(len(logs.output), attempts)
             for number, line in enumerate(logs.output[1:], 1):
                 self.assertRegex(
@@ -277,6 +275,38 @@ class Blocking(both_clients.ServerTest):
             with self.assertRaisesRegex(TypeError, "^a client with credentials "
                                         "cannot be pickled: pass tls_ca"):
                 pickle.dumps(client)
+
+    def test_pauses(self):
+        for case in CASES["pauses"]:
+            policy = {}
+            if "multiplier" in case:
+                policy = {"initial": case["initial_ms"] / 1000,
+                          "maximum": case["maximum_ms"] / 1000,
+                          "multiplier": case["multiplier"]}
+            attempts = Attempts(Retry(5, **policy), 360_000)
+            for told, pause in zip(case["told_ms"], case["pauses_ms"]):
+                error = topk_client.TopKError(
+                    grpc.StatusCode.UNAVAILABLE, "", retry_delay=told / 1000)
+                self.assertAlmostEqual(attempts.pause_after(error),
+                                       pause / 1000, msg=case["name"])
+            with self.assertRaises(topk_client.TopKError):
+                attempts.pause_after(error)  # no attempts are left
+
+    def test_targets(self):
+        targets = CASES["targets"]
+        for kind, text in (
+                ("no port", "is not host:port with a port of 1 .. 65535$"),
+                ("no list", " is not a list of IPv4 addresses, or of IPv6 ")):
+            for target in targets[kind]:
+                with self.assertRaisesRegex(ValueError, text, msg=target):
+                    topk_client.Client(target)
+        with self.assertRaisesRegex(ValueError, "^.{64,200}$"):
+            topk_client.Client("a" * 100_000)
+        for target in targets["valid"]:
+            topk_client.Client(target).close()
+        for target in (*targets["local"], *targets["remote"]):
+            self.assertEqual(_is_local(target), target in targets["local"],
+                             target)
 
 
 if __name__ == "__main__":

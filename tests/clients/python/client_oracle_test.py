@@ -1,7 +1,7 @@
 """Compares a real server, byte for byte, with NumPy, with random requests of
 every dialect, version, data type and memory layout, through both clients and
 every method; merged shards with a server's result over the whole axis; and the
-fake server for unit tests.
+fake server for unit tests. Rejects wrong responses, like the C++ library.
 
 usage: client_oracle_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
 """
@@ -11,12 +11,17 @@ import os
 import random
 import unittest
 
+import grpc
 import numpy as np
 import topk_client
+from answer_cases import CASES
 from both_clients import CLIENTS, AioClient, ServerTest
+from google.protobuf import json_format
 from oracle import SMALL, TYPES, random_case
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
+from topk_client._stubs import topk_pb2
 from topk_client.merge import Partial, merge
+from topk_client.messages import Call
 from topk_client.testing import fake_server
 
 SEED = int(os.environ.get("TOPK_TEST_SEED", "20261122"))
@@ -249,6 +254,40 @@ class Fake(ServerTest):
             large = np.zeros(3 << 20)
             large[5] = 1
             self.assertEqual(client.topk(large, 1).indices.tolist(), [5])
+
+
+# The requests of the same names in the cases.
+REQUESTS = {
+    "onnx": Request(np.zeros((2, 5), np.float32), Onnx(2), request_id="a"),
+    "packed bits": Request(np.zeros(5, np.uint8), OpenVINO(
+        3, 0, "max", "value"), data_type="u4"),
+    "no slices": Request(np.zeros((0, 5), np.float32), Onnx(2)),
+    "values only": Request(np.zeros(5, np.float32), Onnx(1), output="values"),
+    "indices only": Request(np.zeros(5, np.float32), Onnx(1),
+                            output="indices")}
+
+
+def response_of(case, change):
+    response = dict(CASES["requests"][case]["response"])
+    for key, new in change.items():
+        response[key] = new and {**response.get(key, {}), **new}
+    return json_format.ParseDict(response, topk_pb2.TopKResponse())
+
+
+class Responses(unittest.TestCase):
+    def test_other_responses_are_rejected(self):
+        for name, request in REQUESTS.items():
+            Call(request).decode(response_of(name, {}))
+        self.assertGreater(len(CASES["wrong"]), 15)
+        for wrong in CASES["wrong"]:
+            with self.subTest(f"{wrong['of']}: {wrong['name']}"):
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    Call(REQUESTS[wrong["of"]]).decode(
+                        response_of(wrong["of"], wrong["change"]))
+                error = caught.exception
+                self.assertEqual(error.code, grpc.StatusCode.INTERNAL)
+                self.assertEqual(error.reason, "BAD_ANSWER")
+                self.assertEqual(error.field, wrong["field"], str(error))
 
 
 if __name__ == "__main__":

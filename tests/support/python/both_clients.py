@@ -101,37 +101,30 @@ def answer_each(requests, _):
         yield topk_pb2.TopKResult(response=response()).SerializeToString()
 
 
-def headers_seen(kind):
-    """Returns an interceptor for clients of class `kind`, and the list to which
-    the interceptor adds the headers of each unary call."""
+def interceptors(kind):
+    """Returns interceptors for clients of class `kind`, and the list to which
+    the first adds the headers of each unary call. The second replaces the call
+    of a stream with a generator of the responses."""
     seen = []
 
-    def intercept(self, proceed, details, request):
+    def unary(_, proceed, details, request):
         seen.append(dict(tuple(details.metadata)))
         return proceed(details, request)
 
-    async def intercept_async(self, proceed, details, request):
-        return await intercept(self, proceed, details, request)
+    def stream(_, proceed, details, requests):
+        yield from proceed(details, requests)
 
-    base, method = (
-        (grpc.aio.UnaryUnaryClientInterceptor, intercept_async)
-        if kind is AioClient else (grpc.UnaryUnaryClientInterceptor, intercept))
-    return type("Seen", (base,), {"intercept_unary_unary": method})(), seen
+    async def stream_async(_, proceed, details, requests):
+        call = await proceed(details, requests)
+        return (response async for response in call)
 
-
-def generator_interceptor(kind):
-    """Returns an interceptor for clients of class `kind` that replaces the call
-    of a stream with a generator of the responses."""
-    class Blocking(grpc.StreamStreamClientInterceptor):
-        def intercept_stream_stream(self, proceed, details, requests):
-            yield from proceed(details, requests)
-
-    class Asyncio(grpc.aio.StreamStreamClientInterceptor):
-        async def intercept_stream_stream(self, proceed, details, requests):
-            call = await proceed(details, requests)
-            return (response async for response in call)
-
-    return Asyncio() if kind is AioClient else Blocking()
+    rpc = grpc.aio if kind is AioClient else grpc
+    return [
+        type("Unary", (rpc.UnaryUnaryClientInterceptor,),
+             {"intercept_unary_unary": unary})(),
+        type("Stream", (rpc.StreamStreamClientInterceptor,),
+             {"intercept_stream_stream":
+              stream_async if kind is AioClient else stream})()], seen
 
 
 def start_fake(add_cleanup, **methods):
