@@ -44,12 +44,6 @@ Client ClientOf(const std::string& target,
       {.target = target, .timeout = std::chrono::seconds(30), .retry = retry});
 }
 
-std::vector<float> Ramp(size_t count) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i);
-  return values;
-}
-
 std::vector<int64_t> Indices(const v1::TopKResponse& response) {
   const std::string& data = response.indices().data();
   std::vector<int64_t> indices(data.size() / sizeof(int64_t));
@@ -180,8 +174,9 @@ TEST(Client, ManyAskForTheLimitOnceIfThatFails) {
     ++calls;
     return {grpc::StatusCode::PERMISSION_DENIED, "not for you"};
   }});
-  const auto results = ComputeMany(ClientOf(server.target()),
-                                   std::vector(3, OnnxRequest(Ramp(20000), 1)));
+  const auto results =
+      ComputeMany(ClientOf(server.target()),
+                  std::vector(3, OnnxRequest(std::vector<float>(20000), 1)));
   EXPECT_EQ(results.size(), 3u);
   EXPECT_EQ(calls, 1);
 }
@@ -205,7 +200,7 @@ TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
   const TestServer server;
   constexpr int64_t kElements = 1 << 18;
   const std::vector<v1::TopKRequest> requests(
-      24, OnnxRequest(Ramp(kElements), kElements));
+      24, OnnxRequest(std::vector<float>(kElements), kElements));
   const auto results = ComputeMany(ClientOf(server.target()), requests);
   ASSERT_EQ(results.size(), requests.size());
   for (const auto& result : results) {

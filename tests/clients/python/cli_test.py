@@ -139,13 +139,6 @@ class Command(unittest.TestCase):
         self.assertEqual(values.dtype, np.dtype("V2"))
         np.testing.assert_array_equal(values.view(np.uint16), bits[[2, 1, 3, 0]])
 
-    def test_a_large_tensor_is_streamed(self):
-        array = np.random.default_rng(2).random((2, 3_000_000), np.float32)
-        answer = self.json("run", self.save("large.npy", array), "--k", 5)
-        self.assertEqual(answer["execution"]["kernel"], "fold")
-        np.testing.assert_array_equal(np.reshape(answer["indices"], (2, 5)),
-                                      oracle(array, "", 1, 5)[1])
-
     def test_shards_are_merged(self):
         codes = np.random.default_rng(3).integers(-8, 8, (3, 40, 2), np.int8)
         flags = ("--axis", 1, "--smallest", "--order", "index")

@@ -52,11 +52,6 @@ class Shared(both_clients.ServerTest):
                 ValueError, "must be in .*, contiguous and little-endian$"):
             self.client.compute_topk(self.memory.region(self.x.T), Onnx(7))
 
-    def test_shared_memory_is_not_streamed(self):
-        with self.assertRaises(ValueError):
-            self.client.compute_topk(self.memory.region(self.x), Onnx(7),
-                                     stream=True)
-
     def test_results_are_written_to_shared_memory(self):
         values = self.memory.array((40, 7), np.float32, 200000)
         indices = self.memory.array((40, 7), np.int64, 300000)

@@ -159,9 +159,6 @@ class TopK(both_clients.ServerTest):
         got = self.assert_selected(table, [[2**63 + 1, 3], [2**63, 9]],
                                    [[1, 0], [1, 0]])
         self.assertEqual(got.dtype, np.uint64)
-        table = pandas.DataFrame({"a": [3, 9], "b": [4.5, 1]}, dtype="Float64")
-        self.assertEqual(self.assert_selected(
-            table, [[4.5, 3], [9, 1]], [[1, 0], [0, 1]]).dtype, np.float64)
         with self.assertRaisesRegex(TypeError, "does not convert to numbers"):
             self.client.topk(table.assign(c="text"), 1)
         for make in (pyarrow.table, polars.DataFrame):
