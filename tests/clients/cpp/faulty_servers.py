@@ -5,10 +5,9 @@ for each method."""
 import asyncio
 from typing import Any, NamedTuple, Optional
 
-import both_clients  # makes topk_client importable
 import grpc
 import grpc.aio
-from answer_cases import CASES
+from both_clients import CASES, in_loop
 from google.protobuf import duration_pb2, json_format
 from google.rpc import error_details_pb2, status_pb2
 from topk_client._stubs import topk_pb2
@@ -204,4 +203,4 @@ def start():
             await server.server.start()
         return servers
 
-    return both_clients.in_loop(start_all)
+    return in_loop(start_all)

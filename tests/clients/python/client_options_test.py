@@ -19,8 +19,7 @@ import grpc
 import harness
 import numpy as np
 import topk_client
-from answer_cases import CASES
-from both_clients import CLIENTS
+from both_clients import CASES, CLIENTS
 from topk_client import Onnx, Retry, _shards
 from topk_client._connection import Attempts, _is_local
 

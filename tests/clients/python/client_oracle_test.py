@@ -14,8 +14,7 @@ import unittest
 import grpc
 import numpy as np
 import topk_client
-from answer_cases import CASES
-from both_clients import CLIENTS, AioClient, ServerTest
+from both_clients import CASES, CLIENTS, AioClient, ServerTest
 from google.protobuf import json_format
 from oracle import SMALL, TYPES, random_case
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc

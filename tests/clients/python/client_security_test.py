@@ -179,8 +179,6 @@ class Security(unittest.TestCase):
     def test_options_of_tokens(self):
         for options in (
                 {"target": "example.com:1", "token": TOKEN},
-                {"target": "dns:///example.com:1", "token": TOKEN},
-                {"target": "dns://127.0.0.1/example.com:1", "token": TOKEN},
                 {"target": "127.0.0.1:1,192.0.2.1:1", "token": TOKEN},
                 {"target": "unix:/x", "tls": True}):
             with self.assertRaises(ValueError):

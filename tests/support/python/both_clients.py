@@ -3,6 +3,8 @@
 import asyncio
 import concurrent.futures
 import inspect
+import json
+import pathlib
 import threading
 import unittest
 
@@ -12,6 +14,10 @@ import topk_client
 import topk_client.aio
 from topk_client._stubs import tensor_pb2, topk_pb2
 
+# The requests and responses that the C++ client is tested with too.
+CASES = json.loads(
+    (pathlib.Path(__file__).resolve().parents[2] / "clients/cpp"
+     / "answer_cases.json").read_text(encoding="utf-8"))
 # The event loop of this process, in a thread. It is never closed: gRPC logs
 # events that arrive at a closed loop.
 _LOOP = asyncio.new_event_loop()
