@@ -12,8 +12,8 @@ from google.protobuf import duration_pb2, json_format
 from google.rpc import error_details_pb2, status_pb2
 from topk_client._stubs import topk_pb2
 
-UNARY, STREAM, MANY = METHODS = ("ComputeTopK", "StreamTopK", "ComputeTopKMany")
-STREAMS = (STREAM, MANY)
+STREAM, MANY = STREAMS = ("StreamTopK", "ComputeTopKMany")
+METHODS = ("ComputeTopK", *STREAMS)
 # The number of requests in each ComputeTopKMany call.
 REQUESTS = 3
 RESPONSE = CASES["requests"]["onnx"]["response"]

@@ -11,10 +11,11 @@ import os
 import random
 import unittest
 
+import both_clients
 import grpc
 import numpy as np
 import topk_client
-from both_clients import CASES, CLIENTS, AioClient, ServerTest
+from both_clients import CLIENTS, AioClient, ServerTest
 from google.protobuf import json_format
 from oracle import SMALL, TYPES, random_case
 from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
@@ -267,7 +268,7 @@ REQUESTS = {
 
 
 def response_of(case, change):
-    response = dict(CASES["requests"][case]["response"])
+    response = dict(both_clients.CASES["requests"][case]["response"])
     for key, new in change.items():
         response[key] = new and {**response.get(key, {}), **new}
     return json_format.ParseDict(response, topk_pb2.TopKResponse())
@@ -277,8 +278,8 @@ class Responses(unittest.TestCase):
     def test_other_responses_are_rejected(self):
         for name, request in REQUESTS.items():
             Call(request).decode(response_of(name, {}))
-        self.assertGreater(len(CASES["wrong"]), 15)
-        for wrong in CASES["wrong"]:
+        self.assertGreater(len(both_clients.CASES["wrong"]), 15)
+        for wrong in both_clients.CASES["wrong"]:
             with self.subTest(f"{wrong['of']}: {wrong['name']}"):
                 with self.assertRaises(topk_client.TopKError) as caught:
                     Call(REQUESTS[wrong["of"]]).decode(
