@@ -277,26 +277,6 @@ class Attackers:
         return outcomes
 
 
-@attack(rounds=100)
-def random_frames(attacker):
-    """Frames of a call, mixed with random frames."""
-    chance = attacker.random
-    with attacker.connect() as client:
-        frames = [h2.call(1, h2.fields("StreamTopK")),
-                  h2.data(1, h2.message(harness.REQUEST))]
-        for _ in range(chance.randrange(1, 6)):
-            size = chance.choice((0, 1, 4, 5, 6, 8, 9, 100, 20000))
-            payload = chance.choice((chance.randbytes(size),
-                                     h2.block(h2.fields())))
-            frames.insert(chance.randrange(len(frames) + 1), h2.frame(
-                chance.randrange(12), chance.randrange(256),
-                chance.choice((0, 1, 1, 2, 3, (1 << 31) - 1)), payload,
-                chance.choice((None, None, None, 0, (1 << 24) - 1))))
-        client.send(b"".join(frames))
-        attacker.delivered()
-        client.poll(0.02)
-
-
 # The server has a health listener, because the listener's poller also reads
 # connections of the main listener.
 @attack(rounds=20000, seconds=4, processes=4, longest=0.5,
