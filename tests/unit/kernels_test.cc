@@ -1,5 +1,5 @@
 // Properties of the kernels that affect speed but not results.
-// conformance/random_test.cc and fuzz.kernels check the results.
+// conformance/random_test.cc checks the results.
 #include "core/backends/cpu/kernels.h"
 
 #include <gtest/gtest.h>
