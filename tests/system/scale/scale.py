@@ -9,6 +9,7 @@ chunks.
 
 import argparse
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -22,10 +23,11 @@ import dask.array as da
 import distributed
 import numpy as np
 import psutil
+import pyarrow
 import ray
 
 import harness
-import small
+import topk_client
 import topk_client.dask
 import topk_client.ray
 from topk_client import _shards
@@ -61,6 +63,13 @@ def read_block(path, shape, block_info=None):
     return read(path, shape, block_info[None]["array-location"])
 
 
+def require_same(what, got, answer):
+    """Requires that values and indices are byte-identical to an answer's."""
+    for ours, wanted in zip(got, (answer.values, answer.indices)):
+        assert (ours.dtype, ours.shape, ours.tobytes()) == (
+            wanted.dtype, wanted.shape, wanted.tobytes()), what
+
+
 class Scale:
     """The file, two servers, and the expected results."""
 
@@ -86,9 +95,7 @@ class Scale:
         with topk_client.Client(self.targets[0], timeout=PATIENCE) as client:
             answer = client.compute_topk(x, topk_client.OpenVINO(
                 k, 1, "max", "value", "i64"), stream=True)
-        for got, wanted in ((values, answer.values), (indices, answer.indices)):
-            if (got.shape, got.tobytes()) != (wanted.shape, wanted.tobytes()):
-                raise AssertionError(f"{name}, {shape}: the bytes differ")
+        require_same(f"{name}, {shape}", (values, indices), answer)
         print(f"{name}, {shape}, k {k}: byte-identical", flush=True)
 
 
@@ -119,14 +126,51 @@ def start_ray(store_bytes):
              _node_ip_address="127.0.0.1")
 
 
+def _small_array(dtype):
+    """Returns random elements with ties and, for float types, NaNs."""
+    x = np.random.default_rng(1).integers(0, 50, (60, 700)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[x == 3] = np.nan
+        x[x == 0] = -0.0
+    return x
+
+
 def small_arrays(scale):
-    """Compares small arrays of every chunking."""
+    """Compares small arrays of every chunking: on Dask's threads, and Ray's
+    lists, grids and datasets."""
     start_ray(256 << 20)
-    with topk_client.Client(scale.targets[0]) as client:
-        counts = {"dask": small.dask_is_right(client, scale.targets),
-                  "ray": small.ray_is_right(client, scale.targets)}
+    for number, (dtype, axis, largest, order) in enumerate(itertools.product(
+            ("float32", "int64"), (0, 1), (True, False), ("value", "index"))):
+        x = _small_array(dtype)
+        with topk_client.Client(scale.targets[0]) as client:
+            answer = client.compute_topk(x, topk_client.OpenVINO(
+                20, axis, "max" if largest else "min", order, "i64"))
+        how = {"k": 20, "axis": axis, "largest": largest, "order": order,
+               "servers": scale.targets, "shared_memory": number % 2 == 0,
+               "split_every": 3}
+        for chunks in ((60, 100), (7, 700), (13, 33), ((0, 60), (0, 300, 400))):
+            got = topk_client.dask.topk(da.from_array(x, chunks=chunks), **how)
+            assert [part.shape for part in got] == [answer.values.shape] * 2
+            require_same((how, chunks),
+                         dask.compute(*got, scheduler="threads"), answer)
+        listed = topk_client.ray.topk(
+            [ray.put(part) for part in np.array_split(x, 13, axis)], **how)
+        require_same((how, "list"), [ray.get(one[0]) for one in listed], answer)
+        grids = topk_client.ray.topk(
+            [[ray.put(part) for part in np.array_split(row, 7, 1)]
+             for row in np.array_split(x, 4, 0)], **how)
+        require_same((how, "grid"), [np.block([
+            [ray.get(ref) for ref in row] for row in grid]) for grid in grids],
+            answer)
+        sets = topk_client.ray.topk(
+            ray.data.from_numpy(np.array_split(x, 5, 0)), column="data", **how)
+        require_same((how, "dataset"), [np.concatenate(ray.get(
+            one.to_numpy_refs(column="data"))) for one in sets], answer)
+    nulls = ray.data.from_arrow([pyarrow.table({"data": [1, None]})])
+    with contextlib.suppress(TypeError):
+        topk_client.ray.topk(nulls, 1, 0, column="data", servers=scale.targets)
+        raise AssertionError("a dataset with nulls was accepted")
     ray.shutdown()
-    print(f"small arrays: {counts} results, all equal to one server's")
 
 
 def _answered(dask_scheduler):
