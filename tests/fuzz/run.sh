@@ -20,7 +20,7 @@ seconds=${2:-60}
 most=${3:-1}
 targets=("$1")
 if [ "$1" = all ]; then
-  targets=(parsed_message onnx openvino directml stream numpy oip)
+  targets=(parsed_message request stream numpy oip)
 fi
 cmake --preset fuzz
 cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
