@@ -7,13 +7,13 @@ its figures are by the name of a function below: <!-- figures: NAME --> and
 <!-- end -->.
 """
 
+import html
 import math
 import pathlib
 import re
 import statistics
 import sys
 
-import chart
 import recorded
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -164,22 +164,45 @@ def peers_svg():
     left, right, top, step = 325, 740, 62, 18
     decade = (right - left) / powers
     bottom = top + step * len(rows)
-    drawing = chart.Chart(
-        770, bottom + 40, "Time of each library, as a multiple of topk's time")
-    drawing.legend(40, [("topk", "#111"), *LIBRARIES.values()])
+    items = []
+
+    def text(x, y, text, anchor="start", weight="normal"):
+        items.append(
+            f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
+            f'font-weight="{weight}">{html.escape(text)}</text>')
+
+    def line(x1, y1, x2, y2):
+        items.append(f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" '
+                     'stroke="#ddd"/>')
+
+    def dot(x, y, color):
+        items.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>')
+
+    text(8, 18, "Time of each library, as a multiple of topk's time",
+         weight="bold")
+    x = 14
+    for name, color in [("topk", "#111"), *LIBRARIES.values()]:
+        dot(x, 36, color)
+        text(x + 8, 40, name)
+        x += 34 + 7 * len(name)
     for power in range(powers + 1):
         x = left + decade * power
-        drawing.line(x, top - 10, x, bottom)
-        drawing.text(x, bottom + 14, f"{10 ** power}x", "middle")
-    drawing.text(left, bottom + 32, "Farther right is slower. One thread.")
+        line(x, top - 10, x, bottom)
+        text(x, bottom + 14, f"{10 ** power}x", "middle")
+    text(left, bottom + 32, "Farther right is slower. One thread.")
     for i, row in enumerate(rows):
         y = top + step * i
-        drawing.line(left, y, right, y)
-        drawing.text(left - 12, y + 4, names[row["case"]], "end")
-        drawing.dot(left, y, "#111")
+        line(left, y, right, y)
+        text(left - 12, y + 4, names[row["case"]], "end")
+        dot(left, y, "#111")
         for name, power in times[i].items():
-            drawing.dot(left + decade * power, y, LIBRARIES[name][1])
-    return drawing.svg()
+            dot(left + decade * power, y, LIBRARIES[name][1])
+    size = f'width="770" height="{bottom + 40}"'
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 770 '
+        f'{bottom + 40}" font-family="sans-serif" font-size="12">',
+        f'<rect {size} fill="#fff"/>', *items, "</svg>", ""])
 
 
 def files():

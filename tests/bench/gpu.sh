@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Compares the CUDA backend with torch.topk and CUB's selection on the device of
-# this machine. Prints lines of JSON to stdout, then a table to stderr with the
-# ratios to torch.topk in this run.
+# Compares the CUDA backend with torch.topk on the device of this machine. Prints
+# lines of JSON to stdout, then a table to stderr with the ratios to torch.topk.
 #
 # usage: tests/bench/gpu.sh [--no-torch]     (PyTorch is 5 GB)
 set -euo pipefail
@@ -38,7 +37,7 @@ rows = {}
 for line in open(sys.argv[1], encoding="utf-8"):
     row = json.loads(line)
     rows.setdefault(row["workload"], {})[row["way"]] = row["least_us"]
-ways = ["resident", "torch", "cub", "end_to_end", "cpu"]
+ways = ["resident", "torch", "end_to_end", "cpu"]
 print("| workload | " + " | ".join(way + ", us" for way in ways)
       + " | torch / resident |")
 print("|---|" + "---:|" * (len(ways) + 1))
