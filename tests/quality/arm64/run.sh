@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the tests for arm64 with Debian's cross compiler, and runs them under
-# QEMU. Changes no packages of this machine except the cross compiler.
+# QEMU. Installs only the cross compiler and mmdebstrap on this machine.
 #
 # usage: tests/quality/arm64/run.sh [STEP...]
 #        Without arguments, runs all steps in this order:
@@ -30,12 +30,31 @@ arm64=$PWD/build/arm64
 sysroot=$PWD/build/arm64-sysroot
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev \
-  libbenchmark-dev g++-aarch64-linux-gnu python3
+  libbenchmark-dev g++-aarch64-linux-gnu mmdebstrap python3
 # Unpack QEMU only. If installed, it would run every arm64 program on this
 # machine.
 unpack_package qemu-user-static build/tools
 PATH="$PWD/build/tools/usr/bin:$PATH"
-tests/quality/arm64/sysroot.sh "$sysroot"
+
+# Compilers, code generators and cmake are this machine's. The sysroot has only
+# libraries and headers, and the files that their CMake packages need.
+if [ ! -e "$sysroot/.done" ]; then
+  packages=libc6-dev,libstdc++-12-dev,libgtest-dev,libgmock-dev,libbenchmark-dev
+  for package in "${TOPK_BUILD_PACKAGES[@]}"; do
+    case "$package" in
+      *-dev) packages+=,$package ;;
+    esac
+  done
+  rm -rf "$sysroot"
+  mmdebstrap --quiet --variant=extract --architectures=arm64 \
+    --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include="$packages" \
+    bookworm "$sysroot" "$(debian_mirror)"
+  # gRPC's CMake package needs its code generators, which run on this machine.
+  for plugin in /usr/bin/grpc_*_plugin; do
+    ln -sf "$plugin" "$sysroot/usr/bin/"
+  done
+  touch "$sysroot/.done"
+fi
 cmake --preset arm64
 
 build() { cmake --build --preset arm64 --target "$@"; }
