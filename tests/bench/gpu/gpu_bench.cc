@@ -21,7 +21,7 @@
 #include "core/backends/cuda/device/cuda_device.h"
 #include "core/backends/cuda/tasks.h"
 #include "core/common/process_limits.h"
-#include "tests/bench/modes.h"
+#include "tests/bench/workload.h"
 #include "tests/support/compute.h"
 
 namespace topk::bench {
