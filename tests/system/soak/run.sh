@@ -13,8 +13,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 source deploy/packages.sh
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
-# For the server whose clock is stepped. Without it, clock steps are skipped.
-unpack_package libfaketime build/tools || true
 cmake --preset dev >&2
 cmake --build --preset dev --target topk_server topk_cli >&2
 export PYTHONPATH=$PWD/tests/support/python

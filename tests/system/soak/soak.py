@@ -8,7 +8,6 @@ import collections
 import contextlib
 import functools
 import json
-import pathlib
 import random
 import shutil
 import subprocess
@@ -19,9 +18,6 @@ import h2
 import harness
 from attacks import ATTACKS, Attackers, attack
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-FAKETIME = sorted(
-    ROOT.glob("build/tools/usr/lib/*/faketime/libfaketimeMT.so.1"))
 # The fractions of the time, at the beginning and at the end, that have load but
 # no faults.
 WARM_UP, CALM = 0.1, 0.3
@@ -85,28 +81,19 @@ class Faults:
     """Three servers behind HAProxy, and the faults to inject.
 
     servers  The first is never restarted, so that its memory shows long-term
-             growth. The second logs to a full disk. The third has a clock that
-             can be stepped.
+             growth. The second logs to a full disk.
     """
 
     def __init__(self, stack, options, directory):
         self._chance = random.Random(options.seed)
-        self._clock = pathlib.Path(directory, "clock")
-        self.set_clock(0)
-        faked = {"LD_PRELOAD": str(FAKETIME[0]),
-                 "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-                 "FAKETIME_CACHE_DURATION": "1",
-                 "FAKETIME_DONT_FAKE_MONOTONIC": "1"} if FAKETIME else {}
         self.servers = []
-        for port, log, environment in zip(
+        for port, log in zip(
                 harness.free_ports(3),
-                (f"{directory}/log-1", "/dev/full", f"{directory}/log-3"),
-                ({}, {}, faked)):
+                (f"{directory}/log-1", "/dev/full", f"{directory}/log-3")):
             self.servers.append(harness.Server(
                 options.topkd, *FLAGS, log_level="info",
                 listen=f"127.0.0.1:{port}",
-                stderr=stack.enter_context(open(log, "wb")),
-                environment=environment))
+                stderr=stack.enter_context(open(log, "wb"))))
             stack.callback(self.servers[-1].kill)
         self.target, proxy = stack.enter_context(harness.haproxy(
             options.haproxy, *(server.target for server in self.servers)))
@@ -116,16 +103,13 @@ class Faults:
         """Injects faults, one at a time."""
         attack_with = {name: functools.partial(self.attack, name)
                        for name in ATTACKS}
-        first = [self.kill, self.step_clock,
-                 *map(attack_with.get, BEHIND_HAPROXY), self.drain]
-        others = [self.kill, self.step_clock, self.drain,
-                  *attack_with.values()]
+        first = [self.kill, *map(attack_with.get, BEHIND_HAPROXY), self.drain]
+        others = [self.kill, self.drain, *attack_with.values()]
         while time.monotonic() < end:
             fault = first.pop(0) if first else self._chance.choice(others)
             print(f"{time.strftime('%X')}  {fault()}", flush=True)
             assert all(process.is_alive() for process in self.processes)
             time.sleep(self._chance.uniform(*PAUSE))
-        self.set_clock(0)
 
     def kill(self):
         number = self._chance.choice([1, 2])
@@ -147,17 +131,6 @@ class Faults:
             time.sleep(self._chance.uniform(0.5, 3))
             outcomes = attackers.stop()
         return f"{name}: {attackers.rounds} sent, {dict(outcomes)}"
-
-    def step_clock(self):
-        hours = self._chance.choice([-400 * 24, -1, 1, 24, 400 * 24])
-        self.set_clock(3600 * hours)
-        return f"server 3's clock is {hours:+d} h off"
-
-    def set_clock(self, seconds):
-        """Offsets the third server's clock, if libfaketime is unpacked."""
-        new = self._clock.with_suffix(".new")
-        new.write_text(f"{seconds:+d}\n", encoding="ascii")
-        new.rename(self._clock)
 
 
 def start_load(options, target, seconds):
@@ -193,8 +166,6 @@ def lost_calls(kind, process, seconds):
 
 def run(options, directory, stack):
     faults = Faults(stack, options, directory)
-    if not FAKETIME:
-        print("no libfaketime in build/tools: no clock steps", flush=True)
     descriptors = [process.descriptors() for process in faults.processes]
     seconds = 60 * options.minutes
     begin = time.monotonic()
