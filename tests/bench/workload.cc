@@ -21,29 +21,13 @@ double Number(const std::string& data, int64_t i, std::mt19937_64& random,
   throw std::runtime_error("no such data: " + data);
 }
 
-// Rounds toward zero: a bf16 is the upper half of an f32.
-uint16_t ToBFloat16(float x) {
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
-}
-
-// Rounds toward zero. Subnormal results become zero.
-uint16_t ToHalf(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const uint32_t sign = bits >> 16 & 0x8000;
-  const int exponent = static_cast<int>(bits >> 23 & 0xFF) - 127 + 15;
-  if (exponent <= 0) return static_cast<uint16_t>(sign);
-  if (exponent >= 31) return static_cast<uint16_t>(sign | 0x7BFF);
-  return static_cast<uint16_t>(sign | static_cast<uint32_t>(exponent) << 10 |
-                               (bits >> 13 & 0x3FF));
-}
-
 uint64_t Bits(const DTypeInfo& type, double x) {
   const auto f = static_cast<float>(x);
   switch (type.type) {
     case DType::kF16:
-      return ToHalf(f);
-    case DType::kBF16:
-      return ToBFloat16(f);
+      return std::bit_cast<uint16_t>(static_cast<_Float16>(f));
+    case DType::kBF16:  // the upper half of an f32
+      return std::bit_cast<uint32_t>(f) >> 16;
     case DType::kF32:
       return std::bit_cast<uint32_t>(f);
     case DType::kF64:

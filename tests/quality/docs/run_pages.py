@@ -28,13 +28,6 @@ HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def absent_programs(note):
-    """Returns the missing programs among those that a note needs."""
-    if not note.startswith("needs "):
-        return []
-    return [name for name in note.split()[1:] if not shutil.which(name)]
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -58,7 +51,9 @@ def main():
             for block in page_commands.BLOCK.finditer(text):
                 first = block["commands"].splitlines()[0]
                 note = block["note"] or ""
-                absent = absent_programs(note)
+                absent = [name for name in note.split()[1:]
+                          if note.startswith("needs ")
+                          and not shutil.which(name)]
                 if absent or note.startswith("not run: "):
                     skipped += bool(absent)
                     why = f"no {', '.join(absent)} here" if absent else note

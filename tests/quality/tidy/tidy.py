@@ -33,13 +33,6 @@ def sources():
             and "/_stubs/" not in name}
 
 
-def lines(files, *suffixes):
-    for name, text in files.items():
-        if name.endswith(suffixes):
-            for number, line in enumerate(text.split("\n"), 1):
-                yield name, number, line
-
-
 # The headers of the project that a folder may include, besides core/include.
 # The row with the longest path applies.
 _OF_SERVER = ["core/base", "core/engine.h", "core/common",
@@ -75,18 +68,17 @@ def below(name, folder):
 
 
 def include_direction(files):
-    for name, number, line in lines(files, ".h", ".cc"):
-        include = re.match(r'#\s*include ["<]([^">]+)[">]', line)
+    for name, text in files.items():
         folders = [folder for folder in MAY_INCLUDE if below(name, folder)]
-        if not include or not folders:
+        if not folders:
             continue
-        header = include[1]
-        own = re.match("(core|server|client|proto|tests)/", header)
-        if (own and not any(below(header, allowed) for allowed in [
-                "core/include", *MAY_INCLUDE[max(folders, key=len)]])) or any(
-                    below(name, folder) and re.match(pattern, header)
-                    for folder, pattern in MAY_NOT_INCLUDE.items()):
-            yield f"{name}:{number}: may not include {header}"
+        for header in re.findall(r'(?m)^#include ["<]([^">]+)[">]', text):
+            own = re.match("(core|server|client|proto|tests)/", header)
+            if (own and not any(below(header, allowed) for allowed in [
+                    "core/include", *MAY_INCLUDE[max(folders, key=len)]])) or (
+                        any(below(name, folder) and re.match(pattern, header)
+                            for folder, pattern in MAY_NOT_INCLUDE.items())):
+                yield f"{name}: may not include {header}"
 
 
 # Literals that look like reasons but are never in a response: names of codes

@@ -30,7 +30,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import harness
@@ -63,37 +62,29 @@ class WatchedServer(harness.AttackedServer):
         super().__init__(path, "--metrics-listen", "127.0.0.1:0", *flags)
         self.counted = self.least = self.limit = 0
         self.scrapes = self.most_threads = 0
-        self._over = threading.Event()
-        self._watch = threading.Thread(target=self._keep_watching, daemon=True)
-        self._watch.start()
 
     def __exit__(self, *_):
-        self._over.set()
         self.kill()
-        self._watch.join()
+
+    def look(self):
+        """Scrapes the metrics and counts the threads, unless the server has
+        exited."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.most_threads = max(self.most_threads, self.threads())
+            counted, self.limit = (
+                float(re.search(rf"^{name} (\S+)$", self.metrics(), re.M)[1]) /
+                MIB for name in ("topk_inflight_bytes",
+                                 "topk_max_inflight_bytes"))
+            self.scrapes += 1
+            self.counted = max(self.counted, counted)
+            self.least = min(self.least, counted)
 
     def end(self):
         """Sends SIGTERM. Returns the exit status, or None after 60 s."""
-        self._over.set()
         self.process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(timeout=60)
         return None
-
-    def _keep_watching(self):
-        while not self._over.wait(0.02):
-            try:
-                self.most_threads = max(self.most_threads, self.threads())
-                values = {name: float(value) / MIB for name, value in
-                          re.findall(r"^(topk_(?:max_)?inflight_bytes) (\S+)$",
-                                     self.metrics(), re.M)}
-                counted = values["topk_inflight_bytes"]
-            except (OSError, KeyError, http.client.HTTPException):
-                continue  # the server has exited
-            self.scrapes += 1
-            self.counted = max(self.counted, counted)
-            self.least = min(self.least, counted)
-            self.limit = values["topk_max_inflight_bytes"]
 
 
 def arguments():
@@ -113,12 +104,6 @@ def arguments():
     return options
 
 
-def flags_of(chosen):
-    """Returns the server's flags without duplicates, which topkd rejects."""
-    return {flag.partition("=")[0]: flag
-            for flag in FLAGS + chosen.flags}.values()
-
-
 def typical_wait(latencies):
     """Returns the latency up to which calls took half of the total time. The
     slowest call does not count, because the machine may stop for a moment, but
@@ -135,11 +120,14 @@ def typical_wait(latencies):
 def run(name, options):
     """Runs an attack and prints its results. Returns whether it failed."""
     chosen = ATTACKS[name]
-    with WatchedServer(options.server, *flags_of(chosen)) as server, \
+    # Without duplicates, which topkd rejects.
+    flags = {flag.partition("=")[0]: flag for flag in FLAGS + chosen.flags}
+    with WatchedServer(options.server, *flags.values()) as server, \
             harness.Neighbour(server, **chosen.caller) as honest:
         honest.calls(30)  # until connections and threads are warm
         before = server.memory()
         server.forget_peak()
+        server.look()
         server.counted = server.scrapes = 0
         threads = server.threads()
         with Attackers(chosen, server.target, options.seed) as attackers:
@@ -148,9 +136,11 @@ def run(name, options):
             while (took := time.monotonic() - begin) < PATIENCE and (
                     server.is_alive() and
                     (took < least or attackers.rounds < chosen.rounds)):
+                server.look()
                 time.sleep(0.02)
-            rounds, scrapes = attackers.rounds, server.scrapes
+            rounds = attackers.rounds
             latencies, failed = honest.calls()
+            server.look()
             growth = server.peak() - before if server.is_alive() else 0
             status = server.end()
             outcomes = attackers.stop()
@@ -168,7 +158,7 @@ def run(name, options):
          f"topk_inflight_bytes was {server.least:.0f} to {server.counted:.0f} "
          f"MiB (limit {server.limit:.0f})"),
         (server.most_threads - threads > MORE_THREADS, "too many threads"),
-        (not scrapes, "the metrics could not be scraped"),
+        (not server.scrapes, "the metrics could not be scraped"),
         (status != 0, f"the server ended with {status}"),
         (chosen.valid and outcomes["INVALID_ARGUMENT"],
          "requests of the attack were invalid"),

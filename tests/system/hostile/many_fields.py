@@ -7,7 +7,6 @@ from attacks import HEALTH, OIP, TOPK, attack
 from harness import field
 
 MIB = 1 << 20
-MESSAGE = 16 * MIB
 # Protobuf needs at least 16 bytes of memory for each of these fields.
 UNKNOWN_VARINT = b"\xf8\x01\x00"  # field 31, varint 0
 UNKNOWN_EMPTY = b"\xfa\x01\x00"  # field 31, no bytes
@@ -20,29 +19,22 @@ def repeat(piece, size):
     return piece * (size // len(piece))
 
 
-def _send_all(attacker, messages):
-    """Sends messages one at a time, because a message is not counted while gRPC
-    is still receiving it."""
+@attack(processes=1, rounds=21)
+def many_unknown_fields(attacker):
+    """16 MiB of 3-byte unknown fields or empty messages, to every method. One
+    at a time, because a message is not counted while gRPC is receiving it."""
+    paths = [*topk_requests.paths(), HEALTH + "Check", HEALTH + "Watch"]
+    attacker.random.shuffle(paths)
     with attacker.connect() as client:
-        for path, message in messages:
+        for path in paths:
             if client.closed or not attacker.goes_on():
                 break
-            stream = client.call(path, message)
+            stream = client.call(path, repeat(attacker.random.choice(
+                [*UNKNOWN_FIELDS] * 3 + EMPTY_FIELDS), 16 * MIB))
             attacker.delivered()
             for _ in client.wait([stream], 0.5):
                 client.reset(stream)
             attacker.count(client, [stream])
-
-
-@attack(processes=1, rounds=21)
-def many_unknown_fields(attacker):
-    """16 MiB of 3-byte unknown fields or empty messages, to every method."""
-    paths = [*topk_requests.paths(), HEALTH + "Check", HEALTH + "Watch"]
-    attacker.random.shuffle(paths)
-    _send_all(attacker, (
-        (path, repeat(attacker.random.choice(
-            [*UNKNOWN_FIELDS] * 3 + EMPTY_FIELDS), MESSAGE))
-        for path in paths))
 
 
 def _group(number):

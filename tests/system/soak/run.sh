@@ -4,10 +4,6 @@
 # usage: tests/system/soak/run.sh [--minutes 10] [--seed N]
 set -euo pipefail
 
-if [ "${1:-}" = --help ]; then
-  sed -n '2,4s/^# \{0,1\}//p' "$0"
-  exit 0
-fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
