@@ -10,6 +10,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
+fail() {
+  echo "$*" >&2
+  exit 1
+}
+
 tools=$PWD/build/tools/kubernetes
 modules=(
   helm.sh/helm/v3/cmd/helm@v3.22.0
@@ -87,43 +92,26 @@ for values in "$chart"/ci/*-values.yaml; do
   helm template topkd $chart --values "$values" >"$work/$name.yaml" \
     2>>"$work/warnings"
 done
-if [ -s "$work/warnings" ]; then
-  cat "$work/warnings" >&2
-  exit 1
-fi
+[ ! -s "$work/warnings" ] || fail "$(cat "$work/warnings")"
 # Service names must be DNS labels, even if the release has Helm's longest name.
 helm template "$(printf 'a%.0s' {1..53})" $chart \
   --values $chart/ci/haproxy-values.yaml >"$work/long.yaml"
-if grep -E '^  name: .{64}' "$work/long.yaml"; then
-  echo "the name is longer than 63 characters" >&2
-  exit 1
-fi
+! grep -E '^  name: .{64}' "$work/long.yaml" ||
+  fail "the name is longer than 63 characters"
 
 # A released chart has the release's image, and nothing from outside the chart.
 image=ghcr.io/owner/topk/topkd@sha256:$(printf '%064d' 7)
 package=$(deploy/kubernetes/package_chart.sh "$image" "$work")
-if [ "$(helm template topkd "$package" | grep -c "image: $image$")" -ne 2 ]; then
-  echo "$package does not have the image $image" >&2
-  exit 1
-fi
+[ "$(helm template topkd "$package" | grep -c "image: $image$")" -eq 2 ] ||
+  fail "$package does not have the image $image"
 
 # has|lacks FLAGS TEXT: checks whether a template with the flags has the text.
 contains() {
   # shellcheck disable=SC2086  # several flags
   helm template topkd $chart $1 | grep -Fe "$2" >/dev/null
 }
-has() {
-  if ! contains "$@"; then
-    echo "helm template $1 lacks $2" >&2
-    exit 1
-  fi
-}
-lacks() {
-  if contains "$@"; then
-    echo "helm template $1 has $2" >&2
-    exit 1
-  fi
-}
+has() { contains "$@" || fail "helm template $1 lacks $2"; }
+lacks() { ! contains "$@" || fail "helm template $1 has $2"; }
 # The alerts select the release's targets, and use the values of monitoring.
 alerts='--set monitoring.prometheusRule=true'
 has "$alerts" \
@@ -159,10 +147,8 @@ for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
   haproxy.image.tag=latest service.type=ExternalName \
   monitoring.slowSeconds=0 monitoring.runbookUrl=x; do
-  if helm template topkd $chart --set $wrong >/dev/null 2>&1; then
-    echo "values.schema.json lets $wrong pass" >&2
-    exit 1
-  fi
+  ! helm template topkd $chart --set $wrong >/dev/null 2>&1 ||
+    fail "values.schema.json lets $wrong pass"
 done
 
 # Values that conflict with haproxy.enabled, or with a released chart's digest.
@@ -171,8 +157,7 @@ for wrong in 'tls.allowedNames={a}' tls.revocationList=true image.tag=x \
   if helm template topkd "$package" --values $chart/ci/haproxy-values.yaml \
     --set "$wrong" >/dev/null 2>"$work/error" ||
     ! grep -qE '(haproxy.enabled|image.digest) excludes' "$work/error"; then
-    echo "the chart accepts haproxy.enabled, or a digest, with $wrong" >&2
-    exit 1
+    fail "the chart accepts haproxy.enabled, or a digest, with $wrong"
   fi
 done
 

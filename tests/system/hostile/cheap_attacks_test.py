@@ -71,10 +71,10 @@ class WatchedServer(harness.AttackedServer):
         exited."""
         with contextlib.suppress(OSError, http.client.HTTPException):
             self.most_threads = max(self.most_threads, self.threads())
+            text = self.metrics()
             counted, self.limit = (
-                float(re.search(rf"^{name} (\S+)$", self.metrics(), re.M)[1]) /
-                MIB for name in ("topk_inflight_bytes",
-                                 "topk_max_inflight_bytes"))
+                float(re.search(rf"^{name} (\S+)$", text, re.M)[1]) / MIB
+                for name in ("topk_inflight_bytes", "topk_max_inflight_bytes"))
             self.scrapes += 1
             self.counted = max(self.counted, counted)
             self.least = min(self.least, counted)
@@ -127,7 +127,6 @@ def run(name, options):
         honest.calls(30)  # until connections and threads are warm
         before = server.memory()
         server.forget_peak()
-        server.look()
         server.counted = server.scrapes = 0
         threads = server.threads()
         with Attackers(chosen, server.target, options.seed) as attackers:

@@ -73,21 +73,3 @@ def idle_headers_of_many_fields(attacker):
             client.call(TOPK + "StreamTopK", field(1, body), end=False)
             attacker.delivered()
     attacker.hold_and_close(clients)
-
-
-@attack(processes=1, rounds=6, arriving=60)
-def long_request_ids(attacker):
-    """A request id of 60 MiB, and 256 ids of 64 KiB for responses to return."""
-    with attacker.connect() as client:
-        for size, count in ((60 * MIB, 1), (64 << 10, 256),
-                            (attacker.random.randrange(300, 1 << 20), 16)):
-            item = topk_requests.onnx(
-                "U8", [4], data=b"1234",
-                request_id="x" * size).SerializeToString()
-            infer = MODEL + field(3, b"x" * size)
-            for path, message in ((TOPK + "ComputeTopKMany", item),
-                                  (OIP + "ModelStreamInfer", infer)):
-                client.call(path, *[message] * count, end=False)
-                client.poll(0.1)
-                attacker.delivered()
-        attacker.hold(client)

@@ -5,11 +5,9 @@
 # of memory and ten minutes.
 #
 # usage: tests/system/scale/run.sh [--elements N] [--parts PART,...]
-#                                  [--out FOLDER]
 #
 # --elements N   the number of elements in the file (2^30)
 # --parts PART   some of small, peers, page (all)
-# --out FOLDER   for the file (build/scale_out)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=tests/bench/build.sh

@@ -1,6 +1,6 @@
 """Runs TopK of one tensor over many workers. See tests/system/scale/run.sh.
 
-usage: scale.py TOPKD [--elements N] [--parts PART,...] [--out FOLDER]
+usage: scale.py TOPKD [--elements N] [--parts PART,...]
 
 PARTs: `small` compares Dask's and Ray's results with one server's, `peers`
 measures Dask's own topk and ours, and `page` runs the examples of the page.
@@ -38,7 +38,6 @@ PATIENCE = 600  # seconds
 def make_file(path, elements):
     """Writes the file unless it exists. The content depends only on the size.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.stat().st_size >= 4 * elements:
         return
     array = np.memmap(path, np.float32, "w+", shape=(elements,))
@@ -119,7 +118,7 @@ def small_arrays(options, targets):
 
 def peers(options, targets):
     """Measures Dask's topk and ours on the same array and workers."""
-    file = options.out.resolve() / "array.f32"
+    file = ROOT / "build/scale.f32"
     make_file(file, options.elements)
     dask.config.set({"distributed.comm.timeouts.connect": "10s"})
     ways = {
@@ -169,8 +168,6 @@ def main():
     parser.add_argument("topkd", type=pathlib.Path)
     parser.add_argument("--elements", type=int, default=1 << 30)
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--out", type=pathlib.Path,
-                        default=ROOT / "build" / "scale_out")
     options = parser.parse_args()
     wanted = options.parts.split(",")
     if set(wanted) - set(PARTS):
