@@ -96,7 +96,7 @@ done
 # Service names must be DNS labels, even if the release has Helm's longest name.
 helm template "$(printf 'a%.0s' {1..53})" $chart \
   --values $chart/ci/haproxy-values.yaml >"$work/long.yaml"
-! grep -E '^  name: .{64}' "$work/long.yaml" ||
+! grep -E '^  name: "?[^"]{64}' "$work/long.yaml" ||
   fail "the name is longer than 63 characters"
 
 # A released chart has the release's image, and nothing from outside the chart.
