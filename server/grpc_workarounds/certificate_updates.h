@@ -6,7 +6,7 @@
 // Versions: 1.51 and later versions without InMemoryCertificateProvider. 1.83
 // has InMemoryCertificateProvider.
 // Test: Reload.AnswersEveryCallDuringReloads
-// (tests/integration/tls_reload_test.cc).
+// (tests/integration/security_test.cc).
 // Delete when the oldest supported gRPC has InMemoryCertificateProvider: its
 // UpdateRoot() and UpdateIdentityKeyCertPair() replace this class.
 #pragma once

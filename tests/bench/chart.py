@@ -16,9 +16,9 @@ class Chart:
             f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
             f'font-weight="{weight}">{html.escape(text)}</text>')
 
-    def line(self, x1, y1, x2, y2):
+    def line(self, x1, y1, x2, y2, color="#ddd"):
         self.items.append(f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" '
-                          'stroke="#ddd"/>')
+                          f'stroke="{color}"/>')
 
     def dot(self, x, y, color):
         self.items.append(

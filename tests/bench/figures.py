@@ -21,7 +21,6 @@ RESULTS = ROOT / "tests/bench/results"
 CASES = ROOT / "tests/bench/workloads.cases"
 PAGES = ("README.md", "tests/bench/README.md", "proto/README.md",
          "deploy/SCALING.md")
-CHART = RESULTS / "peers.svg"
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 LIBRARIES = {"ort": ("ONNX Runtime", "#4477aa"),
              "openvino": ("OpenVINO", "#ee6677"),
@@ -142,6 +141,16 @@ def triton():
          for row in rows])])
 
 
+def scale():
+    run, rows = read("scale")
+    return "\n\n".join([source(run), table(
+        ["CPUs", " load", "callers", "servers", "calls/s",
+         "times as fast as a no-op server"],
+        [[str(row["cores"]), row["load"], str(row["callers"]),
+          str(row.get("instances", 1)), f"{row['calls_per_second']:.0f}",
+          f"{row['ratio']:.2f}" if "ratio" in row else ""] for row in rows])])
+
+
 def dask():
     runs = [read(name) for name in ("dask_amd", "dask_intel")]
     columns = [{row["function"]: f"{row['low']:g} to {row['high']:g} times"
@@ -182,6 +191,51 @@ def peers_svg():
     return drawing.svg()
 
 
+def scale_svg():
+    """Draws calls per second over the number of CPUs."""
+    rows = read("scale")[1]
+    lines = {}  # (name, color) -> {CPUs: calls per second}
+    for row in rows:
+        if row["load"] == "1 KiB" and row["callers"] == 8:
+            lines.setdefault(("topkd, 8 callers", "#4477aa"), {})[
+                row["cores"]] = row["calls_per_second"]
+            lines.setdefault(("no-op server, 8 callers", "#ccbb44"), {})[
+                row["cores"]] = row["no_op_calls_per_second"]
+        elif "instances" in row:
+            best = lines.setdefault(
+                ("topkd, best number of servers, 40 callers", "#ee6677"), {})
+            best[row["cores"]] = max(best.get(row["cores"], 0),
+                                     row["calls_per_second"])
+    cores = sorted({row["cores"] for row in rows})
+    most = max(max(line.values()) for line in lines.values())
+    left, right, top, bottom = 70, 620, 62, 262
+    unit = 10 ** math.floor(math.log10(most))
+    drawing = chart.Chart(700, bottom + 40, "Calls per second, 1 KiB tensors")
+    drawing.legend(40, lines)
+
+    def x(count):
+        return left + 30 + (right - left) * math.log2(count) / max(
+            1, math.log2(cores[-1]))
+
+    def y(rate):
+        return bottom - (bottom - top) * rate / most
+
+    for tick in range(math.floor(most / unit) + 1):
+        drawing.line(left, y(tick * unit), right + 50, y(tick * unit))
+        drawing.text(left - 8, y(tick * unit) + 4, f"{tick * unit}", "end")
+    for count in cores:
+        drawing.text(x(count), bottom + 18, f"{count} CPU{'s' * (count > 1)}", "middle")
+    for (_, color), line in lines.items():
+        points = [(x(count), y(rate)) for count, rate in sorted(line.items())]
+        for start, end in zip(points, points[1:]):
+            drawing.line(*start, *end, color)
+        for point in points:
+            drawing.dot(*point, color)
+    drawing.text(left, bottom + 36,
+                 "Servers and load programs share the CPUs.")
+    return drawing.svg()
+
+
 def files():
     """Yields each file that has figures, and the text that it should have."""
     for page in PAGES:
@@ -189,7 +243,8 @@ def files():
         yield ROOT / page, BLOCK.sub(
             lambda block: block[1] + globals()[block[2]]() + "\n" + block[3],
             text)
-    yield CHART, peers_svg()
+    yield RESULTS / "peers.svg", peers_svg()
+    yield RESULTS / "scale.svg", scale_svg()
 
 
 def main():

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Compares the CUDA backend with torch.topk and CUB's selection on the device of
-# this machine. Prints lines of JSON to stdout, then a table to stderr with the
-# ratios to torch.topk in this run.
+# Measures the CUDA backend on the device of this machine, and prints lines of
+# JSON to stderr. Then compares it with torch.topk, and prints a table.
 #
 # usage: tests/bench/gpu.sh [--no-torch]     (PyTorch is 5 GB)
 set -euo pipefail
@@ -24,26 +23,8 @@ cmake --build build/bench-cuda --target gpu_bench >&2
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 workloads=tests/bench/gpu/workloads.cases
-build/bench-cuda/bin/gpu_bench $workloads | tee "$lines"
+build/bench-cuda/bin/gpu_bench $workloads | tee "$lines" >&2
 if $torch; then
   install_python torch
-  "$peers_venv/bin/python" tests/bench/gpu/torch_topk.py $workloads |
-    tee -a "$lines"
+  "$peers_venv/bin/python" tests/bench/gpu/torch_topk.py $workloads "$lines"
 fi
-python3 - "$lines" >&2 <<'END'
-import json
-import sys
-
-rows = {}
-for line in open(sys.argv[1], encoding="utf-8"):
-    row = json.loads(line)
-    rows.setdefault(row["workload"], {})[row["way"]] = row["least_us"]
-ways = ["resident", "torch", "cub", "end_to_end", "cpu"]
-print("| workload | " + " | ".join(way + ", us" for way in ways)
-      + " | torch / resident |")
-print("|---|" + "---:|" * (len(ways) + 1))
-for name, row in rows.items():
-    cells = [f"{row[way]:.1f}" if way in row else "-" for way in ways]
-    ratio = (f"{row['torch'] / row['resident']:.2f}" if "torch" in row else "-")
-    print(f"| {name} | " + " | ".join(cells) + f" | {ratio} |")
-END

@@ -36,11 +36,11 @@ DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
 
 
 class Workload:
-    """A line of workloads.cases and its tensor."""
+    """A line of workloads.cases."""
 
     def __init__(self, line):
         self.line = line
-        name, tensor, axis, k, direction, self.family = [
+        name, tensor, axis, k, direction, _ = [
             field.strip() for field in line.split("|")]
         self.name = name
         self.type, shape = tensor.split(maxsplit=1)
@@ -48,33 +48,6 @@ class Workload:
         self.axis = int(axis) % len(self.shape)
         self.k = int(k)
         self.largest = direction == "largest"
-
-    def tensor(self):
-        rng = np.random.default_rng(1)
-        count = math.prod(self.shape)
-        dtype = np.dtype(DTYPES[self.type])
-        if self.family == "normal":
-            if dtype.itemsize == 1:
-                x = rng.integers(0, 256, count, np.uint8).view(dtype)
-            elif dtype.kind in "iu":  # the range is 16 standard deviations
-                bits = 8 * dtype.itemsize
-                x = rng.standard_normal(count) * 2.0 ** (bits - 4)
-                limit = 2.0 ** (bits - 1) * 0.999
-                x = np.clip(x, -limit, limit).astype(f"i{dtype.itemsize}")
-                if dtype.kind == "u":
-                    x = x.view(dtype) ^ dtype.type(1 << (bits - 1))
-            else:
-                x = rng.standard_normal(count, np.float32)
-        elif self.family == "ascending":
-            x = np.arange(count)
-        elif self.family == "constant":
-            x = np.ones(count)
-        elif self.family == "zeros":
-            x = np.where(rng.integers(0, 10, count) == 0,
-                         rng.standard_normal(count), 0)
-        else:
-            raise ValueError(self.line)
-        return np.ascontiguousarray(x.astype(dtype).reshape(self.shape))
 
 
 class Topk:
@@ -96,9 +69,11 @@ class Topk:
             raise RuntimeError("topk_bench died")
         return json.loads(line)
 
-    def load(self, workload, x):
-        x.tofile(self.data)
-        return self.ask(do="load", workload=workload.line, data=self.data)
+    def load(self, workload):
+        """Makes the tensor. Returns what runs it, and the tensor."""
+        ran = self.ask(do="load", workload=workload.line, data=self.data)
+        return ran, np.fromfile(self.data, DTYPES[workload.type]).reshape(
+            workload.shape)
 
     def times(self, what, seconds, runs):
         done = self.ask(do=what, seconds=seconds, runs=runs)
@@ -250,8 +225,7 @@ class Peer:
 
 
 def measure(workload, topk, names, threads, seconds):
-    x = workload.tensor()
-    ran = topk.load(workload, x)
+    ran, x = topk.load(workload)
     peers = {}
     for name in names:
         try:

@@ -5,13 +5,10 @@ usage: triton_peer.py BIN [--rounds N] [--seconds S] [--json FILE]
 """
 
 import argparse
-import contextlib
 import multiprocessing
 import os
 import pathlib
-import socket
 import statistics
-import sys
 import time
 
 import harness
@@ -38,14 +35,6 @@ def model():
          value("indices", TensorProto.INT64, ["k"])])
     return helper.make_model(
         graph, ir_version=8, opset_imports=[helper.make_opsetid("", 11)])
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def serve(ports, ready, done):
@@ -122,7 +111,7 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     record = recorded.recorder(options.json, "tests/bench/triton.sh")
-    ports, ready, done = free_ports(3), SPAWN.Event(), SPAWN.Event()
+    ports, ready, done = harness.free_ports(3), SPAWN.Event(), SPAWN.Event()
     server = SPAWN.Process(target=serve, args=(ports, ready, done))
     server.start()
     try:

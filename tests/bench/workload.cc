@@ -11,50 +11,6 @@
 namespace topk::bench {
 namespace {
 
-std::string Trim(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
-}  // namespace
-
-Workload ParseWorkload(const std::string& line) {
-  std::vector<std::string> fields;
-  std::istringstream in(line);
-  for (std::string field; std::getline(in, field, '|');) {
-    fields.push_back(Trim(field));
-  }
-  if (fields.size() != 6) throw std::runtime_error("not six fields: " + line);
-  Workload workload;
-  workload.name = fields[0];
-  PlanRequest& request = workload.request;
-  request.attributes = "onnx";
-  std::istringstream tensor(fields[1]);
-  std::string type;
-  tensor >> type;
-  const DTypeInfo* info = FindDType(type);
-  if (info == nullptr) throw std::runtime_error("no such type: " + line);
-  request.dtype = info->type;
-  for (char separator; tensor >> separator && separator != ']';) {
-    int64_t size = 0;
-    if (!(tensor >> size)) throw std::runtime_error("no shape: " + line);
-    request.shape.push_back(size);
-  }
-  request.axis = std::stoll(fields[2]);
-  request.k = std::stoll(fields[3]);
-  if (fields[4] != "largest" && fields[4] != "smallest") {
-    throw std::runtime_error("no such direction: " + line);
-  }
-  request.direction =
-      fields[4] == "largest" ? Direction::kLargest : Direction::kSmallest;
-  workload.data = fields[5];
-  workload.plan();
-  return workload;
-}
-
-namespace {
-
 // Returns the value of element `i`. Random values are normally distributed.
 double Number(const std::string& data, int64_t i, std::mt19937_64& random,
               std::normal_distribution<double>& normal) {
@@ -65,29 +21,13 @@ double Number(const std::string& data, int64_t i, std::mt19937_64& random,
   throw std::runtime_error("no such data: " + data);
 }
 
-// Rounds toward zero: a bf16 is the upper half of an f32.
-uint16_t ToBFloat16(float x) {
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
-}
-
-// Rounds toward zero. Subnormal results become zero.
-uint16_t ToHalf(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const uint32_t sign = bits >> 16 & 0x8000;
-  const int exponent = static_cast<int>(bits >> 23 & 0xFF) - 127 + 15;
-  if (exponent <= 0) return static_cast<uint16_t>(sign);
-  if (exponent >= 31) return static_cast<uint16_t>(sign | 0x7BFF);
-  return static_cast<uint16_t>(sign | static_cast<uint32_t>(exponent) << 10 |
-                               (bits >> 13 & 0x3FF));
-}
-
 uint64_t Bits(const DTypeInfo& type, double x) {
   const auto f = static_cast<float>(x);
   switch (type.type) {
     case DType::kF16:
-      return ToHalf(f);
-    case DType::kBF16:
-      return ToBFloat16(f);
+      return std::bit_cast<uint16_t>(static_cast<_Float16>(f));
+    case DType::kBF16:  // the upper half of an f32
+      return std::bit_cast<uint32_t>(f) >> 16;
     case DType::kF32:
       return std::bit_cast<uint32_t>(f);
     case DType::kF64:
@@ -107,6 +47,32 @@ uint64_t Bits(const DTypeInfo& type, double x) {
 }
 
 }  // namespace
+
+Workload ParseWorkload(const std::string& line) {
+  Workload workload;
+  PlanRequest& request = workload.request;
+  request.attributes = "onnx";
+  std::istringstream in(line);
+  std::string type;
+  std::string direction;
+  char bar = 0;
+  in >> workload.name >> bar >> type;
+  for (char separator = 0; in >> separator && separator != ']';) {
+    in >> request.shape.emplace_back();
+  }
+  in >> bar >> request.axis >> bar >> request.k >> bar >> direction >> bar >>
+      workload.data;
+  const DTypeInfo* info = FindDType(type);
+  if (!in || info == nullptr ||
+      (direction != "largest" && direction != "smallest")) {
+    throw std::runtime_error("not a workload: " + line);
+  }
+  request.dtype = info->type;
+  request.direction =
+      direction == "largest" ? Direction::kLargest : Direction::kSmallest;
+  workload.plan();
+  return workload;
+}
 
 Plan Workload::plan() const {
   Result<Plan> plan = MakePlan(request, Limits());

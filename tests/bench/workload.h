@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backends/backend.h"
 #include "core/plan/plan.h"
 
 namespace topk::bench {
@@ -18,6 +19,18 @@ struct Workload {
 
   /// Throws std::runtime_error if the request is invalid.
   Plan plan() const;
+};
+
+/// The output buffers of a plan.
+struct Answer {
+  explicit Answer(const Plan& plan)
+      : values(static_cast<size_t>(plan.values.bytes)),
+        indices(static_cast<size_t>(plan.indices.bytes)) {}
+  Outputs outputs() { return {values, indices}; }
+  bool operator==(const Answer&) const = default;
+
+  std::vector<std::byte> values;
+  std::vector<std::byte> indices;
 };
 
 /// Parses a line. Throws std::runtime_error if the line is malformed.

@@ -43,15 +43,6 @@ class Input {
     return static_cast<int64_t>(number % static_cast<uint64_t>(bound));
   }
 
-  /// Returns the next `count` bytes, or all that are left.
-  std::string_view Take(size_t count) {
-    const std::string_view taken = rest_.substr(0, count);
-    rest_.remove_prefix(taken.size());
-    return taken;
-  }
-
-  bool empty() const { return rest_.empty(); }
-
   /// Returns all remaining bytes.
   std::string_view Rest() {
     const std::string_view rest = rest_;

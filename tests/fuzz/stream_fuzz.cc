@@ -1,6 +1,6 @@
 // Splits a tensor at arbitrary positions. The pieces must have the same result
-// or error as the whole tensor, whether sent as a stream, as the pieces of a
-// request, or to a Fold of any backend.
+// or error as the whole tensor, whether sent as a stream or as the pieces of a
+// request.
 #include <span>
 #include <vector>
 
@@ -28,9 +28,6 @@ void RequireSame(const Result<v1::TopKResponse>& cut,
 
 void Check(Input& input) {
   static const Engine engine({2, {}});
-  static const auto backends = AllBackends(2);
-  const auto number = input.Below(static_cast<int64_t>(backends.size()));
-  const Backend& backend = *backends[static_cast<size_t>(number)];
   std::vector<int64_t> lengths(static_cast<size_t>(1 + input.Below(8)));
   for (int64_t& length : lengths) {
     length = input.Flag() ? 1 + input.Below(9) : input.Below(1 << 12);
@@ -59,8 +56,6 @@ void Check(Input& input) {
   const std::vector<std::span<const std::byte>> spans(pieces.begin(),
                                                       pieces.end());
   RequireSame(Compute(engine, request, spans), whole);
-  const auto folded = RunOn(backend, request, cut());
-  if (folded) RequireSame(*folded, whole);
 }
 
 }  // namespace

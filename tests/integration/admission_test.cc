@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <list>
+#include <nlohmann/json.hpp>
 
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/requests.h"
 #include "tests/support/test_server.h"
@@ -16,18 +15,6 @@ namespace topk::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A call that is in flight until destroyed.
-class OpenCall {
- public:
-  explicit OpenCall(const TestServer& server) : call_(server) {
-    call_.Ask(OnnxRequest({1, 2}, 1));
-  }
-  ~OpenCall() { EXPECT_TRUE(call_.Finish().ok()); }
-
- private:
-  ManyCall call_;
-};
 
 // Expects a rejection that tells the client to retry later.
 void ExpectLater(const CallResult& asked, const std::string& reason,
@@ -47,24 +34,34 @@ void ExpectLater(const CallResult& asked, const std::string& reason,
 }
 
 TEST(Admission, RejectsCallsAboveTheLimit) {
-  const TestServer server(
-      {.max_inflight_calls = 2, .max_client_inflight_calls = 3});
+  TestServer server({.metrics_listen = "127.0.0.1:0",
+                     .max_inflight_calls = 2,
+                     .max_client_inflight_calls = 3});
   const v1::TopKRequest request = OnnxRequest({1, 2, 3}, 1);
-  {
-    const OpenCall one(server);
-    const OpenCall two(server);
-    ExpectLater(Ask(server, request), "TOO_MANY_CALLS", "server");
-    EXPECT_THAT(server.Log(), HasSubstr("RESOURCE_EXHAUSTED"));
-  }
-  EXPECT_TRUE(Eventually([&] { return Ask(server, request).status.ok(); }));
+  ManyCall calls[] = {ManyCall(server), ManyCall(server)};
+  for (ManyCall& call : calls) call.Ask(request);
+  EXPECT_EQ(Value(server, "topk_inflight_calls{}"), 2);
+  ExpectLater(Ask(server, request), "TOO_MANY_CALLS", "server");
+  EXPECT_EQ(Value(server, "topk_rejected_total{reason=\"inflight_calls\"}"), 1);
+  const auto line = nlohmann::json::parse(server.Log());
+  EXPECT_EQ(line["reason"], "TOO_MANY_CALLS");
+  EXPECT_LT(line["total_us"], 20000000) << "since the call's arrival";
+  for (ManyCall& call : calls) EXPECT_TRUE(call.Finish().ok());
+  EXPECT_TRUE(Eventually([&] {
+    return Value(server, "topk_inflight_calls{}") == 0 &&
+           Value(server, "topk_inflight_bytes{}") == 0;
+  }));
+  EXPECT_TRUE(Ask(server, request).status.ok());
 }
 
 TEST(Admission, OneClientCannotUseTheWholeLimit) {
   const TestServer server(
       {.max_inflight_calls = 3, .max_client_inflight_calls = 1});
-  const OpenCall one(server);
+  ManyCall call(server);
+  call.Ask(OnnxRequest({1, 2, 3}, 1));
   ExpectLater(Ask(server, OnnxRequest({1, 2, 3}, 1)),
               "TOO_MANY_CALLS_OF_CLIENT", "client:addr:127.0.0.1");
+  EXPECT_TRUE(call.Finish().ok());
 }
 
 TEST(Admission, KnowsAnIPv4ClientOfAnIPv6ListenerByItsIPv4Address) {
@@ -82,41 +79,25 @@ TEST(Admission, KnowsAnIPv4ClientOfAnIPv6ListenerByItsIPv4Address) {
   EXPECT_TRUE(server.HasLogged("\"peer\":\"ipv4:127.0.0.1:"));
 }
 
-TEST(Admission, RejectsTooManySelectedElements) {
-  const TestServer server({.max_selected_elements = 5});
-  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 5)).status.ok());
-  const CallResult asked = Ask(server, OnnxRequest({1, 2, 3, 4, 5, 6}, 6));
-  EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(asked.reason(), "TOO_MANY_SELECTED");
-  EXPECT_EQ(asked.pushback, "-1") << "a retry cannot succeed";
-}
-
 TEST(Admission, ReportsRequestsThatNeverFit) {
-  const TestServer server({.max_inflight_bytes = 1 << 20});
-  const CallResult asked =
-      Ask(server, OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1));
+  const TestServer server(
+      {.max_selected_elements = 2, .max_inflight_bytes = 1 << 20});
+  v1::TopKRequest large = OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1);
+  large.set_request_id("the-large-one");
+  const CallResult asked = Ask(server, large);
   EXPECT_EQ(asked.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(asked.reason(), "REQUEST_TOO_LARGE");
   EXPECT_FALSE(DetailsOf(asked.status).retry.has_retry_delay());
   EXPECT_EQ(asked.pushback, "-1");
-  EXPECT_TRUE(Ask(server, OnnxRequest({1, 2, 3}, 1)).status.ok());
-}
-
-TEST(Admission, CountsAResponseUntilItIsRead) {
-  constexpr int64_t kElements = int64_t{1} << 20;
-  TestServer server(WithMetrics());
-  ManyCall call(server);
-  ASSERT_TRUE(
-      call->Write(OnnxRequest(std::vector<float>(kElements), kElements)));
-  EXPECT_TRUE(Eventually([&] {
-    return Value(server,
-                 "topk_requests_total{code=\"OK\",dialect=\"onnx\","
-                 "version=\"11\"}") == 1;
-  }));
-  EXPECT_GE(Value(server, "topk_inflight_bytes{}"), 12 * kElements);
-  v1::TopKResult result;
-  EXPECT_TRUE(call->Read(&result));
-  EXPECT_TRUE(call.Finish().ok());
+  EXPECT_EQ(Ask(server, OnnxRequest({1, 2, 3}, 3)).reason(),
+            "TOO_MANY_SELECTED");
+  ManyCall stream(server);
+  const v1::TopKResult result = stream.Ask(large);
+  EXPECT_EQ(result.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(result.request_id(), "the-large-one");
+  EXPECT_TRUE(server.HasLogged("the-large-one")) << server.Log();
+  EXPECT_TRUE(stream.Ask(OnnxRequest({1, 2, 3}, 2)).has_response());
+  EXPECT_TRUE(stream.Finish().ok());
 }
 
 TEST(Admission, RejectsCallsThatWouldWaitBeyondTheirDeadline) {
@@ -174,19 +155,6 @@ TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   EXPECT_EQ(answer.header().indices().shape(0), kElements);
   for (StreamCall& stream : streams) stream.context().TryCancel();
   for (StreamCall& stream : streams) (void)stream->Finish();
-}
-
-// The result and the log identify the rejected request.
-TEST(Admission, RejectedItemsKeepTheirIdAndLogLine) {
-  const TestServer server({.max_inflight_bytes = 1 << 20});
-  ManyCall stream(server);
-  v1::TopKRequest large = OnnxRequest(std::vector<float>(1 << 20, 1.0F), 1);
-  large.set_request_id("the-large-one");
-  const v1::TopKResult result = stream.Ask(large);
-  EXPECT_EQ(result.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(result.request_id(), "the-large-one");
-  EXPECT_TRUE(server.HasLogged("the-large-one")) << server.Log();
-  EXPECT_TRUE(stream.Finish().ok());
 }
 
 // The requests count, because the server has already received them.

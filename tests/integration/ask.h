@@ -1,18 +1,49 @@
-// Makes calls and returns their results.
+// Makes calls and returns their results. Scrapes metrics.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/integration/rpc_status.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
+
+/// The details that our errors carry. Absent details are default messages.
+struct Details {
+  google::rpc::Status status;
+  google::rpc::ErrorInfo info;
+  google::rpc::BadRequest bad_request;
+  google::rpc::QuotaFailure quota;
+  google::rpc::RetryInfo retry;
+};
+
+inline Details DetailsOf(const google::rpc::Status& status) {
+  Details details;
+  details.status = status;
+  for (const google::protobuf::Any& any : status.details()) {
+    // UnpackTo() ignores messages of other types.
+    static_cast<void>(any.UnpackTo(&details.info));
+    static_cast<void>(any.UnpackTo(&details.bad_request));
+    static_cast<void>(any.UnpackTo(&details.quota));
+    static_cast<void>(any.UnpackTo(&details.retry));
+  }
+  return details;
+}
+
+inline Details DetailsOf(const grpc::Status& status) {
+  google::rpc::Status rpc;
+  static_cast<void>(rpc.ParseFromString(status.error_details()));
+  return DetailsOf(rpc);
+}
 
 /// Metadata of a call.
 using Metadata = std::vector<std::pair<std::string, std::string>>;
@@ -120,5 +151,39 @@ using ManyCall = BidiCall<v1::TopKRequest, v1::TopKResult,
                           &v1::TopKService::Stub::ComputeTopKMany>;
 using StreamCall = BidiCall<v1::TopKRequestChunk, v1::TopKResponseChunk,
                             &v1::TopKService::Stub::StreamTopK>;
+
+inline ServerConfig WithMetrics() {
+  ServerConfig config;
+  config.metrics_listen = "127.0.0.1:0";
+  return config;
+}
+
+inline std::string ScrapedText(TestServer& server) {
+  return HttpGet(server.server().side_addresses().at("metrics"), "/metrics");
+}
+
+/// Returns the value of each series, e.g. "name{label=\"value\"}" or "name{}".
+/// The test fails if a series occurs twice. tests/system/deploy checks the
+/// format with promtool.
+inline std::map<std::string, double> Scrape(TestServer& server) {
+  std::map<std::string, double> samples;
+  std::istringstream lines(ScrapedText(server));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) continue;
+    const size_t space = line.rfind(' ');
+    std::string series = line.substr(0, space);
+    if (!series.ends_with('}')) series += "{}";
+    EXPECT_TRUE(samples.emplace(series, std::stod(line.substr(space))).second)
+        << line;
+  }
+  return samples;
+}
+
+/// Scrapes the server. Returns the value of a series, or -1 if there is none.
+inline double Value(TestServer& server, const std::string& series) {
+  const std::map<std::string, double> samples = Scrape(server);
+  const auto found = samples.find(series);
+  return found == samples.end() ? -1 : found->second;
+}
 
 }  // namespace topk::testing

@@ -2,18 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <deque>
-#include <functional>
-#include <future>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/backends/cpu/instruction_set.h"
 #include "core/backends/registry.h"
-#include "tests/integration/ask.h"
 #include "tests/integration/oip.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/client_calls.h"
@@ -24,17 +20,14 @@ namespace topk::testing {
 namespace {
 
 using Requests = std::vector<v1::TopKRequest>;
-// The bytes of each response, or "" if the call cannot express the request.
-using Answers = std::vector<std::string>;
 
 constexpr size_t kCount = 1000;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-struct ServerStubs {
-  std::unique_ptr<v1::TopKService::Stub> topk;
-  std::unique_ptr<GRPCInferenceService::Stub> oip;
-  const Client& client;
-  SharedMemory& memory;
+// A request and the oracle's response.
+struct Case {
+  v1::TopKRequest request;
+  v1::TopKResponse expected;
 };
 
 // Returns requests that run on several threads: long rows, many rows, columns.
@@ -63,15 +56,7 @@ Requests LargeRequests(Random& random) {
   return requests;
 }
 
-Requests SomeRequests(Random& random) {
-  Requests requests = LargeRequests(random);
-  while (requests.size() < kCount) requests.push_back(RandomRequest(random));
-  std::shuffle(requests.begin(), requests.end(), random);
-  return requests;
-}
-
 std::string BytesOf(v1::TopKResponse response) {
-  response.clear_execution();
   response.clear_request_id();
   for (v1::Tensor* tensor :
        {response.has_values() ? response.mutable_values() : nullptr,
@@ -79,195 +64,131 @@ std::string BytesOf(v1::TopKResponse response) {
     // Treat an absent source like one without bytes.
     if (tensor != nullptr) tensor->set_data(std::string(tensor->data()));
   }
-  return response.SerializeAsString();
+  return Comparable(response);
 }
 
-std::string Unary(ServerStubs& stubs, const v1::TopKRequest& request) {
-  const CallResult asked = Ask(*stubs.topk, request);
-  EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
-  return BytesOf(asked.response);
+void Check(const char* kind, const Case& asked,
+           const Result<v1::TopKResponse>& result) {
+  if (result.ok() && BytesOf(*result) == BytesOf(asked.expected)) return;
+  ADD_FAILURE() << kind << ": "
+                << (result.ok() ? "the result is not the oracle's"
+                                : result.status().message)
+                << ", of\n"
+                << asked.request.ShortDebugString().substr(0, 2000);
 }
 
-// Sends the tensor in up to nine messages, which may split elements.
-std::string Streamed(ServerStubs& stubs, const v1::TopKRequest& request) {
-  const std::string& data = request.tensor().data();
-  Random random(data.size());
-  std::vector<size_t> cuts = {0, data.size()};
-  for (int64_t i = Pick(random, 0, 8); i > 0; --i) {
-    cuts.push_back(
-        static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(cuts[1]))));
-  }
-  std::ranges::sort(cuts);
-  grpc::ClientContext context;
-  const auto stream = stubs.topk->StreamTopK(&context);
-  v1::TopKRequestChunk chunk = HeaderOf(request);
-  stream->Write(chunk);
-  for (size_t i = 1; i < cuts.size(); ++i) {
-    chunk.set_data(data.substr(cuts[i - 1], cuts[i] - cuts[i - 1]));
-    stream->Write(chunk);
-  }
-  stream->WritesDone();
-  v1::TopKResponse response;
-  v1::TopKResponseChunk piece;
-  while (stream->Read(&piece)) {
-    if (piece.has_header()) response = piece.header();
-    if (piece.has_values()) {
-      *response.mutable_values()->mutable_data() += piece.values();
-    } else if (piece.has_indices()) {
-      *response.mutable_indices()->mutable_data() += piece.indices();
-    }
-  }
-  const grpc::Status status = stream->Finish();
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return BytesOf(response);
+Result<v1::TopKResponse> Streamed(const Client& client,
+                                  const v1::TopKRequest& request) {
+  v1::TopKRequest header = request;
+  header.mutable_tensor()->clear_source();
+  return ComputeStream(client, header,
+                       std::as_bytes(std::span(request.tensor().data())));
 }
 
 // Puts the tensor and both outputs into shared memory at odd offsets.
-std::string Shared(ServerStubs& stubs, const v1::TopKRequest& plain) {
+Result<v1::TopKResponse> Shared(const Client& client,
+                                const v1::TopKRequest& plain,
+                                SharedMemory& memory) {
   constexpr size_t kRoom = 5 * kMiB + 3;
   v1::TopKRequest request =
-      InMemory(plain, plain.tensor().data().size() % 13, stubs.memory);
+      InMemory(plain, plain.tensor().data().size() % 13, memory);
   const auto selection = plain.output().selection();
   if (selection != v1::OUTPUT_SELECTION_INDICES_ONLY) {
-    *request.mutable_output()->mutable_values() =
-        stubs.memory.Region(kRoom, kRoom);
+    *request.mutable_output()->mutable_values() = memory.Region(kRoom, kRoom);
   }
   if (selection != v1::OUTPUT_SELECTION_VALUES_ONLY) {
     *request.mutable_output()->mutable_indices() =
-        stubs.memory.Region(2 * kRoom, kRoom);
+        memory.Region(2 * kRoom, kRoom);
   }
-  CallResult asked = Ask(*stubs.topk, request);
-  EXPECT_TRUE(asked.status.ok()) << asked.status.error_message();
+  auto result = ComputeUnary(client, request);
+  if (!result.ok()) return result;
   const auto fetch = [&](v1::Tensor& tensor) {
     EXPECT_TRUE(tensor.has_shared_memory());
-    tensor.set_data(Bytes(stubs.memory, tensor.shared_memory()));
+    tensor.set_data(Bytes(memory, tensor.shared_memory()));
   };
-  if (asked.response.has_values()) fetch(*asked.response.mutable_values());
-  if (asked.response.has_indices()) fetch(*asked.response.mutable_indices());
-  return BytesOf(asked.response);
+  if (result->has_values()) fetch(*result->mutable_values());
+  if (result->has_indices()) fetch(*result->mutable_indices());
+  return result;
 }
 
-std::string Inferred(ServerStubs& stubs, const v1::TopKRequest& request) {
-  if (!IsExpressible(request)) return "";
+void ExpectInferred(GRPCInferenceService::Stub& stub, const Case& asked) {
+  if (!IsExpressible(asked.request)) return;
   grpc::ClientContext context;
+  context.set_wait_for_ready(true);
   ModelInferResponse answer;
   const grpc::Status status =
-      stubs.oip->ModelInfer(&context, Translate(request), &answer);
+      stub.ModelInfer(&context, Translate(asked.request), &answer);
   EXPECT_TRUE(status.ok()) << status.error_message();
-  v1::TopKResponse response;
-  for (int i = 0; i < answer.outputs_size(); ++i) {
-    const auto& output = answer.outputs(i);
-    v1::Tensor& tensor = output.name() == "values"
-                             ? *response.mutable_values()
-                             : *response.mutable_indices();
-    for (int type = 1; type <= v1::DATA_TYPE_U64; ++type) {
-      const auto known = static_cast<v1::DataType>(type);
-      if (NameOf(known) == output.datatype()) tensor.set_data_type(known);
-    }
-    *tensor.mutable_shape() = output.shape();
-    tensor.set_data(answer.raw_output_contents(i));
-  }
-  return BytesOf(response);
+  ExpectSame(answer, asked.expected);
 }
 
-Answers Each(std::string (*ask)(ServerStubs&, const v1::TopKRequest&),
-             ServerStubs& stubs, const Requests& requests) {
-  Answers answers;
-  for (const v1::TopKRequest& request : requests) {
-    answers.push_back(ask(stubs, request));
-    if (::testing::Test::HasFailure()) break;
-  }
-  return answers;
-}
-
-Answers Many(ServerStubs& stubs, const Requests& requests) {
-  Answers answers;
-  for (const auto& result : ComputeMany(stubs.client, requests)) {
-    EXPECT_TRUE(result.ok()) << result.status().message;
-    answers.push_back(result.ok() ? BytesOf(*result) : "");
-  }
-  return answers;
-}
-
-struct CallKind {
-  const char* name;
-  std::function<Answers(ServerStubs&, const Requests&)> call;
-};
-
-const CallKind kCallKinds[] = {
-    {"ComputeTopK", std::bind_front(Each, Unary)},
-    {"StreamTopK", std::bind_front(Each, Streamed)},
-    {"ComputeTopKMany", Many},
-    {"shared memory", std::bind_front(Each, Shared)},
-    {"ModelInfer", std::bind_front(Each, Inferred)},
-};
-
-// Sends the requests to a server with all kinds of calls.
+// Sends the requests to a server with all kinds of calls at the same time, so
+// that they share the workers.
 void ExpectAnswers(const std::string& set, int threads,
-                   const Requests& requests, const Answers& oracle) {
+                   const std::vector<Case>& cases) {
   // topkd inherits the variable.
   setenv(kInstructionSetVariable, set.c_str(), 1);
   const Topkd topkd({"--threads", StrCat(threads), "--pollers", StrCat(threads),
                      "--allow-shared-memory"});
   unsetenv(kInstructionSetVariable);
+  const auto arguments = OwnConnection();
+  // Clients compress messages that shrink.
+  arguments->SetCompressionAlgorithm(threads == 2    ? GRPC_COMPRESS_GZIP
+                                     : threads == 16 ? GRPC_COMPRESS_DEFLATE
+                                                     : GRPC_COMPRESS_NONE);
+  arguments->SetMaxReceiveMessageSize(-1);
+  const ClientOptions options = {.target = topkd.target(),
+                                 .channel_arguments = arguments};
+  const Client unary(options);
+  const Client streaming(options);
+  const Client sharing(options);
+  EXPECT_EQ(
+      ComputeUnary(unary, cases.front().request)->execution().instruction_set(),
+      set);
   SharedMemory memory = Make(Name("all"), size_t{16} * kMiB);
-  const Client client({.target = topkd.target()});
-  std::deque<ServerStubs> stubs;
-  for (size_t i = 0; i < std::size(kCallKinds); ++i) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    const auto channel = grpc::CreateCustomChannel(
-        topkd.target(), grpc::InsecureChannelCredentials(), arguments);
-    // gRPC 1.51 may report another call's errno for its connect().
-    ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
-                                          std::chrono::seconds(20)));
-    stubs.push_back({v1::TopKService::NewStub(channel),
-                     GRPCInferenceService::NewStub(channel), client, memory});
-  }
-  EXPECT_EQ(Ask(*stubs.front().topk, requests.front())
-                .response.execution()
-                .instruction_set(),
-            set);
-  // All calls run concurrently, so that they share the workers.
-  std::vector<std::future<Answers>> asked;
-  for (size_t w = 0; w < stubs.size(); ++w) {
-    asked.push_back(std::async(std::launch::async, kCallKinds[w].call,
-                               std::ref(stubs[w]), std::cref(requests)));
-  }
-  for (size_t w = 0; w < asked.size(); ++w) {
-    const CallKind& kind = kCallKinds[w];
-    const Answers answers = asked[w].get();
-    ASSERT_EQ(answers.size(), requests.size()) << kind.name;
-    Answers expected = oracle;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      if (answers[i].empty()) expected[i].clear();
-    }
-    std::printf("%-7s %2d threads  %-15s %4td answers\n", set.c_str(), threads,
-                kind.name,
-                std::ranges::count_if(answers, [](const auto& answer) {
-                  return !answer.empty();
-                }));
-    if (answers == expected) continue;
-    const auto at = std::ranges::mismatch(answers, expected).in1;
-    const auto i = static_cast<size_t>(at - answers.begin());
-    FAIL() << set << ", " << threads << " threads, " << kind.name << ": answer "
-           << i << " is not the oracle's, to\n"
-           << requests[i].ShortDebugString().substr(0, 2000);
+  const auto oip = GRPCInferenceService::NewStub(grpc::CreateCustomChannel(
+      topkd.target(), grpc::InsecureChannelCredentials(), *arguments));
+  std::vector<std::jthread> callers;
+  const auto start = [&](auto ask) {
+    callers.emplace_back([&, ask] {
+      for (const Case& each : cases) {
+        ask(each);
+        if (::testing::Test::HasFailure()) break;
+      }
+    });
+  };
+  start([&](const Case& each) {
+    Check("ComputeTopK", each, ComputeUnary(unary, each.request));
+  });
+  start([&](const Case& each) {
+    Check("StreamTopK", each, Streamed(streaming, each.request));
+  });
+  start([&](const Case& each) {
+    Check("shared memory", each, Shared(sharing, each.request, memory));
+  });
+  start([&](const Case& each) { ExpectInferred(*oip, each); });
+  Requests requests;
+  for (const Case& each : cases) requests.push_back(each.request);
+  const auto many = ComputeMany(Client(options), requests);
+  ASSERT_EQ(many.size(), cases.size());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Check("ComputeTopKMany", cases[i], many[i]);
   }
 }
 
 TEST(Determinism, AThousandResultsAreTheOracles) {
   Random random(Seed(20261121));
-  const Requests requests = SomeRequests(random);
-  Answers oracle;
+  Requests requests = LargeRequests(random);
+  while (requests.size() < kCount) requests.push_back(RandomRequest(random));
+  std::shuffle(requests.begin(), requests.end(), random);
+  std::vector<Case> cases;
   for (const v1::TopKRequest& request : requests) {
-    oracle.push_back(BytesOf(Oracle(request)));
+    cases.push_back({request, Oracle(request)});
   }
   for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
     for (const int threads : {1, 2, 4, 16}) {
-      ExpectAnswers(std::string(set.name), threads, requests, oracle);
-      ASSERT_FALSE(HasFatalFailure());
+      ExpectAnswers(std::string(set.name), threads, cases);
+      ASSERT_FALSE(HasFailure()) << set.name << ", " << threads << " threads";
     }
   }
 }

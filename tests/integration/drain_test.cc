@@ -1,19 +1,15 @@
 // Clients of a draining server.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
+#include <openssl/ssl.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/integration/secured.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/test_server.h"
@@ -35,8 +31,6 @@ bool Connects(const std::string& target) {
 // A StreamTopK call whose header the server has received.
 class OpenTensor {
  public:
-  explicit OpenTensor(TestServer& server)
-      : OpenTensor(server, server.target()) {}
   OpenTensor(TestServer& server, const std::string& target) : call_(target) {
     EXPECT_TRUE(call_->Write(HeaderOf(SmallRequest())));
     EXPECT_TRUE(
@@ -66,44 +60,30 @@ void ExpectShutDown(const grpc::Status& status) {
   EXPECT_EQ(details.quota.violations_size(), 0);
 }
 
-// Sends a header and a tensor in `chunks` chunks of one element, with a pause
-// before each message. Returns the status of the call.
-grpc::Status SendSlowly(StreamCall& call, int chunks,
-                        std::chrono::milliseconds pause) {
+// Sends a tensor in `chunks` chunks of one element, with a pause before each
+// message, to a server that starts to drain before the header. Returns the
+// status of the call.
+grpc::Status SendDuringDrain(int chunks, std::chrono::milliseconds pause,
+                             std::chrono::milliseconds timeout) {
+  TestServer server(WithMetrics());
+  StreamCall call(server);
+  EXPECT_TRUE(
+      Eventually([&] { return Value(server, "topk_inflight_calls{}") == 1; }));
+  const std::jthread drain([&] { server.server().Drain({}, timeout); });
   v1::TopKRequest request = SmallRequest();
   request.mutable_tensor()->set_shape(0, chunks);
-  std::this_thread::sleep_for(pause);
-  bool open = call->Write(HeaderOf(request));
-  for (int i = 0; open && i < chunks; ++i) {
+  v1::TopKRequestChunk chunk = HeaderOf(request);
+  bool open = true;
+  for (int i = 0; open && i <= chunks; ++i) {
     std::this_thread::sleep_for(pause);
-    v1::TopKRequestChunk chunk;
-    chunk.set_data("1234");
     open = call->Write(chunk);
+    chunk.set_data("1234");
   }
   v1::TopKResponseChunk answer;
   if (open && call->WritesDone()) {
     while (call->Read(&answer)) continue;
   }
   return call->Finish();
-}
-
-// Like SendSlowly(), on a server that starts to drain before the header.
-grpc::Status SendDuringDrain(int chunks, std::chrono::milliseconds pause,
-                             std::chrono::milliseconds timeout) {
-  TestServer server(WithMetrics());
-  std::thread drain;
-  grpc::Status status;
-  {
-    StreamCall call(server);
-    drain = std::thread([&] {
-      EXPECT_TRUE(Eventually(
-          [&] { return Value(server, "topk_inflight_calls{}") == 1; }));
-      server.server().Drain({}, timeout);
-    });
-    status = SendSlowly(call, chunks, pause);
-  }
-  drain.join();
-  return status;
 }
 
 TEST(Drain, WaitsForAStreamThatPauses) {
@@ -172,36 +152,6 @@ TEST(Drain, AnswersABusyStreamBeforeItsEnd) {
   EXPECT_EQ(many->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// The client has neither a retry policy nor health checks. gRPC itself retries
-// calls that were assigned to a connection before it received GOAWAY.
-TEST(Drain, LosesNoCallOfABalancedClient) {
-  TestServer staying;
-  auto going = std::make_unique<TestServer>();
-  grpc::ChannelArguments arguments;
-  arguments.SetLoadBalancingPolicyName("round_robin");
-  const auto channel = grpc::CreateCustomChannel(
-      "ipv4:" + staying.target() + "," + going->target(),
-      grpc::InsecureChannelCredentials(), arguments);
-  std::atomic<bool> stop = false;
-  std::atomic<int> calls = 0;
-  const auto call_on = [&] {
-    const auto stub = v1::TopKService::NewStub(channel);
-    while (!stop) {
-      const grpc::Status status = Ask(*stub, SmallRequest()).status;
-      EXPECT_TRUE(status.ok()) << status.error_message();
-      ++calls;
-    }
-  };
-  std::vector<std::jthread> callers;
-  for (int i = 0; i < 4; ++i) callers.emplace_back(call_on);
-  EXPECT_TRUE(Eventually([&] { return calls > 100; }));
-  going->server().Drain({}, std::chrono::minutes(5));
-  going.reset();
-  const int drained = calls;
-  EXPECT_TRUE(Eventually([&] { return calls > drained + 100; }));
-  stop = true;
-}
-
 // A client that knows only draining servers can reconnect while it looks for
 // others.
 TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
@@ -218,47 +168,31 @@ TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// Connects to a server, and forwards one client's bytes after Open().
-class HeldConnection {
- public:
-  explicit HeldConnection(const std::string& server)
-      : server_(OpenSocketTo(server)) {
-    listen(listener_.fd(), 1);
-    forwarder_ = std::thread([this] { Forward(); });
+// Completes a TLS handshake on a connection. Returns whether the server then
+// sends GOAWAY.
+bool IsToldToGoAway(int fd) {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(
+      SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  const std::unique_ptr<SSL, void (*)(SSL*)> tls(SSL_new(context.get()),
+                                                 SSL_free);
+  const unsigned char protocol[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(tls.get(), protocol, sizeof(protocol));
+  SSL_set_fd(tls.get(), fd);
+  EXPECT_EQ(SSL_connect(tls.get()), 1);
+  // The preface of HTTP/2, and a frame of SETTINGS.
+  const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0",
+                          33);
+  SSL_write(tls.get(), hello.data(), static_cast<int>(hello.size()));
+  const std::string goaway("\7\0\0\0\0\0", 6);  // without its length
+  std::string received;
+  char buffer[4096];
+  while (received.find(goaway) == std::string::npos) {
+    const int size = SSL_read(tls.get(), buffer, sizeof(buffer));
+    if (size <= 0) return false;
+    received.append(buffer, static_cast<size_t>(size));
   }
-  ~HeldConnection() {
-    forwarder_.join();
-    close(server_);
-  }
-  const std::string& address() const { return listener_.address(); }
-  void Open() { opened_.set_value(); }
-
- private:
-  void Forward() {
-    const int client = accept(listener_.fd(), nullptr, nullptr);
-    opened_.get_future().wait();
-    const int ends[2] = {client, server_};
-    for (bool open = true; open;) {
-      pollfd polled[2] = {{client, POLLIN, 0}, {server_, POLLIN, 0}};
-      poll(polled, 2, -1);
-      for (const int from : {0, 1}) {
-        if (polled[from].revents == 0) continue;
-        char bytes[4096];
-        const ssize_t size = recv(ends[from], bytes, sizeof(bytes), 0);
-        open =
-            size > 0 && send(ends[1 - from], bytes, static_cast<size_t>(size),
-                             MSG_NOSIGNAL) == size;
-        if (!open) break;
-      }
-    }
-    close(client);
-  }
-
-  const TakenPort listener_{/*listens=*/false};
-  const int server_;
-  std::promise<void> opened_;
-  std::thread forwarder_;
-};
+  return true;
+}
 
 using TlsDrain = Secured;
 
@@ -268,16 +202,11 @@ TEST_F(TlsDrain, SendsGoawayOnConnectionsThatCompleteTheirHandshake) {
   config.metrics_listen = "127.0.0.1:0";
   TestServer server(config);
   OpenTensor open(server, server.server().addresses()[1]);
-  HeldConnection held(server.target());
-  const auto channel = grpc::CreateChannel(
-      held.address(), grpc::SslCredentials({authority_.certificate(), "", ""}));
-  channel->GetState(/*try_to_connect=*/true);
+  const int held = OpenSocketTo(server.target());
   const std::jthread drain = StartDrain(server);
   EXPECT_TRUE(Eventually([&] { return !Connects(server.target()); }));
-  held.Open();
-  EXPECT_TRUE(Eventually([&] {
-    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_IDLE;
-  }));
+  EXPECT_TRUE(IsToldToGoAway(held));
+  close(held);
   EXPECT_TRUE(open.Finish().ok()) << "the server is not shutting down yet";
 }
 
@@ -290,7 +219,7 @@ TEST(Drain, KeepsListenersOnTheSamePortOfOtherAddresses) {
   config.metrics_listen = "127.0.0.3" + port;
   config.admin_listen = "127.0.0.4" + port;
   TestServer server(config);
-  OpenTensor open(server);
+  OpenTensor open(server, server.target());
   const std::jthread drain = StartDrain(server);
   EXPECT_TRUE(Eventually([&] { return !Connects(config.listen[0]); }));
   for (const std::string& other :

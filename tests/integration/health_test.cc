@@ -1,13 +1,12 @@
-// Health checks, and methods that do not exist.
-#include <gmock/gmock.h>
+// Health checks.
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
-#include "tests/integration/rpc_status.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -16,7 +15,6 @@ namespace {
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
-using ::testing::HasSubstr;
 
 HealthCheckRequest For(const std::string& service) {
   HealthCheckRequest request;
@@ -62,29 +60,6 @@ TEST(Health, WatchOfAnUnknownServiceMayBeCancelled) {
   }
 }
 
-TEST(Health, RejectsLongNames) {
-  const TestServer server;
-  const auto stub = Health::NewStub(server.Connect());
-  for (const size_t size : {size_t{1000}, size_t{1100}, size_t{5} << 20}) {
-    grpc::ClientContext contexts[2];
-    HealthCheckResponse response;
-    const grpc::Status checked =
-        stub->Check(&contexts[0], For(std::string(size, 'x')), &response);
-    const auto watch = stub->Watch(&contexts[1], For(std::string(size, 'x')));
-    if (size == 1000) {
-      EXPECT_EQ(checked.error_code(), grpc::StatusCode::NOT_FOUND);
-      EXPECT_TRUE(watch->Read(&response));
-      contexts[1].TryCancel();
-      continue;
-    }
-    EXPECT_FALSE(watch->Read(&response));
-    for (const grpc::Status& status : {checked, watch->Finish()}) {
-      EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-      EXPECT_THAT(status.error_message(), HasSubstr("1024 bytes"));
-    }
-  }
-}
-
 TEST(Health, EndsCallsWhoseMessageDoesNotArrive) {
   const TestServer server;
   grpc::GenericStub stub(server.Connect());
@@ -127,24 +102,24 @@ TEST(Health, EndsCallsWhoseMessageDoesNotArrive) {
 
 TEST(Health, RejectsInvalidMessages) {
   const TestServer server;
-  for (const char* method : {"Check", "Watch"}) {
-    const std::string path = std::string("/grpc.health.v1.Health/") + method;
-    for (const std::vector<std::string>& messages :
-         std::initializer_list<std::vector<std::string>>{{}, {"\xff"}}) {
+  const std::pair<std::vector<std::string>, grpc::StatusCode> calls[] = {
+      {{}, grpc::StatusCode::INVALID_ARGUMENT},
+      {{"\xff"}, grpc::StatusCode::INVALID_ARGUMENT},
+      {{For(std::string(1000, 'x')).SerializeAsString()},
+       grpc::StatusCode::NOT_FOUND},
+      {{For(std::string(1100, 'x')).SerializeAsString()},
+       grpc::StatusCode::RESOURCE_EXHAUSTED},
+      {{std::string(5 << 20, 'x')}, grpc::StatusCode::RESOURCE_EXHAUSTED}};
+  for (const auto algorithm : {GRPC_COMPRESS_NONE, GRPC_COMPRESS_GZIP}) {
+    grpc::ChannelArguments arguments;
+    arguments.SetCompressionAlgorithm(algorithm);  // of messages that shrink
+    const auto channel = grpc::CreateCustomChannel(
+        server.target(), grpc::InsecureChannelCredentials(), arguments);
+    for (const auto& [messages, code] : calls) {
       const grpc::Status status =
-          RawCall(server.Connect(), path, messages).status;
-      EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT)
-          << path << ": " << status.error_message();
+          RawCall(channel, "/grpc.health.v1.Health/Check", messages).status;
+      EXPECT_EQ(status.error_code(), code) << status.error_message();
     }
-  }
-}
-
-TEST(UnknownMethods, AreRejected) {
-  const TestServer server;
-  for (const char* path : {"/nobody/Knows", "/topk.v1.TopKService/Other", ""}) {
-    const grpc::Status status = RawCall(server.Connect(), path, {"x"}).status;
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
-        << path << ": " << status.error_message();
   }
 }
 

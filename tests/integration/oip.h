@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,15 +19,13 @@ using inference::GRPCInferenceService;
 using inference::ModelInferRequest;
 using inference::ModelInferResponse;
 
+// Returns the protocol's name of a type, e.g. FP32 for F32.
 inline std::string NameOf(v1::DataType type) {
-  static const std::map<int, std::string> names = {
-      {v1::DATA_TYPE_F16, "FP16"},   {v1::DATA_TYPE_BF16, "BF16"},
-      {v1::DATA_TYPE_F32, "FP32"},   {v1::DATA_TYPE_F64, "FP64"},
-      {v1::DATA_TYPE_I8, "INT8"},    {v1::DATA_TYPE_I16, "INT16"},
-      {v1::DATA_TYPE_I32, "INT32"},  {v1::DATA_TYPE_I64, "INT64"},
-      {v1::DATA_TYPE_U8, "UINT8"},   {v1::DATA_TYPE_U16, "UINT16"},
-      {v1::DATA_TYPE_U32, "UINT32"}, {v1::DATA_TYPE_U64, "UINT64"}};
-  return names.at(type);
+  const std::string name =
+      v1::DataType_Name(type).substr(std::string_view("DATA_TYPE_").size());
+  const std::map<char, std::string> prefixes = {
+      {'B', "B"}, {'F', "FP"}, {'I', "INT"}, {'U', "UINT"}};
+  return prefixes.at(name.front()) + name.substr(1);
 }
 
 inline void SetInt(ModelInferRequest& to, const char* name, int64_t value) {
@@ -37,14 +36,27 @@ inline void SetText(ModelInferRequest& to, const char* name,
   (*to.mutable_parameters())[name].set_string_param(text);
 }
 
+// Adds an input with its data as raw contents.
+template <class Shape>
+void AddInput(ModelInferRequest& to, const char* name,
+              const std::string& datatype, const Shape& shape,
+              const std::string& data) {
+  auto& input = *to.add_inputs();
+  input.set_name(name);
+  input.set_datatype(datatype);
+  input.mutable_shape()->Add(shape.begin(), shape.end());
+  to.add_raw_input_contents(data);
+}
+inline void AddK(ModelInferRequest& to, const char* datatype,
+                 const std::string& data) {
+  AddInput(to, "K", datatype, std::array<int64_t, 1>{1}, data);
+}
+
 // Sends K as a number or as a tensor, as in the original request.
 inline void SetK(const v1::KInput& k, ModelInferRequest& to) {
   if (k.has_value()) return SetInt(to, "k", k.value());
-  auto& input = *to.add_inputs();
-  input.set_name("K");
-  input.set_datatype(NameOf(k.tensor().data_type()));
-  *input.mutable_shape() = k.tensor().shape();
-  to.add_raw_input_contents(k.tensor().data());
+  AddInput(to, "K", NameOf(k.tensor().data_type()), k.tensor().shape(),
+           k.tensor().data());
 }
 
 inline void SetOnnx(const v1::OnnxTopK& onnx, ModelInferRequest& to) {
@@ -105,11 +117,8 @@ inline ModelInferRequest Translate(const v1::TopKRequest& request) {
   ModelInferRequest to;
   to.set_model_version(StrCat(request.spec().version()));
   to.set_id(request.request_id());
-  auto& input = *to.add_inputs();
-  input.set_name("X");
-  input.set_datatype(NameOf(request.tensor().data_type()));
-  *input.mutable_shape() = request.tensor().shape();
-  to.add_raw_input_contents(request.tensor().data());
+  const v1::Tensor& x = request.tensor();
+  AddInput(to, "X", NameOf(x.data_type()), x.shape(), x.data());
   SetInt(to, "index_offset", request.index_offset());
   if (request.has_onnx()) SetOnnx(request.onnx(), to);
   if (request.has_openvino()) SetOpenVino(request.openvino(), to);
@@ -164,16 +173,15 @@ inline ModelInferRequest SmallInferRequest() {
 
 inline grpc::Status Register(GRPCInferenceService::Stub& stub,
                              const std::string& name, const std::string& key,
-                             uint64_t bytes, uint64_t offset = 0,
-                             std::unique_ptr<grpc::ClientContext> context =
-                                 std::make_unique<grpc::ClientContext>()) {
+                             uint64_t bytes, uint64_t offset = 0) {
   inference::SystemSharedMemoryRegisterRequest request;
   request.set_name(name);
   request.set_key(key);
   request.set_offset(offset);
   request.set_byte_size(bytes);
   inference::SystemSharedMemoryRegisterResponse response;
-  return stub.SystemSharedMemoryRegister(context.get(), request, &response);
+  grpc::ClientContext context;
+  return stub.SystemSharedMemoryRegister(&context, request, &response);
 }
 
 // A server, optionally with shared memory, and clients of both services.
@@ -202,17 +210,6 @@ class Oip : public SharedMemoryTest {
 
   grpc::Status Register(const std::string& name, const SharedMemory& memory) {
     return testing::Register(*oip_, name, memory.name(), memory.data().size());
-  }
-
-  inference::ModelStatistics Statistics(const std::string& model,
-                                        const std::string& version) {
-    inference::ModelStatisticsRequest request;
-    request.set_name(model);
-    request.set_version(version);
-    inference::ModelStatisticsResponse response;
-    grpc::ClientContext context;
-    EXPECT_TRUE(oip_->ModelStatistics(&context, request, &response).ok());
-    return response.model_stats(0);
   }
 
   const std::unique_ptr<GRPCInferenceService::Stub> oip_ =

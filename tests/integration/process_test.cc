@@ -1,22 +1,30 @@
 // Runs the topkd binary as an operator does.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/empty.pb.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "core/base/text.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/test_server.h"
 #include "topk/client.h"
 
 namespace topk::testing {
@@ -34,6 +42,14 @@ bool IsServing(const std::string& target) {
 
 bool Answers(const std::string& target) {
   return Ask(target, OnnxRequest({1, 2}, 1)).status.ok();
+}
+
+// Expects that each line of a log is valid JSON.
+void ExpectJson(const std::string& log) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(json::accept(line)) << line;
+  }
 }
 
 TEST(Topkd, WritesTheReadyFileAndExits0OnSigterm) {
@@ -116,12 +132,7 @@ TEST(Topkd, LogsValidJson) {
                    .status.ok());
   EXPECT_EQ(topkd.process().Stop(), 0);
   EXPECT_THAT(topkd.process().Output(), HasSubstr("UTF-8"));
-  std::istringstream lines(topkd.process().Output());
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    EXPECT_TRUE(json::accept(line)) << line;
-  }
-  EXPECT_GE(count, 4);
+  ExpectJson(topkd.process().Output());
 }
 
 TEST(Topkd, ReportsTooFewFileDescriptors) {
@@ -222,90 +233,185 @@ TEST(Topkd, EndsInTimeWithAStuckThread) {
   EXPECT_THAT(topkd.process().Output(), HasSubstr("not drained"));
 }
 
-TEST(Topkd, ReportsAnAddressInUse) {
+TEST(Topkd, ServesNoCallUnlessItCanBindAllAddresses) {
   const TemporaryFolder folder;
   const TakenPort taken(/*listens=*/true);
   for (const std::string flag :
        {"--listen", "--metrics-listen", "--health-listen", "--admin-listen"}) {
-    const char* other = flag == "--listen" ? "--metrics-listen" : "--listen";
-    Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"), flag,
-                      taken.address(), other, "127.0.0.1:0", "--log-format",
-                      "json"});
-    EXPECT_EQ(topkd.Wait(), 1);
-    EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
-    EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
-    std::istringstream lines(topkd.Output());
-    for (std::string line; std::getline(lines, line);) {
-      EXPECT_TRUE(json::accept(line)) << line;  // including gRPC's lines
-    }
-  }
-}
-
-TEST(Topkd, ServesNoCallUnlessItCanBindAllAddresses) {
-  const TakenPort taken(/*listens=*/true);
-  for (const std::string flag :
-       {"--metrics-listen", "--health-listen", "--admin-listen"}) {
+    SCOPED_TRACE(flag);
     const std::string address =
         TakenPort(/*listens=*/false).address();  // free after this line
-    Subprocess topkd({kTopkd, "--listen", address, flag, taken.address()});
+    Subprocess topkd({kTopkd, "--listen", "unix:" + folder.File("socket"),
+                      "--listen", address, flag, taken.address(),
+                      "--log-format", "json"});
     int fd = -1;
     while (fd < 0 && topkd.Output().empty()) fd = OpenSocketTo(address);
     // A server that serves sends its HTTP/2 settings.
     char byte = 0;
-    EXPECT_TRUE(fd < 0 || recv(fd, &byte, 1, 0) <= 0) << flag;
+    EXPECT_TRUE(fd < 0 || recv(fd, &byte, 1, 0) <= 0);
     close(fd);
     EXPECT_EQ(topkd.Wait(), 1);
+    EXPECT_THAT(topkd.Output(), HasSubstr(taken.address()));
+    EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
+    ExpectJson(topkd.Output());  // including gRPC's lines
   }
 }
 
-#ifndef TOPK_SANITIZED  // sanitizers have their own allocators
-// Returns the minor page faults of a process.
-int64_t MinorFaults(pid_t pid) {
-  const std::string stat = ReadFile(StrCat("/proc/", pid, "/stat"));
-  std::istringstream fields(stat.substr(stat.rfind(')') + 1));
-  std::string field;
-  for (int i = 0; i < 8; ++i) fields >> field;
-  return std::stoll(field);
-}
-
-TEST(Topkd, ReusesTheMemoryOfLargeMessages) {
-  constexpr int kCalls = 30;
-  constexpr int64_t kPages = 256;  // of 1 MiB
-  Topkd topkd;
-  const auto stub = v1::TopKService::NewStub(ConnectTo(topkd.target()));
-  const v1::TopKRequest request =
-      OnnxRequest(std::vector<float>(size_t{1} << 18, 1), 1);
-  // After so few bytes, the process has not yet returned memory to the OS.
-  const auto call = [&](int calls) {
-    for (int i = 0; i < calls; ++i) {
-      EXPECT_TRUE(Ask(*stub, request).status.ok());
-    }
-    return MinorFaults(topkd.process().pid());
-  };
-  const int64_t before = call(20);
-  EXPECT_LT(call(kCalls) - before, kCalls * kPages / 4);
-}
-#endif
-
-TEST(Topkd, ReplacesTheSocketAndReadyFileOfADeadServer) {
+TEST(Successor, KeepsItsSocketAndReadyFileWhenItsPredecessorEnds) {
   const TemporaryFolder folder;
   const std::string listen = "unix:" + folder.File("socket");
+  Topkd first({"--drain-timeout", "20s"}, listen);
+  // An open call keeps the server from completing its drain.
+  ManyCall call(listen);
+  call.Ask(OnnxRequest({1, 2}, 1));
+  first.process().Signal(SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return !Answers(listen); }));
+
+  Subprocess second({kTopkd, "--listen", listen, "--ready-file",
+                     first.ready_file(), "--metrics-listen", "127.0.0.1:0"});
+  EXPECT_TRUE(Eventually([&] {
+    return json::parse(ReadFile(first.ready_file()), nullptr, false)
+        .contains("metrics");
+  })) << second.Output();
+  EXPECT_TRUE(Answers(listen));
+  (void)call.Finish();  // a drain ends calls that are idle for long
+  EXPECT_EQ(first.process().Wait(), 0);
+  EXPECT_TRUE(Answers(listen));
+  EXPECT_THAT(ReadFile(first.ready_file()), HasSubstr("metrics"));
+
+  EXPECT_EQ(second.Stop(), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
+  EXPECT_FALSE(std::filesystem::exists(first.ready_file()));
+}
+
+TEST(Successor, ReplacesTheFilesOnlyOfADeadServer) {
+  const TemporaryFolder folder;
+  const std::string listen = "unix:" + folder.File("socket");
+  constexpr char kNotHere[] = "192.0.2.1:0";
+  const auto fails_on = [](const std::string& address, const Topkd& other) {
+    Subprocess topkd(
+        {kTopkd, "--listen", address, "--ready-file", other.ready_file()});
+    EXPECT_EQ(topkd.Wait(), 1) << topkd.Output();
+    EXPECT_THAT(topkd.Output(), HasSubstr(address));
+  };
   {
     Topkd killed({}, listen);
     killed.process().Signal(SIGKILL);
     EXPECT_EQ(killed.process().Wait(), 128 + SIGKILL);
-    EXPECT_EQ(access(folder.File("socket").c_str(), F_OK), 0);
+    EXPECT_TRUE(std::filesystem::exists(folder.File("socket")));
+    EXPECT_TRUE(std::filesystem::exists(killed.ready_file()));
+    fails_on(kNotHere, killed);
+    EXPECT_FALSE(std::filesystem::exists(killed.ready_file()))
+        << "removed before the address is bound";
   }
-  Topkd topkd({}, listen);
-  EXPECT_EQ(topkd.target(), listen);
+  Topkd running({}, listen);
+  const std::string content = ReadFile(running.ready_file());
+  for (const std::string& address : {listen, std::string(kNotHere)}) {
+    fails_on(address, running);
+    EXPECT_EQ(ReadFile(running.ready_file()), content);
+  }
   EXPECT_TRUE(Answers(listen));
-  // A server does not replace the socket of a running server.
-  Subprocess second({kTopkd, "--listen", listen});
-  EXPECT_EQ(second.Wait(), 1) << second.Output();
-  EXPECT_THAT(second.Output(), HasSubstr(listen));
-  EXPECT_TRUE(Answers(listen));
+  EXPECT_EQ(running.process().Stop(), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.File("socket")));
+}
+
+constexpr char kGetServers[] = "/grpc.channelz.v1.Channelz/GetServers";
+constexpr char kReflect[] =
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+// Returns the number of servers that channelz shows, which are field 1 of its
+// response. Debian does not package channelz's messages.
+int ServersOf(const std::string& target) {
+  const RawAnswer answer = RawCall(ConnectTo(target), kGetServers, {""});
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  google::protobuf::Empty message;
+  EXPECT_TRUE(message.ParseFromString(answer.messages.at(0)));
+  const auto& fields = message.GetReflection()->GetUnknownFields(message);
+  int count = 0;
+  for (int i = 0; i < fields.field_count(); ++i) {
+    count += fields.field(i).number() == 1 ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Admin, OnlyAdminServesChannelzAndReflection) {
+  TestServer server({.admin_listen = "127.0.0.1:0"});
+  // Started after channelz was enabled for all later servers of the process.
+  TestServer second;
+  const std::string admin = server.server().side_addresses().at("admin");
+  EXPECT_EQ(second.server().side_addresses().count("admin"), 0u);
+  // The two servers and the server behind the admin address.
+  EXPECT_EQ(ServersOf(admin), 3);
+  // ServerReflectionRequest{list_services: "*"}, {file_containing_symbol: ...}
+  const RawAnswer reflected = RawCall(
+      ConnectTo(admin), kReflect, {"\x3a\x01*", "\x22\x13topk.v1.TopKService"});
+  ASSERT_EQ(reflected.messages.size(), 2u) << reflected.status.error_message();
+  EXPECT_THAT(reflected.messages[0], HasSubstr("grpc.channelz.v1.Channelz"));
+  EXPECT_THAT(reflected.messages[1], HasSubstr("ComputeTopKMany"));
+  for (const std::string& target : {server.target(), second.target()}) {
+    for (const char* method : {kGetServers, kReflect}) {
+      EXPECT_EQ(RawCall(ConnectTo(target), method, {""}).status.error_code(),
+                grpc::StatusCode::UNIMPLEMENTED);
+    }
+  }
+}
+
+TEST(Admin, IsInTheReadyFileAndTheLog) {
+  Topkd topkd({"--admin-listen", "127.0.0.1:0"});
+  const std::string admin = topkd.ready()["admin"];
+  EXPECT_EQ(ServersOf(admin), 2);
+  EXPECT_TRUE(topkd.HasLogged("serving admin on " + admin));
   EXPECT_EQ(topkd.process().Stop(), 0);
-  EXPECT_NE(access(folder.File("socket").c_str(), F_OK), 0);
+  EXPECT_FALSE(Topkd().ready().contains("admin"));
+}
+
+TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {
+  const std::vector<std::string> flags = {"--instances", "4", "--pollers", "1"};
+  std::vector<std::unique_ptr<Topkd>> servers;
+  servers.push_back(std::make_unique<Topkd>(flags));
+  const std::string target = servers.front()->target();
+  while (servers.size() < 4) {
+    servers.push_back(std::make_unique<Topkd>(flags, target));
+    ASSERT_EQ(servers.back()->target(), target);
+  }
+
+  std::atomic<bool> ends = false;
+  std::atomic<int64_t> answered = 0;
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 16; ++i) {
+    callers.emplace_back([&] {
+      const Client client({.target = target,
+                           .retry = std::nullopt,
+                           .channel_arguments = OwnConnection()});
+      while (!ends) {
+        const auto answer = ComputeUnary(client, OnnxRequest({1, 3, 2}, 1));
+        ASSERT_TRUE(answer.ok()) << answer.status().message;
+        ++answered;
+      }
+    });
+  }
+  const auto has_progress = [&] {
+    return Eventually([&, before = answered.load()] {
+      return ends || answered > before + 500;
+    });
+  };
+  EXPECT_TRUE(has_progress());
+  for (int drained = 0; drained < 3; ++drained) {
+    EXPECT_EQ(servers.back()->process().Stop(), 0);
+    servers.pop_back();
+    EXPECT_TRUE(has_progress());
+  }
+  ends = true;
+}
+
+TEST(Instances, ShareAPortOnlyWithEachOther) {
+  for (const auto& [first, second] : {std::pair("1", "2"), {"2", "1"}}) {
+    const Topkd running({"--instances", first});
+    Subprocess other(
+        {kTopkd, "--listen", running.target(), "--instances", second});
+    EXPECT_EQ(other.Wait(), 1);
+    EXPECT_THAT(other.Output(), HasSubstr("Address already in use"));
+  }
 }
 
 }  // namespace

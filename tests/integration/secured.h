@@ -45,9 +45,8 @@ class Secured : public ::testing::Test {
     return StrCat(name, ":", ToHex(HashToken(token)), "\n");
   }
 
-  ServerConfig PlainConfig() const { return {}; }
   ServerConfig TlsConfig() const {
-    ServerConfig config = PlainConfig();
+    ServerConfig config;
     config.security.tls_cert = File("server.pem");
     config.security.tls_key = File("server.key");
     return config;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,8 +18,6 @@
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/telemetry/span_exporter.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/exposition.h"
-#include "tests/integration/raw_call.h"
 #include "tests/integration/topkd.h"
 #include "tests/support/authority.h"
 #include "tests/support/test_server.h"
@@ -27,7 +26,6 @@ namespace topk::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Pair;
 using ::testing::SizeIs;
@@ -166,11 +164,12 @@ class Traces : public ::testing::Test {
 TEST_F(Traces, AClientsSpanIsTheParentOfACallAndTheCallThatOfItsStages) {
   Collector collector;
   Start(collector.Config());
+  Call(OnnxRequest({1}, 1), StrCat("00-", kTrace, "-", kParent, "-00"));
   const std::string returned = Call(OnnxRequest({1, 2, 3}, 2),
                                     StrCat("00-", kTrace, "-", kParent, "-01"));
   Stop();
   const auto calls = collector.Spans(kCall);
-  ASSERT_THAT(calls, SizeIs(1));
+  ASSERT_THAT(calls, SizeIs(1)) << "the first call is not sampled";
   const Collector::Span& call = calls.front();
   EXPECT_EQ(Hex(call.trace_id()), kTrace);
   EXPECT_EQ(Hex(call.parent_span_id()), kParent);
@@ -188,11 +187,8 @@ TEST_F(Traces, AClientsSpanIsTheParentOfACallAndTheCallThatOfItsStages) {
                     Pair("network.peer.address", "127.0.0.1"),
                     Pair("topk.dialect", "onnx"), Pair("topk.elements", "3"),
                     Pair("topk.k", "2"), Pair("topk.backend", "cpu")}));
-  const auto now = std::chrono::nanoseconds(
-      std::chrono::system_clock::now().time_since_epoch());
-  EXPECT_LT(
-      std::abs(now.count() - static_cast<int64_t>(call.end_time_unix_nano())),
-      std::chrono::nanoseconds(std::chrono::minutes(1)).count());
+  EXPECT_NEAR(1e-9 * static_cast<double>(call.end_time_unix_nano()),
+              static_cast<double>(std::time(nullptr)), 60);
   std::vector<std::string> stages;
   uint64_t next = call.end_time_unix_nano();
   for (const Collector::Span& span : collector.Spans()) {
@@ -266,25 +262,6 @@ TEST_F(Traces, EachRequestOfAStreamHasASpanUpToABound) {
   EXPECT_THAT(collector.Spans("compute"), SizeIs(127));
 }
 
-TEST_F(Traces, AStreamedTensorAndASimpleCallHaveOneSpanEach) {
-  Collector collector;
-  Start(collector.Config());
-  v1::TopKRequestChunk data;
-  data.set_data(std::string(8, 'x'));
-  EXPECT_TRUE(RawCall(server_->Connect(), "/topk.v1.TopKService/StreamTopK",
-                      {HeaderOf(OnnxRequest({1, 2}, 1)).SerializeAsString(),
-                       data.SerializeAsString()})
-                  .status.ok());
-  EXPECT_TRUE(
-      RawCall(server_->Connect(), "/topk.v1.TopKService/GetCapabilities", {""})
-          .status.ok());
-  Stop();
-  EXPECT_THAT(collector.Spans("topk.v1.TopKService/StreamTopK"), SizeIs(1));
-  EXPECT_THAT(collector.Spans("topk.v1.TopKService/GetCapabilities"),
-              SizeIs(1));
-  EXPECT_THAT(collector.Spans(), SizeIs(6)) << "and four stages";
-}
-
 TEST_F(Traces, SamplersDecideByTheParentAndByTheTracesId) {
   const auto samples = [](bool follow_parent, double ratio, uint64_t parent,
                           bool sampled, uint64_t id) {
@@ -311,18 +288,6 @@ TEST_F(Traces, SamplersDecideByTheParentAndByTheTracesId) {
   EXPECT_FALSE(samples(false, 0.5, 0, false, uint64_t{1} << 63));
 }
 
-TEST_F(Traces, UnsampledCallsHaveNoSpan) {
-  Collector collector;
-  TraceConfig config = collector.Config();
-  config.ratio = 0;
-  Start(config);
-  Call();
-  Call(OnnxRequest({1}, 1), StrCat("00-", kTrace, "-", kParent, "-00"));
-  EXPECT_EQ(Metric("topk_spans_exported_total{}"), 0);
-  Stop();
-  EXPECT_THAT(collector.Spans(), IsEmpty());
-}
-
 TEST_F(Traces, ACollectorOverTls) {
 #if defined(TOPK_TSAN)
   GTEST_SKIP() << "ThreadSanitizer does not see the locks of libssl";
@@ -338,8 +303,8 @@ TEST_F(Traces, ACollectorOverTls) {
   Topkd topkd({"--otlp-endpoint", collector.Config("https").endpoint},
               "127.0.0.1:0", {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=" + roots});
   EXPECT_TRUE(Ask(topkd.target(), OnnxRequest({1}, 1)).status.ok());
-  EXPECT_TRUE(Eventually([&] { return collector.Spans(kCall).size() == 1; }))
-      << topkd.process().Output();
+  EXPECT_EQ(topkd.process().Stop(), 0);
+  EXPECT_THAT(collector.Spans(kCall), SizeIs(1)) << topkd.process().Output();
 }
 
 TEST_F(Traces, AnOverloadedCollectorIsAskedAgainAndItsRejectionsCount) {
@@ -431,20 +396,6 @@ TEST_F(Traces, ACollectorThatHangsDelaysTheEndByABoundedTime) {
     EXPECT_EQ(topkd.process().Stop(), 0) << topkd.process().Output();
     EXPECT_THAT(topkd.process().Output(), HasSubstr("drained"));
   }
-}
-
-TEST_F(Traces, CallsThatFinishDuringADrainAreExported) {
-  Collector collector;
-  Start(collector.Config());
-  ManyCall stream(*server_);
-  stream.Ask(OnnxRequest({1}, 1));
-  std::jthread drain = StartDrain(*server_);
-  EXPECT_TRUE(Eventually([&] { return Metric("topk_ready{}") == 0; }));
-  (void)stream.Finish();  // OK, or ended by the drain
-  drain.join();
-  Stop();
-  EXPECT_THAT(collector.Spans("topk.v1.TopKService/ComputeTopKMany"),
-              SizeIs(1));
 }
 
 }  // namespace

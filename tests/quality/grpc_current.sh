@@ -87,7 +87,7 @@ make_chroot() {
 packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy
   python3-venv openssl git pkg-config ca-certificates ccache clang)
 without='^(bench|client|coverage|deploy|docs|oip|python|servers|soak)[.]'
-without+='|^hostile[.](cheap_attacks|through_haproxy)|^package[.]debian'
+without+='|^hostile[.]cheap_attacks|^package[.]debian'
 
 make_chroot
 inside "dpkg-query -W -f '\${Package} \${Version}\n' libgrpc++-dev \

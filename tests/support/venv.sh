@@ -2,7 +2,7 @@
 # Creates a virtual environment in build/NAME with the PyPI packages in
 # tests/*/NAME/requirements.txt, unless it is up to date. Needs python3-venv.
 #
-# usage: tests/support/venv.sh oip | servers | types
+# usage: tests/support/venv.sh cluster | oip | scale | servers | types
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

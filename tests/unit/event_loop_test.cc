@@ -15,25 +15,6 @@
 namespace topk {
 namespace {
 
-TEST(ActivePollers, FollowTheLoad) {
-  struct Row {
-    int active;
-    double load;
-    bool is_behind;
-    int next;
-  };
-  constexpr int kMost = 4;
-  for (const Row& row :
-       {Row{1, 0.0, false, 1}, Row{1, 0.5, false, 1}, Row{1, 0.9, false, 2},
-        Row{1, 0.1, true, 2}, Row{2, 0.9, false, 2}, Row{2, 1.8, false, 3},
-        Row{2, 0.5, false, 1}, Row{4, 0.0, false, 3}, Row{4, 4.0, false, 4},
-        Row{4, 0.0, true, 4}}) {
-    EXPECT_EQ(ActivePollers::Next(row.active, kMost, row.load, row.is_behind),
-              row.next)
-        << row.active << " " << row.load;
-  }
-}
-
 TEST(ActivePollers, RunWhileOthersAreBusy) {
   using Clock = ActivePollers::Clock;
   ActivePollers pollers(2);
@@ -57,25 +38,6 @@ TEST(ActivePollers, RunWhileOthersAreBusy) {
   pollers.Close();
   second.join();
   EXPECT_FALSE(ran);
-}
-
-TEST(ActivePollers, AreNoMoreThanTheCalls) {
-  using Clock = ActivePollers::Clock;
-  ActivePollers pollers(4);
-  pollers.Register(0);
-  // Works for `longest`, or until the second poller runs or is parked.
-  const auto work = [&pollers](int64_t calls, bool is_behind,
-                               std::chrono::milliseconds longest) {
-    const bool was_active = pollers.IsActive(1);
-    const auto end = Clock::now() + longest;
-    while (pollers.IsActive(1) == was_active && Clock::now() < end) {
-      pollers.Adjust(Clock::now(), calls, is_behind);
-    }
-    return pollers.IsActive(1);
-  };
-  EXPECT_FALSE(work(1, false, 10 * ActivePollers::kPeriod));
-  EXPECT_TRUE(work(1, true, std::chrono::seconds(20)));
-  EXPECT_FALSE(work(1, false, std::chrono::seconds(20)));
 }
 
 // A loop of a server without calls, like that of the admin address.

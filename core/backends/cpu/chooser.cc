@@ -88,11 +88,9 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const int64_t row_bytes = n * bytes;
   const int64_t most = rows || plan.input.packed ? kMaxTile : kMaxCopied;
-  // Copy sub-byte columns block by block if the scan may end early.
-  const bool may_end_early = InfoOf(plan.dtype).packed() && !rows &&
-                             plan.k <= n >> (InfoOf(plan.dtype).bits + 1) &&
-                             schedule.algorithm == Algorithm::kScan;
-  const bool fits = !may_end_early && row_bytes <= kTileBytes / kMinCopied;
+  // Scans of sub-byte elements often end early: copy less of them at a time.
+  const int64_t narrow = plan.input.packed && !rows ? kMaxCopied : kMinCopied;
+  const bool fits = row_bytes <= kTileBytes / narrow;
   if (fits || schedule.algorithm != Algorithm::kScan) {
     const int64_t room = fits ? kTileBytes : kSortedBytes;
     schedule.tile =

@@ -147,51 +147,35 @@ class SliceRunner {
       return selections.subspan(static_cast<size_t>(p * width),
                                 static_cast<size_t>(width));
     };
-    // The selection from a sub-byte slice is often complete after the first
-    // block. Read this block before any other thread starts.
-    int64_t begin = 0;
-    bool done = false;
-    if (pieces > 1 && InfoOf(plan_.dtype).packed()) {
-      begin = schedule_.block;
-      done = FeedSlices(first, 0, begin, of_piece(0));
-    }
     const auto feed = [&](int64_t p) {
       const auto feed_piece = [&](SliceRunner& runner) {
-        runner.FeedSlices(first, begin + p * (plan_.n - begin) / pieces,
-                          begin + (p + 1) * (plan_.n - begin) / pieces,
-                          of_piece(p));
+        runner.FeedSlices(first, p * plan_.n / pieces,
+                          (p + 1) * plan_.n / pieces, of_piece(p));
       };
       if (p == 0) return feed_piece(*this);
       // Each piece needs its own memory.
       SliceRunner own(context_, slices_);
       feed_piece(own);
     };
-    if (!done && !ForEachPiece(pieces, context_.cancellation, feed)) return;
+    if (!ForEachPiece(pieces, context_.cancellation, feed)) return;
     for (int64_t c = 0; c < width && !cancelled(); ++c) {
       Write(first + c, c, width);
     }
   }
 
   // Feeds the elements begin .. end - 1 of adjacent slices, starting with slice
-  // `first`, to the selection of each slice. Returns true if all selections
-  // have k elements with the greatest possible key, so that the later elements
-  // of these slices can be skipped.
-  bool FeedSlices(int64_t first, int64_t begin, int64_t end,
+  // `first`, to the selection of each slice. Stops once all selections have k
+  // elements with the greatest possible key.
+  void FeedSlices(int64_t first, int64_t begin, int64_t end,
                   std::span<Selection<Key>> selections) {
     const auto width = static_cast<int64_t>(selections.size());
-    const int64_t block = schedule_.block;
-    // Keep the first block short. If k of its elements have the greatest
-    // possible key, the rest of the slice need not be read.
-    int64_t size =
-        begin == 0 && block < plan_.n ? std::max(block / 8, int64_t{1}) : block;
     while (begin < end && !cancelled()) {
       if (LoadBounds(selections)) {
-        FeedInPlace(first, begin, end, selections);
-        return false;
+        return FeedInPlace(first, begin, end, selections);
       }
-      const int64_t next = std::min(begin + size, end);
+      const int64_t next = std::min(begin + schedule_.block, end);
       const std::byte* rows = source_.Get(first, width, begin, next);
-      if (cancelled()) return false;
+      if (cancelled()) return;
       bool done = true;
       for (int64_t c = 0; c < width; ++c) {
         Selection<Key>& selection = selections[static_cast<size_t>(c)];
@@ -199,11 +183,9 @@ class SliceRunner {
         feed_.Feed({row, next - begin, begin}, selection);
         done &= feed_.IsComplete(selection);
       }
-      if (done) return true;
+      if (done) return;
       begin = next;
-      size = block;
     }
-    return false;
   }
 
   // Sets bounds_ for FeedInPlace(). Returns false if columns must be copied.

@@ -4,8 +4,6 @@
 //               events around the tasks, with a cold L2 cache
 //   end_to_end  from host memory to host memory; wall-clock time
 //   cpu         like end_to_end, on all threads of the CPU
-//   cub         like resident, with cub::DeviceTopK for one row of f32: keys
-//               only, neither sorted nor stable
 //
 // All results are compared with the CPU's. Times are the minimum of several
 // runs.
@@ -23,8 +21,7 @@
 #include "core/backends/cuda/device/cuda_device.h"
 #include "core/backends/cuda/tasks.h"
 #include "core/common/process_limits.h"
-#include "tests/bench/gpu/cub_topk.h"
-#include "tests/bench/modes.h"
+#include "tests/bench/workload.h"
 #include "tests/support/compute.h"
 
 namespace topk::bench {
@@ -175,14 +172,6 @@ int Main(const std::string& path) {
     ours = Answer(plan);
     Say(workload, "resident", Resident(plan, elements, ours), more);
     compare(right, ours, "resident");
-    if (plan.slices() == 1 && plan.dtype == DType::kF32) {
-      const DeviceBuffer keys(static_cast<size_t>(plan.k) * sizeof(float));
-      Say(workload, "cub", LeastOnDevice([&] {
-            Check(CubTopK(elements.get(), plan.n, plan.k, keys.get()),
-                  "cub::DeviceTopK");
-          }),
-          device);
-    }
   }
   return wrong == 0 ? 0 : 1;
 }

@@ -58,25 +58,21 @@ Fake UntilCancelled(std::atomic<int>& calls) {
   }};
 }
 
-TEST(Views, OnnxHasIndicesOf64Bits) {
-  const TestServer server;
-  const auto response =
-      Client({.target = server.target()}).ComputeTopK(TwoLargest());
-  ASSERT_TRUE(response.ok()) << response.status().message;
-  EXPECT_THAT(response->shape(), ElementsAre(2));
-  EXPECT_THAT(ToVector(response->values<float>()), ElementsAre(9, 7));
-  EXPECT_THAT(ToVector(response->indices()), ElementsAre(1, 3));
-  EXPECT_EQ(response->values<double>().status().message,
-            "the values are f32, not f64");
-  EXPECT_EQ(response->indices<int32_t>().status().field,
-            "response.indices.data_type");
-  // The view outlives the temporary result.
-  for (const int64_t index : *response->indices()) EXPECT_GT(index, 0);
-}
-
-TEST(Views, OpenVinoAndDirectMLHaveTheirOwn) {
+TEST(Views, HaveTheTypesOfTheirDialect) {
   const TestServer server;
   const Client client({.target = server.target()});
+  const auto onnx = client.ComputeTopK(TwoLargest());
+  ASSERT_TRUE(onnx.ok()) << onnx.status().message;
+  EXPECT_THAT(onnx->shape(), ElementsAre(2));
+  EXPECT_THAT(ToVector(onnx->values<float>()), ElementsAre(9, 7));
+  EXPECT_THAT(ToVector(onnx->indices()), ElementsAre(1, 3));
+  EXPECT_EQ(onnx->values<double>().status().message,
+            "the values are f32, not f64");
+  EXPECT_EQ(onnx->indices<int32_t>().status().field,
+            "response.indices.data_type");
+  // The view outlives the temporary result.
+  for (const int64_t index : *onnx->indices()) EXPECT_GT(index, 0);
+
   const std::vector<int16_t> rows = {4, 1, 2, 3, 9, 8};
   const auto openvino = client.ComputeTopK(
       Request::OpenVino(rows, {2, 3}, 2, {.largest = false, .sort = "index"}));
@@ -88,20 +84,15 @@ TEST(Views, OpenVinoAndDirectMLHaveTheirOwn) {
   ASSERT_TRUE(directml.ok()) << directml.status().message;
   EXPECT_THAT(ToVector(directml->values<int16_t>()), ElementsAre(4, 9, 8));
   EXPECT_THAT(ToVector(directml->indices<uint32_t>()), ElementsAre(0, 1, 1));
-}
 
-TEST(Views, TypesThatCppLacksAreBytes) {
-  const TestServer server;
-  // 1, 2 and -1 as bf16.
+  // C++ lacks bf16: 1, 2 and -1.
   const std::array<uint16_t, 3> bits = {0x3F80, 0x4000, 0xBF80};
-  const auto response =
-      Client({.target = server.target()})
-          .ComputeTopK(Request::Onnx(
-              {v1::DATA_TYPE_BF16, std::as_bytes(std::span(bits))}, {3}, 1));
-  ASSERT_TRUE(response.ok()) << response.status().message;
-  EXPECT_THAT(response->value_bytes(),
+  const auto bytes = client.ComputeTopK(Request::Onnx(
+      {v1::DATA_TYPE_BF16, std::as_bytes(std::span(bits))}, {3}, 1));
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message;
+  EXPECT_THAT(bytes->value_bytes(),
               ElementsAre(std::byte{0x00}, std::byte{0x40}));
-  EXPECT_THAT(ToVector(response->indices()), ElementsAre(1));
+  EXPECT_THAT(ToVector(bytes->indices()), ElementsAre(1));
 }
 
 TEST(Async, CopiesItsTensor) {
@@ -217,11 +208,7 @@ TEST(Options, MetadataOfTheCallReplacesThatOfTheClientAndTheToken) {
   const FakeServer server(
       {.compute = [&](grpc::ServerContext& context, auto&, auto&) {
         const std::lock_guard lock(mutex);
-        seen.clear();
-        for (const auto& [name, value] : context.client_metadata()) {
-          seen.emplace(std::string(name.data(), name.size()),
-                       std::string(value.data(), value.size()));
-        }
+        seen = testing::HeadersOf(context);
         return grpc::Status::OK;
       }});
   const testing::TemporaryFolder folder;

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,17 @@ inline v1::TopKResponse AnswerTo(const v1::TopKRequest& request) {
   indices.set_data(std::string(count * 8, '\0'));
   answer.set_request_id(request.request_id());
   return answer;
+}
+
+/// Returns the headers of a call.
+inline std::multimap<std::string, std::string> HeadersOf(
+    const grpc::ServerContext& context) {
+  std::multimap<std::string, std::string> headers;
+  for (const auto& [name, value] : context.client_metadata()) {
+    headers.emplace(std::string(name.data(), name.size()),
+                    std::string(value.data(), value.size()));
+  }
+  return headers;
 }
 
 /// The handlers of the fake server. A method without a handler is

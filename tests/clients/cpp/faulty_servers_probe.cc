@@ -1,20 +1,17 @@
-// Calls faulty servers with the C++ client. Reads "name<TAB>method<TAB>target"
-// lines and prints a JSON object for each: {"name", "method", "code", "reason",
-// "message", "delay", "results", "seconds"}.
+// Calls faulty servers with the C++ client. Reads lines of a method and a
+// target, and prints a JSON object for each, in the same order: {"code",
+// "reason", "message", "delay", "results", "seconds"}.
 //
-// usage: topk_faulty_servers_probe SECONDS
-// SECONDS is the timeout of each call.
+// usage: topk_faulty_servers_probe MILLISECONDS
+// MILLISECONDS is the timeout of each call.
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <iostream>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/support/client_calls.h"
@@ -22,8 +19,6 @@
 
 namespace topk {
 namespace {
-
-constexpr size_t kThreads = 24;
 
 std::vector<Result<Response>> Call(const std::string& method,
                                    const Client& client) {
@@ -46,21 +41,18 @@ std::vector<Result<Response>> Call(const std::string& method,
   return results;
 }
 
-nlohmann::json Measure(const std::string& name, const std::string& method,
-                       const std::string& target,
-                       std::chrono::milliseconds deadline) {
+nlohmann::json Measure(const std::string& method, const std::string& target,
+                       std::chrono::milliseconds timeout) {
   const auto start = std::chrono::steady_clock::now();
   const auto results =
       Call(method, Client({.target = target,
-                           .timeout = deadline,
+                           .timeout = timeout,
                            .channel_arguments = testing::OwnConnection()}));
   const std::chrono::duration<double> taken =
       std::chrono::steady_clock::now() - start;
   const Status status =
       results.back().ok() ? Status() : results.back().status();
-  return {{"name", name},
-          {"method", method},
-          {"code", CodeName(status.code)},
+  return {{"code", CodeName(status.code)},
           {"reason", status.reason},
           {"message", status.message},
           {"delay", std::chrono::duration<double>(status.retry_after).count()},
@@ -69,36 +61,19 @@ nlohmann::json Measure(const std::string& name, const std::string& method,
           {"seconds", taken.count()}};
 }
 
-void Run(std::chrono::milliseconds deadline) {
-  std::vector<std::array<std::string, 3>> calls;
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    for (std::string& word : calls.emplace_back()) {
-      std::getline(words, word, '\t');
-    }
-  }
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::vector<std::jthread> threads;
-  for (size_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
-      for (size_t n = next++; n < calls.size(); n = next++) {
-        const auto& [name, method, target] = calls[n];
-        const std::string line =
-            Measure(name, method, target, deadline)
-                .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-        const std::lock_guard lock(mutex);
-        std::cout << line << "\n";
-      }
-    });
-  }
-}
-
 }  // namespace
 }  // namespace topk
 
-int main(int count, char** arguments) {
-  if (count != 2) return 2;
-  topk::Run(std::chrono::milliseconds(
-      static_cast<int64_t>(1000 * std::strtod(arguments[1], nullptr))));
+int main(int, char** arguments) {
+  const std::chrono::milliseconds timeout(std::atoi(arguments[1]));
+  std::vector<std::future<nlohmann::json>> calls;
+  for (std::string method, target; std::cin >> method >> target;) {
+    calls.push_back(
+        std::async(std::launch::async, topk::Measure, method, target, timeout));
+  }
+  for (auto& call : calls) {
+    std::cout << call.get().dump(-1, ' ', true,
+                                 nlohmann::json::error_handler_t::replace)
+              << "\n";
+  }
 }

@@ -6,22 +6,45 @@ usage: faulty_servers_test.py TOPKD PROBE
        TOPKD is not used.
 """
 
+import concurrent.futures
 import json
-import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 import faulty_servers
-from faulty_servers import METHODS, ROWS, UNARY
+import numpy as np
+import topk_client
+from both_clients import AioClient
+from faulty_servers import MANY, ROWS, STREAM
+from topk_client import Onnx, Request
 
 PROBE = sys.argv.pop(1)
-TOPKD = faulty_servers.client_package.TOPKD
-HERE = pathlib.Path(__file__).resolve().parent
+X = np.zeros((2, 5), np.float32)
+REQUESTS = [Request(X, Onnx(2), request_id=str(n)) for n in range(3)]
 DEADLINE = 4.0
 # Clients may return one second after the deadline. The rest allows for other
 # tests that run at the same time, and for the start of a process.
 SLACK = 4
+
+
+def outcome_of(kind, method, target):
+    """Makes a call. Returns what faulty_servers_probe.cc prints."""
+    code, reason, message, delay, results = "OK", "", "", 0, []
+    begin = time.monotonic()
+    with kind(target, timeout=DEADLINE) as client:
+        try:
+            if method == MANY:
+                results.extend(client.compute_topk_many(REQUESTS))
+            else:
+                results.append(client.compute_topk(
+                    X, Onnx(2), request_id="0", stream=method == STREAM))
+        except topk_client.TopKError as error:
+            code, reason, message = error.code.name, error.reason, str(error)
+            delay = error.retry_delay or 0
+    return {"code": code, "reason": reason, "message": message, "delay": delay,
+            "results": len(results), "seconds": time.monotonic() - begin}
 
 
 class FaultyServers(unittest.TestCase):
@@ -33,55 +56,46 @@ class FaultyServers(unittest.TestCase):
         for server in self.servers.values():
             server.calls = 0
 
-    def check(self, call, is_shard=False):
-        """Checks the outcome of a call."""
-        row = ROWS[call["name"]]
-        with self.subTest(call["name"], method=call["method"]):
-            self.assertLess(call["seconds"], DEADLINE + SLACK, str(call))
-            self.assertIn(row.expected, (
-                call["code"], f"{call['code']}:{call['reason']}"), str(call))
-            if is_shard:
-                return  # retries on several servers, with other delays
-            if row.calls is not None:
-                self.assertEqual(
-                    self.servers[call["name"], call["method"]].calls, row.calls)
-            self.assertGreaterEqual(call["seconds"], row.at_least)
-            if row.results is not None:
-                self.assertEqual(
-                    call["results"], row.results)
-            if row.delay is not None:
-                self.assertAlmostEqual(call["delay"], row.delay)
-            if (row.delay or 0) > DEADLINE:
-                self.assertIn("ends after the deadline", call["message"])
+    def check(self, outcomes):
+        """Checks the outcomes of a call of each server."""
+        for (name, method), outcome in zip(self.servers, outcomes):
+            row = ROWS[name]
+            with self.subTest(name, method=method, outcome=outcome):
+                self.assertLess(outcome["seconds"], DEADLINE + SLACK)
+                self.assertIn(row.expected, (
+                    outcome["code"], f"{outcome['code']}:{outcome['reason']}"))
+                if row.calls is not None:
+                    self.assertEqual(self.servers[name, method].calls,
+                                     row.calls)
+                self.assertGreaterEqual(outcome["seconds"], row.at_least)
+                if row.results is not None:
+                    self.assertEqual(outcome["results"], row.results)
+                if row.delay is not None:
+                    self.assertAlmostEqual(outcome["delay"], row.delay)
+                if (row.delay or 0) > DEADLINE:
+                    self.assertIn("ends after the deadline",
+                                  outcome["message"])
 
-    def probe(self, *command, methods=METHODS):
-        lines = [(*key, server.target) for key, server in self.servers.items()
-                 if key[1] in methods]
-        probe = subprocess.run(
-            [*command, str(DEADLINE)], capture_output=True, check=False,
-            input="".join("\t".join(line) + "\n" for line in lines), text=True,
-            timeout=150)
-        self.assertEqual(probe.returncode, 0, probe.stderr[-2000:])
-        calls = [json.loads(line) for line in probe.stdout.splitlines()]
-        self.assertEqual(len(calls), len(lines))
-        for call in calls:
-            self.check(call, "shards" in command)
-
-    def probe_python(self, how, **more):
-        self.probe(sys.executable, HERE / "faulty_servers_probe.py", TOPKD, how,
-                   **more)
+    def check_python(self, kind):
+        with concurrent.futures.ThreadPoolExecutor(32) as threads:
+            self.check([*threads.map(
+                lambda key: outcome_of(kind, key[1], self.servers[key].target),
+                self.servers)])
 
     def test_the_cpp_library(self):
-        self.probe(PROBE)
+        probe = subprocess.run(
+            [PROBE, str(int(1000 * DEADLINE))], capture_output=True, check=True,
+            input="".join(f"{method} {server.target}\n" for (_, method), server
+                          in self.servers.items()), text=True, timeout=150)
+        outcomes = [*map(json.loads, probe.stdout.splitlines())]
+        self.assertEqual(len(outcomes), len(self.servers))
+        self.check(outcomes)
 
     def test_the_python_client(self):
-        self.probe_python("sync")
+        self.check_python(topk_client.Client)
 
     def test_the_asyncio_client(self):
-        self.probe_python("aio")
-
-    def test_the_helper_of_dask_and_ray(self):
-        self.probe_python("shards", methods=[UNARY])
+        self.check_python(AioClient)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,29 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-
-constexpr nanoseconds kNever = nanoseconds::max();
-
-// Makes the calls of a load with one caller. `send` makes a call and adds its
-// duration to the time. The load is interrupted at the time `interrupt`.
-LoadResult RunOne(Load& load, const std::function<Outcome(nanoseconds&)>& send,
-                  nanoseconds interrupt = kNever) {
-  nanoseconds now{0};
-  while (true) {
-    if (now >= interrupt) load.Interrupt(now);
-    const auto call = load.Next(now);
-    if (!call) break;
-    if (call->at > std::max(now, interrupt)) {
-      load.Interrupt(interrupt);
-      break;
-    }
-    const nanoseconds sent = std::max(now, call->at);
-    now = sent;
-    const Outcome outcome = send(now);
-    load.Record(*call, sent, now, outcome);
-  }
-  return load.Result();
-}
 
 constexpr double kAny = -1;
 
@@ -53,20 +28,29 @@ LoadResult Check(const char* name, const LoadProfile& profile,
   size_t made = 0;
   int64_t failed = 0;
   Load load(profile, keep_going);
-  LoadResult result = RunOne(
-      load,
-      [&](nanoseconds& now) {
-        now += milliseconds(durations[std::min(made, durations.size() - 1)]);
-        Outcome outcome;
-        outcome.compute.assign(static_cast<size_t>(profile.batch), 5);
-        if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
-          outcome.compute.pop_back();
-          outcome.errors = {ResourceExhausted("", "", "full", milliseconds(7))};
-          ++failed;
-        }
-        return outcome;
-      },
-      interrupt > 0 ? milliseconds(interrupt) : kNever);
+  const nanoseconds end =
+      interrupt > 0 ? milliseconds(interrupt) : nanoseconds::max();
+  nanoseconds now{0};
+  while (true) {
+    if (now >= end) load.Interrupt(now);
+    const auto call = load.Next(now);
+    if (!call) break;
+    if (call->at > std::max(now, end)) {
+      load.Interrupt(end);
+      break;
+    }
+    const nanoseconds sent = std::max(now, call->at);
+    now = sent + milliseconds(durations[std::min(made, durations.size() - 1)]);
+    Outcome outcome;
+    outcome.compute.assign(static_cast<size_t>(profile.batch), 5);
+    if (++made % std::max(fails, size_t{1}) == 0 && fails > 0) {
+      outcome.compute.pop_back();
+      outcome.errors = {ResourceExhausted("", "", "full", milliseconds(7))};
+      ++failed;
+    }
+    load.Record(*call, sent, now, outcome);
+  }
+  LoadResult result = load.Result();
   const LoadStats& stats = result.stats;
   EXPECT_EQ(made, calls);
   EXPECT_EQ(stats.answered(), answered);
@@ -159,30 +143,6 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
   Check("until the end of the time", Timed(1, 4, 0), {10}, 4, 4, 1);
 }
 
-TEST(Load, CountsTheRequestsOfRetriedCalls) {
-  int calls = 0;
-  Load load(Counted(4), /*keep_going=*/true);
-  const LoadResult result = RunOne(load, [&](nanoseconds&) {
-    Outcome outcome{.compute = {1}, .retried = ++calls % 2 == 0};
-    if (calls == 4) outcome.errors = {Cancelled()};
-    return outcome;
-  });
-  EXPECT_EQ(result.stats.retried, 3);
-}
-
-TEST(Load, EndsAtAWrongResult) {
-  int calls = 0;
-  Load load(Counted(10), /*keep_going=*/true);
-  while (const auto call = load.Next(nanoseconds(0))) {
-    load.Record(*call, call->at, call->at,
-                {.compute = {1, 1}, .wrong = ++calls == 3});
-  }
-  const LoadResult result = load.Result();
-  EXPECT_EQ(calls, 3);
-  EXPECT_TRUE(result.wrong);
-  EXPECT_EQ(result.stats.verified, 6);
-}
-
 TEST(Load, ReportsRecentCallsOnce) {
   Load load(Timed(1, 0, 1), /*keep_going=*/true);
   const auto record = [&](int at, int took) {
@@ -194,7 +154,7 @@ TEST(Load, ReportsRecentCallsOnce) {
   for (int i = 1; i <= 100; ++i) record(i, i);  // the warm-up counts too
   const LoadStats first = load.TakeRecent();
   EXPECT_EQ(first.answered(), 100);
-  EXPECT_NEAR(static_cast<double>(first.latency.Percentile(0.99)), 99e6, 1e6);
+  EXPECT_EQ(first.latency.max(), nanoseconds(milliseconds(100)).count());
   record(1500, 7);
   const LoadStats second = load.TakeRecent();
   EXPECT_EQ(second.answered(), 1);
@@ -203,59 +163,30 @@ TEST(Load, ReportsRecentCallsOnce) {
   EXPECT_EQ(load.Result().stats.answered(), 1);
 }
 
-TEST(Load, ManyCallersShareTheRequests) {
-  Load load(Counted(8000), /*keep_going=*/false);
-  {
-    std::vector<std::jthread> callers;
-    for (int i = 0; i < 8; ++i) {
-      callers.emplace_back([&] {
-        while (const auto call = load.Next(nanoseconds(1))) {
-          load.Record(*call, call->at, call->at, {.compute = {1}});
-        }
-      });
-    }
-  }
-  EXPECT_EQ(load.Result().stats.answered(), 8000);
-  EXPECT_EQ(load.TakeRecent().answered(), 8000);
-}
-
 TEST(Load, CallsDependOnTheSeedOnly) {
   LoadProfile profile = Counted(1000, 100);
   profile.poisson = true;
   profile.verify = 0.25;
-  Load one(profile, false);
-  Load same(profile, false);
-  profile.seed = 2;
-  Load other(profile, false);
-  int verified = 0;
-  nanoseconds last{0};
-  bool differs = false;
-  for (int i = 0; i < 1000; ++i) {
-    const auto a = one.Next(nanoseconds(0));
-    const auto b = same.Next(nanoseconds(0));
-    const auto c = other.Next(nanoseconds(0));
-    ASSERT_TRUE(a && b && c);
-    EXPECT_EQ(a->at, b->at);
-    EXPECT_EQ(a->verify, b->verify);
-    EXPECT_GE(a->at, last);
-    last = a->at;
-    differs |= a->at != c->at;
-    verified += a->verify;
-  }
-  EXPECT_FALSE(one.Next(nanoseconds(0)));
-  EXPECT_TRUE(differs);
-  EXPECT_NEAR(verified, 250, 60);
+  const auto calls = [&](uint64_t seed) {
+    profile.seed = seed;
+    Load load(profile, /*keep_going=*/false);
+    std::vector<std::pair<nanoseconds, bool>> times;
+    while (const auto call = load.Next(nanoseconds(0))) {
+      times.emplace_back(call->at, call->verify);
+    }
+    return times;
+  };
+  const auto one = calls(1);
+  ASSERT_EQ(one.size(), 1000u);
+  EXPECT_EQ(one, calls(1));
+  EXPECT_NE(one.back().first, calls(2).back().first);
+  EXPECT_TRUE(std::ranges::is_sorted(one));
+  const auto verified =
+      std::ranges::count(one, true, &std::pair<nanoseconds, bool>::second);
+  EXPECT_GT(verified, 190);
+  EXPECT_LT(verified, 310);
   // 1000 gaps of 10 ms on average: 10 s, with a standard deviation of 0.3 s.
-  EXPECT_NEAR(std::chrono::duration<double>(last).count(), 10, 1.5);
-}
-
-TEST(Load, StopsAtOnce) {
-  Load load(Counted(10), /*keep_going=*/false);
-  EXPECT_TRUE(load.Next(nanoseconds(0)));
-  EXPECT_FALSE(load.stopped());
-  load.Interrupt(milliseconds(1));
-  EXPECT_TRUE(load.stopped());
-  EXPECT_FALSE(load.Next(nanoseconds(0)));
+  EXPECT_NEAR(std::chrono::duration<double>(one.back().first).count(), 10, 1.5);
 }
 
 }  // namespace

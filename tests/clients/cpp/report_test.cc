@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -12,7 +15,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // Returns stats with latencies of 1 to 100 ms, compute times of 1 to 100 us and
@@ -26,26 +28,6 @@ LoadStats Stats() {
   stats.errors = {{"CANCELLED", 1}, {"UNAVAILABLE", 2}};
   stats.retried = 4;
   return stats;
-}
-
-TEST(Report, ExceededLimitsAreNamedWithTheirValues) {
-  const LoadStats stats = Stats();
-  BenchFlags flags;
-  EXPECT_THAT(ExceededLimits(flags, stats), IsEmpty());
-  flags.max_p99 = 0.1;
-  flags.max_errors = 3;
-  EXPECT_THAT(ExceededLimits(flags, stats), IsEmpty());
-  flags.max_p99 = 0.098;
-  EXPECT_THAT(ExceededLimits(flags, stats),
-              ElementsAre(AllOf(StartsWith("--max-p99: "), HasSubstr(", 9"),
-                                HasSubstr("exceeds the limit of 98.0ms"))));
-  flags.max_p99.reset();
-  flags.max_errors = 2;
-  EXPECT_THAT(
-      ExceededLimits(flags, stats),
-      ElementsAre("--max-errors: 3 requests failed, more than the limit of 2"));
-  flags.max_p99 = 0.001;
-  EXPECT_EQ(ExceededLimits(flags, stats).size(), 2);
 }
 
 TEST(Report, RowsDescribeTheirPartOfTheLoad) {
@@ -80,6 +62,33 @@ TEST(Report, ContainsTheServersTimeAndRetriedRequests) {
   EXPECT_THAT(text.str(), StartsWith("8x1000 f32 k 5, unary, closed loop,"));
   EXPECT_THAT(text.str(), HasSubstr("\n     100 50.5us "));
   EXPECT_THAT(text.str(), HasSubstr("4 requests needed several attempts\n"));
+}
+
+TEST(Histogram, PercentilesAreNearlyExact) {
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<double> value(13, 4);
+  std::vector<double> values(20000);
+  Histogram histogram;
+  EXPECT_EQ(histogram.Percentile(0.5), 0);
+  EXPECT_EQ(histogram.mean(), 0);
+  double sum = 0;
+  for (double& v : values) {
+    v = std::floor(std::min(value(random), 1e14));
+    histogram.Record(static_cast<int64_t>(v));
+    sum += v;
+  }
+  std::ranges::sort(values);
+  for (const double share : {0.0001, 0.1, 0.5, 0.9, 0.99, 0.9999}) {
+    const double exact =
+        values[static_cast<size_t>(std::ceil(share * 20000)) - 1];
+    EXPECT_NEAR(static_cast<double>(histogram.Percentile(share)), exact,
+                exact * 0.008)
+        << share;
+  }
+  EXPECT_EQ(histogram.Percentile(1), values.back());
+  EXPECT_EQ(histogram.max(), values.back());
+  EXPECT_EQ(histogram.count(), 20000);
+  EXPECT_DOUBLE_EQ(histogram.mean(), sum / 20000);
 }
 
 }  // namespace

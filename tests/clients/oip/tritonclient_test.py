@@ -1,13 +1,11 @@
 """Triton's client with a real topkd.
 
-Compares ten thousand random requests with NumPy: one by one, on a stream, and
-in system shared memory.
+Compares nine thousand random requests with NumPy, one by one and on a stream.
 
 usage: tritonclient_test.py TOPKD      with the Python of build/oip
 """
 
 import dataclasses
-import os
 import pathlib
 import queue
 import re
@@ -16,14 +14,13 @@ import unittest
 
 import numpy as np
 import tritonclient.grpc as triton
-import tritonclient.utils.shared_memory as shm
 
 import client_package
 from oracle import numbers, random_case
 from topk_client import Onnx, OpenVINO
 
 PAGE = pathlib.Path(__file__).parents[3] / "server" / "oip" / "README.md"
-WAYS = {"sync": 6000, "stream": 3000, "shared": 1000}
+WAYS = {"sync": 6000, "stream": 3000}
 
 # The protocol's names of data types. The protocol lacks the other types.
 TYPES = {"F16": "FP16", "F32": "FP32", "F64": "FP64", "I8": "INT8",
@@ -76,8 +73,7 @@ class Question:
 class TritonClient(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = client_package.start(cls.addClassCleanup,
-                                          "--allow-shared-memory")
+        cls.server = client_package.start(cls.addClassCleanup)
         rng = np.random.default_rng(7)
         numbers = iter(range(sum(WAYS.values())))
         cls.questions = {
@@ -136,44 +132,6 @@ class TritonClient(unittest.TestCase):
             self.assertTrue(result.get_response().parameters[
                 "triton_final_response"].bool_param)
         self.client.stop_stream()
-
-    def region(self, name, size):
-        key = f"/topk-oip-{os.getpid()}-{name}"
-        handle = shm.create_shared_memory_region(name, key, size)
-        self.addCleanup(shm.destroy_shared_memory_region, handle)
-        self.client.register_system_shared_memory(name, key, size)
-        self.addCleanup(self.client.unregister_system_shared_memory, name)
-        return handle
-
-    def test_system_shared_memory(self):
-        size = 1 << 19
-        handles = {name: self.region(name, size)
-                   for name in ("input", "values", "indices")}
-        status = self.client.get_system_shared_memory_status()
-        self.assertEqual(sorted(status.regions), sorted(handles))
-        for question in self.questions["shared"]:
-            raw = np.frombuffer(question.bits.tobytes(), np.uint8)
-            shm.set_shared_memory_region(handles["input"], [raw])
-            inputs = question.inputs()
-            inputs[0].set_shared_memory("input", raw.size)
-            outputs = []
-            for name in ("values", "indices"):
-                outputs.append(triton.InferRequestedOutput(name))
-                outputs[-1].set_shared_memory(name, size)
-            result = self.client.infer(inputs=inputs, outputs=outputs,
-                                       **question.arguments)
-            response = result.get_response()
-            self.assertEqual(list(response.raw_output_contents), [b"", b""])
-            for name, expected in (("values", question.case.values),
-                                   ("indices", question.case.indices)):
-                output = result.get_output(name)
-                self.assertEqual(
-                    output.parameters["shared_memory_byte_size"].int64_param,
-                    expected.nbytes)
-                data = shm.get_contents_as_numpy(
-                    handles[name], np.uint8, [expected.nbytes])
-                self.assertEqual(data.tobytes(), expected.tobytes(),
-                                 question.case)
 
     def test_metadata_for_tools(self):
         self.assertTrue(self.client.is_server_live())

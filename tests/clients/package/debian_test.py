@@ -4,7 +4,6 @@ server and leave nothing behind.
 usage: debian_test.py BUILD CPACK [TEST...]      all tests, or those named
 """
 
-import gzip
 import os
 import pathlib
 import re
@@ -26,7 +25,7 @@ def obstacle():
     or None."""
     if os.geteuid() != 0:
         return "only root may mount an overlay"
-    for program in ("ip", "systemd-analyze", "adduser", "pkg-config", "groff"):
+    for program in ("ip", "systemd-analyze", "adduser", "pkg-config"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
     script = ("mount -t tmpfs tmpfs $0 && mkdir $0/u $0/w && "
@@ -82,8 +81,7 @@ class Debian(unittest.TestCase):
 
     def test_dependencies(self):
         depends = run("dpkg-deb", "--field", self.packages["topkd"], "Depends")
-        for package in ("libgrpc++", "libprotobuf", "libtbb", "adduser"):
-            self.assertIn(package, depends)
+        self.assertIn("adduser", depends)
         # What gRPC's CMake package requires.
         depends = run("dpkg-deb", "--field", self.packages["topkd-dev"],
                       "Depends")
@@ -95,18 +93,6 @@ class Debian(unittest.TestCase):
         for package in ("libgrpc\\+\\+-dev", "libprotobuf-dev"):
             self.assertRegex(depends, rf"{package} \(>= \S+\), "
                              rf"{package} \(<< \S+\)")
-
-    def test_manual_page_has_every_flag_of_the_server(self):
-        with tempfile.TemporaryDirectory() as folder:
-            run("dpkg-deb", "--extract", self.packages["topkd"], folder)
-            root = pathlib.Path(folder)
-            page = gzip.decompress(
-                (root / "usr/share/man/man8/topkd.8.gz").read_bytes()).decode()
-            usage = run(root / "usr/bin/topkd", "--help")
-        flags = re.findall(r"(?m)^  (?:-\w,)?(--[a-z0-9-]+)", usage)
-        self.assertGreater(len(flags), 30)
-        for flag in flags:
-            self.assertRegex(page.replace("\\-", "-"), rf"{flag}\b")
 
     def test_debug_symbols_belong_to_the_programs(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -121,10 +107,6 @@ class Debian(unittest.TestCase):
                 for path in programs})
             for path in [*programs, root / "lib/libtopk_client.a"]:
                 self.assertNotIn(".debug_", run("readelf", "-SW", path))
-            # The coverage and arm64 builds have no debug information.
-            if ".debug_line" in run("readelf", "-SW", f"{BUILD}/bin/topkd"):
-                for path in symbols:
-                    self.assertIn(".debug_line", run("readelf", "-SW", path))
 
     @unittest.skipUnless(shutil.which("lintian"), "lintian is not installed")
     def test_lintian_finds_no_warning(self):

@@ -1,16 +1,13 @@
-"""Tests the options of both Python clients and of their calls, and the operator
-that topk() chooses.
+"""Tests the options of both Python clients and of their calls.
 
 usage: client_options_test.py TOPKD
 """
 
+import concurrent.futures
 import logging
 import math
-import os
 import pathlib
 import pickle
-import subprocess
-import sys
 import tempfile
 import threading
 import unittest
@@ -22,26 +19,12 @@ import grpc
 import harness
 import numpy as np
 import topk_client
-from both_clients import CLIENTS
-from oracle import ML_DTYPES, ml_dtypes
+from both_clients import CASES, CLIENTS
 from topk_client import Onnx, Retry, _shards
-from topk_client._stubs import topk_pb2
+from topk_client._connection import Attempts, _is_local
 
 X = np.array([3.0, 9.0, 1.0], np.float32)
 TOKEN = "0123456789abcdef"
-# A process that forks after a future. Without calls, because gRPC may hang in a
-# forked process.
-FORKS = """
-import os, sys
-import topk_client
-client = topk_client.Client(sys.argv[1])
-client.topk = lambda *arguments, **options: 2
-assert client.topk_async([1, 2], 1).result(30) == 2
-child = os.fork()
-if not child:
-    os._exit(client.topk_async([1, 2], 1).result(30) != 2)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
 
 
 def token():
@@ -49,40 +32,33 @@ def token():
 
 
 class Recorder:
-    """A server that answers calls with `answer`, and records their headers and
-    requests."""
+    """A server that records the headers of its requests."""
 
     def __init__(self, add_cleanup, code=None):
         self.headers = []
-        self.requests = []
         self._code = code
         self.target = both_clients.start_fake(
             add_cleanup, ComputeTopK=self._compute,
             ComputeTopKMany=self._compute_many)
 
-    def _record(self, message, context):
+    def _record(self, context):
         self.headers.append(dict(context.invocation_metadata()))
-        self.requests.append(topk_pb2.TopKRequest.FromString(message))
         if self._code is not None:
             context.abort(self._code, "mine")
 
-    def _compute(self, message, context):
-        self._record(message, context)
+    def _compute(self, _, context):
+        self._record(context)
         return both_clients.response().SerializeToString()
 
     def _compute_many(self, messages, context):
-        for message in messages:
-            self._record(message, context)
-            yield topk_pb2.TopKResult(
-                response=both_clients.response()).SerializeToString()
+        return both_clients.answer_each(
+            (self._record(context) for _ in messages), context)
 
 
 class Options(both_clients.ServerTest):
     """Tests of both clients. This class runs them for the blocking one."""
 
     def test_user_agent(self):
-        self.assertEqual(topk_client.__version__,
-                         self.client.get_capabilities().build_version)
         server = Recorder(self.addCleanup)
         name = f"topk-client-python/{topk_client.__version__} grpc-python"
         for options, start in (({}, name), ({"user_agent": "me/1"},
@@ -97,11 +73,13 @@ class Options(both_clients.ServerTest):
         with self.kind(server.target,
                        metadata=[("a", "1"), ("b", "2")]) as client:
             for headers, expected in (((), ("1", "2")),
-                                      ([("b", "3")], ("1", "3"))):
+                                      ([("b", "3"), ("c-bin", b"\xff")],
+                                       ("1", "3"))):
                 client.topk(X, 1, metadata=headers)
                 list(client.topk_many([X], 1, metadata=headers))
                 for seen in server.headers[-2:]:
                     self.assertEqual((seen["a"], seen["b"]), expected)
+            self.assertEqual(seen["c-bin"], b"\xff")
         with self.kind(server.target, token=token) as client:
             client.topk(X, 1, metadata=[("authorization", "mine")])
             self.assertEqual(server.headers[-1]["authorization"], "mine")
@@ -134,13 +112,13 @@ class Options(both_clients.ServerTest):
         for retry, attempts in ((None, 1), (Retry(attempts=1), 1),
                                 (Retry(attempts=3, initial=0), 3),
                                 (Retry(7, initial=0.001, maximum=0.002), 7)):
-            server.requests.clear()
+            server.headers.clear()
             with self.kind(server.target, retry=retry) as client, \
                     self.assertLogs("topk_client", logging.DEBUG) as logs:
                 logging.getLogger("topk_client").debug("not empty")
                 with self.assertRaisesRegex(topk_client.TopKError, "mine"):
                     client.topk(X, 1)
-            self.assertEqual(len(server.requests), attempts)
+            self.assertEqual(len(server.headers), attempts)
             self.assertEqual(len(logs.output), attempts)
             for number, line in enumerate(logs.output[1:], 1):
                 self.assertRegex(
@@ -205,43 +183,6 @@ class Options(both_clients.ServerTest):
             with self.assertRaisesRegex(topk_client.TopKError, "larger than"):
                 client.topk(X, 1)
 
-    def test_the_operator_of_topk(self):
-        server = Recorder(self.addCleanup)
-        onnx = {"float16", "float32", "float64", "int8", "int16", "int32",
-                "int64", "uint8", "uint16", "uint32", "uint64"}
-        small = {name for name in ML_DTYPES.values()
-                 if hasattr(ml_dtypes, name)}
-        with self.kind(server.target) as client:
-            for name in onnx | small:
-                x = X.astype(getattr(np, name) if name in onnx else
-                             getattr(ml_dtypes, name))
-                for largest, is_sorted in ((True, True), (False, False)):
-                    try:
-                        client.topk(x, 1, 0, largest, is_sorted)
-                    except topk_client.TopKError as error:
-                        self.assertEqual(error.reason, "BAD_ANSWER")
-                    request = server.requests[-1]
-                    if name in onnx or name == "bfloat16":
-                        self.assertEqual(
-                            request.spec, topk_pb2.Spec(
-                                dialect=topk_pb2.DIALECT_ONNX,
-                                version=11 if name in onnx else 24))
-                        self.assertEqual(
-                            (request.onnx.k.value, request.onnx.axis), (1, 0))
-                        for field, expected in (("largest", largest),
-                                                ("sorted", is_sorted)):
-                            self.assertEqual(not getattr(request.onnx, field)
-                                             and request.onnx.HasField(field),
-                                             not expected)
-                        continue
-                    self.assertEqual(request.spec.dialect,
-                                     topk_pb2.DIALECT_OPENVINO)
-                    self.assertEqual(
-                        (request.openvino.mode, request.openvino.sort,
-                         request.openvino.index_element_type),
-                        ("max", "value", "i64") if largest else
-                        ("min", "none", "i64"))
-
     def test_errors_of_topk_name_its_arguments(self):
         x = np.zeros((2, 3))
         for call in (self.client.topk,
@@ -261,6 +202,21 @@ class Options(both_clients.ServerTest):
         for k in (1.0, "1", None):
             with self.assertRaisesRegex(TypeError, "^k is .*, not an integer$"):
                 self.client.topk(X, k)
+
+    def test_close_ends_a_pause(self):
+        client = self.kind("unix:/nowhere/topk.sock", timeout=None,
+                           retry=Retry(2, initial=3600, maximum=3600))
+        with self.assertLogs("topk_client", logging.DEBUG) as logs, \
+                concurrent.futures.ThreadPoolExecutor(2) as threads:
+            calls = [threads.submit(client.topk, X, 1),
+                     threads.submit(lambda: [*client.topk_many([X], 1)])]
+            harness.poll("two pauses", lambda: len(logs.output) == 2)
+            client.close()
+            for call in calls:
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^CANCELLED: the client was closed$"
+                                            ):
+                    call.result(30)
 
 
 class AsyncioOptions(Options):
@@ -282,25 +238,6 @@ class Blocking(both_clients.ServerTest):
                                   TypeError)
         with self.assertRaisesRegex(ValueError, "^the client is closed$"):
             client.topk_async(X, 1)
-
-    def test_futures_in_a_forked_process(self):
-        subprocess.run([sys.executable, "-c", FORKS, self.server.target],
-                       env=dict(os.environ, PYTHONPATH=":".join(sys.path)),
-                       check=True, timeout=60)
-
-    def test_close_ends_a_pause(self):
-        forever = Retry(2, initial=3600, maximum=3600)
-        client = topk_client.Client("unix:/nowhere/topk.sock", retry=forever,
-                                    timeout=None)
-        with self.assertLogs("topk_client", logging.DEBUG) as logs:
-            calls = [client.topk_async(X, 1), client.topk_async(X, 1)]
-            harness.poll("two pauses", lambda: len(logs.output) == 2)
-            client.close()
-            for call in calls:
-                with self.assertRaisesRegex(topk_client.TopKError,
-                                            "^CANCELLED: the client was closed$"
-                                            ):
-                    call.result(30)
 
     def test_retry_is_checked(self):
         for wrong, text in (({"attempts": 0}, "^attempts is 0; it must"),
@@ -337,6 +274,38 @@ class Blocking(both_clients.ServerTest):
             with self.assertRaisesRegex(TypeError, "^a client with credentials "
                                         "cannot be pickled: pass tls_ca"):
                 pickle.dumps(client)
+
+    def test_pauses(self):
+        for case in CASES["pauses"]:
+            policy = {}
+            if "multiplier" in case:
+                policy = {"initial": case["initial_ms"] / 1000,
+                          "maximum": case["maximum_ms"] / 1000,
+                          "multiplier": case["multiplier"]}
+            attempts = Attempts(Retry(5, **policy), 360_000)
+            for told, pause in zip(case["told_ms"], case["pauses_ms"]):
+                error = topk_client.TopKError(
+                    grpc.StatusCode.UNAVAILABLE, "", retry_delay=told / 1000)
+                self.assertAlmostEqual(attempts.pause_after(error),
+                                       pause / 1000, msg=case["name"])
+            with self.assertRaises(topk_client.TopKError):
+                attempts.pause_after(error)  # no attempts are left
+
+    def test_targets(self):
+        targets = CASES["targets"]
+        for kind, text in (
+                ("no port", "is not host:port with a port of 1 .. 65535$"),
+                ("no list", " is not a list of IPv4 addresses, or of IPv6 ")):
+            for target in targets[kind]:
+                with self.assertRaisesRegex(ValueError, text, msg=target):
+                    topk_client.Client(target)
+        with self.assertRaisesRegex(ValueError, "^.{64,200}$"):
+            topk_client.Client("a" * 100_000)
+        for target in targets["valid"]:
+            topk_client.Client(target).close()
+        for target in (*targets["local"], *targets["remote"]):
+            self.assertEqual(_is_local(target), target in targets["local"],
+                             target)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,39 @@
-"""Compares a real server with NumPy, with random requests of every dialect,
-version, data type and memory layout, through both clients and every method.
+"""Compares a real server, byte for byte, with NumPy, with random requests of
+every dialect, version, data type and memory layout, through both clients and
+every method; merged shards with a server's result over the whole axis; and the
+fake server for unit tests. Rejects wrong responses, like the C++ library.
 
 usage: client_oracle_test.py TOPKD      TOPK_TEST_SEED=7 for another seed
 """
 
+import dataclasses
 import os
+import random
 import unittest
 
 import both_clients
+import grpc
 import numpy as np
+import topk_client
+from both_clients import CLIENTS, AioClient, ServerTest
+from google.protobuf import json_format
 from oracle import SMALL, TYPES, random_case
-from topk_client import _dtypes
-from topk_client._stubs import tensor_pb2
+from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
+from topk_client._stubs import topk_pb2
+from topk_client.merge import Partial, merge
+from topk_client.messages import Call
+from topk_client.testing import fake_server
 
-SEED = int(os.environ.get("TOPK_TEST_SEED", "20261121"))
+SEED = int(os.environ.get("TOPK_TEST_SEED", "20261122"))
+ROUNDS = 12  # for each type
 
 
-class Oracle(both_clients.ServerTest):
+def bytes_of(partial):
+    return (partial.values.shape, partial.values.dtype, partial.indices.dtype,
+            partial.values.tobytes(), partial.indices.tobytes())
+
+
+class Oracle(ServerTest):
     count = 10_000
 
     def test_random_requests(self):
@@ -33,20 +50,244 @@ class Oracle(both_clients.ServerTest):
         for case, answer in zip(many, answers):
             case.check(answer)
 
-    def test_every_data_type_has_a_numpy_type(self):
-        names = [name[len("DATA_TYPE_"):].lower()
-                 for name, number in tensor_pb2.DataType.items() if number]
-        self.assertEqual(set(names), {name.lower()
-                                      for name in [*TYPES, *SMALL]})
-        # NumPy has no names for these types. Their elements are codes in uint8.
-        self.assertEqual(sorted(names), sorted(
-            list(_dtypes.NUMPY_NAMES) + ["u1", "u3", "u6", "nf4"]))
 
-
-class Asyncio(Oracle):
-    kind = both_clients.AioClient
+class AsyncioOracle(Oracle):
+    kind = AioClient
     count = 1000
-    test_every_data_type_has_a_numpy_type = None
+
+
+class Merge(ServerTest):
+    def shards(self, rng, request, whole, offset):
+        """Yields (Partial, start) of each shard. Some shards are empty."""
+        x, spec, data_type = request.tensor, request.spec, request.data_type
+        axis = spec.axis % x.ndim
+        n = x.shape[axis]
+        cuts = sorted(int(c) for c in rng.integers(
+            0, n + 1, int(rng.integers(0, 7))))
+        for begin, end in zip([0, *cuts], [*cuts, n]):
+            shard = np.take(x, range(begin, end), axis)
+            if begin == end:
+                yield dataclasses.replace(
+                    whole, values=shard,
+                    indices=np.zeros(shard.shape, whole.indices.dtype)), begin
+                continue
+            small = dataclasses.replace(spec, k=min(spec.k, end - begin))
+            answer = self.client.compute_topk(
+                shard, small, data_type=data_type,
+                index_offset=begin if offset else 0)
+            yield Partial.of(answer, spec, data_type=data_type), begin
+
+    def test_any_grouping_of_shards_equals_one_server_s_result(self):
+        print(f"seed {SEED}", flush=True)
+        rng, pick = np.random.default_rng(SEED), random.Random(SEED)
+        for name in [*TYPES, *SMALL]:
+            for turn in range(ROUNDS):
+                request = random_case(rng, name, plain=True).request
+                spec = request.spec
+                whole = Partial.of(self.client.compute_topk(**vars(request)),
+                                   spec, data_type=request.data_type)
+                offset = pick.randrange(2) == 0
+                with self.subTest(name, turn=turn, request=request):
+                    parts, begins = zip(*self.shards(rng, request, whole,
+                                                     offset))
+                    given = None if offset else begins
+                    self.assertEqual(bytes_of(merge(parts, given)),
+                                     bytes_of(whole))
+                    # Merge each shard alone first: this makes indices absolute.
+                    pool = [merge([part], None if offset else [begin])
+                            for part, begin in zip(parts, begins)]
+                    while len(pool) > 1:
+                        pick.shuffle(pool)
+                        some = pick.randint(2, len(pool))
+                        pool = [merge(pool[:some]), *pool[some:]]
+                    self.assertEqual(bytes_of(pool[0]), bytes_of(whole))
+
+    def test_the_caller_s_arrays_do_not_change(self):
+        part = Partial(np.array([3., 1.]), np.array([0, 1]), 2)
+        merged = merge([part])
+        merged.values[0] = merged.indices[0] = 9
+        self.assertEqual((part.values[0], part.indices[0]), (3, 0))
+
+    def test_errors_name_both_requests(self):
+        x = np.zeros((2, 3), np.float32)
+        first = Partial(x, np.zeros((2, 3), np.int64), 5)
+        for change, words in (
+                ({"k": 4}, "k is 4 in partial 1, but 5 in partial 0"),
+                ({"values": x.astype(np.float16), "data_type": None},
+                 "data_type is 'f16' in partial 1, but 'f32' in partial 0"),
+                ({"axis": 0}, "axis is 0 in partial 1, but 1 in partial 0"),
+                ({"values": x[:1], "indices": first.indices[:1]},
+                 r"shape without the axis is \(1,\) in partial 1, but \(2,\) "),
+                ({"largest": False},
+                 "largest is False in partial 1, but True in"),
+                ({"order": "index"},
+                 "order is 'index' in partial 1, but 'value' in"),
+                ({"indices": first.indices.astype(np.int32)},
+                 "index type is 'int32' in partial 1, but 'int64' in")):
+            with self.assertRaisesRegex(ValueError, words):
+                merge([first, dataclasses.replace(first, **change)])
+
+    def test_invalid_partials_are_rejected(self):
+        x, i = np.zeros(3), np.arange(3)
+        for wrong in ((x, i[:2], 3), (x, i, 2), (x, i, 0), (x, i, 3, 1),
+                      (x, i, 3, 0, True, "none")):
+            with self.assertRaises(ValueError):
+                Partial(*wrong)
+        masked = np.ma.array([2.0], mask=[True])
+        for wrong in ((masked, np.array([0])), (masked.data, masked)):
+            with self.assertRaisesRegex(TypeError, "masked"):
+                Partial(*wrong, k=1)
+        with self.assertRaises(TypeError):
+            Partial(x.astype(complex), i, 3)
+        with self.assertRaisesRegex(ValueError, "^data_type is 'i64', but"):
+            Partial(x, i, 3, data_type="i64")
+        with self.assertRaises(ValueError):
+            merge([])
+        part = Partial(x, i.astype(np.int32), 3)
+        with self.assertRaises(ValueError):
+            merge([part], [0, 3])
+        with self.assertRaises(OverflowError):
+            merge([part], [2**31 - 2])
+        for order in ("value", "index"):
+            again = Partial(x, i, 3, order=order)
+            with self.assertRaisesRegex(ValueError, "index 0 is in two"):
+                merge([again, again])
+        for values, indices, largest in (
+                ([3, 9], [4, 5], True), ([4, 1], [6, 7], False),
+                ([5, 5], [3, 1], True)):
+            with self.assertRaisesRegex(ValueError, "^partial 0 is not sorted"):
+                merge([Partial(np.array(values), np.array(indices), 2,
+                               largest=largest)])
+        answer = self.client.compute_topk(x, Onnx(1), output="values")
+        with self.assertRaises(ValueError):
+            Partial.of(answer, Onnx(1))
+
+
+class Fake(ServerTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        fake = fake_server()
+        target = fake.__enter__()
+        cls.addClassCleanup(fake.__exit__, None, None, None)
+        cls.fakes = [kind(target) for kind in CLIENTS]
+        for client in cls.fakes:
+            cls.addClassCleanup(client.close)
+
+    def test_random_requests(self):
+        rng = np.random.default_rng(20261128)
+        cases = [random_case(rng) for _ in range(1000)]
+        for number, case in enumerate(cases):
+            case.check(self.fakes[0].compute_topk(
+                **vars(case.request), stream=number % 2 == 0))
+        for client in (*self.fakes, self.client):
+            results = client.compute_topk_many(case.request for case in cases)
+            for case, result in zip(cases, results):
+                case.check(result)
+
+    def test_errors_equal_those_of_the_server(self):
+        x = np.zeros((2, 3))
+        half, one = x.astype(np.float16), np.array(1)
+        requests = [(x, Onnx(0)), (x, Onnx(4)), (x, Onnx(1, axis=2)),
+                    (x, Onnx(1, axis=-3)), (x, OpenVINO(-1, 0, "min", "none")),
+                    (x, OpenVINO(3, 0, "min", "none")), (x[0, 0], Onnx(1)),
+                    (x[:0], Onnx(4)), (half, DirectML(1, -1, "increasing")),
+                    (half, DirectML(9, 1, "increasing"))]
+        # The messages of the following errors differ.
+        requests += [(x, spec) for spec in (
+            Onnx(1, largest=2), Onnx(1, sorted=-1), Onnx(1, largest=0,
+                                                         version=10),
+            Onnx(1, sorted=0, version=1), Onnx(1, version=2),
+            Onnx(one.reshape(1), version=1), Onnx(one), Onnx(np.ones(2, int)),
+            Onnx(one.astype(np.int32)), Onnx(np.zeros(1, int)),
+            OpenVINO(1, 0, "up", "none"), OpenVINO(1, 0, "max", "up"),
+            OpenVINO(1, 0, "max", "value", "u8"),
+            OpenVINO(1, 0, "max", "value", "i64", version=1),
+            OpenVINO(1, 0, "max", "none", stable=True),
+            OpenVINO(1, 0, "max", "value", stable=True, version=3),
+            OpenVINO(1, 0, "max", "value", version=2),
+            OpenVINO(one.reshape(1), 0, "max", "value"),
+            OpenVINO(one.astype(float), 0, "max", "value"),
+            OpenVINO(one.astype(np.uint8), 0, "max", "value", version=1),
+            DirectML(1, 0, "increasing"))]
+        requests += [(half, spec) for spec in (
+            DirectML(3, 1, "increasing", strict=True), DirectML(1, 1),
+            DirectML(1, 1, "increasing", version=0),
+            DirectML(1, 1, "increasing", version=2),
+            DirectML(1, 1, "increasing", output_index=TensorDesc("i32")))]
+        requests += [(x.astype(np.int8), Onnx(1, version=10)),
+                     (half[:0], DirectML(1, 1, "increasing")),
+                     (half[:, :0], DirectML(1, 0, "increasing"))]
+        for tensor, spec in requests:
+            with self.subTest(spec=spec):
+                errors = []
+                for client in (self.client, *self.fakes):
+                    for call in (
+                            lambda c=client: c.compute_topk(tensor, spec),
+                            lambda c=client: c.compute_topk(tensor, spec,
+                                                            stream=True)):
+                        with self.assertRaises(topk_client.TopKError) as caught:
+                            call()
+                        errors.append(caught.exception)
+                    errors += client.compute_topk_many([Request(tensor, spec)])
+                if errors[0].field[-2:] == ".k" and "strict" not in str(spec):
+                    self.assertEqual(len({str(e) for e in errors}), 1, errors)
+                self.assertEqual(len({(error.code, error.reason, error.field)
+                                      for error in errors}), 1, errors)
+
+    def test_other_methods(self):
+        errors = []
+        for client in (self.client, *self.fakes):
+            self.assertEqual(client.get_capabilities().build_version,
+                             topk_client.__version__)
+            for service in ("", "topk.v1.TopKService"):
+                self.assertTrue(client.is_serving(service))
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.is_serving("nosuch")
+            errors.append((str(caught.exception), caught.exception.field))
+        self.assertEqual(len(set(errors)), 1, errors)
+        with self.assertRaisesRegex(topk_client.TopKError, "^UNIMPLEMENTED: "):
+            self.fakes[0].compute_topk(
+                np.zeros(3, np.float16), DirectML(
+                    1, 0, "increasing", output_value=TensorDesc(strides=[1])))
+        for client in self.fakes:
+            large = np.zeros(3 << 20)
+            large[5] = 1
+            self.assertEqual(client.topk(large, 1).indices.tolist(), [5])
+
+
+# The requests of the same names in the cases.
+REQUESTS = {
+    "onnx": Request(np.zeros((2, 5), np.float32), Onnx(2), request_id="a"),
+    "packed bits": Request(np.zeros(5, np.uint8), OpenVINO(
+        3, 0, "max", "value"), data_type="u4"),
+    "no slices": Request(np.zeros((0, 5), np.float32), Onnx(2)),
+    "values only": Request(np.zeros(5, np.float32), Onnx(1), output="values"),
+    "indices only": Request(np.zeros(5, np.float32), Onnx(1),
+                            output="indices")}
+
+
+def response_of(case, change):
+    response = dict(both_clients.CASES["requests"][case]["response"])
+    for key, new in change.items():
+        response[key] = new and {**response.get(key, {}), **new}
+    return json_format.ParseDict(response, topk_pb2.TopKResponse())
+
+
+class Responses(unittest.TestCase):
+    def test_other_responses_are_rejected(self):
+        for name, request in REQUESTS.items():
+            Call(request).decode(response_of(name, {}))
+        self.assertGreater(len(both_clients.CASES["wrong"]), 15)
+        for wrong in both_clients.CASES["wrong"]:
+            with self.subTest(f"{wrong['of']}: {wrong['name']}"):
+                with self.assertRaises(topk_client.TopKError) as caught:
+                    Call(REQUESTS[wrong["of"]]).decode(
+                        response_of(wrong["of"], wrong["change"]))
+                error = caught.exception
+                self.assertEqual(error.code, grpc.StatusCode.INTERNAL)
+                self.assertEqual(error.reason, "BAD_ANSWER")
+                self.assertEqual(error.field, wrong["field"], str(error))
 
 
 if __name__ == "__main__":

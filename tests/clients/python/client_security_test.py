@@ -176,11 +176,9 @@ class Security(unittest.TestCase):
         with pickle.loads(pickled) as copy:
             self.assertEqual(copy.compute_topk(X, Onnx(1)).indices[0], 1)
 
-    def test_invalid_options_are_rejected(self):
+    def test_options_of_tokens(self):
         for options in (
                 {"target": "example.com:1", "token": TOKEN},
-                {"target": "dns:///example.com:1", "token": TOKEN},
-                {"target": "dns://127.0.0.1/example.com:1", "token": TOKEN},
                 {"target": "127.0.0.1:1,192.0.2.1:1", "token": TOKEN},
                 {"target": "unix:/x", "tls": True}):
             with self.assertRaises(ValueError):
@@ -190,6 +188,9 @@ class Security(unittest.TestCase):
             with self.assertRaises(ValueError) as caught:
                 topk_client.Client(token=token)
             self.assertNotIn("0123456789", str(caught.exception))
+        topk_client.Client("localhost:1", token=TOKEN).close()
+        topk_client.Client("example.com:1", token=TOKEN,
+                           token_over_plaintext=True).close()
 
     def test_token_files_are_reloaded_and_keep_the_last_valid_token(self):
         bad = (b"", b"\n", self.token[:9].encode(), b"\xff\xfe" * 20,
@@ -221,11 +222,6 @@ class Security(unittest.TestCase):
                     self.assertNotIn(self.token[:9], str(caught.exception))
             path.mkdir()
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)
-
-    def test_tokens_may_be_sent_in_plaintext(self):
-        topk_client.Client("localhost:1", token=TOKEN).close()
-        topk_client.Client("example.com:1", token=TOKEN,
-                           token_over_plaintext=True).close()
 
 
 if __name__ == "__main__":

@@ -40,18 +40,6 @@ def objects():
             if name.startswith("topk-shard-")}
 
 
-# A worker that is killed after its request.
-KILLED = """
-import os, signal, sys
-import numpy as np
-from topk_client import _shards
-_shards.answer(np.arange(1000.0), 0, _shards.Question.of(
-    3, 0, 1, True, "value", None, sys.argv[1], True, {}))
-print(os.getpid(), flush=True)
-sys.stdin.read()
-"""
-
-
 # A worker thread that forks between two shards.
 FORKS = """
 import os, sys, threading
@@ -76,14 +64,6 @@ thread = threading.Thread(target=work)
 thread.start()
 thread.join()
 """
-
-
-def start(program, *arguments):
-    """Starts a Python program that waits for the end of its stdin."""
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True,
-        env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
 
 
 class Shards(both_clients.ServerTest):
@@ -178,40 +158,30 @@ class Shards(both_clients.ServerTest):
                 question(**{"servers": NOBODY, **wrong})
 
     def test_only_chunks_of_killed_workers_are_removed(self):
+        # A forked child has its own buffer, and must also drop its share of the
+        # lock. Otherwise the buffers of a killed parent would not count as
+        # abandoned while the child lives.
         _shards.answer(np.arange(50), 0, question(self.server.target,
                                                   shared_memory=True))
-        mine = {name for name in objects() if f"-{os.getpid()}-" in name}
-        self.assertEqual(len(mine), 1)
-        worker = start(KILLED, self.server.target)
-        self.addCleanup(worker.__exit__, None, None, None)
-        pid = int(worker.stdout.readline())
-        theirs = {name for name in objects() if f"-{pid}-" in name}
-        self.assertEqual(len(theirs), 1)
-        _shards.remove_abandoned()
-        self.assertLessEqual(mine | theirs, objects())  # both are alive
-        os.kill(pid, signal.SIGKILL)
-        worker.wait()
-        _shards.remove_abandoned()
-        self.assertFalse(theirs & objects())
-        self.assertLessEqual(mine, objects())
-
-    def test_a_forked_process_has_its_own_buffer(self):
-        # The child must also drop its share of the lock. Otherwise the buffers
-        # of a killed parent would not count as abandoned while the child lives.
-        forks = start(FORKS)
+        forks = subprocess.Popen(
+            [sys.executable, "-c", FORKS], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
         self.addCleanup(forks.__exit__, None, None, None)
         self.assertEqual(forks.stdout.readline().split(),
                          ["[0.", "1.", "2.]", "[9.", "9.", "9.]"])
         parent, child = map(int, forks.stdout.readline().split())
-        both = objects()
-        self.assertTrue(any(f"-{parent}-" in name for name in both))
-        self.assertTrue(any(f"-{child}-" in name for name in both))
+
+        def owners():
+            return {pid for pid in (os.getpid(), parent, child)
+                    for name in objects() if f"-{pid}-" in name}
+
+        _shards.remove_abandoned()
+        self.assertEqual(owners(), {os.getpid(), parent, child})
         os.kill(parent, signal.SIGKILL)
         forks.wait()
         _shards.remove_abandoned()
-        left = objects()
-        self.assertFalse(any(f"-{parent}-" in name for name in left))
-        self.assertTrue(any(f"-{child}-" in name for name in left))
+        self.assertEqual(owners(), {os.getpid(), child})
         forks.stdin.close()  # ends the child
 
     def test_workers_do_not_remove_new_chunks_of_others(self):

@@ -5,14 +5,13 @@
 # installed without access to protoc or a compiler.
 #
 # usage: tests/clients/python/pip_install.sh TOPKD [--oldest-and-newest]
-#          [--only PART] [REQUIREMENT...]
+#          [--only PART]
 #        --oldest-and-newest tests the oldest and newest supported interpreters
 #        of this machine instead of python3; the oldest one also builds. --only
-#        runs one test, for example calls. Each REQUIREMENT is a version to test
-#        with, for example 'protobuf==3.20.3'.
+#        runs one test, for example calls.
 set -euo pipefail
 if [ $# -lt 1 ] || [ "$1" = --help ]; then
-  sed -n '2,13s/^# \{0,1\}//p' "$0"
+  sed -n '2,11s/^# \{0,1\}//p' "$0"
   exit 2
 fi
 
@@ -87,7 +86,7 @@ for program in protoc cc c++ gcc g++ clang clang++; do
   chmod +x "$folder/without/$program"
 done
 
-# install ARCHIVE REQUIREMENT...: into build/pip_install/venv.
+# install PACKAGE...: into build/pip_install/venv.
 install() {
   PATH="$folder/without:$PATH" pip --python "$folder/venv" install -q \
     --no-compile "$@"
@@ -108,11 +107,11 @@ fi
 for python in "${pythons[@]}"; do
   "$python" -m venv --without-pip --clear "$folder/venv"
   echo "== $("$python" --version)" >&2
-  install "$folder"/topk_client-*.tar.gz "${optional[@]}" "$@"
+  install "$folder"/topk_client-*.tar.gz "${optional[@]}"
   installed_files >"$folder/of_sdist"
   # Make the client's dependencies importable, but not the client.
   pip --python "$folder/venv" uninstall -q -y topk_client
-  install "$folder"/topk_client-*.whl "$@"
+  install "$folder"/topk_client-*.whl
   installed_files | diff "$folder/of_sdist" - >&2
   pip --python "$folder/venv" list
   for test in tests/clients/python/client_${only}_test.py; do

@@ -1,4 +1,4 @@
-# Debian's cross compiler for arm64, with the sysroot of sysroot.sh, and QEMU to
+# Debian's cross compiler for arm64, with the sysroot of run.sh, and QEMU to
 # run the programs.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -18,7 +18,6 @@ import argparse
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -27,28 +26,6 @@ import page_commands
 
 HERE = "localhost:50051"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-
-def copy_tree(folder):
-    """Copies the files that git has or would add. Skips the test if this is not
-    a git checkout."""
-    listed = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
-        check=False, capture_output=True, text=True)
-    if listed.returncode != 0:
-        print("SKIPPED: not a checkout of git:", listed.stderr.strip())
-        sys.exit(harness.SKIPPED)
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-
-
-def absent_programs(note):
-    """Returns the missing programs among those that a note needs."""
-    if not note.startswith("needs "):
-        return []
-    return [name for name in note.split()[1:] if not shutil.which(name)]
 
 
 def main():
@@ -66,14 +43,17 @@ def main():
     with tempfile.TemporaryDirectory() as folder, harness.Server(
             programs / "topkd") as server:
         tree = pathlib.Path(folder) / "tree"
-        copy_tree(tree)
+        shutil.copytree(ROOT, tree, symlinks=True,
+                        ignore=shutil.ignore_patterns("build", ".git"))
         target = environment["TOPK_TARGET"] = server.target
         for page in options.pages:
             text = page.read_text(encoding="utf-8")
             for block in page_commands.BLOCK.finditer(text):
                 first = block["commands"].splitlines()[0]
                 note = block["note"] or ""
-                absent = absent_programs(note)
+                absent = [name for name in note.split()[1:]
+                          if note.startswith("needs ")
+                          and not shutil.which(name)]
                 if absent or note.startswith("not run: "):
                     skipped += bool(absent)
                     why = f"no {', '.join(absent)} here" if absent else note

@@ -4,11 +4,6 @@
 #
 # usage: tests/quality/tidy/clang_tidy.sh [REGEX]    only files that match
 set -euo pipefail
-
-if [ "${1:-}" = --help ]; then
-  sed -n '2,5s/^# \{0,1\}//p' "$0"
-  exit 0
-fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh

@@ -3,17 +3,25 @@
 import asyncio
 import concurrent.futures
 import inspect
+import json
+import pathlib
+import threading
 import unittest
 
 import client_package
 import grpc
-import numpy as np
 import topk_client
 import topk_client.aio
 from topk_client._stubs import tensor_pb2, topk_pb2
 
-# The event loop is never closed: gRPC logs events that arrive at a closed loop.
+# The requests and responses that the C++ client is tested with too.
+CASES = json.loads(
+    (pathlib.Path(__file__).resolve().parents[2] / "clients/cpp"
+     / "answer_cases.json").read_text(encoding="utf-8"))
+# The event loop of this process, in a thread. It is never closed: gRPC logs
+# events that arrive at a closed loop.
 _LOOP = asyncio.new_event_loop()
+threading.Thread(target=_LOOP.run_forever, daemon=True).start()
 
 
 async def _awaited(function, *arguments, **options):
@@ -23,7 +31,8 @@ async def _awaited(function, *arguments, **options):
 
 def in_loop(function, *arguments, **options):
     """Calls a function in the event loop and awaits an awaitable result."""
-    return _LOOP.run_until_complete(_awaited(function, *arguments, **options))
+    return asyncio.run_coroutine_threadsafe(
+        _awaited(function, *arguments, **options), _LOOP).result()
 
 
 async def _in_threads(requests):
@@ -83,49 +92,45 @@ class ServerTest(unittest.TestCase):
         cls.addClassCleanup(cls.client.close)
 
 
-def response(k=1):
-    """Returns a valid response for the k largest of an f32 vector."""
-    message = topk_pb2.TopKResponse()
-    message.values.data_type = tensor_pb2.DATA_TYPE_F32
-    message.values.data = np.zeros(k, np.float32).tobytes()
-    message.indices.data_type = tensor_pb2.DATA_TYPE_I64
-    message.indices.data = np.zeros(k, np.int64).tobytes()
-    message.values.shape.append(k)
-    message.indices.shape.append(k)
-    return message
+def response():
+    """Returns a valid response for the largest element of an f32 vector."""
+    return topk_pb2.TopKResponse(
+        values=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, shape=[1],
+                                 data=bytes(4)),
+        indices=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, shape=[1],
+                                  data=bytes(8)))
 
 
-def headers_seen(kind):
-    """Returns an interceptor for clients of class `kind`, and the list to which
-    the interceptor adds the headers of each unary call."""
+def answer_each(requests, _):
+    """Answers the requests of a ComputeTopKMany with k = 1."""
+    for _ in requests:
+        yield topk_pb2.TopKResult(response=response()).SerializeToString()
+
+
+def interceptors(kind):
+    """Returns interceptors for clients of class `kind`, and the list to which
+    the first adds the headers of each unary call. The second replaces the call
+    of a stream with a generator of the responses."""
     seen = []
 
-    def intercept(self, proceed, details, request):
+    def unary(_, proceed, details, request):
         seen.append(dict(tuple(details.metadata)))
         return proceed(details, request)
 
-    async def intercept_async(self, proceed, details, request):
-        return await intercept(self, proceed, details, request)
+    def stream(_, proceed, details, requests):
+        yield from proceed(details, requests)
 
-    base, method = (
-        (grpc.aio.UnaryUnaryClientInterceptor, intercept_async)
-        if kind is AioClient else (grpc.UnaryUnaryClientInterceptor, intercept))
-    return type("Seen", (base,), {"intercept_unary_unary": method})(), seen
+    async def stream_async(_, proceed, details, requests):
+        call = await proceed(details, requests)
+        return (response async for response in call)
 
-
-def generator_interceptor(kind):
-    """Returns an interceptor for clients of class `kind` that replaces the call
-    of a stream with a generator of the responses."""
-    class Blocking(grpc.StreamStreamClientInterceptor):
-        def intercept_stream_stream(self, proceed, details, requests):
-            yield from proceed(details, requests)
-
-    class Asyncio(grpc.aio.StreamStreamClientInterceptor):
-        async def intercept_stream_stream(self, proceed, details, requests):
-            call = await proceed(details, requests)
-            return (response async for response in call)
-
-    return Asyncio() if kind is AioClient else Blocking()
+    rpc = grpc.aio if kind is AioClient else grpc
+    return [
+        type("Unary", (rpc.UnaryUnaryClientInterceptor,),
+             {"intercept_unary_unary": unary})(),
+        type("Stream", (rpc.StreamStreamClientInterceptor,),
+             {"intercept_stream_stream":
+              stream_async if kind is AioClient else stream})()], seen
 
 
 def start_fake(add_cleanup, **methods):

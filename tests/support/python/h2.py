@@ -19,10 +19,9 @@ INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE = 4, 6
 REFUSED_STREAM, CANCEL = 7, 8
 
 
-def frame(kind, flags, stream, payload=b"", length=None):
-    """Returns a frame. `length` overrides the length field."""
-    size = len(payload) if length is None else length
-    return struct.pack(">IBI", size << 8 | kind, flags, stream) + payload
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">IBI", len(payload) << 8 | kind, flags,
+                       stream) + payload
 
 
 def settings(*pairs):

@@ -92,15 +92,8 @@ class Process:
         """Returns the peak resident memory since forget_peak(), in MiB."""
         return self._status("VmHWM") / 1024
 
-    def threads(self, name=None):
-        """Returns the number of threads, or of those with this name."""
-        if name is None:
-            return self._status("Threads")
-        found = 0
-        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # The thread has just ended.
-                found += (task / "comm").read_text("ascii").strip() == name
-        return found
+    def threads(self):
+        return self._status("Threads")
 
     def wakeups(self):
         """Returns how often its running threads have slept and woken up."""
@@ -364,17 +357,16 @@ class Neighbour:
     """A well-behaved client process that makes calls continuously. The server
     may reject a call up to three times if it names a retry delay.
 
-    processes  the Processes that serve the target
     count      the number of u8 elements per tensor
     timeout    the deadline of the calls, in the format of grpc-timeout
     """
 
-    def __init__(self, target, processes, count=4, timeout=None):
+    def __init__(self, server, count=4, timeout=None):
         self._pipe, other = multiprocessing.Pipe()
-        pids = ["self", *(one.process.pid for one in processes)]
+        pids = ["self", server.process.pid]
         self._process = multiprocessing.Process(
-            target=_keep_calling, args=(target, pids, other, count, timeout),
-            daemon=True)
+            target=_keep_calling,
+            args=(server.target, pids, other, count, timeout), daemon=True)
         self._process.start()
 
     def __enter__(self):

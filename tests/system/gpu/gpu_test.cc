@@ -24,10 +24,10 @@ class Gpu : public ::testing::Test {
   }
 
   static std::unique_ptr<Backend> OnDevice(
-      int64_t chunk_bytes = cuda::kChunkBytes, int64_t memory = 0) {
+      int64_t chunk_bytes = cuda::kChunkBytes) {
     constexpr int kThreads = 4;
     std::vector<std::string> errors;
-    return MakeCudaBackend(cuda::OpenDevices({memory, kThreads}, errors),
+    return MakeCudaBackend(cuda::OpenDevices({0, kThreads}, errors),
                            chunk_bytes);
   }
 
@@ -87,7 +87,7 @@ TEST_F(Gpu, ComputesLongSlices) {
       {{4, 1000, 300}, 1, {1, 5, 900}},
       {{20000, 64}, 0, {1, 10}},
       {{30, 3000}, 1, {1024, 1025, 2048, 2049, 3000}},  // the largest filtered
-      {{1, 9000000}, 1, {1, 1000}},  // more than a piece
+      {{1, 9000000}, 1, {1, 1000}},                     // more than a piece
   };
   const auto gpu = OnDevice();
   const auto cpu = OnCpu();
@@ -150,13 +150,6 @@ TEST_F(Gpu, ReleasesItsMemory) {
   for (int i = 0; i < 50; ++i) RunPlan(*gpu, plan, data);
   EXPECT_LE(gpu->Devices()[0].memory_bytes, after_one + (int64_t{64} << 20));
   EXPECT_FALSE(gpu->Devices()[0].lost);
-}
-
-TEST_F(Gpu, DeclinesBeyondItsLimit) {
-  const auto gpu = OnDevice(cuda::kChunkBytes, int64_t{64} << 20);
-  EXPECT_EQ(gpu->Prepare(ValidPlan(Ask(DType::kF32, {1 << 22}, 0, 1000)),
-                         Arrival::kWhole),
-            nullptr);
 }
 
 }  // namespace

@@ -5,11 +5,6 @@
 #
 # usage: tests/system/gpu/sanitize.sh [GTEST_FILTER]     (Gpu.PassesEveryCase)
 set -euo pipefail
-
-if [ "${1:-}" = --help ]; then
-  sed -n '2,6s/^# \{0,1\}//p' "$0"
-  exit
-fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 sanitizer=$(command -v compute-sanitizer || true)

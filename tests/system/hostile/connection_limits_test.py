@@ -8,16 +8,12 @@ usage: connection_limits_test.py TOPKD [--sanitized]
 
 import argparse
 import contextlib
-import functools
 import gzip
-import sys
 import time
-import unittest
 import zlib
 
 import h2
 import harness
-from attacks import CLOSED, TOPK, WIDE, Client
 from harness import AttackedServer
 
 CHECK = h2.fields(path="/grpc.health.v1.Health/Check")
@@ -156,17 +152,6 @@ def send_compressed(client, stream, content, rpc="ComputeTopK", **changed):
     return harness.fault(client.answer(stream), client)
 
 
-def test_compressed_messages_are_served(path, _):
-    """tests/integration/compression_test.cc tests the methods with tensors."""
-    empty, check = gzip.compress(b""), {"path": "/grpc.health.v1.Health/Check"}
-    with connected(path) as (_, client):
-        assert send_compressed(client, 1, empty, "GetCapabilities") is None
-        assert send_compressed(client, 3, empty, **check) is None
-        error = send_compressed(client, 5, gzip.compress(bytes(2000)), **check)
-        assert "exceeds 1024 bytes" in error, error
-        assert is_served(client, 7, grpc_encoding="gzip")
-
-
 def test_damaged_compressed_messages_are_refused(path, _):
     whole = gzip.compress(harness.REQUEST)
     with connected(path) as (_, client):
@@ -256,18 +241,6 @@ def test_idle_connections_take_no_time(path, factor):
             assert used < 0.1 * factor, f"{used:.2f} s of CPU time in 1 s"
 
 
-def test_idle_streams_take_no_threads(path, _):
-    with AttackedServer(path) as server, contextlib.ExitStack() as stack:
-        assert harness.serves(server.target)
-        before = server.threads()
-        for _ in range(200):
-            client = stack.enter_context(h2.Connection(server.target))
-            client.send(h2.call(1, STREAM))
-        assert is_served(client, 3)
-        # oneTBB and gRPC start a few threads when they first need them.
-        assert server.threads() < before + 50
-
-
 def test_messages_of_probes_are_bounded(path, factor):
     for side, fields in SIDE:
         with AttackedServer(path, *LISTENERS) as server:
@@ -275,40 +248,9 @@ def test_messages_of_probes_are_bounded(path, factor):
             assert grown < 64 * factor, f"{side}: {grown:.0f} MiB"
 
 
-def test_calls_of_the_admin_address_take_few_threads(path, factor):
-    """208 concurrent calls, each of which would occupy a thread of gRPC's own
-    handlers: idle streams, and responses that nobody reads."""
-    calls = (lambda stream: h2.request(stream, GET_SERVERS, b""),
-             lambda stream: h2.call(stream, REFLECT),
-             lambda stream: h2.call(stream, REFLECT) + h2.data(stream,
-                                                               SYMBOL * 20))
-    with AttackedServer(path, *LISTENERS) as server:
-        admin = server.addresses["admin"]
-        before = server.memory()
-        for one in calls:
-            with contextlib.ExitStack() as stack:
-                for _ in range(13):
-                    client = stack.enter_context(
-                        h2.Connection(admin, own=CLOSED))
-                    client.send(b"".join(one(2 * i + 1) for i in range(16)))
-                    client.read(lambda *_: False, 0.1)
-                    assert not client.closed
-                # gRPC's name of the threads that run handlers, shortened by
-                # the kernel to 15 characters.
-                threads = server.threads("grpcpp_sync_ser")
-                assert 1 <= threads <= 8, f"{threads} threads"
-                grown = server.memory() - before
-                assert grown < 48 * factor, f"{grown:.0f} MiB"
-                assert harness.serves(server.target)
-            harness.poll("the threads to return",
-                         lambda: harness.serves(admin, GET_SERVERS, b""))
-
-
 def test_watches_are_limited(path, factor):
-    """4096 in total and half of that per client address. Watches never lock out
-    a probe on the health listener."""
-    with AttackedServer(path, "--max-concurrent-streams", "3000",
-                        *LISTENERS) as server:
+    """4096 in total and half of that per client address."""
+    with AttackedServer(path, "--max-concurrent-streams", "3000") as server:
         before = server.memory()
         with h2.Connection(server.target) as client:
             for first in range(1, 4801, 200):
@@ -326,16 +268,6 @@ def test_watches_are_limited(path, factor):
             assert grown < 96 * factor, f"{grown:.0f} MiB"
             assert watches(server.target, "127.0.0.9"), "another client"
         harness.poll("the places to return", lambda: watches(server.target))
-        address = server.addresses["health"]
-        with contextlib.ExitStack() as stack:
-            for number in range(64):
-                client = stack.enter_context(
-                    h2.Connection(address, source=f"127.0.1.{1 + number}"))
-                most = client.settings.get(h2.MAX_CONCURRENT_STREAMS, 256)
-                client.send(b"".join(h2.request(2 * i + 1, WATCH, b"")
-                                     for i in range(most)))
-            for _ in range(10):
-                assert harness.serves(address, CHECK, b"")
 
 
 def watches(target, source=None):
@@ -346,25 +278,6 @@ def watches(target, source=None):
             lambda kind, flags, *_: kind == h2.DATA or
             flags & h2.END_STREAM and kind == h2.HEADERS, 5)
         return found is not None and found[0] == h2.DATA
-
-
-def test_unread_responses_do_not_end_the_server(path, _):
-    """Sends health checks of 2 KB, which is too long, and reads nothing. The
-    server cannot send the statuses before the requests time out."""
-    body = h2.message(b"\x0a\xd0\x0f" + b"x" * 2000)
-    with connected(path, buffer=2048) as (server, client):
-        for number in range(400):
-            # The server's send buffer can hold the statuses of 7000 calls. At
-            # most 256 calls may be open.
-            client.send(b"".join(h2.call(stream, CHECK) + h2.data(stream, body)
-                                 for stream in range(40 * number + 1,
-                                                     40 * number + 41, 2)),
-                        read=False)
-            time.sleep(0.02)
-            if number % 20 == 0:
-                assert harness.serves(server.target), number
-        time.sleep(1)
-        assert harness.serves(server.target)
 
 
 def test_a_drain_waits_for_no_idle_client(path, _):
@@ -387,30 +300,15 @@ def test_a_drain_waits_for_no_idle_client(path, _):
         assert took < 30, f"{took:.1f} s"
 
 
-def test_a_drain_ends_for_a_client_that_reads_nothing(path, _):
-    """9 MB wait for a client with large windows and a small socket buffer."""
-    request = harness.request(bytes(1 << 20), 1 << 20)
-    with AttackedServer(path, "--drain-timeout", "1s") as server, Client(
-            server.target, "127.0.0.2", own=WIDE, buffer=4096) as client:
-        client.send(h2.window_update(0, (1 << 31) - 65536))
-        client.call(TOPK + "ComputeTopK", request)
-        time.sleep(0.5)
-        took = server.stop()
-        assert took < 30, f"{took:.1f} s"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("topkd")
     parser.add_argument("--sanitized", action="store_true")
     options = parser.parse_args()
-    factor = 8 if options.sanitized else 1
-    suite = unittest.TestSuite(
-        unittest.FunctionTestCase(functools.update_wrapper(
-            functools.partial(case, options.topkd, factor), case))
-        for name, case in globals().items() if name.startswith("test_"))
-    sys.exit(not unittest.TextTestRunner(verbosity=2).run(
-        suite).wasSuccessful())
+    for name, case in list(globals().items()):
+        if name.startswith("test_"):
+            print(name, flush=True)
+            case(options.topkd, 8 if options.sanitized else 1)
 
 
 if __name__ == "__main__":

@@ -96,41 +96,29 @@ def region_lists_never_read(attacker):
         path.unlink()
 
 
-def _items_that_wait(attacker, streams, item, count=300, header=None):
-    """Sends the header, if any, and `count` items on each stream of a
-    connection that accepts no responses."""
-    with attacker.connect(own=CLOSED, greets=True) as client:
-        if header is not None:
-            client.call(TOPK + "StreamTopK", header, end=False)
-            attacker.pause()
-        for _ in range(streams):
-            if not attacker.goes_on() or client.closed:
-                break
-            path = attacker.random.choice(
-                (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
-            client.call(path, *[item] * count, end=False)
-            attacker.delivered()
-        attacker.hold_and_close([client])
-
-
-@attack(processes=1, rounds=256)
-def empty_items_that_wait(attacker):
-    """256 streams of ComputeTopKMany or ModelStreamInfer, each with 300 empty
-    items. The client accepts no responses."""
-    _items_that_wait(attacker, 256, b"")
-
-
 @attack(processes=1, rounds=240,
         flags=("--max-client-inflight-bytes=1MiB",))
-def rejected_items_that_wait(attacker):
-    """Items with 4 KB of empty fields, which take 100 times as much memory when
-    parsed, from a caller that has used up its memory limit."""
+def items_that_wait(attacker):
+    """Empty items, and items with 4 KB of empty fields, which take 100 times as
+    much memory when parsed, from a caller that has used up its memory limit.
+    The caller accepts no responses."""
     header = topk_requests.header(topk_requests.directml(
         "F32", [1],
         output_value={"total_tensor_size_bytes": MIB - (16 << 10)}))
     known, unknown = field(5, b""), field(15, b"")  # of ModelInferRequest
-    item = attacker.random.choice((known, known, unknown)) * 2000
-    _items_that_wait(attacker, 240, item, count=3, header=header)
+    with attacker.connect(own=CLOSED, greets=True) as client:
+        client.call(TOPK + "StreamTopK", header, end=False)
+        attacker.pause()
+        for _ in range(240):
+            if not attacker.goes_on() or client.closed:
+                break
+            path = attacker.random.choice(
+                (TOPK + "ComputeTopKMany", OIP + "ModelStreamInfer"))
+            items = attacker.random.choice(
+                ([b""] * 300, [known * 2000] * 3, [unknown * 2000] * 3))
+            client.call(path, *items, end=False)
+            attacker.delivered()
+        attacker.hold_and_close([client])
 
 
 # Allow 2003 MiB: one output may be freed and another allocated between samples.
@@ -147,50 +135,6 @@ def large_outputs_freed(attacker):
             attacker.delivered()
             client.wait([stream], 5)
             attacker.count(client, [stream])
-
-
-def _send_until_end(attacker, client, stream, chunks):
-    """Sends the same chunks repeatedly until the stream ends."""
-    while (attacker.goes_on() and not client.closed and
-           stream not in client.outcomes):
-        if client.upload(stream, chunks, seconds=1) == len(chunks):
-            attacker.delivered()
-        client.poll(0)
-    attacker.count(client, [stream])
-
-
-def _send_without_end(attacker, header, chunks):
-    """Opens a stream and sends the same chunks until the stream ends."""
-    with attacker.connect() as client:
-        stream = client.call(TOPK + "StreamTopK", header, end=False)
-        _send_until_end(attacker, client, stream, chunks)
-
-
-@attack(processes=1, seconds=4, rounds=60)
-def tiny_chunks_before_the_start(attacker):
-    """Empty chunks of a tensor of 80 MiB. They must not make the server start
-    to process the tensor."""
-    count = 20 * MIB
-    header = topk_requests.header(topk_requests.onnx("F32", [count], k=count))
-    chunks = h2.message(topk_requests.chunk(b"")) * 10000
-    _send_without_end(attacker, header, chunks)
-
-
-@attack(processes=1, seconds=4, rounds=40,
-        flags=("--max-client-inflight-bytes=32MiB",))
-def chunks_of_a_rejected_stream(attacker):
-    """Chunks of 4 bytes on a stream whose tensor is not yet started, from a
-    caller that has used up its memory limit with another stream."""
-    count = 4 * MIB
-    header = topk_requests.header(topk_requests.onnx("F32", [count],
-                                                     k=count // 16))
-    chunks = h2.message(topk_requests.chunk(b"abcd")) * 10000
-    with attacker.connect() as client:
-        waiting = client.call(TOPK + "StreamTopK", header, end=False)
-        taking = client.call(TOPK + "StreamTopK", header, end=False)
-        client.upload(taking, h2.message(topk_requests.chunk(bytes(MIB))),
-                      seconds=1)
-        _send_until_end(attacker, client, waiting, chunks)
 
 
 @attack(processes=1, rounds=3000, seconds=2)
@@ -226,7 +170,14 @@ def endless_tiny_messages(attacker):
     size = attacker.random.choice((1, 1, 2, 16))
     piece = h2.message(topk_requests.chunk(bytes(size)))
     pieces = piece * (65536 // len(piece))
-    _send_without_end(attacker, header, pieces)
+    with attacker.connect() as client:
+        stream = client.call(TOPK + "StreamTopK", header, end=False)
+        while (attacker.goes_on() and not client.closed and
+               stream not in client.outcomes):
+            if client.upload(stream, pieces, seconds=1) == len(pieces):
+                attacker.delivered()
+            client.poll(0)
+        attacker.count(client, [stream])
 
 
 @attack(rounds=20, flags=("--pollers=2",), seconds=1.5)

@@ -7,7 +7,6 @@ from attacks import HEALTH, OIP, TOPK, attack
 from harness import field
 
 MIB = 1 << 20
-MESSAGE = 16 * MIB
 # Protobuf needs at least 16 bytes of memory for each of these fields.
 UNKNOWN_VARINT = b"\xf8\x01\x00"  # field 31, varint 0
 UNKNOWN_EMPTY = b"\xfa\x01\x00"  # field 31, no bytes
@@ -20,62 +19,22 @@ def repeat(piece, size):
     return piece * (size // len(piece))
 
 
-def _send_all(attacker, messages):
-    """Sends messages one at a time, because a message is not counted while gRPC
-    is still receiving it."""
+@attack(processes=1, rounds=21)
+def many_unknown_fields(attacker):
+    """16 MiB of 3-byte unknown fields or empty messages, to every method. One
+    at a time, because a message is not counted while gRPC is receiving it."""
+    paths = [*topk_requests.paths(), HEALTH + "Check", HEALTH + "Watch"]
+    attacker.random.shuffle(paths)
     with attacker.connect() as client:
-        for path, message in messages:
+        for path in paths:
             if client.closed or not attacker.goes_on():
                 break
-            stream = client.call(path, message)
+            stream = client.call(path, repeat(attacker.random.choice(
+                [*UNKNOWN_FIELDS] * 3 + EMPTY_FIELDS), 16 * MIB))
             attacker.delivered()
             for _ in client.wait([stream], 0.5):
                 client.reset(stream)
             attacker.count(client, [stream])
-
-
-def _with_bytes(path, numbers, value):
-    """Returns a path and a request that is valid except for one field. The
-    field numbers from the request down to this field are `numbers`."""
-    for number in reversed(numbers):
-        value = field(number, value)
-    if path.endswith("Infer"):
-        valid = topk_requests.infer("UINT8", [1], data=b"1")
-        return path, valid.SerializeToString() + value
-    if path.startswith(OIP):
-        return path, value
-    valid = topk_requests.openvino("U8", [1], data=b"1").SerializeToString()
-    return path, (field(1, valid) if path.endswith("StreamTopK")
-                  else valid) + value
-
-
-@attack(processes=1, rounds=8)
-def many_dimensions(attacker):
-    """Millions of dimensions of size 1 or stride 0: 7 MiB of shape, strides or
-    sizes."""
-    ones = b"\x01" * (7 * MIB)
-    shape = (1, 2)
-    messages = [_with_bytes(path, numbers, ones) for path, numbers in (
-        (TOPK + "ComputeTopK", shape), (TOPK + "ComputeTopKMany", shape),
-        (TOPK + "StreamTopK", (1, *shape)),
-        (TOPK + "ComputeTopK", (5, 5, 2)),  # the sizes of DirectML's output
-        (TOPK + "ComputeTopK", (4, 4, 2, 2)),  # the shape of OpenVINO's k
-        (OIP + "ModelInfer", (5, 3)), (OIP + "ModelStreamInfer", (5, 3)))]
-    path, message = messages[0]
-    messages.append((path, message + field(1, field(3, bytes(7 * MIB)))))
-    attacker.random.shuffle(messages)
-    _send_all(attacker, messages)
-
-
-@attack(processes=1, rounds=21)
-def many_unknown_fields(attacker):
-    """16 MiB of 3-byte unknown fields or empty messages, to every method."""
-    paths = [*topk_requests.paths(), HEALTH + "Check", HEALTH + "Watch"]
-    attacker.random.shuffle(paths)
-    _send_all(attacker, (
-        (path, repeat(attacker.random.choice(
-            [*UNKNOWN_FIELDS] * 3 + EMPTY_FIELDS), MESSAGE))
-        for path in paths))
 
 
 def _group(number):
@@ -83,34 +42,6 @@ def _group(number):
 
 
 MODEL = field(1, b"onnx_topk")
-
-
-@attack(processes=1, rounds=15)
-def typed_contents(attacker):
-    """8 MiB of typed elements, groups, or empty inputs, outputs and parameters,
-    which take up to 100 times as much memory when parsed."""
-    size = 8 * MIB - 200
-    pieces = [field(5, b""), field(6, b""), field(4, b"\x0a\x00"),
-              field(5, field(3, b"")), field(5, field(5, b"")), field(7, b"")]
-    bodies = [MODEL + repeat(piece, size) for piece in pieces]
-    group = _group(attacker.random.randrange(1, 8))
-    for datatype, contents, count in (
-            ("BOOL", field(1, b"\x01" * size), size),
-            ("INT32", field(2, b"\x01" * size), size),
-            ("INT64", field(3, b"\x01" * size), size),
-            ("UINT32", field(4, b"\x01" * size), size),
-            ("UINT64", field(5, b"\x01" * size), size),
-            ("FP32", field(6, bytes(size)), size // 4),
-            ("FP64", field(7, bytes(size)), size // 8),
-            ("BYTES", repeat(field(8, b""), size), size // 2),
-            ("FP32", repeat(group, size), size // 4)):
-        bodies.append(MODEL + field(5, (
-            field(1, b"X") + field(2, datatype.encode()) +
-            field(3, harness.varint(count)) + field(5, contents))))
-    attacker.random.shuffle(bodies)
-    paths = [OIP + "ModelInfer", OIP + "ModelStreamInfer"]
-    _send_all(attacker, ((attacker.random.choice(paths), body)
-                         for body in bodies))
 
 
 @attack(rounds=24)
@@ -142,21 +73,3 @@ def idle_headers_of_many_fields(attacker):
             client.call(TOPK + "StreamTopK", field(1, body), end=False)
             attacker.delivered()
     attacker.hold_and_close(clients)
-
-
-@attack(processes=1, rounds=6, arriving=60)
-def long_request_ids(attacker):
-    """A request id of 60 MiB, and 256 ids of 64 KiB for responses to return."""
-    with attacker.connect() as client:
-        for size, count in ((60 * MIB, 1), (64 << 10, 256),
-                            (attacker.random.randrange(300, 1 << 20), 16)):
-            item = topk_requests.onnx(
-                "U8", [4], data=b"1234",
-                request_id="x" * size).SerializeToString()
-            infer = MODEL + field(3, b"x" * size)
-            for path, message in ((TOPK + "ComputeTopKMany", item),
-                                  (OIP + "ModelStreamInfer", infer)):
-                client.call(path, *[message] * count, end=False)
-                client.poll(0.1)
-                attacker.delivered()
-        attacker.hold(client)

@@ -41,15 +41,6 @@ def in_shared_memory(shape, name, byte_size):
     return request.SerializeToString()
 
 
-def openvino(data_type, shape, data):
-    """Returns a request for OpenVINO TopK-11."""
-    return load_stubs()[0].TopKRequest(
-        tensor=_tensor(data_type, shape, (), data),
-        spec={"dialect": "DIALECT_OPENVINO", "version": 11},
-        openvino={"axis": -1, "mode": "max", "sort": "value",
-                  "k": {"value": 1}, "index_element_type": "i64"})
-
-
 def infer(datatype, shape, k=1, data=b"", **parameters):
     """Returns a ModelInferRequest. `parameters` are those of the input X."""
     oip = load_oip_stubs()

@@ -1,5 +1,5 @@
-"""Tests HAProxy's limits, stop, addresses and certificates, with the
-configuration in deploy/.
+"""Tests HAProxy's limits, addresses and certificates, with the configuration in
+deploy/.
 
 usage: haproxy_test.py TOPKD TOPK HAPROXY
 """
@@ -7,7 +7,6 @@ usage: haproxy_test.py TOPKD TOPK HAPROXY
 import contextlib
 import pathlib
 import shutil
-import signal
 import ssl
 import subprocess
 import sys
@@ -63,7 +62,9 @@ def limits_errors(program, server):
     def get(client):
         """Makes an HTTP request. Returns whether it gets a response."""
         client.send(h2.call(1, h2.fields(method="GET"), end_stream=True))
-        return client.answer(1) is not None
+        answer = client.answer(1)
+        assert answer is None or b"405" in answer[0], answer
+        return answer is not None
     with haproxy(program, server.target, ERROR_RATE=2) as (target, _):
         for allowed in (True, True, True, False):
             with h2.Connection(target) as client:
@@ -123,18 +124,6 @@ def serves_both_families(topkd, topk, program):
     print("ok    IPv4 and IPv6 clients reach a server with an IPv6 address")
 
 
-def stops_in_time(program, server):
-    """Checks that an endless call does not keep HAProxy from stopping."""
-    with haproxy(program, server.target,
-                 HARD_STOP_AFTER="1s") as (target, proxy):
-        with h2.Connection(target) as client:
-            assert harness.call(client) is None
-            client.send(h2.call(3, h2.fields(rpc="StreamTopK")))
-            proxy.process.send_signal(signal.SIGUSR1)
-            proxy.process.wait(timeout=20)
-    print("ok    HAProxy stops despite a call that does not end")
-
-
 def ends_tls(topk, program, server):
     with tempfile.TemporaryDirectory() as folder:
         certificate = pathlib.Path(folder, "tls.crt")
@@ -175,7 +164,6 @@ def main():
         limits_calls(topk, program, server)
         limits_errors(program, server)
         limits_connections(program, server)
-        stops_in_time(program, server)
         ends_tls(topk, program, server)
     serves_both_families(topkd, topk, program)
 

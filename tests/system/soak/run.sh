@@ -4,17 +4,11 @@
 # usage: tests/system/soak/run.sh [--minutes 10] [--seed N]
 set -euo pipefail
 
-if [ "${1:-}" = --help ]; then
-  sed -n '2,4s/^# \{0,1\}//p' "$0"
-  exit 0
-fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # shellcheck source=deploy/packages.sh
 source deploy/packages.sh
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}"
-# For the server whose clock is stepped. Without it, clock steps are skipped.
-unpack_package libfaketime build/tools || true
 cmake --preset dev >&2
 cmake --build --preset dev --target topk_server topk_cli >&2
 export PYTHONPATH=$PWD/tests/support/python
