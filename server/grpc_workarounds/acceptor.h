@@ -8,7 +8,7 @@
 //   (see connection_limits.h).
 // - When 1.51 closes a Unix socket, it unlinks whatever file is at the socket's
 //   path, even the socket of a successor. Nobody can then reach the successor.
-// Tests: acceptor_test.cc, drain_test.cc, successor_test.cc,
+// Tests: acceptor_test.cc, drain_test.cc, process_test.cc,
 // connection_limits_test.py.
 // Delete when gRPC has fixed all of these.
 #pragma once
