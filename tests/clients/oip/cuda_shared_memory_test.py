@@ -71,14 +71,10 @@ import tritonclient.utils.cuda_shared_memory as shm  # noqa: E402
 
 
 class CudaSharedMemory(unittest.TestCase):
-    def client(self, *flags):
-        server = client_package.start(self.addCleanup, *flags)
+    def test_tensors_and_outputs_in_cuda_memory(self):
+        server = client_package.start(self.addCleanup, "--allow-cuda-memory")
         client = triton.InferenceServerClient(server.target)
         self.addCleanup(client.close)
-        return client
-
-    def test_tensors_and_outputs_in_cuda_memory(self):
-        client = self.client("--allow-cuda-memory")
         self.assertIn("cuda_shared_memory",
                       client.get_server_metadata().extensions)
         client.unregister_cuda_shared_memory()
@@ -121,19 +117,6 @@ class CudaSharedMemory(unittest.TestCase):
             client.infer("onnx_topk", [tensor], parameters={"k": 7})
         client.unregister_cuda_shared_memory()
         self.assertFalse(client.get_cuda_shared_memory_status().regions)
-
-    def test_servers_without_cuda_memory(self):
-        for flags, reason in (((), "--allow-cuda-memory"),
-                              (("--allow-cuda-memory", "--backend", "cpu"),
-                               "no CUDA device")):
-            client = self.client(*flags)
-            self.assertNotIn("cuda_shared_memory",
-                             client.get_server_metadata().extensions)
-            memory = shm.create_shared_memory_region("x", 64, 0)
-            with self.assertRaisesRegex(InferenceServerException, reason):
-                client.register_cuda_shared_memory(
-                    "x", shm.get_raw_handle(memory), 0, 64)
-            client.unregister_cuda_shared_memory()
 
 
 if __name__ == "__main__":
