@@ -10,7 +10,7 @@
 #include <absl/strings/str_join.h>
 
 #include "core/backends/cuda/cuda_backend.h"
-#include "core/backends/cuda/device/cuda_device.h"
+#include "core/backends/cuda/device.h"
 #include "core/backends/cuda/probe.h"
 #include "core/base/text.h"
 #endif

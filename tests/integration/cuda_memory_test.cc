@@ -1,14 +1,11 @@
 // Tensors and outputs in the memory of a simulated GPU, in both protocols.
 #include <fcntl.h>
 
-#include <atomic>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "server/oip/regions.h"
 #include "tests/integration/oip.h"
-#include "tests/integration/secured.h"
 #include "tests/support/cuda/shared_device.h"
 
 namespace topk::testing {
@@ -451,35 +448,6 @@ TEST_F(CudaMemory, SharesNamesAndLimitsWithSharedMemory) {
   EXPECT_TRUE(Unregister("").ok());
 }
 
-TEST_F(CudaMemory, CanBeUnregisteredWhileInUse) {
-  const v1::TopKRequest plain = Request(v1::DATA_TYPE_F32, {300, 500}, 1, 30);
-  const v1::TopKResponse expected = Answer(plain);
-  SharedAllocation memory(600000);
-  OnDevice(plain, 0, memory);
-  ModelInferRequest request = Translate(plain);
-  request.clear_raw_input_contents();
-  SetRegion("x", 0, 600000, *request.mutable_inputs(0)->mutable_parameters());
-  std::atomic<bool> stop = false;
-  std::jthread registering([&] {
-    while (!stop) {
-      EXPECT_TRUE(Register("x", memory, 600000).ok());
-      EXPECT_TRUE(Unregister("x").ok());
-    }
-  });
-  for (int answered = 0; answered < 20;) {
-    ModelInferResponse answer;
-    grpc::ClientContext context;
-    const grpc::Status status = oip_->ModelInfer(&context, request, &answer);
-    if (status.ok()) {
-      ++answered;
-      ExpectSame(answer, expected);
-    } else {
-      ASSERT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-    }
-  }
-  stop = true;
-}
-
 TEST(CudaMemoryServer, AnnouncesWhetherItIsSupported) {
   const auto extensions = [](const TestServer& server) {
     const auto stub = GRPCInferenceService::NewStub(server.Connect());
@@ -536,41 +504,6 @@ TEST(CudaMemoryServer, AnnouncesWhetherItIsSupported) {
     EXPECT_TRUE(
         oip->CudaSharedMemoryUnregister(&again, {}, &unregistered).ok());
   }
-}
-
-using OipCudaRegions = Secured;
-
-TEST_F(OipCudaRegions, BelongToTheClientThatRegisteredThem) {
-  ServerConfig config = CudaConfig();
-  config.security.auth_tokens_file = File("tokens");
-  const TestServer server(config);
-  const auto oip = GRPCInferenceService::NewStub(server.Connect());
-  const auto as = [](const char* token) {
-    auto context = std::make_unique<grpc::ClientContext>();
-    context->AddMetadata("authorization", StrCat("Bearer ", token));
-    return context;
-  };
-  SharedAllocation memory(64);
-  inference::CudaSharedMemoryRegisterRequest registered;
-  registered.set_name("a");
-  registered.set_raw_handle(memory.handle());
-  registered.set_byte_size(64);
-  inference::CudaSharedMemoryRegisterResponse response;
-  ASSERT_TRUE(oip->CudaSharedMemoryRegister(as(kAliceToken).get(), registered,
-                                            &response)
-                  .ok());
-  const auto unregister = [&](const char* token, const std::string& name) {
-    inference::CudaSharedMemoryUnregisterRequest request;
-    request.set_name(name);
-    inference::CudaSharedMemoryUnregisterResponse none;
-    return oip->CudaSharedMemoryUnregister(as(token).get(), request, &none)
-        .error_code();
-  };
-  EXPECT_EQ(unregister(kBobToken, "a"), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(unregister(kBobToken, ""), grpc::StatusCode::OK);
-  EXPECT_EQ(CountShared(), 1u);
-  EXPECT_EQ(unregister(kAliceToken, ""), grpc::StatusCode::OK);
-  EXPECT_EQ(CountShared(), 0u);
 }
 
 }  // namespace

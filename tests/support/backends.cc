@@ -8,7 +8,7 @@
 #include "core/backends/registry.h"
 #ifndef TOPK_WITH_CUDA
 #include "core/backends/cuda/cuda_backend.h"
-#include "core/backends/cuda/device/cuda_device.h"
+#include "core/backends/cuda/device.h"
 #endif
 
 namespace topk::testing {

@@ -11,22 +11,10 @@ constexpr double kMax = 9e18;  // fits int64_t
 
 int64_t PositionsPerChunk(const Plan& plan, int64_t bytes) {
   const int64_t elements = bytes / InfoOf(plan.dtype).bytes;
-  const int64_t all = plan.outer * plan.n;
   const int64_t fit = std::max<int64_t>(elements / plan.inner, 1);
-  if (fit >= plan.n) return std::min(fit / plan.n * plan.n, all);
-  return std::min({std::max(fit, plan.k), plan.n, all});
-}
-
-std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end) {
-  std::vector<Tile> tiles;
-  while (begin < end) {
-    Tile tile{begin / plan.n, 1, begin % plan.n, 0};
-    tile.positions = std::min(plan.n - tile.first_position, end - begin);
-    if (tile.positions == plan.n) tile.batches = (end - begin) / plan.n;
-    begin += tile.batches * tile.positions;
-    tiles.push_back(tile);
-  }
-  return tiles;
+  if (fit >= plan.n) return std::min(fit / plan.n, plan.outer) * plan.n;
+  const int64_t chunks = (plan.n - 1) / std::max(fit, plan.k) + 1;
+  return (plan.n - 1) / chunks + 1;  // chunks of about equal size
 }
 
 int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions, bool in_place) {
@@ -46,7 +34,7 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_positions, bool in_place) {
   // parts, all parts together keep at most one item in 8, and at most k items
   // for each of kBusyBlocks blocks. The parts of those items keep fewer.
   const double all = (positions + (carries ? k : 0)) * inner;
-  const double items = (ChooseMethod(element, plan.k) == Method::kSort
+  const double items = (plan.k > MaxFilteredK(element)
                             ? 3.3 * all
                             : std::min(0.3 * all, 1.2 * kBusyBlocks * k)) *
                            item +
@@ -65,9 +53,8 @@ int64_t EstimateNanoseconds(const Plan& plan, int64_t chunk_positions,
   const double output = static_cast<double>(plan.output_elements()) *
                         (element + InfoOf(plan.index_type).bytes);
   const double copying = (elements * element + output) / speeds.copied_bytes;
-  const double sorting = ChooseMethod(element, plan.k) == Method::kSort
-                             ? elements / speeds.sorted_items
-                             : 0;
+  const double sorting =
+      plan.k > MaxFilteredK(element) ? elements / speeds.sorted_items : 0;
   const double chunks =
       std::max(positions / static_cast<double>(chunk_positions), 1.0);
   // Nothing overlaps with the last chunk.

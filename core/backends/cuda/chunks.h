@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "core/backends/cuda/tasks.h"
 #include "core/plan/plan.h"
@@ -14,31 +13,12 @@ namespace topk::cuda {
 /// than starting the copy.
 inline constexpr int64_t kChunkBytes = int64_t{16} << 20;
 
-/// The input of one task, with the shape [batches, positions, inner]. A tile
-/// has whole batches, or some positions of one batch. A position is an index
-/// along the axis, and has `inner` elements in each batch.
-struct Tile {
-  int64_t first_batch = 0;
-  int64_t batches = 1;
-  int64_t first_position = 0;
-  int64_t positions = 0;
-
-  /// Whether the tile reaches the end of the axis.
-  bool Ends(const Plan& plan) const {
-    return first_position + positions == plan.n;
-  }
-};
-
-/// Returns the number of positions in a chunk of about `bytes` bytes. If a
-/// batch fits in a chunk, a chunk has only whole batches. Otherwise, a chunk
-/// has at least k positions, so the k items carried over from earlier chunks
-/// are at most half of the items to process. REQUIRES: plan.input.bytes > 0.
+/// Returns the number of positions in a chunk of at most about `bytes` bytes. A
+/// position is an index along the axis, and has `inner` elements in each batch.
+/// A chunk has whole batches, or a part of one batch with at least k / 2
+/// positions, so that the k items carried over from earlier chunks are at most
+/// two thirds of the items to process. REQUIRES: plan.input.bytes > 0.
 int64_t PositionsPerChunk(const Plan& plan, int64_t bytes);
-
-/// Divides the positions begin .. end - 1 of a tensor with outer * n positions
-/// into at most three tiles: the end of one batch, some whole batches, and the
-/// beginning of another batch.
-std::vector<Tile> CutTiles(const Plan& plan, int64_t begin, int64_t end);
 
 /// Returns an upper bound on the device memory of a CudaFold, in bytes. The
 /// fold copies the tensor to the device, unless it is `in_place`.

@@ -1,4 +1,6 @@
 // Chooses a device for each plan, and declines plans that no device can run.
+// The kernels read a tensor of another process in place. If the process changes
+// it at the same time, only the result of its own request is wrong (filter.h).
 //
 // Results equal those of the CPU backend, because items with equal keys rank by
 // index (items.h).
@@ -11,13 +13,16 @@
 #include <utility>
 
 #include "core/backends/cuda/cuda_fold.h"
-#include "core/backends/cuda/resident.h"
+#include "core/base/checked.h"
+#include "core/base/text.h"
 
 namespace topk {
 namespace {
 
 using cuda::Device;
+using cuda::ImportedMemory;
 using cuda::Lane;
+using cuda::LanePtr;
 
 constexpr std::string_view kName = "cuda";
 
@@ -30,6 +35,90 @@ bool CanRun(const Plan& plan) {
          plan.indices.contiguous && !type.packed() && plan.slices() > 0 &&
          (type.bytes > 4 || plan.n <= kNarrowIndices);
 }
+
+// Returns the cost of a plan that takes `nanoseconds`, including the time to
+// wait for the device. Exceeds the limit for pollers.
+Cost CostOf(const Plan& plan, int64_t nanoseconds) {
+  Cost cost = CostOfOutputs(plan);
+  cost.working_bytes = 2 * cuda::kStagingBytes;
+  cost.nanoseconds += std::max(nanoseconds, kSerialNanoseconds + 1);
+  return cost;
+}
+
+class Region final : public DeviceMemory {
+ public:
+  Region(Device& device, std::shared_ptr<const ImportedMemory> memory,
+         std::span<std::byte> bytes)
+      : DeviceMemory(bytes), device_(device), memory_(std::move(memory)) {}
+
+  // Keeps the region open for a lane. Returns its address.
+  std::byte* In(Lane& lane) const {
+    lane.Keep(memory_);
+    return bytes().data();
+  }
+
+  Status Read(std::span<std::byte> to,
+              const Cancellation* cancellation) const override {
+    return InLane(cancellation,
+                  [&](Lane& lane) { lane.Download(In(lane), to, /*slot=*/0); });
+  }
+
+  Status Write(std::span<const std::byte> from,
+               const Cancellation* cancellation) const override {
+    return InLane(cancellation, [&](Lane& lane) {
+      lane.Upload(from, In(lane), /*slot=*/0);
+      lane.Finish();
+    });
+  }
+
+ private:
+  template <class Copy>
+  Status InLane(const Cancellation* cancellation, const Copy& copy) const {
+    const Result<LanePtr> lane = device_.OpenLane(/*bytes=*/0, cancellation);
+    if (!lane.ok()) return lane.status();
+    copy(**lane);
+    return (*lane)->status();
+  }
+
+  Device& device_;
+  const std::shared_ptr<const ImportedMemory> memory_;
+};
+
+class CudaResidentPlan final : public ResidentPlan {
+ public:
+  CudaResidentPlan(const Plan& plan, Device& device, int64_t positions)
+      : plan_(plan), device_(device), positions_(positions) {}
+
+  Cost cost() const override {
+    constexpr int64_t kBytesPerNanosecond = 100;
+    return CostOf(plan_, plan_.input.bytes / kBytesPerNanosecond);
+  }
+
+  // Writes outputs to memory of this process first, because the memory of the
+  // client may overlap the tensor.
+  Execution Run(const ResidentMemory& memory, const Outputs& outputs,
+                const Cancellation* cancellation) const override {
+    Result<LanePtr> lane = device_.OpenLane(
+        cuda::DeviceBytes(plan_, positions_, /*in_place=*/true), cancellation);
+    if (!lane.ok()) return {kName, "", "", lane.status()};
+    const auto address = [&](const DeviceMemory* region) {
+      return region == nullptr ? nullptr
+                               : static_cast<const Region*>(region)->In(**lane);
+    };
+    address(memory.tensor);
+    const cuda::Residence residence{true, address(memory.values),
+                                    address(memory.indices)};
+    cuda::CudaFold fold(plan_, outputs, *std::move(lane), positions_,
+                        device_.architecture(), residence);
+    fold.Feed(memory.tensor->bytes());
+    return fold.Finish();
+  }
+
+ private:
+  const Plan& plan_;
+  Device& device_;
+  const int64_t positions_;  // per chunk
+};
 
 // A backend that uses its devices round-robin.
 class CudaBackend final : public Backend {
@@ -59,23 +148,55 @@ class CudaBackend final : public Backend {
       const DeviceRegion& region, const std::string& field) const override {
     Device* const device = Find(region.device_uuid);
     if (device == nullptr) return std::unique_ptr<DeviceMemory>();
-    return cuda::OpenRegion(*device, region, field);
+    Result<std::unique_ptr<ImportedMemory>> memory =
+        device->Import(region.handle, StrCat(field, ".ipc_handle"));
+    if (!memory.ok()) return memory.status();
+    const std::span<std::byte> all = (*memory)->bytes();
+    const auto size = static_cast<int64_t>(all.size());
+    int64_t end = 0;
+    if (region.offset < 0 || region.bytes < 0 ||
+        !CheckedAdd(region.offset, region.bytes, &end) || end > size) {
+      const bool size_is_wrong = region.offset >= 0 && region.offset <= size;
+      return InvalidArgument(
+          "CUDA_MEMORY_RANGE",
+          StrCat(field, size_is_wrong ? ".byte_size" : ".offset"),
+          StrCat("the region with offset ", region.offset, " and byte_size ",
+                 region.bytes, " is not within the allocation of ", size,
+                 " bytes"));
+    }
+    const auto part = all.subspan(static_cast<size_t>(region.offset),
+                                  static_cast<size_t>(region.bytes));
+    return std::unique_ptr<DeviceMemory>(
+        std::make_unique<Region>(*device, *std::move(memory), part));
   }
 
+  // Processes the tensor at once, or in chunks if the device has too little
+  // memory for the results.
   std::unique_ptr<const ResidentPlan> PrepareResident(
       const Plan& plan, const std::string& device_uuid) const override {
     Device* const device = Find(device_uuid);
-    if (device == nullptr || !CanRun(plan)) return nullptr;
-    return cuda::PrepareResident(plan, *device, chunk_bytes_);
+    if (device == nullptr || device->lost() || !CanRun(plan)) return nullptr;
+    const auto bytes = [&](int64_t positions) {
+      return cuda::DeviceBytes(plan, positions, /*in_place=*/true);
+    };
+    // One chunk needs the fewest launches. Leave memory for other requests.
+    int64_t positions = plan.outer * plan.n;
+    if (bytes(positions) > device->memory_limit() / 4) {
+      // If k is large, chunks may need more memory than the whole tensor.
+      const int64_t chunk = cuda::PositionsPerChunk(plan, chunk_bytes_);
+      if (bytes(chunk) < bytes(positions)) positions = chunk;
+    }
+    if (bytes(positions) > device->memory_limit()) return nullptr;
+    return std::make_unique<CudaResidentPlan>(plan, *device, positions);
   }
 
   // Opens a lane on the next device that works and has enough free memory.
-  Result<std::unique_ptr<Lane>> OpenLane(
-      int64_t bytes, const Cancellation* cancellation) const {
+  Result<LanePtr> OpenLane(int64_t bytes,
+                           const Cancellation* cancellation) const {
     const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
     for (size_t i = 0;; ++i) {
       Device& device = *devices_[(first + i) % devices_.size()];
-      Result<std::unique_ptr<Lane>> lane = device.OpenLane(bytes, cancellation);
+      Result<LanePtr> lane = device.OpenLane(bytes, cancellation);
       if (lane.ok() || i + 1 == devices_.size()) return lane;
     }
   }
@@ -105,13 +226,7 @@ class CudaPlan final : public PreparedPlan {
 
   int64_t EstimateNanoseconds() const override { return nanoseconds_; }
 
-  // The time includes copying to pinned memory and waiting for the device.
-  Cost cost() const override {
-    Cost cost = CostOfOutputs(plan_);
-    cost.working_bytes = 2 * cuda::kStagingBytes;
-    cost.nanoseconds += FeedNanoseconds(0);
-    return cost;
-  }
+  Cost cost() const override { return CostOf(plan_, nanoseconds_); }
 
   // Exceeds the limit for pollers, because Feed() may wait for the device.
   Size FeedNanoseconds(Size) const override {
@@ -128,7 +243,7 @@ class CudaPlan final : public PreparedPlan {
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
-    Result<std::unique_ptr<Lane>> lane =
+    Result<LanePtr> lane =
         backend_.OpenLane(cuda::DeviceBytes(plan_, positions_), cancellation);
     if (!lane.ok()) return lane.status();
     return std::unique_ptr<Fold>(std::make_unique<cuda::CudaFold>(

@@ -9,15 +9,15 @@
 #include "core/backends/backend.h"
 #include "core/backends/cuda/chunks.h"
 #include "core/backends/cuda/device.h"
-#include "core/backends/cuda/items.h"
 
 namespace topk::cuda {
 
-/// The memory of a fold on the device. What is null is in host memory.
+/// What is on the device already, rather than in host memory.
 struct Residence {
-  std::unique_ptr<Memory> tensor;
-  std::unique_ptr<Memory> values;
-  std::unique_ptr<Memory> indices;
+  bool tensor = false;
+  /// The memory for the outputs on the device, or null.
+  std::byte* values = nullptr;
+  std::byte* indices = nullptr;
 };
 
 /// Copies the tensor to the device in chunks, and processes each chunk while
@@ -26,179 +26,142 @@ struct Residence {
 /// of finished slices to the host. Finish() returns the first device error.
 class CudaFold final : public Fold {
  public:
-  /// `plan` and `architecture` must outlive this object.
-  /// `chunk_positions` is the number of axis positions per chunk. A tensor on
-  /// the device must be aligned to its elements, and passed to Feed() as a
-  /// whole.
-  CudaFold(const Plan& plan, const Outputs& outputs, std::unique_ptr<Lane> lane,
+  /// `plan` and `architecture` must outlive this object. `chunk_positions` is
+  /// from PositionsPerChunk(), or all positions. A tensor on the device must be
+  /// aligned to its elements, and passed to Feed() as a whole.
+  CudaFold(const Plan& plan, const Outputs& outputs, LanePtr lane,
            int64_t chunk_positions, std::string_view architecture,
-           Residence residence = {})
+           const Residence& residence = {})
       : Fold(plan),
         plan_(plan),
         outputs_(outputs),
         rule_(
             RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest)),
         index_bytes_(InfoOf(plan.index_type).bytes),
-        position_bytes_(static_cast<size_t>(plan.inner * rule_.bytes)),
-        chunk_bytes_(static_cast<size_t>(chunk_positions) * position_bytes_),
-        method_(ChooseMethod(rule_.bytes, plan.k)),
+        chunk_positions_(chunk_positions),
         architecture_(architecture),
-        lane_(std::move(lane)),
-        residence_(std::move(residence)) {}
+        residence_(residence),
+        lane_(std::move(lane)) {}
 
   Execution Finish() override {
-    SwapBuffers();
-    Collect(buffers_[current_ ^ 1]);
-    return {"cuda", NameOf(method_), architecture_, lane_->status()};
+    Collect(current_ ^ 1);
+    const bool is_filtered = plan_.k <= MaxFilteredK(rule_.bytes);
+    return {"cuda", is_filtered ? "cuda_filter" : "cub_radix_sort",
+            architecture_, lane_->status()};
   }
 
  private:
-  // Items on the device, with the shape [slices, count].
-  struct Items {
-    std::unique_ptr<Memory> memory;
-    ItemArrays arrays;
-    int64_t count = 0;
-  };
-
-  // A chunk on the device, and the outputs of the slices that end in the chunk.
+  // A chunk on the device: whole batches, or some positions of one batch. If it
+  // reaches the end of its batches, `values` and `indices` are their outputs.
   struct Buffer {
-    std::unique_ptr<Memory> copy;  // null if the tensor is on the device
+    Memory copy;  // null if the tensor is on the device
     const std::byte* elements = nullptr;
     size_t filled = 0;
-    std::unique_ptr<Memory> values;
-    std::unique_ptr<Memory> indices;
     int64_t first_batch = 0;
     int64_t batches = 0;
+    Memory values;
+    Memory indices;
   };
 
   void Take(std::span<const std::byte> bytes) override {
-    while (!bytes.empty() && Continues()) {
+    while (!bytes.empty() && lane_->status().ok()) {
       Buffer& buffer = buffers_[current_];
+      const auto size = static_cast<size_t>(BytesOf(PositionsOfChunk()));
       const auto part =
-          bytes.first(std::min(bytes.size(), chunk_bytes_ - buffer.filled));
-      if (residence_.tensor != nullptr) {
+          bytes.first(std::min(bytes.size(), size - buffer.filled));
+      if (residence_.tensor) {
         buffer.elements = part.data();
       } else {
         if (buffer.copy == nullptr) {
-          buffer.copy =
-              Allocate(RoundUpToVectors(static_cast<int64_t>(chunk_bytes_)));
-          buffer.elements = buffer.copy->data();
+          buffer.copy = Allocate(RoundUpToVectors(BytesOf(chunk_positions_)));
+          buffer.elements = buffer.copy.get();
+          lane_->Mark(current_);
         }
-        lane_->Upload(part, *buffer.copy, buffer.filled);
+        lane_->Upload(part, buffer.copy.get() + buffer.filled, current_);
       }
       buffer.filled += part.size();
       bytes = bytes.subspan(part.size());
-      if (buffer.filled == chunk_bytes_) SwapBuffers();
+      if (buffer.filled < size) continue;
+      // Downloads the outputs of the other buffer while this one is processed.
+      Compute(buffer);
+      current_ ^= 1;
+      Collect(current_);
     }
   }
 
-  bool Continues() const { return lane_->status().ok(); }
-
-  // Starts processing the current buffer, downloads the outputs of the other
-  // buffer, and makes the other buffer current.
-  void SwapBuffers() {
-    if (Continues()) Compute(buffers_[current_]);
-    current_ ^= 1;
-    Collect(buffers_[current_]);
+  int64_t PositionsOfChunk() const {
+    const int64_t batches =
+        chunk_positions_ < plan_.n ? 1 : plan_.outer - batch_;
+    return std::min(chunk_positions_, batches * plan_.n - position_);
   }
 
+  int64_t BytesOf(int64_t positions) const {
+    return positions * plan_.inner * rule_.bytes;
+  }
+
+  // Starts to process a chunk.
   void Compute(Buffer& buffer) {
-    const auto positions =
-        static_cast<int64_t>(buffer.filled / position_bytes_);
-    const auto tiles =
-        CutTiles(plan_, next_position_, next_position_ + positions);
-    for (const Tile& tile : tiles) {
-      if (!tile.Ends(plan_)) continue;
-      if (buffer.batches == 0) buffer.first_batch = tile.first_batch;
-      buffer.batches += tile.batches;
-    }
-    if (const int64_t count = buffer.batches * plan_.k * plan_.inner;
-        count > 0) {
-      if (plan_.wants_values) buffer.values = Allocate(count * rule_.bytes);
-      if (plan_.wants_indices) buffer.indices = Allocate(count * index_bytes_);
-    }
-    size_t at = 0;
-    for (const Tile& tile : tiles) {
-      if (!Continues()) return;
-      Compute(tile, at, buffer);
-      at +=
-          static_cast<size_t>(tile.batches * tile.positions) * position_bytes_;
-    }
-    next_position_ += positions;
-    buffer.filled = 0;
-  }
-
-  // Selects from the tile that begins at byte `at` of `buffer`.
-  void Compute(const Tile& tile, size_t at, Buffer& buffer) {
     SelectTask task;
     task.rule = rule_;
-    task.elements = buffer.elements + at;
-    task.batches = tile.batches;
-    task.positions = tile.positions;
+    task.elements = buffer.elements;
+    task.positions = std::min(PositionsOfChunk(), plan_.n);
+    task.batches = PositionsOfChunk() / task.positions;
     task.inner = plan_.inner;
-    task.first_position = tile.first_position;
-    if (tile.first_position > 0) {
-      task.carried = carried_.arrays;
-      task.carried_count = carried_.count;
+    task.first_position = position_;
+    if (position_ > 0) {
+      task.carried = ArraysIn(carried_.get(), carried_count_, rule_.bytes);
+      task.carried_count = carried_count_ / task.slices();
     }
-    const bool ends = tile.Ends(plan_);
     task.k = std::min(plan_.k, task.length());
-    Items kept;
-    if (ends) {
-      task.by_index = plan_.order == Order::kIndex;
-      SetOutputs(tile, buffer, task);
+    const int64_t count = task.kept_count();
+    Memory kept;
+    if (position_ + task.positions < plan_.n) {
+      kept = Allocate(count * ItemBytes(rule_.bytes));
+      if (kept == nullptr) return;
+      task.kept = ArraysIn(kept.get(), count, rule_.bytes);
+      position_ += task.positions;
     } else {
-      kept.memory = Allocate(task.kept_count() * ItemBytes(rule_.bytes));
-      if (!Continues()) return;
-      kept.arrays =
-          ArraysIn(kept.memory->data(), task.kept_count(), rule_.bytes);
-      kept.count = task.k;
-      task.kept = kept.arrays;
+      if (plan_.wants_values) buffer.values = Allocate(count * rule_.bytes);
+      if (plan_.wants_indices) buffer.indices = Allocate(count * index_bytes_);
+      task.values = buffer.values.get();
+      task.indices = buffer.indices.get();
+      task.by_index = plan_.order == Order::kIndex;
+      task.index_bytes = index_bytes_;
+      task.index_offset = plan_.index_offset;
+      buffer.first_batch = batch_;
+      buffer.batches = task.batches;
+      position_ = 0;
+      batch_ += task.batches;
     }
-    if (!Continues()) return;
-    lane_->Select(task, {buffer.copy.get(), residence_.tensor.get(),
-                         carried_.memory.get(), kept.memory.get(),
-                         buffer.values.get(), buffer.indices.get()});
+    lane_->Select(task);
+    lane_->Mark(current_);
+    buffer.filled = 0;
     carried_ = std::move(kept);
-  }
-
-  void SetOutputs(const Tile& tile, const Buffer& buffer,
-                  SelectTask& task) const {
-    task.index_bytes = index_bytes_;
-    task.index_offset = plan_.index_offset;
-    const int64_t before =
-        (tile.first_batch - buffer.first_batch) * plan_.k * plan_.inner;
-    if (buffer.values != nullptr) {
-      task.values = buffer.values->data() + before * rule_.bytes;
-    }
-    if (buffer.indices != nullptr) {
-      task.indices = buffer.indices->data() + before * index_bytes_;
-    }
+    carried_count_ = count;
   }
 
   // Copies the outputs of a buffer to their places.
-  void Collect(Buffer& buffer) {
-    const int64_t batch = plan_.k * plan_.inner;
-    const auto collect = [&](const std::unique_ptr<Memory> from,
-                             std::span<std::byte> to, int bytes,
-                             const std::unique_ptr<Memory>& resident) {
-      if (from == nullptr || !Continues()) return;
-      const auto at = static_cast<size_t>(buffer.first_batch * batch * bytes);
-      const auto size = static_cast<size_t>(buffer.batches * batch * bytes);
-      if (resident != nullptr) {
-        lane_->Copy(*from, *resident, at, size);
+  void Collect(int number) {
+    Buffer& buffer = buffers_[number];
+    const auto collect = [&](const Memory from, std::span<std::byte> host,
+                             std::byte* device, int bytes) {
+      if (from == nullptr) return;
+      const int64_t batch = plan_.k * plan_.inner * bytes;
+      const auto at = static_cast<size_t>(buffer.first_batch * batch);
+      const auto size = static_cast<size_t>(buffer.batches * batch);
+      if (device != nullptr) {
+        lane_->Copy(from.get(), device + at, size, number);
       } else {
-        lane_->Download(*from, to.subspan(at, size));
+        lane_->Download(from.get(), host.subspan(at, size), number);
       }
     };
-    collect(std::move(buffer.values), outputs_.values, rule_.bytes,
-            residence_.values);
-    collect(std::move(buffer.indices), outputs_.indices, index_bytes_,
-            residence_.indices);
-    buffer.batches = 0;
+    collect(std::move(buffer.values), outputs_.values, residence_.values,
+            rule_.bytes);
+    collect(std::move(buffer.indices), outputs_.indices, residence_.indices,
+            index_bytes_);
   }
 
-  std::unique_ptr<Memory> Allocate(int64_t bytes) {
+  Memory Allocate(int64_t bytes) {
     return lane_->Allocate(static_cast<size_t>(bytes));
   }
 
@@ -206,19 +169,19 @@ class CudaFold final : public Fold {
   const Outputs outputs_;
   const KeyRule rule_;
   const int index_bytes_;
-  const size_t position_bytes_;
-  const size_t chunk_bytes_;
-  const Method method_;
+  const int64_t chunk_positions_;
   const std::string_view architecture_;
-  // Declared before all Memory objects, because the lane must outlive them.
-  const std::unique_ptr<Lane> lane_;
   const Residence residence_;
-  std::array<Buffer, 2> buffers_;
+  // Declared before all Memory objects, because the lane must outlive them.
+  const LanePtr lane_;
+  std::array<Buffer, Lane::kSlots> buffers_;
   int current_ = 0;
+  // Where the next chunk begins.
+  int64_t batch_ = 0;
+  int64_t position_ = 0;
   // The best items found so far in the unfinished batch.
-  Items carried_;
-  // The number of axis positions processed so far, out of outer * n.
-  int64_t next_position_ = 0;
+  Memory carried_;
+  int64_t carried_count_ = 0;
 };
 
 }  // namespace topk::cuda

@@ -2,7 +2,7 @@
 //
 // A kernel is a struct with a member function Run(block, job), which all
 // threads of a thread block call. `Block` is the device's block
-// (device/select.cu) or that of the tests. It has these members:
+// (select.cu) or that of the tests. It has these members:
 //
 //   Each(f)       calls f(thread) for each thread, then waits for all threads
 //   Any(f)        the same, and returns whether any f(thread) returned true
@@ -118,15 +118,19 @@ struct Filter {
     uint32_t count;
     uint32_t valid;
     // The least and the greatest upper 32 bits of the candidates.
-    uint32_t least;
-    uint32_t greatest;
+    struct Range {
+      uint32_t least;
+      uint32_t greatest;
+    } range;
     // The number of slots to fill, and of those filled, by Compact().
     uint32_t holes;
     uint32_t filled;
     // The bin of the k-th candidate, its count, and the count of those above.
-    uint32_t bin;
-    uint32_t inside;
-    uint32_t above;
+    struct Found {
+      uint32_t bin;
+      uint32_t inside;
+      uint32_t above;
+    } found;
     uint32_t sums[kSums];
     uint32_t bins[kBins];
   };
@@ -182,18 +186,18 @@ struct Filter {
   class Running {
    public:
     TOPK_DEVICE Running(const Filter& filter, Block& block, int64_t job)
-        : task_(filter.items.task),
-          items_(filter.items),
-          parts_(filter.parts),
+        : filter_(filter),
+          task_(filter.items.task),
           block_(block),
           limits_(LimitsOf(task_.k)),
           k_(static_cast<uint32_t>(task_.k)),
           encoder_(task_.rule, task_.rule.largest) {
-      const Division at = Divide(job, parts_);
+      const int64_t parts = filter.parts;
+      const Division at = Divide(job, parts);
       slice_ = at.quotient;
       part_ = at.remainder;
-      begin_ = Divide(task_.length() * part_, parts_).quotient;
-      end_ = Divide(task_.length() * (part_ + 1), parts_).quotient;
+      begin_ = Divide(task_.length() * part_, parts).quotient;
+      end_ = Divide(task_.length() * (part_ + 1), parts).quotient;
     }
 
     TOPK_DEVICE void Run() {
@@ -220,8 +224,8 @@ struct Filter {
       Control& c = control();
       c.count = count;
       c.valid = ~uint32_t{0};
-      c.least = ~uint32_t{0};
-      c.greatest = c.holes = c.filled = 0;
+      c.range = {~uint32_t{0}, 0};
+      c.holes = c.filled = 0;
     }
 
     // Offers the items that were kept from earlier tiles, up to `end`.
@@ -433,18 +437,12 @@ struct Filter {
           greatest = top > greatest ? top : greatest;
         }
         if (least <= greatest) {
-          Block::AtomicMin(&control().least, least);
-          Block::AtomicMax(&control().greatest, greatest);
+          Block::AtomicMin(&control().range.least, least);
+          Block::AtomicMax(&control().range.greatest, greatest);
         }
         ClearBins(thread);
       });
-      struct Range {
-        uint32_t least;
-        uint32_t greatest;
-      };
-      const Range range = block_.Read([&] {
-        return Range{control().least, control().greatest};
-      });
+      const auto range = block_.Read([&] { return control().range; });
       // The k-th candidate is in [low, low + 2^bits), and `above` candidates
       // are greater than these. Narrow this range by 8 bits at a time.
       Key low = static_cast<Key>(range.least) << (kKeyBits - 32);
@@ -463,14 +461,7 @@ struct Filter {
           }
         });
         FindBin(k_ - above);
-        struct Found {
-          uint32_t bin;
-          uint32_t inside;
-          uint32_t above;
-        };
-        const Found found = block_.Read([&] {
-          return Found{control().bin, control().inside, control().above};
-        });
+        const auto found = block_.Read([&] { return control().found; });
         low += static_cast<Key>(found.bin) << shift;
         const uint32_t total = above + found.above + found.inside;
         if (total <= target || shift == 0) {
@@ -507,9 +498,7 @@ struct Filter {
         if (above >= wanted || above + c.sums[thread] < wanted) return;
         int bin = (thread + 1) * kBinsPerSum - 1;
         while (above + c.bins[bin] < wanted) above += c.bins[bin--];
-        c.bin = static_cast<uint32_t>(bin);
-        c.inside = c.bins[bin];
-        c.above = above;
+        c.found = {static_cast<uint32_t>(bin), c.bins[bin], above};
       });
     }
 
@@ -561,8 +550,8 @@ struct Filter {
           Key key = candidates()[rank];
           if (by_index) key >>= kHalf<Bits>;
           const Bits position = static_cast<Bits>(~static_cast<Bits>(key));
-          items_.Write(slice_, parts_, part_, rank,
-                       static_cast<int64_t>(position));
+          filter_.items.Write(slice_, filter_.parts, part_, rank,
+                              static_cast<int64_t>(position));
         }
       });
     }
@@ -589,9 +578,8 @@ struct Filter {
       }
     }
 
+    const Filter& filter_;
     const SelectTask& task_;
-    const Items<Bits>& items_;
-    const int64_t parts_;
     Block& block_;
     const FilterLimits limits_;
     const uint32_t k_;

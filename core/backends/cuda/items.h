@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/backends/cuda/tasks.h"
 #include "core/base/sort_key_encoder.h"
@@ -18,20 +19,6 @@
 #endif
 
 namespace topk::cuda {
-
-__extension__ using SortKey128 = unsigned __int128;
-
-/// Returns the key of an element. Elements with greater keys rank first. Key is
-/// uint32_t for elements of up to 4 bytes, and uint64_t for wider elements.
-/// Narrow elements are shifted to the top bits of Key, which does not change
-/// their order.
-template <class Key>
-constexpr Key KeyOf(const KeyRule& rule, Key bits) {
-  const int up = static_cast<int>(8 * sizeof(Key)) - 8 * rule.bytes;
-  const Key top = static_cast<Key>(bits << up);
-  return rule.is_float ? SortKeyEncoder<Key, true>(rule, rule.largest)(top)
-                       : SortKeyEncoder<Key, false>(rule, rule.largest)(top);
-}
 
 /// A quotient and its remainder.
 struct Division {
@@ -51,17 +38,8 @@ TOPK_HOST_DEVICE inline Division Divide(int64_t a, int64_t b) {
 /// lower half the inverted position, so equal keys rank by ascending position.
 /// Bits is uint32_t or uint64_t, the type that holds an element's bits.
 template <class Bits>
-struct SortKeyType;
-template <>
-struct SortKeyType<uint32_t> {
-  using Type = uint64_t;
-};
-template <>
-struct SortKeyType<uint64_t> {
-  using Type = SortKey128;
-};
-template <class Bits>
-using SortKey = typename SortKeyType<Bits>::Type;
+using SortKey =
+    std::conditional_t<sizeof(Bits) == 4, uint64_t, unsigned __int128>;
 
 template <class Bits>
 constexpr int kHalf = static_cast<int>(8 * sizeof(Bits));
@@ -121,8 +99,14 @@ struct Items {
         slice * task.positions + position - task.carried_count);
   }
 
+  /// Returns the key of an item. Items with greater keys rank first. Narrow
+  /// elements are shifted to the top bits, which does not change their order.
   TOPK_HOST_DEVICE Bits KeyAt(int64_t slice, int64_t position) const {
-    return KeyOf<Bits>(task.rule, BitsAt(slice, position));
+    const KeyRule& rule = task.rule;
+    const auto top = static_cast<Bits>(BitsAt(slice, position)
+                                       << (kHalf<Bits> - 8 * rule.bytes));
+    return rule.is_float ? SortKeyEncoder<Bits, true>(rule, rule.largest)(top)
+                         : SortKeyEncoder<Bits, false>(rule, rule.largest)(top);
   }
 
   TOPK_HOST_DEVICE int64_t IndexAt(int64_t slice, int64_t position) const {

@@ -72,20 +72,22 @@ Result<Speeds> MeasureSpeeds(Device& device) {
   const auto elements = lane.Allocate(kCopied);
   const auto values = lane.Allocate(kSlices * kLength * sizeof(uint32_t));
   const auto indices = lane.Allocate(kSlices * kLength * sizeof(int64_t));
+  lane.Mark(0);
   std::vector<std::byte> host(kCopied);
   const double copying = LeastNanoseconds([&] {
-    lane.Upload(host, *elements, 0);
-    lane.Download(*elements, host);
+    lane.Upload(host, elements.get(), 0);
+    lane.Download(elements.get(), host, 0);
   });
   SelectTask task;  // sorts the first elements, as numbers of 4 bytes
-  task.elements = elements->data();
+  task.elements = elements.get();
   task.batches = kSlices;
   task.positions = task.k = kLength;
-  task.values = values->data();
-  task.indices = indices->data();
+  task.values = values.get();
+  task.indices = indices.get();
   const double sorting = LeastNanoseconds([&] {
-    lane.Select(task, {elements.get(), values.get(), indices.get()});
-    lane.Download(*values, std::span(host).first(1));
+    lane.Select(task);
+    lane.Mark(0);
+    lane.Download(values.get(), std::span(host).first(1), 0);
   });
   if (!lane.status().ok()) return lane.status();
   return Speeds{request, 2.0 * kCopied / copying, kSlices * kLength / sorting};

@@ -2,9 +2,10 @@
 // them. Limited to C++17, because this file is compiled for host and device.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
 namespace topk::cuda {
 
@@ -27,30 +28,14 @@ constexpr KeyRule RuleOf(const Type& type, bool largest) {
           largest};
 }
 
-/// The algorithm that finds the best k of each slice.
-enum class Method {
-  /// Reads the slices once, and collects candidates in shared memory
-  /// (filter.h).
-  kFilter,
-  /// cub::DeviceRadixSort of all slices at once.
-  kSort,
-};
-
-/// The largest k of Method::kFilter, whose thread blocks keep k candidates.
+/// The largest k for which filter.h selects the best k of each slice. For a
+/// larger k, cub::DeviceRadixSort sorts all slices at once.
 constexpr int64_t MaxFilteredK(int element_bytes) {
   return element_bytes <= 4 ? 2048 : 1024;
-}
-constexpr Method ChooseMethod(int element_bytes, int64_t k) {
-  return k <= MaxFilteredK(element_bytes) ? Method::kFilter : Method::kSort;
 }
 
 /// Enough thread blocks for every device: an H200 runs about 1000 at a time.
 inline constexpr int64_t kBusyBlocks = 1024;
-
-/// Returns the kernel name used in responses.
-constexpr std::string_view NameOf(Method method) {
-  return method == Method::kFilter ? "cuda_filter" : "cub_radix_sort";
-}
 
 /// Returns into how many parts to divide each slice, so that the device has
 /// enough thread blocks to be busy. Each part has at least 8 * k items, so a
@@ -128,9 +113,9 @@ struct SelectTask {
   }
 };
 
-/// Launches a task on `stream`, a cudaStream_t. Scratch memory is allocated
-/// from `pool`, a cudaMemPool_t. Returns a cudaError_t. Errors of the task
-/// itself are returned by a later call.
-int LaunchSelect(const SelectTask& task, void* stream, void* pool);
+/// Launches a task on `stream`. Scratch memory is allocated from `pool`. Errors
+/// of the task itself are returned by a later call.
+cudaError_t LaunchSelect(const SelectTask& task, cudaStream_t stream,
+                         cudaMemPool_t pool);
 
 }  // namespace topk::cuda

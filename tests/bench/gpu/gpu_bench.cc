@@ -18,7 +18,7 @@
 
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/backends/cuda/cuda_backend.h"
-#include "core/backends/cuda/device/cuda_device.h"
+#include "core/backends/cuda/device.h"
 #include "core/backends/cuda/tasks.h"
 #include "core/common/process_limits.h"
 #include "tests/bench/workload.h"

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <set>
@@ -30,28 +31,8 @@ void Require(bool holds, const char* what) {
   std::abort();
 }
 
-// Set once when the event is reached.
-class Point {
- public:
-  void Reach() {
-    const std::lock_guard lock(mutex_);
-    reached_ = true;
-    changed_.notify_all();
-  }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return reached_; });
-  }
-  bool reached() {
-    const std::lock_guard lock(mutex_);
-    return reached_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool reached_ = false;
-};
+// Reached once the stream has done the work before it.
+using Point = std::latch;
 
 struct Block {
   size_t bytes;
@@ -99,9 +80,8 @@ cudaError_t Call(std::string_view function, int device) {
   if (runtime.sticky != cudaSuccess) return Return(runtime.sticky);
   if (!fake.function.empty() && fake.function != function) return cudaSuccess;
   const int64_t call = runtime.calls++;
-  const bool fails = fake.calls_until_error >= 0 &&
-                     (call == fake.calls_until_error ||
-                      (fake.always && call > fake.calls_until_error));
+  const bool fails =
+      fake.calls_until_error >= 0 && call == fake.calls_until_error;
   if (!fails) return cudaSuccess;
   if (fake.sticky) runtime.sticky = fake.error;
   return Return(fake.error);
@@ -176,9 +156,9 @@ struct CUstream_st {
   }
 
   void Drain() {
-    auto point = std::make_shared<Point>();
-    Push([point] { point->Reach(); });
-    point->Wait();
+    auto point = std::make_shared<Point>(1);
+    Push([point] { point->count_down(); });
+    point->wait();
   }
 
   void Loop() {
@@ -319,7 +299,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
   CALL(current_device);
   if (event == nullptr) return Return(cudaErrorInvalidResourceHandle);
   if (auto point = event->point(); point != nullptr) {
-    stream->Push([point] { point->Wait(); });
+    stream->Push([point] { point->wait(); });
   }
   return cudaSuccess;
 }
@@ -342,19 +322,19 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   RequireCurrent(event->device);
   RequireCurrent(stream->device);
   CALL(current_device);
-  auto point = std::make_shared<Point>();
+  auto point = std::make_shared<Point>(1);
   {
     const std::lock_guard lock(event->mutex);
     event->recorded = point;
   }
-  stream->Push([point] { point->Reach(); });
+  stream->Push([point] { point->count_down(); });
   return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   RequireCurrent(event->device);
   const auto point = event->point();
-  if (point != nullptr && !point->reached() && !Lost(event->device)) {
+  if (point != nullptr && !point->try_wait() && !Lost(event->device)) {
     return Return(cudaErrorNotReady);
   }
   CALL(current_device);
@@ -556,14 +536,17 @@ void ScopedFakeCuda::Hang(bool hangs) {
   runtime.changed.notify_all();
 }
 
-cudaError_t FakeLaunch(cudaStream_t stream, std::function<void()> kernel) {
+cudaError_t FakeLaunch(cudaStream_t stream, std::function<void(bool)> kernel) {
   RequireCurrent(stream->device);
   if (const cudaError_t error = Call("launch", current_device);
       error != cudaSuccess) {
     return error;
   }
   if (last_error != cudaSuccess) return last_error;
-  stream->Push(std::move(kernel));
+  stream->Push(
+      [kernel = std::move(kernel), on_threads = TheRuntime().fake.on_threads] {
+        kernel(on_threads);
+      });
   return cudaSuccess;
 }
 

@@ -1,5 +1,5 @@
 // A CUDA runtime without a GPU, so that every machine and every sanitizer can
-// run device/cuda_device.cc.
+// run the CUDA backend.
 //
 // Each stream is a thread. Only events and waits order streams, as on a GPU, so
 // ThreadSanitizer reports missing waits. Device memory is from malloc(), so
@@ -40,13 +40,13 @@ struct FakeCuda {
   /// If not empty, only calls of this function fail and are counted, e.g.
   /// "cudaEventRecord". Launches of kernels are calls of "launch".
   std::string_view function = "";
-  /// If `sticky` is false: whether the counted calls after the first failure
-  /// fail too.
-  bool always = false;
   /// If not negative, only calls on this device are counted and fail.
   int device = -1;
   /// The least time of a copy.
   std::chrono::milliseconds copy_time{0};
+  /// Whether the threads of a block run at the same time, so that
+  /// ThreadSanitizer can find races between barriers.
+  bool on_threads = false;
 };
 
 /// Configures the runtime until destruction. REQUIRES: no other instance
@@ -68,8 +68,9 @@ class ScopedFakeCuda {
   bool has_work() const;
 };
 
-/// Queues a kernel on a stream. Returns the error of an earlier call if the
-/// thread has not cleared that error, like the launch of a CUDA kernel.
-cudaError_t FakeLaunch(cudaStream_t stream, std::function<void()> kernel);
+/// Queues kernel(FakeCuda::on_threads) on a stream. Returns the error of an
+/// earlier call if the thread has not cleared that error, like the launch of a
+/// CUDA kernel.
+cudaError_t FakeLaunch(cudaStream_t stream, std::function<void(bool)> kernel);
 
 }  // namespace topk::testing

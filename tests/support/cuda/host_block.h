@@ -50,7 +50,7 @@ class HostBlock : public HostOperations {
   template <class T>
   using Local = std::array<T, kThreads>;
 
-  HostBlock(size_t shared_bytes, uint64_t seed)
+  HostBlock(size_t shared_bytes, uint32_t seed)
       : memory_(shared_bytes / sizeof(Unit) + 1), random_(seed) {
     std::iota(order_.begin(), order_.end(), 0);
     // Shared memory is not initialized.
@@ -104,8 +104,9 @@ class HostBlock : public HostOperations {
 
 /// Runs the jobs of a kernel on HostBlocks.
 template <class Kernel>
-void RunOnHost(const Kernel& kernel, size_t shared_bytes, uint64_t seed = 1) {
-  HostBlock<Kernel::kThreads> block(shared_bytes, seed);
+void RunOnHost(const Kernel& kernel, size_t shared_bytes) {
+  static std::atomic<uint32_t> seed = 0;
+  HostBlock<Kernel::kThreads> block(shared_bytes, ++seed);
   for (int64_t job = 0; job < kernel.jobs(); ++job) kernel.Run(block, job);
 }
 

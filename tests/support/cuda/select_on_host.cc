@@ -1,4 +1,4 @@
-// Compiles device/select.cu for the simulated CUDA runtime.
+// Compiles select.cu for the simulated CUDA runtime.
 #define __device__
 
 #include "tests/support/cuda/fake_runtime.h"
@@ -10,11 +10,16 @@ namespace {
 template <class Kernel>
 cudaError_t Launch(const Kernel& kernel, size_t shared_bytes,
                    cudaStream_t stream) {
-  return testing::FakeLaunch(stream,
-                             [=] { testing::RunOnHost(kernel, shared_bytes); });
+  return testing::FakeLaunch(stream, [=](bool on_threads) {
+    if (on_threads) {
+      testing::RunOnThreads(kernel, shared_bytes);
+    } else {
+      testing::RunOnHost(kernel, shared_bytes);
+    }
+  });
 }
 
 }  // namespace
 }  // namespace topk::cuda
 
-#include "core/backends/cuda/device/select.cu"
+#include "core/backends/cuda/select.cu"

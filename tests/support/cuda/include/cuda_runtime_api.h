@@ -1,5 +1,5 @@
 // The part of the CUDA runtime's API that the CUDA backend uses, with the
-// numbers of CUDA 13. Lets cuda_device.cc compile without CUDA's headers.
+// numbers of CUDA 13. Lets device.cc compile without CUDA's headers.
 // fake_runtime.cc implements the functions, which NVIDIA's documentation
 // describes.
 #pragma once

@@ -166,147 +166,114 @@ cudaError_t FilterSlices(const SelectTask& task, const Place& place) {
   return FilterSlices<Element, kFloat>(rest, place);
 }
 
-// The numbers that sort all items: the slice, then the inverted key. A stable
-// sort leaves equal numbers in the order of their positions.
+template <class T>
+cub::DoubleBuffer<T> Halves(const Scratch& memory, int64_t count) {
+  auto* const data = static_cast<T*>(memory.data());
+  return {data, data + count};
+}
+
+// Runs a CUB algorithm with the scratch memory that it requests.
+template <class Algorithm>
+cudaError_t WithScratch(const Place& place, const Algorithm& algorithm) {
+  size_t bytes = 0;
+  TOPK_CUDA_RETURN(algorithm(nullptr, bytes));
+  Scratch scratch(place);
+  TOPK_CUDA_RETURN(scratch.Allocate(static_cast<int64_t>(bytes)));
+  return algorithm(scratch.data(), bytes);
+}
+
+// Writes k items of each slice. position(i, at) returns the position of output
+// i, which is number at.remainder of slice at.quotient.
+template <class Bits, class Position>
+cudaError_t Write(const SelectTask& task, const Place& place,
+                  const Position& position) {
+  const Items<Bits> items{task};
+  return cub::DeviceFor::Bulk(
+      task.kept_count(),
+      [=] __device__(int64_t i) {
+        const Division at = Divide(i, items.task.k);
+        items.Write(at.quotient, 1, 0, at.remainder, position(i, at));
+      },
+      place.stream);
+}
+
+// Sorts all slices at once, by numbers: the slice, then the inverted key. A
+// stable sort leaves equal numbers in the order of their positions.
 template <class Bits, class Number>
-struct MakeNumbers {
-  Items<Bits> items;
-  Number* numbers;
-  Bits* positions;
-  __device__ void operator()(int64_t i) const {
-    const Division at = Divide(i, items.task.length());
-    Number number = static_cast<Bits>(~items.KeyAt(at.quotient, at.remainder));
-    if constexpr (sizeof(Number) > sizeof(Bits)) {
-      number |= static_cast<Number>(at.quotient) << kHalf<Bits>;
-    }
-    numbers[i] = number;
-    positions[i] = static_cast<Bits>(at.remainder);
+cudaError_t SortSlices(const SelectTask& task, const Place& place) {
+  const Items<Bits> items{task};
+  const int64_t length = task.length();
+  const int64_t k = task.k;
+  const int64_t count = task.slices() * length;
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(SortKey<Bits>));
+  Scratch number_memory(place);
+  Scratch position_memory(place);
+  TOPK_CUDA_RETURN(number_memory.Allocate(2 * count * kBytes));
+  TOPK_CUDA_RETURN(position_memory.Allocate(2 * count * kBytes / 2));
+  auto numbers = Halves<Number>(number_memory, count);
+  auto positions = Halves<Bits>(position_memory, count);
+  Number* const number_to = numbers.Current();
+  Bits* const position_to = positions.Current();
+  TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
+      count,
+      [=] __device__(int64_t i) {
+        const Division at = Divide(i, length);
+        Number number =
+            static_cast<Bits>(~items.KeyAt(at.quotient, at.remainder));
+        if constexpr (sizeof(Number) > sizeof(Bits)) {
+          number |= static_cast<Number>(at.quotient) << kHalf<Bits>;
+        }
+        number_to[i] = number;
+        position_to[i] = static_cast<Bits>(at.remainder);
+      },
+      place.stream));
+  // The lower bits of the inverted keys of narrow elements are equal. Those of
+  // the slice are the highest.
+  const int begin = kHalf<Bits> - 8 * task.rule.bytes;
+  int end = kHalf<Bits>;
+  for (int64_t last = task.slices() - 1; last > 0; last /= 2) ++end;
+  TOPK_CUDA_RETURN(WithScratch(place, [&](void* scratch, size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(scratch, bytes, numbers, positions,
+                                           count, begin, end, place.stream);
+  }));
+  const Bits* const sorted = positions.Current();
+  if (!task.writes_by_index()) {
+    return Write<Bits>(task, place, [=] __device__(int64_t, Division at) {
+      return static_cast<int64_t>(sorted[at.quotient * length + at.remainder]);
+    });
   }
-};
+  // Sort the first k positions of each slice.
+  auto chosen = Halves<SortKey<Bits>>(number_memory, count);
+  SortKey<Bits>* const chosen_to = chosen.Current();
+  TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
+      task.kept_count(),
+      [=] __device__(int64_t i) {
+        const Division at = Divide(i, k);
+        chosen_to[i] =
+            (static_cast<SortKey<Bits>>(at.quotient) << kHalf<Bits>) |
+            sorted[at.quotient * length + at.remainder];
+      },
+      place.stream));
+  TOPK_CUDA_RETURN(WithScratch(place, [&](void* scratch, size_t& bytes) {
+    return cub::DeviceRadixSort::SortKeys(
+        scratch, bytes, chosen, task.kept_count(), 0, end, place.stream);
+  }));
+  const SortKey<Bits>* const ascending = chosen.Current();
+  return Write<Bits>(task, place, [=] __device__(int64_t i, Division) {
+    return static_cast<int64_t>(static_cast<Bits>(ascending[i]));
+  });
+}
 
-// The numbers that sort the first k positions of each slice.
 template <class Bits>
-struct NumberPositions {
-  int64_t length;
-  int64_t k;
-  const Bits* positions;
-  SortKey<Bits>* numbers;
-  __device__ void operator()(int64_t i) const {
-    const Division at = Divide(i, k);
-    numbers[i] = (static_cast<SortKey<Bits>>(at.quotient) << kHalf<Bits>) |
-                 positions[at.quotient * length + at.remainder];
+cudaError_t Sort(const SelectTask& task, const Place& place) {
+  if (task.writes_by_index() && task.k == task.length()) {
+    return Write<Bits>(task, place, [] __device__(int64_t, Division at) {
+      return at.remainder;
+    });
   }
-};
-
-// Writes k items of each slice: those at `positions` (of shape [slices,
-// length]), at the lower halves of `numbers` (of shape [slices, k]), or, if
-// both are null, the first items.
-template <class Bits>
-struct WriteItems {
-  Items<Bits> items;
-  const Bits* positions;
-  const SortKey<Bits>* numbers;
-  __device__ void operator()(int64_t i) const {
-    const SelectTask& task = items.task;
-    const Division at = Divide(i, task.k);
-    const int64_t slice = at.quotient;
-    int64_t position = at.remainder;
-    if (positions != nullptr) {
-      position =
-          static_cast<int64_t>(positions[slice * task.length() + at.remainder]);
-    } else if (numbers != nullptr) {
-      position = static_cast<int64_t>(static_cast<Bits>(numbers[i]));
-    }
-    items.Write(slice, 1, 0, at.remainder, position);
-  }
-};
-
-// Sorts all slices at once.
-template <class Bits>
-class Sorter {
- public:
-  Sorter(const SelectTask& task, const Place& place)
-      : task_(task), place_(place), items_{task} {}
-
-  cudaError_t Run() {
-    if (task_.writes_by_index() && task_.k == task_.length()) {
-      return Write(nullptr, nullptr);
-    }
-    return task_.slices() == 1 ? Run<Bits>() : Run<SortKey<Bits>>();
-  }
-
- private:
-  template <class Number>
-  cudaError_t Run() {
-    const int64_t count = task_.slices() * task_.length();
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(SortKey<Bits>));
-    Scratch number_memory(place_);
-    Scratch position_memory(place_);
-    TOPK_CUDA_RETURN(number_memory.Allocate(2 * count * kBytes));
-    TOPK_CUDA_RETURN(position_memory.Allocate(2 * count * kBytes / 2));
-    auto numbers = Halves<Number>(number_memory, count);
-    auto positions = Halves<Bits>(position_memory, count);
-    TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
-        count,
-        MakeNumbers<Bits, Number>{items_, numbers.Current(),
-                                  positions.Current()},
-        place_.stream));
-    // The lower bits of the inverted keys of narrow elements are equal.
-    const int begin = kHalf<Bits> - 8 * task_.rule.bytes;
-    TOPK_CUDA_RETURN(WithScratch([&](void* scratch, size_t& bytes) {
-      return cub::DeviceRadixSort::SortPairs(scratch, bytes, numbers, positions,
-                                             count, begin, EndBit(),
-                                             place_.stream);
-    }));
-    if (!task_.writes_by_index()) return Write(positions.Current(), nullptr);
-    auto chosen = Halves<SortKey<Bits>>(number_memory, count);
-    TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
-        task_.kept_count(),
-        NumberPositions<Bits>{task_.length(), task_.k, positions.Current(),
-                              chosen.Current()},
-        place_.stream));
-    TOPK_CUDA_RETURN(WithScratch([&](void* scratch, size_t& bytes) {
-      return cub::DeviceRadixSort::SortKeys(scratch, bytes, chosen,
-                                            task_.kept_count(), 0, EndBit(),
-                                            place_.stream);
-    }));
-    return Write(nullptr, chosen.Current());
-  }
-
-  // Returns the end of the bits that differ: those of the slice are the
-  // highest.
-  int EndBit() const {
-    int end = kHalf<Bits>;
-    for (int64_t last = task_.slices() - 1; last > 0; last /= 2) ++end;
-    return end;
-  }
-
-  template <class T>
-  static cub::DoubleBuffer<T> Halves(const Scratch& memory, int64_t count) {
-    auto* const data = static_cast<T*>(memory.data());
-    return {data, data + count};
-  }
-
-  // Runs a CUB algorithm with the scratch memory that it requests.
-  template <class Algorithm>
-  cudaError_t WithScratch(const Algorithm& algorithm) {
-    size_t bytes = 0;
-    TOPK_CUDA_RETURN(algorithm(nullptr, bytes));
-    Scratch scratch(place_);
-    TOPK_CUDA_RETURN(scratch.Allocate(static_cast<int64_t>(bytes)));
-    return algorithm(scratch.data(), bytes);
-  }
-
-  cudaError_t Write(const Bits* positions, const SortKey<Bits>* numbers) {
-    return cub::DeviceFor::Bulk(task_.kept_count(),
-                                WriteItems<Bits>{items_, positions, numbers},
-                                place_.stream);
-  }
-
-  const SelectTask& task_;
-  const Place place_;
-  const Items<Bits> items_;
-};
+  return task.slices() == 1 ? SortSlices<Bits, Bits>(task, place)
+                            : SortSlices<Bits, SortKey<Bits>>(task, place);
+}
 
 template <class Element>
 cudaError_t Select(SelectTask task, const Place& place) {
@@ -322,8 +289,8 @@ cudaError_t Select(SelectTask task, const Place& place) {
     TOPK_CUDA_RETURN(Launch(transpose, transpose.SharedBytes(), place.stream));
     task.elements = transposed.data();
   }
-  if (ChooseMethod(task.rule.bytes, task.k) == Method::kSort) {
-    return Sorter<BitsOf<Element>>(task, place).Run();
+  if (task.k > MaxFilteredK(sizeof(Element))) {
+    return Sort<BitsOf<Element>>(task, place);
   }
   return task.rule.is_float ? FilterSlices<Element, true>(task, place)
                             : FilterSlices<Element, false>(task, place);
@@ -331,9 +298,9 @@ cudaError_t Select(SelectTask task, const Place& place) {
 
 }  // namespace
 
-int LaunchSelect(const SelectTask& task, void* stream, void* pool) {
-  const Place place{static_cast<cudaStream_t>(stream),
-                    static_cast<cudaMemPool_t>(pool)};
+cudaError_t LaunchSelect(const SelectTask& task, cudaStream_t stream,
+                         cudaMemPool_t pool) {
+  const Place place{stream, pool};
   switch (task.rule.bytes) {
     case 1:
       return Select<uint8_t>(task, place);
