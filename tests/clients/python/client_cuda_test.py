@@ -9,6 +9,9 @@ import contextlib
 import ctypes
 import gc
 import os
+import pathlib
+import signal
+import subprocess
 import sys
 import types
 import unittest
@@ -276,6 +279,35 @@ class Gpu(both_clients.ServerTest):
         self.assertIs(kept[0][0].tensor, x)
         self.assertEqual(set(kept[0][1]),
                          {"values", "indices"})
+
+    def test_processes_that_die_do_not_harm_the_server(self):
+        if type(self) is not Gpu:
+            self.skipTest("the same for both clients")
+        script = f"""
+import sys
+sys.argv = ["", {client_package.TOPKD!r}, {LIBRARY!r}]
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+import client_cuda_test as t
+t._cuda.LIBRARY = t.LIBRARY
+sys.modules["cupy"] = t.CUPY
+x = t.Array.of(t.np.random.default_rng(1).random((2000, 2000), t.np.float32))
+with t.topk_client.Client({self.server.target!r}) as client:
+    print(flush=True)
+    while True:
+        client.topk(x, 100)
+"""
+        for _ in range(3):
+            with subprocess.Popen([sys.executable, "-c", script],
+                                  stdout=subprocess.PIPE) as process:
+                process.stdout.readline()
+                self.assert_right(self.client.topk(Array.of(self.x), 7))
+                process.send_signal(signal.SIGKILL)
+            for path in pathlib.Path("/dev/shm").glob(
+                    f"topk-cuda-{process.pid}-*"):
+                path.unlink()
+        response = self.client.compute_topk(Array.of(self.x), Onnx(7))
+        self.assert_right(response)
+        self.assertEqual(response.execution.backend, "cuda")
 
 
 class AsyncioGpu(Gpu):
