@@ -14,8 +14,9 @@ namespace topk::testing {
 
 inline Execution RunWhole(const PreparedPlan& prepared,
                           std::span<const std::byte> tensor,
-                          const Outputs& outputs) {
-  return prepared.Run(std::span(&tensor, 1), outputs, nullptr);
+                          const Outputs& outputs,
+                          const Cancellation* cancellation = nullptr) {
+  return prepared.Run(std::span(&tensor, 1), outputs, cancellation);
 }
 
 /// Returns the length of the next piece, which may be 0.

@@ -42,21 +42,24 @@ Plan ValidPlan(const PlanRequest& request) {
 }
 
 Answer RunPlan(const Backend& backend, const Plan& plan,
-               const std::string& tensor) {
+               const std::string& tensor, const Cancellation* cancellation) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  answer.kernel = RunWhole(*backend.Prepare(plan, Arrival::kWhole),
-                           std::as_bytes(std::span(tensor)), outputs)
-                      .kernel;
+  answer.kernel =
+      RunWhole(*backend.Prepare(plan, Arrival::kWhole),
+               std::as_bytes(std::span(tensor)), outputs, cancellation)
+          .kernel;
   return answer;
 }
 
 Answer FoldPlan(const Backend& backend, const Plan& plan,
-                const std::string& tensor, const NextPiece& next) {
+                const std::string& tensor, const NextPiece& next,
+                const Cancellation* cancellation) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
   const auto prepared = backend.Prepare(plan, Arrival::kStream);
-  const std::unique_ptr<Fold> fold = *prepared->StartFold(outputs, nullptr);
+  const std::unique_ptr<Fold> fold =
+      *prepared->StartFold(outputs, cancellation);
   FoldInPieces(tensor, next, *fold);
   answer.kernel = fold->Finish().kernel;
   return answer;

@@ -31,10 +31,12 @@ PlanRequest Ask(DType dtype, std::vector<int64_t> shape, int64_t axis,
 Plan ValidPlan(const PlanRequest& request);
 
 Answer RunPlan(const Backend& backend, const Plan& plan,
-               const std::string& tensor);
+               const std::string& tensor,
+               const Cancellation* cancellation = nullptr);
 
 Answer FoldPlan(const Backend& backend, const Plan& plan,
-                const std::string& tensor, const NextPiece& next);
+                const std::string& tensor, const NextPiece& next,
+                const Cancellation* cancellation = nullptr);
 
 /// Returns the expected result. Sorts every slice by the values of its elements
 /// and shares only the plan with core/.
