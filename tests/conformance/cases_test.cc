@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
-#include <set>
-#include <utility>
 
 #include "tests/conformance/run_everywhere.h"
 #include "tests/support/case_file.h"
@@ -51,21 +49,6 @@ TEST_P(Cases, Hold) {
 
 INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),
                          [](const auto& param) { return param.param.name; });
-
-TEST(CaseFile, EveryVersionHasAcceptedAndRejectedCases) {
-  std::set<std::pair<int, int>> answered;
-  std::set<std::pair<int, int>> refused;
-  for (const Case& c : AllCases()) {
-    (c.code.empty() ? answered : refused)
-        .emplace(c.request.spec().dialect(), c.request.spec().version());
-  }
-  const v1::Capabilities served = Engine({1, {}}).GetCapabilities();
-  for (const v1::OperatorCapability& row : served.operators()) {
-    const std::pair<int, int> spec(row.spec().dialect(), row.spec().version());
-    EXPECT_TRUE(answered.count(spec)) << row.name();
-    EXPECT_TRUE(refused.count(spec)) << row.name();
-  }
-}
 
 }  // namespace
 }  // namespace topk::testing

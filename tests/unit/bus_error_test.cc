@@ -7,9 +7,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <memory>
-#include <thread>
-#include <vector>
 
 namespace topk {
 namespace {
@@ -70,20 +67,6 @@ TEST(BusGuard, ReplacesTruncatedPagesByZeros) {
   EXPECT_EQ(pages.Read(2), std::byte{7});
 }
 
-TEST(BusGuard, HandlesConcurrentFaults) {
-  Pages pages;
-  const BusGuard guard(pages.memory(), false);
-  pages.Truncate(0);
-  std::vector<std::jthread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&pages] {
-      for (size_t p = kPages; p-- > 0;) EXPECT_EQ(pages.Read(p), std::byte{0});
-    });
-  }
-  threads.clear();
-  EXPECT_TRUE(guard.broken());
-}
-
 TEST(BusGuard, ReusesSlots) {
   Pages pages;
   {
@@ -92,15 +75,11 @@ TEST(BusGuard, ReusesSlots) {
     EXPECT_EQ(pages.Read(0), std::byte{0});
     EXPECT_TRUE(guard.broken());
   }
-  std::vector<std::unique_ptr<BusGuard>> guards;
-  for (size_t i = 0; i < BusGuard::kMax; ++i) {
-    guards.push_back(std::make_unique<BusGuard>(pages.memory(), true));
-    EXPECT_TRUE(guards.back()->guards());
-    EXPECT_FALSE(guards.back()->broken());
+  for (size_t i = 0; i < 2 * BusGuard::kMax; ++i) {
+    const BusGuard guard(pages.memory(), true);
+    EXPECT_TRUE(guard.guards());
+    EXPECT_FALSE(guard.broken());
   }
-  EXPECT_FALSE(BusGuard(pages.memory(), true).guards());
-  guards.pop_back();
-  EXPECT_TRUE(BusGuard(pages.memory(), true).guards());
 }
 
 TEST(BusGuardDeathTest, FaultsOutsideARegionAreFatal) {

@@ -6,7 +6,6 @@
 // Not run under ThreadSanitizer, because the test races by design.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <random>
 #include <string>
@@ -32,15 +31,11 @@ void PrintTo(const Changing& c, std::ostream* out) { *out << c.name; }
 const Changing kCases[] = {
     {"short_rows", DType::kF32, {100, 300}, 1, 8},
     {"short_rows_of_u8", DType::kU8, {100, 300}, 1, 3},
-    {"middling_row", DType::kF32, {4000}, 0, 100},
     {"long_row", DType::kF32, {60000}, 0, 5},
     {"long_row_middle_k", DType::kF32, {60000}, 0, 3000},
     {"long_row_half", DType::kBF16, {60000}, 0, 29000},
     {"long_row_sorted", DType::kI32, {30000}, 0, 29999},
     {"long_row_of_u8", DType::kU8, {100000}, 0, 100},
-    {"long_row_of_f16", DType::kF16, {100000}, 0, 700},
-    {"long_row_of_f64", DType::kF64, {40000}, 0, 50},
-    {"long_row_of_i64", DType::kI64, {40000}, 0, 1000},
     {"rows", DType::kU16, {20, 5000}, 1, 40},
     {"few_sorted", DType::kI16, {200, 60}, 1, 50},
     {"columns", DType::kF32, {600, 100}, 0, 5},
@@ -50,46 +45,30 @@ const Changing kCases[] = {
     {"columns_all_but_one", DType::kF64, {300, 40}, 0, 299},
 };
 
-// Writes until destroyed: random bits, constants, zeros, NaNs or ascending
-// values, to a part of the tensor or to all of it.
-class Writer {
- public:
-  explicit Writer(std::string& tensor) : tensor_(tensor) {
-    const size_t size = tensor.size();
-    std::mt19937_64 random(1);
-    std::string bits(size, '\0');
-    for (char& c : bits) c = static_cast<char>(random());
-    std::string ascending(size, '\0');
-    for (size_t i = 0; i < size; ++i) {
-      ascending[i] = static_cast<char>(i % 8 == 7 ? i * 64 / size : i);
+// Writes random bits, constants, zeros, NaNs or ascending values to a part of
+// the tensor or to all of it, until the thread is destroyed.
+std::jthread StartWriting(std::string& tensor) {
+  const size_t size = tensor.size();
+  std::mt19937_64 random(1);
+  std::string bits;
+  std::string ascending;
+  for (size_t i = 0; i < size; ++i) {
+    bits += static_cast<char>(random());
+    ascending += static_cast<char>(i % 8 == 7 ? i * 64 / size : i);
+  }
+  const std::vector<std::string> patterns = {
+      bits,      std::string(size, '\0'),   std::string(size, '\x7f'),
+      ascending, std::string(size, '\x3f'), std::string(size, '\xff')};
+  return std::jthread([=, &tensor](const std::stop_token& stop) mutable {
+    while (!stop.stop_requested()) {
+      const std::string& pattern = patterns[random() % patterns.size()];
+      const size_t begin = random() % 2 == 0 ? 0 : random() % size;
+      const size_t most = random() % 4 == 0 ? 64 : size;
+      std::memcpy(tensor.data() + begin, pattern.data() + begin,
+                  std::min(most, size - begin));
     }
-    patterns_ = {
-        bits,      std::string(size, '\0'),   std::string(size, '\x7f'),
-        ascending, std::string(size, '\x3f'), std::string(size, '\xff')};
-    thread_ = std::thread([this] { Write(); });
-  }
-  ~Writer() {
-    stop_ = true;
-    thread_.join();
-  }
-
- private:
-  void Write() {
-    std::mt19937_64 random(2);
-    while (!stop_) {
-      const std::string& pattern = patterns_[random() % patterns_.size()];
-      const size_t begin = random() % 2 == 0 ? 0 : random() % tensor_.size();
-      const size_t most = random() % 4 == 0 ? 64 : tensor_.size();
-      const size_t size = std::min(most, tensor_.size() - begin);
-      std::memcpy(tensor_.data() + begin, pattern.data() + begin, size);
-    }
-  }
-
-  std::string& tensor_;
-  std::vector<std::string> patterns_;
-  std::atomic<bool> stop_ = false;
-  std::thread thread_;
-};
+  });
+}
 
 class ChangingTensor : public ::testing::TestWithParam<Changing> {};
 
@@ -101,7 +80,7 @@ TEST_P(ChangingTensor, ReturnsAValidResult) {
   int64_t count = 1;
   for (const int64_t size : c.shape) count *= size;
   std::string tensor = SomeData(c.dtype, count, 3);
-  const Writer writer(tensor);
+  const std::jthread writer = StartWriting(tensor);
   for (const int threads : {1, 2}) {
     for (const auto& backend : AllBackends(threads)) {
       for (int round = 0; round < 10; ++round) {

@@ -8,7 +8,6 @@
 
 namespace topk::testing {
 
-std::atomic<int64_t> allocations = 0;
 std::atomic<int64_t> live_bytes = 0;
 std::atomic<int64_t> peak_bytes = 0;
 
@@ -16,7 +15,6 @@ namespace {
 
 void* Counted(void* p) {
   if (p == nullptr) throw std::bad_alloc();
-  ++allocations;
   const auto bytes = static_cast<int64_t>(malloc_usable_size(p));
   const int64_t live = live_bytes += bytes;
   int64_t peak = peak_bytes;

@@ -7,9 +7,6 @@
 
 namespace topk::testing {
 
-/// The number of allocations so far.
-extern std::atomic<int64_t> allocations;
-
 /// The bytes currently allocated, and their maximum since ResetPeak().
 extern std::atomic<int64_t> live_bytes;
 extern std::atomic<int64_t> peak_bytes;

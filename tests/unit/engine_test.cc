@@ -1,11 +1,16 @@
-// The engine's capabilities.
+// The engine's capabilities, limits and costs.
 #include "core/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <string>
+
+#include "core/base/dtype.h"
 #include "tests/support/compute.h"
 #include "tests/support/generators.h"
+#include "tests/support/oracle.h"
 #include "tests/support/requests.h"
 
 namespace topk::testing {
@@ -67,6 +72,63 @@ TEST(Engine, ReadsARepeatedElementOnlyKTimes) {
   ASSERT_TRUE(answer.ok()) << answer.status().message;
   EXPECT_EQ(answer->values().data(), "xx");
   EXPECT_EQ(answer->indices().data(), std::string("\0\0\0\0\1\0\0\0", 8));
+}
+
+TEST(Cost, OfAnEmptyTensorIsNothingWhateverItsShape) {
+  const Engine engine({2, {}});
+  for (const int64_t k : {int64_t{1}, int64_t{1} << 29, int64_t{1} << 30}) {
+    const v1::TopKRequest request =
+        OnnxRequest(v1::DATA_TYPE_F32, {0, int64_t{1} << 30}, k);
+    EXPECT_EQ(engine.Prepare(request, 0, 1)->cost.working_bytes, 0);
+    EXPECT_EQ(engine.PrepareStream(request)->cost.working_bytes, 0);
+  }
+}
+
+// A sort numbers its candidates with 32 bits. Only packed types are small
+// enough for the output limit to allow more candidates.
+TEST(Limits, BoundTheSelectedElementsTo32Bits) {
+  const Engine engine({1, {}});
+  constexpr int64_t kTooMany = int64_t{1} << 32;
+  v1::TopKRequest request =
+      OpenVinoRequest(v1::DATA_TYPE_U1, {kTooMany}, kTooMany);
+  request.mutable_openvino()->set_index_element_type("i64");
+  request.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
+  EXPECT_EQ(engine.PrepareStream(request).status().reason, "TOO_MANY_SELECTED");
+  request.mutable_openvino()->mutable_k()->set_value(kTooMany - 1);
+  EXPECT_TRUE(engine.PrepareStream(request).ok());
+}
+
+// One selection per column would need far more memory than the output does.
+TEST(Limits, BoundTheColumnsOfAStream) {
+  v1::TopKRequest header = OnnxRequest(v1::DATA_TYPE_U8, {3, 333334}, 1, 0);
+  header.mutable_output()->set_selection(v1::OUTPUT_SELECTION_VALUES_ONLY);
+  const Engine engine({1, {1 << 30, 64000000}});
+  EXPECT_EQ(engine.PrepareStream(header).status().reason, "TOO_MANY_COLUMNS");
+  header.mutable_tensor()->set_shape(1, 333333);
+  EXPECT_TRUE(engine.PrepareStream(header).ok());
+}
+
+TEST(DTypes, MatchTheProtocol) {
+  const auto& contract = *v1::DataType_descriptor();
+  ASSERT_EQ(std::size(kDTypes),
+            static_cast<size_t>(contract.value_count() - 1));  // unspecified
+  for (int i = 1; i < contract.value_count(); ++i) {
+    std::string name(contract.value(i)->name());
+    name = name.substr(name.rfind('_') + 1);
+    for (char& c : name) c = static_cast<char>(std::tolower(c));
+    const int number = contract.value(i)->number();
+    const DTypeInfo* row = FindDType(number);
+    ASSERT_NE(row, nullptr) << name;
+    EXPECT_EQ(row->name, name);
+    EXPECT_EQ(FindDType(name), row);
+    EXPECT_EQ(&InfoOf(static_cast<DType>(number)), row);
+    EXPECT_EQ(static_cast<size_t>(row->bits), ElementBits(number));
+    EXPECT_EQ(row->bytes, (row->bits + 7) / 8) << name;
+    // Types without a sign bit are ordered by their codes.
+    const bool codes = name == "nf4" || name == "f8e8m0";
+    EXPECT_EQ(row->is_float, name.find('f') != std::string::npos && !codes)
+        << name;
+  }
 }
 
 }  // namespace

@@ -2,13 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/logger.h>
 
 #include <algorithm>
 #include <atomic>
 #include <optional>
 #include <thread>
-#include <vector>
 
+#include "server/admission/admission_controller.h"
 #include "server/admission/memory_limit.h"
 
 namespace topk {
@@ -88,48 +89,6 @@ TEST(InFlightLimiter, RejectedClientsDoNotCountForOthers) {
   EXPECT_EQ(most_bytes, 50);
 }
 
-TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
-  InFlightLimiter limiter(
-      {.bytes = 1000, .client_bytes = 300, .calls = 20, .client_calls = 3});
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 2000; ++i) {
-        InFlightLimiter::Slot slot;
-        const std::string client(1, static_cast<char>('a' + (t + i) % 3));
-        if (!limiter.Admit(client, slot).ok()) continue;
-        InFlightLimiter::Charge charge(slot);
-        if (charge.Add(i % 400).ok() && i % 2 == 0) {
-          charge.Shrink(i % 400 / 2);
-        }
-        EXPECT_LE(limiter.bytes(), 1000);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(limiter.bytes(), 0);
-  EXPECT_EQ(limiter.calls(), 0);
-}
-
-TEST(InFlightLimiter, RejectedClientsDoNotDelayOthers) {
-  InFlightLimiter limiter(kLimits);
-  InFlightLimiter::Slot a, b, c;
-  ASSERT_TRUE(limiter.Admit("x", a).ok());
-  ASSERT_TRUE(limiter.Admit("x", b).ok());
-  ASSERT_TRUE(limiter.Admit("y", c).ok());
-  InFlightLimiter::Charge held(a), rejected(b), other(c);
-  ASSERT_TRUE(held.Add(50).ok());
-  for (int i = 0; i < 100; ++i) {
-    held.Shrink(49);
-    ASSERT_TRUE(held.Add(1).ok());
-    EXPECT_FALSE(rejected.Add(50).ok());
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  EXPECT_GT(rejected.Add(50).retry_after, milliseconds(1000));
-  ASSERT_TRUE(other.Add(20).ok());
-  EXPECT_LT(other.Add(50).retry_after, milliseconds(200));
-}
-
 // The totals grow by 1000 per second.
 TEST(RetryDelayEstimator, SpreadsRetryDelays) {
   RetryDelayEstimator queue;
@@ -161,18 +120,6 @@ TEST(RetryDelayEstimator, IsBounded) {
             milliseconds(16));
 }
 
-// Concurrent callers read the total before they take the mutex.
-TEST(RetryDelayEstimator, IgnoresOutdatedTotals) {
-  RetryDelayEstimator queue;
-  const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();
-  (void)queue.AddRejected(1, 0, start);
-  (void)queue.AddRejected(1, 1000, start + seconds(1));
-  (void)queue.AddRejected(1, 400, start + seconds(2));  // not -600 per second
-  const milliseconds delay = queue.AddRejected(500, 2000, start + seconds(2));
-  EXPECT_GE(delay, milliseconds(400));
-  EXPECT_LE(delay, milliseconds(900));
-}
-
 TEST(DefaultMaxCalls, GrowsWithMemory) {
   EXPECT_EQ(DefaultMaxCalls(1), 2);
   EXPECT_EQ(DefaultMaxCalls(256 << 20), 512);
@@ -193,6 +140,19 @@ TEST(DefaultMemory, LeavesTheReservedMemoryFree) {
   EXPECT_EQ(DefaultInflightBytes(1), 12 << 20);
   EXPECT_EQ(DefaultReceiveMemory(1), 16 << 20);
   EXPECT_EQ(SocketBufferBytes(kSmallMemory), 0);
+}
+
+TEST(AdmissionController, RejectsCallsOnceClosed) {
+  spdlog::logger log("test");
+  const std::unique_ptr<Authenticator> anyone =
+      *Authenticator::Start({}, nullptr, log);
+  AdmissionController admission(*anyone, {}, {});
+  admission.Close({});
+  AdmittedCall admitted;
+  const Status status = admission.AdmitCall(grpc::ServerContext(), admitted);
+  EXPECT_EQ(status.code, Code::kUnavailable);
+  EXPECT_EQ(status.reason, "SHUTTING_DOWN");
+  EXPECT_EQ(admission.in_flight().calls(), 0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Detection of contiguous and of overlapping strides.
+// Detection of overlapping strides.
 #include "core/plan/layout.h"
 
 #include <gtest/gtest.h>
@@ -36,32 +36,6 @@ bool OverlapsByLooking(const Sizes& shape, const Sizes& strides) {
     if (!places.insert(place).second) return true;
   }
   return false;
-}
-
-// A tensor is contiguous if and only if each element is stored where it would
-// be stored without strides.
-TEST(MakeLayout, DetectsContiguousStrides) {
-  const DTypeInfo& type = InfoOf(DType::kF32);
-  int contiguous = 0;
-  ForEach(3, 3, [&](Sizes shape) {
-    for (int64_t& size : shape) ++size;
-    const Layout packed = *MakeLayout(shape, {}, type, "", "");
-    ForEach(3, 12, [&](const Sizes& strides) {
-      bool same = true;
-      for (size_t d = 0; d < 3; ++d) {
-        same &= shape[d] == 1 || strides[d] == packed.strides[d];
-      }
-      const Layout layout = *MakeLayout(shape, strides, type, "", "");
-      contiguous += same;
-      ASSERT_EQ(layout.contiguous, same) << ::testing::PrintToString(strides);
-      ASSERT_EQ(layout.strides, same ? packed.strides : strides);
-      ASSERT_EQ(layout.given_strides, strides);
-      if (same) {
-        ASSERT_EQ(layout.bytes, packed.bytes);
-      }
-    });
-  });
-  EXPECT_GT(contiguous, 64);
 }
 
 TEST(Overlaps, EqualsEnumeration) {

@@ -29,6 +29,8 @@ struct Slices {
   /// True if eight threads split the slices, and therefore report another
   /// kernel than one thread does.
   bool splits;
+  /// In elements. Empty means contiguous.
+  std::vector<int64_t> strides = {};
 };
 
 void PrintTo(const Slices& s, std::ostream* out) { *out << s.name; }
@@ -62,6 +64,10 @@ std::vector<Slices> AllSlices() {
       {"f8e4m3_rows", kF8E4M3, {7, 30000}, 1, 99, kLargest, kValue, 0, true},
       {"u1_columns", kU1, {50001, 3}, 0, 11, kLargest, kValue, 0, true},
       {"u6_columns", kU6, {3, 501, 203}, 1, 5, kLargest, kValue, 0, false},
+      // Padded, as columns of a matrix, and with repeated elements.
+      {"padded", kF32, {70000}, 0, 321, kLargest, kValue, 0, true, {3}},
+      {"matrix", kF32, {2, 70000}, 1, 321, kLargest, kValue, 0, true, {1, 2}},
+      {"again", kF32, {2, 70000}, 1, 321, kLargest, kValue, 0, true, {0, 1}},
   };
 }
 
@@ -72,9 +78,9 @@ class LongSlices : public ::testing::TestWithParam<Slices> {
     PlanRequest request = Ask(s.dtype, s.shape, s.axis, s.k);
     request.direction = s.direction;
     request.order = s.order;
+    request.strides = s.strides;
     plan_ = ValidPlan(request);
-    int64_t count = 1;
-    for (const int64_t size : s.shape) count *= size;
+    const int64_t count = plan_.input.bytes * 8 / InfoOf(s.dtype).bits;
     tensor_ = SomeData(s.dtype, count, 17, s.distinct % kUneven);
     for (size_t i = 0; s.distinct == kUneven && i < tensor_.size() / 4; ++i) {
       const auto bits = ReadBits(v1::DATA_TYPE_U32, tensor_, i);
@@ -122,27 +128,6 @@ TEST_P(LongSlices, HaveTheSameBytesForAnyChunking) {
 
 INSTANTIATE_TEST_SUITE_P(All, LongSlices, ::testing::ValuesIn(AllSlices()),
                          [](const auto& param) { return param.param.name; });
-
-// A long row with strides: padded, or as a column of a matrix.
-TEST(LongSlices, MayBeStrided) {
-  for (const std::vector<int64_t>& strides :
-       {std::vector<int64_t>{1, 2}, {100003, 1}, {0, 1}, {3, 0}}) {
-    PlanRequest request = Ask(DType::kF32, {2, 70000}, 1, 321);
-    request.strides = strides;
-    request.values.strides = {1, 2};
-    request.indices.strides = {400, 1};
-    const Plan plan = ValidPlan(request);
-    const std::string tensor = SomeData(DType::kF32, plan.input.bytes / 4, 23);
-    const Answer expected = SlowAnswer(plan, tensor);
-    for (const int threads : {1, 2, 4}) {
-      for (const auto& backend : AllBackends(threads)) {
-        if (backend->Prepare(plan, Arrival::kWhole) == nullptr) continue;
-        EXPECT_TRUE(RunPlan(*backend, plan, tensor) == expected)
-            << Describe(*backend) << ::testing::PrintToString(strides);
-      }
-    }
-  }
-}
 
 }  // namespace
 }  // namespace topk::testing

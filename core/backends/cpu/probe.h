@@ -32,7 +32,7 @@ struct Probe {
 /// clamped, so that all NaNs of one sign are on the same side of the bound. For
 /// NaNs with the sign bit set, the first comparison is always wrong, and the
 /// second comparison inverts the result. SMALLEST inverts the result of the
-/// first comparison. Tests: unit/probe_test.cc.
+/// first comparison. Tests: conformance/.
 template <class Key, bool kFloat>
 Probe<Key> ProbeAbove(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
   constexpr Key kOnes = static_cast<Key>(~Key{0});

@@ -16,7 +16,7 @@
 // finds more than kMax elements, or fewer than k because NaNs are ignored, the
 // row is left to row_feed.h.
 //
-// Tests: unit/kernels_test.cc, conformance/.
+// Tests: conformance/.
 
 #include <algorithm>
 

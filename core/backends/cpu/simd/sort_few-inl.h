@@ -15,7 +15,7 @@
 // that several bit patterns share (zeros, NaNs) is sorted by counting. When:
 // short rows (short_rows-inl.h) of 32-bit keys, with vectors of 16 lanes.
 //
-// Tests: unit/kernels_test.cc, conformance/.
+// Tests: conformance/.
 
 #include <limits>
 
