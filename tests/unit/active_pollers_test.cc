@@ -1,16 +1,12 @@
-#include "server/threads/event_loop.h"
+#include "server/threads/active_pollers.h"
 
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
-#include <memory>
 #include <thread>
-#include <utility>
 
-#include "server/threads/active_pollers.h"
+#include "server/calls/open_calls.h"
 
 namespace topk {
 namespace {
@@ -40,18 +36,18 @@ TEST(ActivePollers, RunWhileOthersAreBusy) {
   EXPECT_FALSE(ran);
 }
 
-// A loop of a server without calls, like that of the admin address.
-TEST(EventLoop, EndsATurnWheneverItIsIdle) {
-  grpc::ServerBuilder builder;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue =
-      builder.AddCompletionQueue();
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  ASSERT_NE(server, nullptr);
-  EventLoop loop(std::move(queue), 1);
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(loop.WaitForTurn(std::chrono::seconds(20))) << i;
-  }
-  server->Shutdown();
+TEST(OpenCalls, NoticeAnArrivalUntilTheDeadline) {
+  using Clock = OpenCalls::Clock;
+  using std::chrono::milliseconds;
+  constexpr std::chrono::minutes kLong{5};
+  OpenCalls calls;
+  calls.Enter();  // not an arrival during the wait
+  EXPECT_FALSE(calls.ArrivesWithin(milliseconds(20), Clock::now() + kLong));
+  const std::jthread caller([&calls](const std::stop_token& stop) {
+    while (!stop.stop_requested()) calls.Enter();
+  });
+  EXPECT_TRUE(calls.ArrivesWithin(milliseconds(200), Clock::now() + kLong));
+  EXPECT_FALSE(calls.ArrivesWithin(kLong, Clock::now() + milliseconds(20)));
 }
 
 }  // namespace
