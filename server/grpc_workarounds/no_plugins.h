@@ -1,7 +1,7 @@
 // Defect: once channelz or reflection is enabled, gRPC adds it to every server
 // in the process.
 // Versions: 1.51 to 1.83. Upstream: by design (plugins are per process).
-// Test: Admin tests (tests/integration/admin_test.cc).
+// Test: Admin tests (tests/integration/process_test.cc).
 // Delete when the builder can leave a plugin out.
 #pragma once
 
