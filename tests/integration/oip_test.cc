@@ -88,7 +88,7 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
        "contents field must not be specified when using raw_input_contents for "
        "'X' for model 'onnx_topk'"},
       {f32 + "contents{fp32_contents:1}}" + parameter("k", "int64_param:1"),
-       "inputs[X]", "has 4 bytes of data"},
+       "raw_input_contents", "has 4 bytes of data"},
       {f32 + "contents{fp32_contents:1 int_contents:1}}", "inputs.contents",
        "unexpected explicit tensor data"},
       {x + "datatype:'FP16' contents{fp32_contents:1}}", "inputs.contents",
