@@ -91,7 +91,7 @@ def summary():
         f"{len(ratios)} workloads: {mean(typical(rows)):.1f}). " + source(run))
 
 
-def wire_table(chosen=None):
+def wire(chosen=None):
     run, rows = read("wire")
     return "\n\n".join([source(run), table(
         [" call", "tensor", "callers", "calls/s", "p50, us",
@@ -102,12 +102,8 @@ def wire_table(chosen=None):
          if chosen is None or (row["call"], row["tensor"]) in chosen])])
 
 
-def wire():
-    return wire_table()
-
-
 def calls():
-    return wire_table([
+    return wire([
         ("ComputeTopK", "1 KiB"), ("ComputeTopK", "1 MiB"),
         ("StreamTopK", "256 MiB"), ("ComputeTopKMany", "1 KiB"),
         ("ComputeTopK, shared memory", "4 MiB")])

@@ -1,7 +1,6 @@
 """Result files: lines of JSON. The first line describes the run (machine, commit
 and command), and each other line is a row of its results."""
 
-import functools
 import json
 import os
 import pathlib
@@ -17,20 +16,15 @@ def processor():
             f"model {facts.get('model')})")
 
 
-def command_of(script, arguments):
-    """Returns the command of a run, without the file for the results, and without
-    the first argument, the programs, which the script finds itself."""
-    command = " ".join([script, *arguments[1:]])
-    return re.sub(r" --json[ =]\S+", "", command)
-
-
 def run_of(script):
-    """Describes this run of a script."""
+    """Describes this run of a script. The command lacks the file for the results,
+    and the first argument, the programs, which the script finds itself."""
+    command = " ".join([script, *sys.argv[2:]])
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude=*"], check=False,
         capture_output=True, text=True).stdout.strip()
     return {"machine": f"{processor()}, {os.cpu_count()} CPUs",
-            "commit": commit, "command": command_of(script, sys.argv[1:])}
+            "commit": commit, "command": re.sub(r" --json[ =]\S+", "", command)}
 
 
 def recorder(path, script):
@@ -38,13 +32,12 @@ def recorder(path, script):
     does nothing if there is no path."""
     if path is None:
         return lambda row: None
-    add = functools.partial(write_row, open(path, "w", encoding="utf-8"))
+    file = open(path, "w", encoding="utf-8")
+
+    def add(row):
+        print(json.dumps(row), file=file, flush=True)
     add(run_of(script))
     return add
-
-
-def write_row(file, row):
-    print(json.dumps(row), file=file, flush=True)
 
 
 def read(path):

@@ -37,13 +37,12 @@ def window_update(stream, increment):
     return frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", increment))
 
 
-def integer(value, bits, first=0):
-    """Returns an HPACK integer with a prefix of `bits` bits."""
-    most = (1 << bits) - 1
-    if value < most:
-        return bytes([first | value])
-    out = bytearray([first | most])
-    value -= most
+def integer(value):
+    """Returns an HPACK integer with a prefix of 7 bits."""
+    if value < 127:
+        return bytes([value])
+    out = bytearray([127])
+    value -= 127
     while value >= 128:
         out.append(value & 127 | 128)
         value >>= 7
@@ -54,17 +53,12 @@ def integer(value, bits, first=0):
 def string(text):
     """Returns an HPACK string without Huffman encoding."""
     text = text.encode("latin-1") if isinstance(text, str) else text
-    return integer(len(text), 7) + text
+    return integer(len(text)) + text
 
 
-def field(name, value, first=0):
-    """Returns a literal header field. With `first` = 0x40, the field is added
-    to the HPACK table."""
-    return bytes([first]) + string(name) + string(value)
-
-
-def indexed(index):
-    return integer(index, 7, 0x80)
+def field(name, value):
+    """Returns a literal header field."""
+    return bytes([0]) + string(name) + string(value)
 
 
 SERVICE = "/topk.v1.TopKService/"
@@ -122,23 +116,19 @@ class Connection:
     pongs   whether to answer PINGs
     greets  whether to wait for the server's SETTINGS, which define the windows
     source  the source address
-    buffer  the size of the socket's receive buffer
     """
 
     def __init__(self, target, hello=True, own=((HEADER_TABLE_SIZE, 0),),
-                 ack=True, pongs=True, greets=True, source=None, buffer=None):
+                 ack=True, pongs=True, greets=True, source=None):
         host, port = target.rsplit(":", 1)
         self.socket = socket.socket()
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if source is not None:
             self.socket.bind((source, 0))
-        if buffer is not None:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.socket.settimeout(10)
         self.closed = False
         self.received = b""
         self.frames = []
-        self.found = (None, 0, 0, b"")
         self.settings = {}
         self.owed = b""
         self.wants_ack = ack
@@ -224,9 +214,9 @@ class Connection:
         while True:
             while looked < len(self.frames):
                 if until(*self.frames[looked]):
-                    self.found = self.frames[looked]
+                    found = self.frames[looked]
                     del self.frames[:looked + 1]
-                    return self.found
+                    return found
                 looked += 1
             left = deadline - time.monotonic()
             if self.closed or left <= 0:
