@@ -25,6 +25,19 @@ int64_t SomeLength(Random& random) {
   return std::max<int64_t>(unit * Pick(random, 1, 5) + Pick(random, -9, 9), 1);
 }
 
+// Makes most elements NaNs, so that the k-th is often a NaN.
+void AddNaNs(Random& random, const DTypeInfo& type, std::string& data) {
+  const auto bytes = static_cast<size_t>(type.bytes);
+  for (size_t at = 0; at < data.size(); at += bytes) {
+    const uint64_t draw = random();
+    if (draw % 16 == 0) continue;
+    const uint64_t bits =
+        (type.infinity + 1 + draw / 32 % (type.sign - type.infinity - 1)) |
+        (draw % 32 < 16 ? 0 : type.sign);
+    std::memcpy(&data[at], &bits, bytes);
+  }
+}
+
 TEST(CudaKernels, EqualTheOracle) {
   const ScopedFakeCuda fake;
   Random random(Seed(20261128));
@@ -44,8 +57,11 @@ TEST(CudaKernels, EqualTheOracle) {
     request.order = Pick(random, 0, 2) == 0 ? Order::kIndex : Order::kValue;
     if (Pick(random, 0, 1) == 0) request.index_type = DType::kI32;
     const Plan plan = ValidPlan(request);
-    const std::string data =
+    std::string data =
         RandomData(random, static_cast<v1::DataType>(type), outer * n * inner);
+    if (InfoOf(type).is_float && Pick(random, 0, 3) == 0) {
+      AddNaNs(random, InfoOf(type), data);
+    }
     const auto bytes = static_cast<int64_t>(data.size());
     const int64_t chunk =
         Pick(random, 0, 1) == 0 ? Pick(random, 1, bytes) : bytes;

@@ -192,12 +192,11 @@ struct Filter {
           limits_(LimitsOf(task_.k)),
           k_(static_cast<uint32_t>(task_.k)),
           encoder_(task_.rule, task_.rule.largest) {
-      const int64_t parts = filter.parts;
-      const Division at = Divide(job, parts);
+      const Division at = Divide(job, filter.parts);
       slice_ = at.quotient;
       part_ = at.remainder;
-      begin_ = Divide(task_.length() * part_, parts).quotient;
-      end_ = Divide(task_.length() * (part_ + 1), parts).quotient;
+      begin_ = Divide(task_.length() * part_, filter.parts).quotient;
+      end_ = Divide(task_.length() * (part_ + 1), filter.parts).quotient;
     }
 
     TOPK_DEVICE void Run() {
