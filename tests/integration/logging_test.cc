@@ -51,7 +51,7 @@ TEST(JsonLog, IsValidForAnyCall) {
   const Capture capture("json");
   CallInfo call;
   call.method = "ComputeTopK";
-  call.principal = kNasty;
+  call.caller = {.name = kNasty, .key = "", .authenticated = true};
   call.trace.state = kNasty;
   v1::TopKRequest request = OnnxRequest({1, 2, 3}, 4);
   request.set_request_id(kNasty);
