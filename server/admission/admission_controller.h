@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "server/admission/call_info.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/admission/rate_limiter.h"
-#include "server/calls/call_info.h"
 #include "server/security/authenticator.h"
 #include "topk/status.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/base/checked.h"
 #include "core/engine.h"
-#include "server/calls/call_info.h"
+#include "server/admission/call_info.h"
 #include "server/calls/handlers.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/shared_state.h"

@@ -3,9 +3,9 @@
 
 #include <utility>
 
+#include "server/admission/call_info.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call.h"
-#include "server/calls/call_info.h"
 #include "server/calls/shared_state.h"
 #include "topk/status.h"
 

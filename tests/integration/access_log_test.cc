@@ -1,5 +1,5 @@
 // The requests and fields in the access log.
-#include "server/telemetry/access_log.h"
+#include "server/calls/access_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "server/telemetry/access_log.h"
+#include "server/calls/access_log.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {

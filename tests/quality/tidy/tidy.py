@@ -50,7 +50,7 @@ PROJECT = ("core", "server", "client", "proto", "tests")
 # cycles. The root of the server may include all.
 SERVER = [f"server/{name}" for name in (
     "threads", "transport", "telemetry", "grpc_workarounds", "security",
-    "admission", "shared_memory", "calls", "config", "health", "oip")]
+    "admission", "shared_memory", "config", "calls", "health", "oip")]
 _OF_SERVER = ["core/base", "core/engine.h", "core/common",
               "core/dialects/registry.h", "core/backends/registry.h", "proto"]
 # All may include core/include.

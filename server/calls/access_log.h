@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/calls/call_info.h"
+#include "server/admission/call_info.h"
 #include "server/telemetry/line_limiter.h"
 #include "server/telemetry/request_stats.h"
 #include "topk/status.h"

@@ -1,4 +1,4 @@
-#include "server/telemetry/access_log.h"
+#include "server/calls/access_log.h"
 
 #include <chrono>
 #include <nlohmann/json.hpp>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "server/calls/call_info.h"
+#include "server/admission/call_info.h"
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/span_exporter.h"
 #include "topk/status.h"
