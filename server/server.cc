@@ -10,23 +10,29 @@
 #include <thread>
 #include <utility>
 
+#include "core/backends/registry.h"
+#include "core/base/text.h"
 #include "core/common/target.h"
 #include "server/admission/memory_limit.h"
 #include "server/calls/grpc_server.h"
+#include "server/calls/shared_state.h"
+#include "server/calls/topk_service.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/grpc_workarounds/graceful_goaway.h"
 #include "server/grpc_workarounds/no_plugins.h"
 #include "server/health/health_service.h"
 #include "server/memory_trimmer.h"
 #include "server/metrics_endpoint.h"
+#include "server/oip/oip_service.h"
 #include "server/ready_file.h"
 #include "server/security/authenticator.h"
 #include "server/security/server_tls.h"
-#include "server/services.h"
 #include "server/telemetry/span_exporter.h"
+#include "server/threads/periodic.h"
 #include "server/transport/addresses.h"
 #include "server/transport/connection_options.h"
 #include "server/transport/owned_file.h"
+#include "topk/v1/topk.grpc.pb.h"
 
 namespace topk {
 namespace {
@@ -37,6 +43,8 @@ using Clock = std::chrono::steady_clock;
 // kMaxLate, because a client may ignore the GOAWAY.
 constexpr std::chrono::milliseconds kRoundTrip{500};
 constexpr std::chrono::seconds kMaxLate{2};
+// How often to check if an open stream's credentials were revoked or expired.
+constexpr std::chrono::seconds kRecheckInterval{2};
 // How often the drain tells open streams to end.
 constexpr std::chrono::milliseconds kInterruptInterval{200};
 // A draining server ends StreamTopK calls that receive no message for
@@ -95,6 +103,7 @@ int PollersFor(int set, int threads) {
 // In order of dependency: each member may use the members before it.
 struct Server::Parts {
   Status Prepare(const ServerConfig& config, spdlog::logger& log);
+  void AddServices(const ServerConfig& config, spdlog::logger& log);
   Status BuildMain(const ServerConfig& config, spdlog::logger& log);
   Status BuildSideListeners(const ServerConfig& config, spdlog::logger& log);
   Status StartMetrics(const ServerConfig& config, spdlog::logger& log);
@@ -102,7 +111,14 @@ struct Server::Parts {
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
   std::unique_ptr<SpanExporter> spans;  // null: no traces
-  std::unique_ptr<Services> services;
+  std::unique_ptr<SharedState> state;
+  HealthState health_state{{v1::TopKService::service_full_name(),
+                            OipService::service_full_name(),
+                            HealthService::kName}};
+  std::unique_ptr<OipService> oip;
+  std::unique_ptr<HealthService> main_health;
+  std::unique_ptr<CallRouter> router;
+  std::optional<Periodic> rechecker;  // of streams, if callers need credentials
   std::unique_ptr<GrpcServer> main;
   std::vector<std::string> addresses;
   // Null if not configured.
@@ -118,7 +134,12 @@ struct Server::Parts {
 
 // Checks the machine and the settings, and loads certificates and tokens.
 Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
-  if (Status s = Services::CheckEnvironment(config); !s.ok()) return s;
+  if (Status s = CheckEnvironment(
+          {config.backend, config.device_memory_bytes, {}, {}});
+      !s.ok()) {
+    s.message = StrCat(s.field, ": ", s.message);
+    return s;
+  }
   for (const std::string& warning : config.traces.warnings) {
     log.warn("traces: {}", warning);
   }
@@ -147,6 +168,25 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
   return Keep(Authenticator::Start(
                   security, tls == nullptr ? nullptr : tls->clients(), log),
               authenticator);
+}
+
+void Server::Parts::AddServices(const ServerConfig& config,
+                                spdlog::logger& log) {
+  state =
+      std::make_unique<SharedState>(config, *authenticator, spans.get(), log);
+  router = std::make_unique<CallRouter>(*state->metrics.registry(),
+                                        authenticator.get());
+  AddTopKMethods(*state, *router);
+  oip = std::make_unique<OipService>(*state, health_state);
+  oip->AddMethods(*router);
+  main_health = std::make_unique<HealthService>(
+      health_state, DefaultMaxCalls(MemoryLimit(config.instances)));
+  main_health->AddMethods(*router);
+  if (authenticator->needs_credentials()) {
+    rechecker.emplace(
+        kRecheckInterval,
+        [&streams = state->open_calls.streams()] { streams.Notify(); });
+  }
 }
 
 Status Server::Parts::BuildMain(const ServerConfig& config,
@@ -181,29 +221,27 @@ Status Server::Parts::BuildMain(const ServerConfig& config,
     }
   }
   addresses = acceptor->addresses();
-  services->metrics().registry()->AddCounter(
+  state->metrics.registry()->AddCounter(
       "topk_connections_rejected_total",
       "Connections closed because a limit of connections or of file "
       "descriptors was reached",
       [&bound = *acceptor] { return bound.rejected(); });
-  return Keep(
-      GrpcServer::Build(builder, std::move(acceptor), &services->router(),
-                        PollersFor(config.pollers, services->threads()),
-                        [&all_metrics = services->metrics(),
-                         &log](std::chrono::nanoseconds busy) {
-                          all_metrics.RecordPollerBusy(busy, log);
-                        }),
-      main);
+  return Keep(GrpcServer::Build(builder, std::move(acceptor), router.get(),
+                                PollersFor(config.pollers, state->threads),
+                                [&all_metrics = state->metrics,
+                                 &log](std::chrono::nanoseconds busy) {
+                                  all_metrics.RecordPollerBusy(busy, log);
+                                }),
+              main);
 }
 
 Status Server::Parts::BuildSideListeners(const ServerConfig& config,
                                          spdlog::logger& log) {
   if (!config.health_listen.empty()) {
     health_service = std::make_unique<HealthService>(
-        services->health_state(),
-        DefaultMaxCalls(MemoryLimit(config.instances)));
+        health_state, DefaultMaxCalls(MemoryLimit(config.instances)));
     health_router =
-        std::make_unique<CallRouter>(services->rpc_metrics(), nullptr);
+        std::make_unique<CallRouter>(*state->metrics.registry(), nullptr);
     health_service->AddMethods(*health_router);
     grpc::ServerBuilder builder;
     builder.SetOption(std::make_unique<WithoutPlugins>());
@@ -231,7 +269,7 @@ Status Server::Parts::StartMetrics(const ServerConfig& config,
                                    spdlog::logger& log) {
   if (config.metrics_listen.empty()) return {};
   Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
-                                         services->metrics().registry(), log),
+                                         state->metrics.registry(), log),
                   metrics);
   if (s.ok()) side_addresses["metrics"] = metrics->address();
   return s;
@@ -247,9 +285,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
     log.info("traces: spans are sent to {}", config.traces.endpoint);
     parts->spans = std::make_unique<SpanExporter>(config.traces, log);
   }
-  parts->services = std::make_unique<Services>(config, *parts->authenticator,
-                                               parts->spans.get(), log);
-  Metrics& metrics = parts->services->metrics();
+  parts->AddServices(config, log);
+  Metrics& metrics = parts->state->metrics;
   if (parts->tls != nullptr) {
     metrics.registry()->AddGauge(
         "topk_certificate_expiry_timestamp_seconds",
@@ -302,13 +339,13 @@ const std::map<std::string, std::string>& Server::side_addresses() const {
 
 void Server::Drain(std::chrono::milliseconds delay,
                    std::chrono::milliseconds timeout) {
-  Services& services = *parts_->services;
-  OpenCalls& calls = services.open_calls();
+  SharedState& state = *parts_->state;
+  OpenCalls& calls = state.open_calls;
   GrpcServer& grpc = *parts_->main;
 
   // Step 1; see server.h.
-  services.metrics().SetReady(false);
-  services.health_state().Stop();
+  state.metrics.SetReady(false);
+  parts_->health_state.Stop();
   std::this_thread::sleep_for(delay / 2);
   if (delay.count() > 0) grpc.SendGoaways();
   std::this_thread::sleep_for(delay / 2);
@@ -327,7 +364,7 @@ void Server::Drain(std::chrono::milliseconds delay,
       deadline - std::min<Clock::duration>(kTimeToReply, timeout / 2);
   do {
     grpc.SendGoaways();
-    services.admission().Close(
+    state.admission.Close(
         Clock::now() < last_messages ? kMaxPause : std::chrono::seconds(0));
     calls.streams().Notify();
     calls.WaitUntilNone(std::min(deadline, Clock::now() + kInterruptInterval));

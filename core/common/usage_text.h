@@ -12,10 +12,9 @@ namespace topk {
 /// environment variable.
 using FindSource = std::function<std::string(const std::string& flag)>;
 
-/// Rewrites the message of a CLI11 error to name the value, the source of the
-/// value and the rule. Does not change messages of our own validators. Every
-/// numeric flag needs one of our validators, because CLI11's messages about
-/// numbers are poor.
+/// Replaces the flag at the start of a CLI11 error message with the source of
+/// its value. Every numeric flag needs one of our validators, because CLI11's
+/// messages about numbers are poor.
 std::string UsageText(const std::string& message, const FindSource& find);
 
 /// Checks that `text` is a whole number from `least` to `most`, and rewrites

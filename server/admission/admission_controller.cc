@@ -20,30 +20,28 @@ Status ShuttingDown() {
 
 }  // namespace
 
-Status AdmissionController::AdmitCall(const grpc::ServerContext& context,
-                                      AdmittedCall& admitted) {
+Status AdmissionController::AdmitCall(CallInfo& call) {
   if (closed_) return ShuttingDown();
-  Result<Caller> caller = authenticator_.Authenticate(context);
+  Result<Caller> caller = authenticator_.Authenticate(*call.context);
   if (!caller.ok()) return caller.status();
-  admitted.caller = *std::move(caller);
-  return in_flight_.Admit(admitted.caller.key, admitted.slot);
+  call.caller = *std::move(caller);
+  return in_flight_.Admit(call.caller.key, call.slot);
 }
 
-Status AdmissionController::CheckAdmitted(
-    const grpc::ServerContextBase& context) const {
-  const Result<Caller> caller = authenticator_.Authenticate(context);
+Status AdmissionController::CheckAdmitted(const CallInfo& call) const {
+  const Result<Caller> caller = authenticator_.Authenticate(*call.context);
   if (!caller.ok()) return caller.status();
   return closed_ ? ShuttingDown() : Status();
 }
 
-Status AdmissionController::AdmitRequest(AdmittedCall& admitted, int64_t bytes,
+Status AdmissionController::AdmitRequest(const CallInfo& call, int64_t bytes,
                                          int64_t own_bytes,
                                          InFlightLimiter::Charge& charge) {
-  const auto wait = limiter_.Take(admitted.caller.key, 1, bytes);
+  const auto wait = limiter_.Take(call.caller.key, 1, bytes);
   if (!wait) return charge.Add(Size(bytes) + own_bytes);
   return ResourceExhausted(
-      "RATE_LIMITED", StrCat("client:", admitted.caller.key),
-      StrCat("client ", Quote(admitted.caller.name),
+      "RATE_LIMITED", StrCat("client:", call.caller.key),
+      StrCat("client ", Quote(call.caller.name),
              " exceeds its rate (--client-requests-per-second = ",
              FormatRate(limiter_.rates().requests),
              ", --client-bytes-per-second = ",

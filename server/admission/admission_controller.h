@@ -1,25 +1,18 @@
 // Admits or rejects calls and requests.
 #pragma once
 
-#include <grpcpp/server_context.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 
+#include "server/admission/call_info.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/admission/rate_limiter.h"
 #include "server/security/authenticator.h"
 #include "topk/status.h"
 
 namespace topk {
-
-/// An admitted call: its caller and its slot among the calls in flight.
-struct AdmittedCall {
-  Caller caller;
-  InFlightLimiter::Slot slot;
-};
 
 /// Decides whether to admit calls and requests. Rejects a call if the server is
 /// shutting down, the caller is not authorized, or too many calls are in
@@ -43,9 +36,10 @@ class AdmissionController {
   /// Returns the argument of Close().
   std::chrono::milliseconds max_pause() const { return max_pause_; }
 
-  /// Admits a call. Returns UNAVAILABLE after Close(). For other errors, see
-  /// Authenticator::Authenticate() and InFlightLimiter::Admit().
-  Status AdmitCall(const grpc::ServerContext& context, AdmittedCall& admitted);
+  /// Admits a call, and sets its caller and its slot. Returns UNAVAILABLE after
+  /// Close(). For other errors, see Authenticator::Authenticate() and
+  /// InFlightLimiter::Admit().
+  Status AdmitCall(CallInfo& call);
 
   /// Admits a request whose message has `bytes` bytes. Counts the message
   /// against the caller's rate limit, then adds `bytes` and the request's other
@@ -53,23 +47,22 @@ class AdmissionController {
   /// RATE_LIMITED if the rate limit is exceeded. For other errors, see
   /// InFlightLimiter::Charge::Add(). If the bytes do not fit, the message still
   /// counts against the rate limit, because it was received anyway.
-  Status AdmitRequest(AdmittedCall& admitted, int64_t bytes, int64_t own_bytes,
+  Status AdmitRequest(const CallInfo& call, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
   /// Checks an admitted call again, but ignores limits. Returns UNAVAILABLE
   /// after Close(). For other errors, see Authenticator::Authenticate().
-  Status CheckAdmitted(const grpc::ServerContextBase& context) const;
+  Status CheckAdmitted(const CallInfo& call) const;
 
   /// Counts a received message of a stream against the rate limit. Never fails.
-  void DebitUnchecked(const AdmittedCall& admitted, int64_t bytes) {
-    limiter_.DebitUnchecked(admitted.caller.key, bytes);
+  void DebitUnchecked(const CallInfo& call, int64_t bytes) {
+    limiter_.DebitUnchecked(call.caller.key, bytes);
   }
 
   /// Returns how long a stream must wait before its next read, or nullopt if
   /// the caller has not exceeded the rate limit.
-  std::optional<std::chrono::milliseconds> ReadDelay(
-      const AdmittedCall& admitted) {
-    return limiter_.Take(admitted.caller.key, 0, 0);
+  std::optional<std::chrono::milliseconds> ReadDelay(const CallInfo& call) {
+    return limiter_.Take(call.caller.key, 0, 0);
   }
 
   const InFlightLimiter& in_flight() const { return in_flight_; }

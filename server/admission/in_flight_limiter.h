@@ -120,7 +120,7 @@ class InFlightLimiter::Slot {
 class InFlightLimiter::Charge {
  public:
   /// `slot` must outlive this object.
-  explicit Charge(Slot& slot) : slot_(slot) {}
+  explicit Charge(const Slot& slot) : slot_(slot) {}
   Charge(const Charge&) = delete;
   Charge& operator=(const Charge&) = delete;
   ~Charge() { Shrink(0); }
@@ -136,7 +136,7 @@ class InFlightLimiter::Charge {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Slot& slot_;
+  const Slot& slot_;
   int64_t bytes_ = 0;
 };
 

@@ -57,7 +57,10 @@ void Call::OnArrived(bool ok) {
   router_.AcceptMore(loop_);
   WidenRace();
   const CallRouter::Method& method = router_.Find(context_.method());
-  count_.emplace(method.series);
+  arrived_ = std::chrono::steady_clock::now();
+  metrics_ = &method.metrics;
+  metrics_->CountStarted();
+  if (!method.make_handler) return Finish(router_.UnknownMethod(context_));
   handler_ = method.make_handler(*this);
   handler_->OnArrival();
 }
@@ -75,7 +78,7 @@ void Call::Read() {
 }
 
 void Call::OnRead(bool ok) {
-  ok ? count_->Received() : may_be_gone_.store(true);
+  ok ? metrics_->CountReceived() : may_be_gone_.store(true);
   handler_->OnRead(ok, incoming_);
 }
 
@@ -86,7 +89,7 @@ void Call::OnWritten(bool ok) {
 
 void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   SendTraceParent();
-  count_->Sent();
+  metrics_->CountSent();
   // The first write completes only when the initial metadata has been sent. A
   // buffer hint could delay the metadata forever, so clear the hint.
   if (!std::exchange(has_written_, true)) options.clear_buffer_hint();
@@ -97,7 +100,7 @@ void Call::Write(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
 void Call::Finish(const grpc::ByteBuffer& last) {
   SendTraceParent();
   Record({});
-  count_->Sent();
+  metrics_->CountSent();
   stream_.WriteAndFinish(last, {}, grpc::Status::OK,
                          finished_tag_.For(shared_from_this()));
   WidenRace();
@@ -134,13 +137,13 @@ void Call::Finish(const Status& status) {
 
 void Call::Record(const Status& status) {
   unrecorded_.reset();
-  handler_->Record(status);
-  count_->Handled(static_cast<int>(status.code));
+  if (handler_ != nullptr) handler_->Record(status);
+  metrics_->CountHandled(status.code, arrived_);
 }
 
 Call::~Call() {
   if (is_refused_) loop_.CountDestroyed();
-  if (handler_ == nullptr) return;
+  if (metrics_ == nullptr) return;  // no call arrived
   loop_.CountEnd();
   if (!unrecorded_.has_value()) return;
   Record(gone_.ok() ? Status(*unrecorded_) : gone_);

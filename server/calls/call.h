@@ -71,9 +71,8 @@ class Call final : public std::enable_shared_from_this<Call> {
 
   grpc::GenericServerContext& context() { return context_; }
   EventLoop& loop() { return loop_; }
-  std::chrono::steady_clock::time_point arrived() const {
-    return count_->start();
-  }
+  /// When the call's headers arrived.
+  std::chrono::steady_clock::time_point arrived() const { return arrived_; }
   /// Returns the client's deadline, capped at time_point::max().
   std::chrono::system_clock::time_point Deadline() const;
   /// Signals that the client cancelled or disconnected, or the deadline passed.
@@ -101,9 +100,10 @@ class Call final : public std::enable_shared_from_this<Call> {
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   grpc::ByteBuffer incoming_;  // used by the read in flight, then by OnRead()
   Cancellation cancellation_;  // thread-safe
-  // Both members are set when the call arrives, before other threads use them.
-  std::optional<RpcCount> count_;
-  std::unique_ptr<CallHandler> handler_;
+  // These members are set when the call arrives, before other threads use them.
+  std::chrono::steady_clock::time_point arrived_;
+  const RpcMetrics* metrics_ = nullptr;
+  std::unique_ptr<CallHandler> handler_;   // null if the method is unknown
   std::atomic<bool> may_be_gone_ = false;  // a read or a write has failed
   // Used only by the sending thread, and by the destructor.
   bool has_written_ = false;

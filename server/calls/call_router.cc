@@ -5,45 +5,23 @@
 #include <utility>
 
 namespace topk {
-namespace {
-
-class UnknownCall final : public CallHandler {
- public:
-  UnknownCall(Call& call, const Authenticator* authenticator)
-      : call_(call), authenticator_(authenticator) {}
-
-  void OnArrival() override {
-    if (authenticator_ != nullptr) {
-      const auto caller = authenticator_->Authenticate(call_.context());
-      if (!caller.ok()) return call_.Finish(caller.status());
-    }
-    call_.Finish(
-        Unimplemented("METHOD_UNKNOWN", "", "the server has no such method"));
-  }
-  void OnRead(bool, grpc::ByteBuffer&) override {}
-
- private:
-  Call& call_;
-  const Authenticator* const authenticator_;
-};
-
-}  // namespace
-
-CallRouter::CallRouter(const RpcMetrics& metrics,
-                       const Authenticator* authenticator)
-    : metrics_(metrics),
-      unknown_{metrics.Find(""), [authenticator](Call& call) {
-                 return std::make_unique<UnknownCall>(call, authenticator);
-               }} {}
 
 void CallRouter::Add(const std::string& path, MakeHandler make_handler) {
-  methods_.try_emplace(path,
-                       Method{metrics_.Find(path), std::move(make_handler)});
+  methods_.try_emplace(
+      path, Method{RpcMetrics(metrics_, path), std::move(make_handler)});
 }
 
 const CallRouter::Method& CallRouter::Find(std::string_view path) const {
   const auto found = methods_.find(path);
   return found == methods_.end() ? unknown_ : found->second;
+}
+
+Status CallRouter::UnknownMethod(const grpc::ServerContextBase& context) const {
+  if (authenticator_ != nullptr) {
+    const auto caller = authenticator_->Authenticate(context);
+    if (!caller.ok()) return caller.status();
+  }
+  return Unimplemented("METHOD_UNKNOWN", "", "the server has no such method");
 }
 
 void CallRouter::Register(grpc::ServerBuilder& builder) {

@@ -12,7 +12,9 @@
 
 #include "server/calls/call.h"
 #include "server/security/authenticator.h"
+#include "server/telemetry/metric_registry.h"
 #include "server/telemetry/rpc_metrics.h"
+#include "topk/status.h"
 
 namespace topk {
 
@@ -25,23 +27,27 @@ class CallRouter {
  public:
   using MakeHandler = std::function<std::unique_ptr<CallHandler>(Call& call)>;
 
-  /// A method, or the fallback for unknown methods.
   struct Method {
-    /// The metrics of the method's calls.
-    const RpcMetrics::Method& series;
+    RpcMetrics metrics;
+    /// Empty for an unknown method; see UnknownMethod().
     MakeHandler make_handler;
   };
 
-  /// Calls to unknown methods fail with UNIMPLEMENTED, or with the error of
-  /// `authenticator` if it rejects the caller, so that callers without a token
-  /// cannot probe for methods. A null `authenticator` accepts every caller.
-  /// `metrics` and `authenticator` must outlive the router.
-  CallRouter(const RpcMetrics& metrics, const Authenticator* authenticator);
+  /// `metrics` and `authenticator` must outlive the router. A null
+  /// `authenticator` accepts every caller.
+  CallRouter(MetricRegistry& metrics, const Authenticator* authenticator)
+      : metrics_(metrics),
+        authenticator_(authenticator),
+        unknown_{RpcMetrics(metrics, ""), {}} {}
 
   /// Adds the method at `path`, e.g. "/package.Service/Method". Call before
   /// AcceptMore().
   void Add(const std::string& path, MakeHandler make_handler);
   const Method& Find(std::string_view path) const;
+  /// Returns the error for a call to an unknown method: UNIMPLEMENTED, or the
+  /// error of the authenticator if it rejects the caller, so that callers
+  /// without a token cannot probe for methods.
+  Status UnknownMethod(const grpc::ServerContextBase& context) const;
 
   /// Registers the generic service with `builder`.
   void Register(grpc::ServerBuilder& builder);
@@ -52,7 +58,8 @@ class CallRouter {
   grpc::AsyncGenericService& rpc() { return rpc_; }
 
  private:
-  const RpcMetrics& metrics_;
+  MetricRegistry& metrics_;
+  const Authenticator* const authenticator_;
   const Method unknown_;
   std::map<std::string, Method, std::less<>> methods_;  // constant when serving
   grpc::AsyncGenericService rpc_;

@@ -41,7 +41,7 @@ class ManyCall final : public StreamingCall {
  public:
   ManyCall(SharedState& state, Call& call, MakeCodec make_codec)
       : StreamingCall(state, call, /*many=*/true),
-        queue_(admitted().slot),
+        queue_(info_.slot),
         make_codec_(std::move(make_codec)) {}
 
  private:
@@ -63,7 +63,7 @@ class ManyCall final : public StreamingCall {
   }
 
   Queue::Next Receive(grpc::ByteBuffer& message) {
-    Item item{std::make_unique<TensorRequest>(state_, admitted(), make_codec_(),
+    Item item{std::make_unique<TensorRequest>(state_, info_, make_codec_(),
                                               RequestStats::Clock::now()),
               static_cast<int64_t>(message.Length()),
               {}};
@@ -213,8 +213,7 @@ class ManyCall final : public StreamingCall {
         for (Item& item : items) do_item(item);
         if ((*left -= items.size()) == 0) done();
       };
-      computes ? EnqueueComputation(nanoseconds, work)
-               : Enqueue(nanoseconds, work);
+      Enqueue(nanoseconds, work, computes);
     }
   }
 
@@ -229,18 +228,18 @@ class ManyCall final : public StreamingCall {
       item.status = WithCancelCause(item.request->Run(&call_.cancellation()));
     }
     if (!item.status.ok()) item.request->WriteError(item.status);
-    item.request->Record(info(), item.status);
+    item.request->Record(item.status);
     item.request->ReleaseMessage();
   }
 
   void RecordUnanswered(const Item& item, const Status& status) {
     if (item.computed) return;
-    item.request->Record(info(), item.status.ok() ? status : item.status);
+    item.request->Record(item.status.ok() ? status : item.status);
   }
 
   // Each request of an admitted call is recorded individually.
   void RecordRequest(const Status& status) override {
-    if (!admitted().slot.is_taken()) StreamingCall::RecordRequest(status);
+    if (!info_.slot.is_taken()) StreamingCall::RecordRequest(status);
   }
 
   std::span<Item> Rest() { return std::span(group_).subspan(sent_); }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "server/telemetry/call_span.h"
 
 namespace topk {
 
@@ -12,7 +11,7 @@ Status TensorRequest::Admit(grpc::ByteBuffer& message, int64_t own_bytes) {
   message_.Swap(&message);
   own_bytes_ = own_bytes;
   return state_.admission.AdmitRequest(
-      admitted_, static_cast<int64_t>(message_.Length()),
+      call_, static_cast<int64_t>(message_.Length()),
       own_bytes + SliceMemory(message_), charge_);
 }
 
@@ -35,11 +34,9 @@ Status TensorRequest::PrepareRead() {
   size_t bytes = 0;
   for (const auto& piece : read_.data) bytes += piece.size();
   stats_.tensor_bytes = static_cast<int64_t>(bytes);
-  if (Status s = memory_.OpenTensor(request, admitted_.caller.is_local);
-      !s.ok())
+  if (Status s = memory_.OpenTensor(request, call_.caller.is_local); !s.ok())
     return s;
-  if (Status s = memory_.OpenOutputs(request, admitted_.caller.is_local);
-      !s.ok())
+  if (Status s = memory_.OpenOutputs(request, call_.caller.is_local); !s.ok())
     return s;
   const std::optional<int64_t> shared = memory_.tensor_bytes();
   if (shared) stats_.tensor_bytes = *shared;
@@ -115,12 +112,9 @@ void TensorRequest::WriteError(const Status& status) {
   });
 }
 
-void TensorRequest::Record(const CallInfo& call, const Status& status) {
+void TensorRequest::Record(const Status& status) {
   codec_->Record(stats_, status.ok());
-  if (call.span != nullptr) {
-    call.span->AddRequest(read_.message, stats_, status);
-  }
-  state_.Record(call, read_.message, stats_, status);
+  state_.Record(call_, read_.message, stats_, status);
 }
 
 void TensorRequest::KeepIdOnly(int64_t max_bytes) {

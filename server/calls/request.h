@@ -9,12 +9,11 @@
 
 #include "core/base/checked.h"
 #include "core/engine.h"
-#include "server/admission/admission_controller.h"
+#include "server/admission/call_info.h"
 #include "server/calls/handlers.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/shared_state.h"
 #include "server/shared_memory/request_memory.h"
-#include "server/telemetry/access_log.h"
 #include "server/telemetry/request_stats.h"
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
@@ -26,15 +25,15 @@ namespace topk {
 /// the response until this object is destroyed. Not thread-safe.
 class TensorRequest {
  public:
-  /// The request began at `begun`. `state` and `admitted` must outlive it.
-  TensorRequest(SharedState& state, AdmittedCall& admitted,
+  /// The request began at `begun`. `state` and `call` must outlive it.
+  TensorRequest(SharedState& state, const CallInfo& call,
                 std::unique_ptr<Codec> codec,
                 RequestStats::Clock::time_point begun)
       : state_(state),
-        admitted_(admitted),
+        call_(call),
         codec_(std::move(codec)),
-        charge_(admitted.slot),
-        memory_(state.shared_objects, state.cuda_memory()) {
+        charge_(call.slot),
+        memory_(state.shared_objects.get(), state.cuda_memory()) {
     stats_.begun = begun;
   }
 
@@ -76,7 +75,7 @@ class TensorRequest {
   void WriteError(const Status& status);
 
   /// Counts and logs the request with its final status.
-  void Record(const CallInfo& call, const Status& status);
+  void Record(const Status& status);
 
   /// Frees the message of a rejected request. First parses the fields that
   /// WriteError() and Record() report, if this takes little time and at most
@@ -93,7 +92,7 @@ class TensorRequest {
   Status Compute(const Cancellation* cancellation);
 
   SharedState& state_;
-  AdmittedCall& admitted_;
+  const CallInfo& call_;
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t own_bytes_ = 0;

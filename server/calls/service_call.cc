@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 #include "core/common/methods.h"
 #include "server/calls/compression.h"
@@ -13,13 +12,10 @@ namespace topk {
 ServiceCall::ServiceCall(SharedState& state, Call& call, bool many)
     : state_(state),
       call_(call),
-      many_(many),
-      info_{&call.context(),
-            NameOf(call.context().method()),
-            call.arrived(),
-            {},
-            "",
-            nullptr} {
+      info_{.context = &call.context(),
+            .method = NameOf(call.context().method()),
+            .arrived = call.arrived()},
+      many_(many) {
   state_.open_calls.Enter();
 }
 
@@ -27,22 +23,17 @@ ServiceCall::~ServiceCall() { state_.open_calls.Leave(); }
 
 void ServiceCall::OnArrival() {
   info_.trace = TraceOf(call_.context());
-  span_ = CallSpan::Start(state_.spans, call_.context().method(), info_, many_);
-  info_.span = span_.get();
+  if (state_.spans != nullptr && state_.spans->Samples(info_.trace)) {
+    info_.span = std::make_shared<CallSpan>(
+        *state_.spans, call_.context().method(), info_, many_);
+  }
   if (info_.trace.parent != 0) {
     call_.set_trace_parent(ToTraceParent(info_.trace));
   }
-  const Status status = state_.admission.AdmitCall(call_.context(), admitted_);
-  if (admitted_.caller.authenticated) info_.principal = admitted_.caller.name;
+  const Status status = state_.admission.AdmitCall(info_);
   if (!status.ok()) return call_.Finish(status);
   call_.Read();
   OnAdmitted();
-}
-
-void ServiceCall::EnqueueJob(Size nanoseconds, WorkQueue::Work work) {
-  state_.work.Enqueue(admitted_.caller.key, nanoseconds,
-                      [self = call_.shared_from_this(),
-                       work = std::move(work)] { return work(); });
 }
 
 void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
@@ -76,18 +67,18 @@ void ServiceCall::DecompressMessage(grpc::ByteBuffer& message) {
 void ServiceCall::RefuseMessage(const Status& status,
                                 grpc::ByteBuffer& message) {
   const auto received = static_cast<int64_t>(message.Length());
-  state_.admission.DebitUnchecked(admitted_,
+  state_.admission.DebitUnchecked(info_,
                                   std::max(received, decompressing_.bytes()));
   message.Clear();
   decompressing_.Shrink(0);
-  Refuse(status);
+  Interrupt(status);
 }
 
 void ServiceCall::OnMessage(bool ok, grpc::ByteBuffer& message) {
   constexpr std::chrono::seconds kLate{1};
   if (!ok) return call_.Finish(MissingMessage());
   if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
-    const Status status = state_.admission.CheckAdmitted(call_.context());
+    const Status status = state_.admission.CheckAdmitted(info_);
     // UNAVAILABLE means that a drain has begun, but admitted calls may finish.
     if (!status.ok() && status.code != Code::kUnavailable) {
       message.Clear();
@@ -99,13 +90,14 @@ void ServiceCall::OnMessage(bool ok, grpc::ByteBuffer& message) {
 
 void ServiceCall::Record(const Status& status) {
   RecordRequest(status);
-  if (span_ != nullptr) span_->End(status);
+  if (info_.span != nullptr) info_.span->End(status);
 }
 
 void ServiceCall::RecordRequest(const Status& status) {
   RequestStats stats;
   stats.begun = info_.arrived;
-  state_.Record(info_, {}, stats, status);
+  state_.metrics.Record(info_.method, {}, stats, status);
+  state_.access_log.Record(info_, {}, stats, status);
 }
 
 }  // namespace topk

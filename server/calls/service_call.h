@@ -1,14 +1,12 @@
 // Admits, traces, records and cancels calls.
 #pragma once
 
-#include <memory>
+#include <utility>
 
-#include "server/admission/admission_controller.h"
+#include "server/admission/call_info.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call.h"
 #include "server/calls/shared_state.h"
-#include "server/telemetry/access_log.h"
-#include "server/telemetry/call_span.h"
 #include "topk/status.h"
 
 namespace topk {
@@ -32,37 +30,36 @@ class ServiceCall : public CallHandler {
   /// OnRequest(). Ends the call instead if there is no message. If the message
   /// is late, rechecks the credentials.
   virtual void OnMessage(bool ok, grpc::ByteBuffer& message);
-  /// Ends the call because of a message that cannot be decompressed.
-  virtual void Refuse(const Status& status) { call_.Finish(status); }
+  /// Ends the call early. Called for a message that cannot be decompressed.
+  virtual void Interrupt(const Status& status) { call_.Finish(status); }
   /// Counts and logs the call's request with its final status, also if the call
   /// was not admitted. By default, the request has no properties.
   virtual void RecordRequest(const Status& status);
 
-  /// Runs work() on a worker. Keeps the call alive until work() returns.
-  template <class Work>
-  void Enqueue(Size nanoseconds, Work work) {
-    EnqueueJob(nanoseconds, [work] { return work(), false; });
-  }
-  /// Like Enqueue(), for work whose cost is `nanoseconds`. The time that the
+  /// Runs work() on a worker. Keeps the call alive until work() returns. If
+  /// `computes` is true, `nanoseconds` is a good estimate, so the time that the
   /// work takes counts towards the speed estimate of the queue.
   template <class Work>
-  void EnqueueComputation(Size nanoseconds, Work work) {
-    EnqueueJob(nanoseconds,
-               [this, work] { return work(), call_.CheckAlive().ok(); });
+  void Enqueue(Size nanoseconds, Work work, bool computes = false) {
+    state_.work.Enqueue(
+        info_.caller.key, nanoseconds,
+        [self = call_.shared_from_this(), work = std::move(work), computes] {
+          work();
+          return computes && self->CheckAlive().ok();
+        });
   }
   /// Replaces CANCELLED with DEADLINE_EXCEEDED if the deadline has passed.
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? call_.CheckAlive() : status;
   }
-  const CallInfo& info() const { return info_; }
-  AdmittedCall& admitted() { return admitted_; }
 
   SharedState& state_;
   /// The call, which owns this handler.
   Call& call_;
+  /// Set when the call arrives, before other threads use it.
+  CallInfo info_;
 
  private:
-  void EnqueueJob(Size nanoseconds, WorkQueue::Work work);
   void OnArrival() final;
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
   void DecompressMessage(grpc::ByteBuffer& message);
@@ -70,12 +67,8 @@ class ServiceCall : public CallHandler {
   void Record(const Status& status) final;
 
   const bool many_;
-  // These members are set when the call arrives, before other threads use them.
-  CallInfo info_;
-  AdmittedCall admitted_;
   // Charges a message while it is being decompressed.
-  InFlightLimiter::Charge decompressing_{admitted_.slot};
-  std::unique_ptr<CallSpan> span_;  // null unless the call is sampled
+  InFlightLimiter::Charge decompressing_{info_.slot};
 };
 
 }  // namespace topk

@@ -31,7 +31,7 @@ class SimpleCall final : public ServiceCall {
     message_.Swap(&message);
     const auto bytes = static_cast<int64_t>(message_.Length());
     if (Status s = state_.admission.AdmitRequest(
-            admitted(), bytes, SliceMemory(message_), charge_);
+            info_, bytes, SliceMemory(message_), charge_);
         !s.ok()) {
       return call_.Finish(s);
     }
@@ -51,7 +51,7 @@ class SimpleCall final : public ServiceCall {
       Request request;
       if (Status s = ReadMessage(message_, request); !s.ok()) return s;
       Response to;
-      if (Status s = answer_(request, to, admitted().caller); !s.ok()) return s;
+      if (Status s = answer_(request, to, info_.caller); !s.ok()) return s;
       CopyMessage(to).Swap(&response);
       return {};
     });
@@ -77,7 +77,7 @@ class SimpleCall final : public ServiceCall {
   const Answer& answer_;
   const int64_t nanoseconds_;
   bool is_answered_ = false;
-  InFlightLimiter::Charge charge_{admitted().slot};
+  InFlightLimiter::Charge charge_{info_.slot};
   grpc::ByteBuffer message_;
 };
 

@@ -39,8 +39,8 @@ class StreamCall final : public StreamingCall {
  public:
   StreamCall(SharedState& state, Call& call)
       : StreamingCall(state, call),
-        queue_(admitted().slot),
-        request_(state, admitted(), call.cancellation()) {}
+        queue_(info_.slot),
+        request_(state, info_, call.cancellation()) {}
 
  private:
   struct Item {
@@ -70,7 +70,7 @@ class StreamCall final : public StreamingCall {
       Status s = request_.Admit(item.bytes, slices);
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
-    state_.admission.DebitUnchecked(admitted(), item.bytes);
+    state_.admission.DebitUnchecked(info_, item.bytes);
     // Count the memory of the item too, because many small items may be queued.
     constexpr int64_t kItemMemory = 600;
     item.held_bytes = item.bytes + kItemMemory + slices;
@@ -82,7 +82,7 @@ class StreamCall final : public StreamingCall {
   // short, and OnAlarm() checks whether the stream has ended.
   void ReadWithinRate() {
     constexpr std::chrono::milliseconds kMaxDelay{100};
-    const auto delay = state_.admission.ReadDelay(admitted());
+    const auto delay = state_.admission.ReadDelay(info_);
     const bool waits = delay && call_.CheckAlive().ok();
     active_at_ = waits ? Clock::time_point::max() : Clock::now();
     if (!waits) return call_.Read();
@@ -183,9 +183,7 @@ class StreamCall final : public StreamingCall {
     call_.Finish(status);
   }
 
-  void RecordRequest(const Status& status) override {
-    request_.Record(info(), status);
-  }
+  void RecordRequest(const Status& status) override { request_.Record(status); }
 
   Queue queue_;  // thread-safe
   // Used only by the thread that handles a read or an alarm. At most one read

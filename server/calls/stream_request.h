@@ -16,7 +16,6 @@
 #include "server/calls/shared_state.h"
 #include "server/calls/write_message.h"
 #include "server/shared_memory/request_memory.h"
-#include "server/telemetry/call_span.h"
 
 namespace topk {
 
@@ -26,18 +25,17 @@ namespace topk {
 class StreamRequest {
  public:
   /// All arguments must outlive the request.
-  StreamRequest(SharedState& state, AdmittedCall& admitted,
+  StreamRequest(SharedState& state, const CallInfo& call,
                 const Cancellation& cancellation)
       : state_(state),
-        admitted_(admitted),
+        call_(call),
         cancellation_(cancellation),
-        charge_(admitted.slot) {}
+        charge_(call.slot) {}
 
   /// Admits a request with a header of `bytes` bytes, plus `other_bytes` bytes
   /// of overhead. Returns an error if AdmissionController rejects the request.
   Status Admit(int64_t bytes, int64_t other_bytes) {
-    return state_.admission.AdmitRequest(admitted_, bytes, other_bytes,
-                                         charge_);
+    return state_.admission.AdmitRequest(call_, bytes, other_bytes, charge_);
   }
 
   /// Begins to measure the next step, whose input arrived at `when`.
@@ -72,7 +70,7 @@ class StreamRequest {
   /// Reads the header, or passes a chunk of the tensor to the engine.
   Status Read(grpc::ByteBuffer& message) {
     ParsedMessage<v1::TopKRequestChunk> chunk;
-    InFlightLimiter::Charge parsed(admitted_.slot);
+    InFlightLimiter::Charge parsed(call_.slot);
     InFlightLimiter::Charge& charge = tensor_ ? parsed : charge_;
     const auto add = [&charge](Size bytes) { return charge.Add(bytes); };
     Status read = ParseMessage(message, add, chunk);
@@ -122,9 +120,9 @@ class StreamRequest {
     Result<v1::TopKResponse> response = tensor_->Finish();
     if (!response.ok()) return response.status();
     stats_.AddResponse(*response);
-    RequestMemory memory(state_.shared_objects, state_.cuda_memory());
+    RequestMemory memory(state_.shared_objects.get(), state_.cuda_memory());
     *header_.mutable_output() = output_;
-    const bool is_local = admitted_.caller.is_local;
+    const bool is_local = call_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
     if (Status s = memory.Deliver(*response, &cancellation_); !s.ok()) return s;
     to = WriteChunks(*std::move(response));
@@ -133,10 +131,9 @@ class StreamRequest {
   }
 
   /// Counts and logs the request with its final status.
-  void Record(const CallInfo& call, const Status& status) {
-    stats_.begun = call.arrived;
-    if (call.span != nullptr) call.span->AddRequest(header_, stats_, status);
-    state_.Record(call, header_, stats_, status);
+  void Record(const Status& status) {
+    stats_.begun = call_.arrived;
+    state_.Record(call_, header_, stats_, status);
   }
 
  private:
@@ -161,15 +158,15 @@ class StreamRequest {
     output_ = header_.output();
     // Open the regions only to report their errors early. Do not keep them
     // mapped, because idle streams could use up all mappings.
-    RequestMemory memory(state_.shared_objects, state_.cuda_memory());
-    const bool is_local = admitted_.caller.is_local;
+    RequestMemory memory(state_.shared_objects.get(), state_.cuda_memory());
+    const bool is_local = call_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
     Result<PreparedRequest> prepared = state_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
     cost_ = prepared->cost;
     cost_.working_bytes += memory.buffer_bytes();
     // For now, only check that there is enough memory. Start() reserves it.
-    InFlightLimiter::Charge available(admitted_.slot);
+    InFlightLimiter::Charge available(call_.slot);
     if (Status s = available.Add(TensorBytes()); !s.ok()) return s;
     prepared_ = *std::move(prepared);
     return {};
@@ -192,7 +189,7 @@ class StreamRequest {
   }
 
   SharedState& state_;
-  AdmittedCall& admitted_;
+  const CallInfo& call_;
   const Cancellation& cancellation_;
   InFlightLimiter::Charge charge_;  // of the header and the tensor
   v1::TopKRequest header_;

@@ -24,10 +24,11 @@ class StreamingCall : public ServiceCall, private Observer {
 
  protected:
   void OnMessage(bool ok, grpc::ByteBuffer& message) override = 0;
-  /// Ends the stream with `status`, the error that a new call from the same
-  /// caller would get now. UNAVAILABLE means that the server is draining, and
-  /// work that has begun may finish. May be called repeatedly, from any thread.
-  virtual void Interrupt(const Status& status) = 0;
+  /// Ends the stream with `status`, also for the error that a new call from the
+  /// same caller would get now. UNAVAILABLE means that the server is draining,
+  /// and work that has begun may finish. May be called repeatedly, from any
+  /// thread.
+  void Interrupt(const Status& status) override = 0;
 
  private:
   void OnAdmitted() final {
@@ -36,10 +37,8 @@ class StreamingCall : public ServiceCall, private Observer {
     OnChange();  // in case of a change since AdmitCall()
   }
 
-  void Refuse(const Status& status) final { Interrupt(status); }
-
   void OnChange() final {
-    const Status status = state_.admission.CheckAdmitted(call_.context());
+    const Status status = state_.admission.CheckAdmitted(info_);
     if (status.ok()) return;
     Interrupt(status);
     // If CheckAdmitted() fails again later, cancel the call, because

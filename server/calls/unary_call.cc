@@ -14,7 +14,7 @@ class UnaryCall final : public ServiceCall {
  public:
   UnaryCall(SharedState& state, Call& call, std::unique_ptr<Codec> codec)
       : ServiceCall(state, call),
-        request_(state, admitted(), std::move(codec), call.arrived()) {}
+        request_(state, info_, std::move(codec), call.arrived()) {}
 
  private:
   void OnRequest(grpc::ByteBuffer& message) override {
@@ -37,11 +37,12 @@ class UnaryCall final : public ServiceCall {
     if (status.ok() && request_.MayRunOnPoller()) return Compute();
     if (status.ok()) status = CheckWait();
     if (!status.ok()) return End(status);
-    EnqueueComputation(request_.nanoseconds(), [this] { Compute(); });
+    Enqueue(
+        request_.nanoseconds(), [this] { Compute(); }, /*computes=*/true);
   }
 
   Status CheckWait() {
-    return state_.work.CheckDeadline(admitted().caller.key, call_.Deadline());
+    return state_.work.CheckDeadline(info_.caller.key, call_.Deadline());
   }
 
   void Compute() { End(WithCancelCause(request_.Run(&call_.cancellation()))); }
@@ -51,9 +52,7 @@ class UnaryCall final : public ServiceCall {
     request_.ReleaseMessage();
   }
 
-  void RecordRequest(const Status& status) override {
-    request_.Record(info(), status);
-  }
+  void RecordRequest(const Status& status) override { request_.Record(status); }
 
   TensorRequest request_;
 };

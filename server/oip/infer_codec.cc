@@ -86,7 +86,7 @@ grpc::ByteBuffer InferCodec::Write(std::shared_ptr<v1::TopKResponse> response) {
   AddField(ModelInferResponse::kModelVersionFieldNumber,
            std::to_string(model_->version->version), own);
   AddField(ModelInferResponse::kIdFieldNumber, raw_.message.id(), own);
-  if (kind_ == InferMessage::kOfStream) own += FinalResponseMark();
+  if (of_stream_) own += FinalResponseMark();
 
   std::vector<const v1::Tensor*> tensors;
   tensors.reserve(2);
@@ -109,7 +109,7 @@ grpc::ByteBuffer InferCodec::Write(std::shared_ptr<v1::TopKResponse> response) {
     pieces.push_back({std::exchange(own, {}), {}});
     if (!data.empty()) pieces.push_back({{}, data});
   }
-  if (kind_ == InferMessage::kOfStream) {
+  if (of_stream_) {
     BeginField(inference::ModelStreamInferResponse::kInferResponseFieldNumber,
                size, own);
     pieces.front().own.insert(0, own);

@@ -18,19 +18,16 @@
 
 namespace topk {
 
-/// kOne is the response of ModelInfer. kOfStream is a response of
-/// ModelStreamInfer, marked as the final response to its request.
-enum class InferMessage { kOne, kOfStream };
-
 /// Translates the protocol's requests to topk.v1, and translates responses
 /// back. Read() returns NOT_FOUND if the model or a region does not exist.
 class InferCodec final : public Codec {
  public:
-  /// `regions` and `statistics` must outlive the codec. `kind` is the method to
-  /// serve.
+  /// `regions` and `statistics` must outlive the codec. If `of_stream` is true,
+  /// writes responses of ModelStreamInfer, each marked as the final response to
+  /// its request. Otherwise, writes the response of ModelInfer.
   InferCodec(const Regions& regions, ModelStatistics& statistics,
-             InferMessage kind)
-      : regions_(regions), statistics_(statistics), kind_(kind) {}
+             bool of_stream)
+      : regions_(regions), statistics_(statistics), of_stream_(of_stream) {}
 
   Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
               ParsedMessage<v1::TopKRequest>& to) override;
@@ -47,7 +44,7 @@ class InferCodec final : public Codec {
  private:
   const Regions& regions_;
   ModelStatistics& statistics_;
-  const InferMessage kind_;
+  const bool of_stream_;
   // The first block of the arena. Most parsed messages fit into it.
   alignas(std::max_align_t) std::array<char, size_t{2} << 10> block_;
   google::protobuf::Arena arena_{block_.data(), block_.size()};

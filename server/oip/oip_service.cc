@@ -32,12 +32,12 @@ void OipService::AddMethods(CallRouter& router) {
   router.Add(PathOf("ModelInfer"), [this](Call& call) {
     return MakeUnaryCall(state_, call,
                          std::make_unique<InferCodec>(regions_, statistics_,
-                                                      InferMessage::kOne));
+                                                      /*of_stream=*/false));
   });
   router.Add(PathOf("ModelStreamInfer"), [this](Call& call) {
     return MakeManyCall(state_, call, [this] {
       return std::make_unique<InferCodec>(regions_, statistics_,
-                                          InferMessage::kOfStream);
+                                          /*of_stream=*/true);
     });
   });
 
@@ -134,7 +134,7 @@ void OipService::AddMethods(CallRouter& router) {
       SystemSharedMemoryUnregisterResponse>(
       router, "SystemSharedMemoryUnregister",
       [this](const auto& request, auto&, const Caller& caller) {
-        return regions_.UnregisterShared(request.name(), caller);
+        return regions_.Unregister(request.name(), caller, /*is_cuda=*/false);
       });
 
   // Opening and closing CUDA memory may take milliseconds. Opening the first
@@ -157,7 +157,7 @@ void OipService::AddMethods(CallRouter& router) {
   Add<CudaSharedMemoryUnregisterRequest, CudaSharedMemoryUnregisterResponse>(
       router, "CudaSharedMemoryUnregister",
       [this](const auto& request, auto&, const Caller& caller) {
-        return regions_.UnregisterCuda(request.name(), caller);
+        return regions_.Unregister(request.name(), caller, /*is_cuda=*/true);
       },
       kOpenNanoseconds);
 }

@@ -25,7 +25,7 @@ class OipService {
   OipService(SharedState& state, HealthState& health)
       : state_(state),
         health_(health),
-        regions_(state.shared_objects, state.cuda_memory()) {}
+        regions_(state.shared_objects.get(), state.cuda_memory()) {}
 
   /// Adds the methods. The service must outlive the router.
   void AddMethods(CallRouter& router);

@@ -122,15 +122,18 @@ Status Regions::Insert(const std::string& name, Region region) {
   return {};
 }
 
-template <class Memory>
-Status Regions::Unregister(const std::string& name, const Caller& caller) {
+Status Regions::Unregister(const std::string& name, const Caller& caller,
+                           bool is_cuda) {
   // CUDA memory is closed after the mutex is unlocked.
   std::vector<std::shared_ptr<DeviceMemory>> closed;
   const MutexLock lock(mutex_);
   for (auto next = regions_.begin(); next != regions_.end();) {
     const auto each = next++;
     Region& region = each->second;
-    if (!std::holds_alternative<Memory>(region.memory)) continue;
+    if (std::holds_alternative<v1::CudaMemoryRegion>(region.memory) !=
+        is_cuda) {
+      continue;
+    }
     if (!name.empty() && each->first != name) continue;
     if (region.owner != caller.key) {
       if (name.empty()) continue;
@@ -142,15 +145,6 @@ Status Regions::Unregister(const std::string& name, const Caller& caller) {
     regions_.erase(each);
   }
   return {};
-}
-
-Status Regions::UnregisterShared(const std::string& name,
-                                 const Caller& caller) {
-  return Unregister<v1::SharedMemoryRegion>(name, caller);
-}
-
-Status Regions::UnregisterCuda(const std::string& name, const Caller& caller) {
-  return Unregister<v1::CudaMemoryRegion>(name, caller);
 }
 
 template <class Memory, class Response, class Fill>

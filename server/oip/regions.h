@@ -49,11 +49,12 @@ class Regions {
   Status Register(const inference::CudaSharedMemoryRegisterRequest& request,
                   const Caller& caller);
 
-  /// Unregister a region of one kind of memory, or all such regions of the
-  /// caller if `name` is empty. Return PERMISSION_DENIED if another caller owns
-  /// the region. Requests that use the memory continue.
-  Status UnregisterShared(const std::string& name, const Caller& caller);
-  Status UnregisterCuda(const std::string& name, const Caller& caller);
+  /// Unregisters a region of shared memory, or of CUDA memory if `is_cuda` is
+  /// true, or all such regions of the caller if `name` is empty. Returns
+  /// PERMISSION_DENIED if another caller owns the region. Requests that use the
+  /// memory continue.
+  Status Unregister(const std::string& name, const Caller& caller,
+                    bool is_cuda);
 
   /// Lists a region, or all regions of a kind of memory if `name` is empty.
   /// Returns NOT_FOUND if the region does not exist.
@@ -78,8 +79,6 @@ class Regions {
   };
 
   Status Insert(const std::string& name, Region region);
-  template <class Memory>
-  Status Unregister(const std::string& name, const Caller& caller);
   template <class Memory, class Response, class Fill>
   Status ListKind(const std::string& name, Response& to, Fill fill) const;
 

@@ -1,6 +1,7 @@
 #include "server/shared_memory/request_memory.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "core/base/checked.h"
@@ -110,8 +111,8 @@ Status RequestMemory::OpenTensor(v1::TopKRequest& request, bool is_local) {
 Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
   if (!request.has_output()) return {};
   v1::OutputOptions& options = *request.mutable_output();
-  const auto open = [&](bool is_values, const char* field, const auto& named,
-                        auto how) -> Status {
+  const auto open = [&]<class Region>(bool is_values, const char* field,
+                                      const Region& named) -> Status {
     if (Status s = CheckLocal(is_local, field); !s.ok()) return s;
     if (options.selection() == (is_values ? v1::OUTPUT_SELECTION_INDICES_ONLY
                                           : v1::OUTPUT_SELECTION_VALUES_ONLY)) {
@@ -122,51 +123,39 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
     Output output;
     output.is_values = is_values;
     output.field = field;
-    return (this->*how)(named, std::move(output));
+    if constexpr (std::is_same_v<Region, v1::SharedMemoryRegion>) {
+      Result<SharedRegion> region =
+          objects_->Open(named, Access::kWrite, field);
+      if (!region.ok()) return region.status();
+      output.shared = *std::move(region);
+      *output.written.mutable_shared_memory() = named;
+    } else {
+      Status s = Convert(named, *devices_, field, output.device);
+      if (!s.ok()) return s;
+      *output.written.mutable_cuda_memory() = named;
+    }
+    outputs_.push_back(std::move(output));
+    return {};
   };
-  constexpr auto kShared = &RequestMemory::AddShared;
-  constexpr auto kCuda = &RequestMemory::AddCuda;
   Status status;
   if (objects_ != nullptr && options.has_values()) {
-    status = open(true, "output.values", options.values(), kShared);
+    status = open(true, "output.values", options.values());
     options.clear_values();
   }
   if (devices_ != nullptr && options.has_cuda_values()) {
-    status = open(true, "output.cuda_values", options.cuda_values(), kCuda);
+    status = open(true, "output.cuda_values", options.cuda_values());
     options.clear_cuda_values();
   }
   if (!status.ok()) return status;
   if (objects_ != nullptr && options.has_indices()) {
-    status = open(false, "output.indices", options.indices(), kShared);
+    status = open(false, "output.indices", options.indices());
     options.clear_indices();
   }
   if (devices_ != nullptr && options.has_cuda_indices()) {
-    status = open(false, "output.cuda_indices", options.cuda_indices(), kCuda);
+    status = open(false, "output.cuda_indices", options.cuda_indices());
     options.clear_cuda_indices();
   }
   return status;
-}
-
-Status RequestMemory::AddShared(const v1::SharedMemoryRegion& named,
-                                Output output) {
-  Result<SharedRegion> region =
-      objects_->Open(named, Access::kWrite, output.field);
-  if (!region.ok()) return region.status();
-  output.shared = *std::move(region);
-  *output.written.mutable_shared_memory() = named;
-  outputs_.push_back(std::move(output));
-  return {};
-}
-
-Status RequestMemory::AddCuda(const v1::CudaMemoryRegion& named,
-                              Output output) {
-  if (Status s = Convert(named, *devices_, output.field, output.device);
-      !s.ok()) {
-    return s;
-  }
-  *output.written.mutable_cuda_memory() = named;
-  outputs_.push_back(std::move(output));
-  return {};
 }
 
 std::optional<int64_t> RequestMemory::tensor_bytes() const {

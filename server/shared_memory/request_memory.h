@@ -104,9 +104,6 @@ class RequestMemory {
     }
   };
 
-  // Adds an output whose region is `named`.
-  Status AddShared(const v1::SharedMemoryRegion& named, Output output);
-  Status AddCuda(const v1::CudaMemoryRegion& named, Output output);
   // Records the size of an output. Fails if the region is too small.
   static Status SetSize(Output& output, int64_t bytes);
   // The open regions of `outputs_` on devices. Null for other outputs.

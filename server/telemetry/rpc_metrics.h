@@ -6,63 +6,43 @@
 
 #include <array>
 #include <chrono>
-#include <map>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "server/telemetry/metric_registry.h"
+#include "topk/status.h"
 
 namespace topk {
 
-/// Counts calls and messages and measures latencies. The metrics have the names
-/// and labels of go-grpc-prometheus: grpc_server_started_total,
-/// grpc_server_handled_total, grpc_server_msg_received_total,
-/// grpc_server_msg_sent_total and grpc_server_handling_seconds. Thread-safe.
+/// Counts the calls and messages of one method and measures latencies. The
+/// metrics have the names and labels of go-grpc-prometheus:
+/// grpc_server_started_total, grpc_server_handled_total,
+/// grpc_server_msg_received_total, grpc_server_msg_sent_total and
+/// grpc_server_handling_seconds. Thread-safe.
 class RpcMetrics {
  public:
-  /// The series of one method.
-  struct Method {
-    prometheus::Counter* started;
-    prometheus::Counter* received;
-    prometheus::Counter* sent;
-    prometheus::Histogram* seconds;
-    std::array<prometheus::Counter*, 17> handled;  // by grpc::StatusCode
-  };
+  /// Creates the series of the method at `path`, e.g.
+  /// "/package.Service/Method", whose descriptor must be linked in. All methods
+  /// that the server does not implement share the series of "", because clients
+  /// can make up any number of method names.
+  RpcMetrics(MetricRegistry& registry, const std::string& path);
 
-  /// Creates series for each method of the named services, whose descriptors
-  /// must be linked in. All other methods share the series of "unknown",
-  /// because clients can make up any number of method names.
-  RpcMetrics(MetricRegistry& registry,
-             const std::vector<std::string>& services);
-
-  /// Returns the metrics of a method. `path` is e.g. "/package.Service/Method".
-  const Method& Find(std::string_view path) const;
-
- private:
-  std::map<std::string, Method, std::less<>> methods_;  // by path
-  Method unknown_;
-};
-
-/// Counts one call, which starts when this object is constructed.
-class RpcCount {
- public:
-  explicit RpcCount(const RpcMetrics::Method& method) : method_(method) {
-    method_.started->Increment();
-  }
-
-  std::chrono::steady_clock::time_point start() const { return start_; }
-
+  void CountStarted() const { started_.Increment(); }
   /// Counts a message received from the client, or sent to the client.
-  void Received() const { method_.received->Increment(); }
-  void Sent() const { method_.sent->Increment(); }
-  /// Counts the call's status. Call once, when the status is sent.
-  void Handled(int code) const;
+  void CountReceived() const { received_.Increment(); }
+  void CountSent() const { sent_.Increment(); }
+  /// Counts the status of a call that arrived at `start`. Call once, when the
+  /// status is sent.
+  void CountHandled(Code code,
+                    std::chrono::steady_clock::time_point start) const;
 
  private:
-  const RpcMetrics::Method& method_;
-  const std::chrono::steady_clock::time_point start_ =
-      std::chrono::steady_clock::now();
+  RpcMetrics(MetricRegistry& registry, prometheus::Labels labels);
+
+  prometheus::Counter& started_;
+  prometheus::Counter& received_;
+  prometheus::Counter& sent_;
+  prometheus::Histogram& seconds_;
+  std::array<prometheus::Counter*, 17> handled_;  // by grpc::StatusCode
 };
 
 }  // namespace topk

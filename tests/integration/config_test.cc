@@ -165,9 +165,10 @@ TEST(Config, HashTokenIgnoresVariables) {
 
 TEST(Config, NamesMissingAndRepeatedValues) {
   EXPECT_THAT(ReadWords({"--threads"}).error,
-              HasSubstr("topkd: --threads: the value is missing\n"));
-  EXPECT_THAT(ReadWords({"--threads", "1", "--threads=2"}).error,
-              HasSubstr("topkd: --threads: more than one value\n"));
+              HasSubstr("topkd: --threads: 1 required "));
+  EXPECT_THAT(
+      ReadWords({"--threads", "1", "--threads=2"}).error,
+      HasSubstr("topkd: --threads: At Most 1 required but received 2\n"));
 }
 
 // An unset shell variable must not disable TLS or enable shared memory.

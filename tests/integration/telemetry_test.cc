@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "server/telemetry/access_log.h"
+#include "server/calls/access_log.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/metrics.h"
 #include "tests/integration/ask.h"
@@ -409,7 +409,7 @@ TEST(Log, HasOneLinePerMessageForAnyBytes) {
       std::string("a \"quote\" \\ line\nbreak\ttab \x01 \xff\xfe ") + '\0' +
       "{} \xe2\x82\xac";
   CallInfo call;
-  call.principal = bytes;
+  call.caller = {.name = bytes, .key = "", .authenticated = true};
   v1::TopKRequest request;
   request.set_request_id(bytes);
   for (const std::string format : {"json", "text"}) {

@@ -148,8 +148,9 @@ TEST(AdmissionController, RejectsCallsOnceClosed) {
       *Authenticator::Start({}, nullptr, log);
   AdmissionController admission(*anyone, {}, {});
   admission.Close({});
-  AdmittedCall admitted;
-  const Status status = admission.AdmitCall(grpc::ServerContext(), admitted);
+  const grpc::ServerContext context;
+  CallInfo call = {.context = &context};
+  const Status status = admission.AdmitCall(call);
   EXPECT_EQ(status.code, Code::kUnavailable);
   EXPECT_EQ(status.reason, "SHUTTING_DOWN");
   EXPECT_EQ(admission.in_flight().calls(), 0);

@@ -41,7 +41,7 @@ _OF_SERVER = ["core/base", "core/engine.h", "core/common",
 # cycles. The root of the server may include all.
 SERVER = [f"server/{name}" for name in (
     "threads", "transport", "telemetry", "grpc_workarounds", "security",
-    "admission", "shared_memory", "calls", "config", "health", "oip")]
+    "admission", "shared_memory", "config", "calls", "health", "oip")]
 MAY_INCLUDE = {
     "core/include": [],
     "core/base": ["core/base"],

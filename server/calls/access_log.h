@@ -1,35 +1,18 @@
 // Logs failed, slow and sampled requests.
 #pragma once
 
-#include <grpcpp/server_context.h>
 #include <spdlog/logger.h>
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
+#include "server/admission/call_info.h"
 #include "server/telemetry/line_limiter.h"
 #include "server/telemetry/request_stats.h"
-#include "server/telemetry/trace_context.h"
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
-
-class CallSpan;
-
-/// Data shared by all requests of one call.
-struct CallInfo {
-  const grpc::ServerContext* context = nullptr;
-  std::string_view method;
-  /// When the call's headers arrived.
-  RequestStats::Clock::time_point arrived{};
-  TraceContext trace;
-  /// The authenticated caller, or ""; see Caller.
-  std::string_view principal;
-  /// Null unless the call is sampled.
-  CallSpan* span = nullptr;
-};
 
 /// Logs finished requests. Failed requests are logged at info and slow requests
 /// at warn, at most kLinesPerSecond of each. A sample of the other requests is

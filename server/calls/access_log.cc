@@ -1,4 +1,4 @@
-#include "server/telemetry/access_log.h"
+#include "server/calls/access_log.h"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -51,7 +51,9 @@ std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
                          int64_t suppressed) {
   json fields = {{"msg", "call"}, {"method", call.method}};
   if (call.context != nullptr) AddText(fields, "peer", call.context->peer());
-  AddText(fields, "principal", call.principal);
+  if (call.caller.authenticated) {
+    AddText(fields, "principal", call.caller.name);
+  }
   fields["trace_id"] = TraceId(call.trace);
   fields["span_id"] = SpanId(call.trace.span);
   if (call.trace.parent != 0) {

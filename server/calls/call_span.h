@@ -3,10 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
-#include "server/telemetry/access_log.h"
+#include "server/admission/call_info.h"
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/span_exporter.h"
 #include "topk/status.h"
@@ -21,17 +20,9 @@ class CallSpan {
   /// Maximum number of request spans that are exported for a call.
   static constexpr int64_t kMaxRequests = 128;
 
-  /// Returns the span of a call, or null if the call is not sampled. `many` is
-  /// true if the call may have many requests. `exporter` must outlive the
-  /// result; a null `exporter` samples no call.
-  static std::unique_ptr<CallSpan> Start(SpanExporter* exporter,
-                                         std::string_view path,
-                                         const CallInfo& call, bool many) {
-    if (exporter == nullptr || !exporter->Samples(call.trace)) return nullptr;
-    return std::make_unique<CallSpan>(*exporter, path, call, many);
-  }
-
-  /// See Start().
+  /// Starts the span of a sampled call. `path` is the path of its method.
+  /// `many` is true if the call may have many requests. `exporter` must outlive
+  /// this object.
   CallSpan(SpanExporter& exporter, std::string_view path, const CallInfo& call,
            bool many);
 

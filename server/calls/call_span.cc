@@ -1,4 +1,4 @@
-#include "server/telemetry/call_span.h"
+#include "server/calls/call_span.h"
 
 #include <chrono>
 #include <string>
