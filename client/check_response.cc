@@ -1,5 +1,7 @@
 #include "client/check_response.h"
 
+#include <grpcpp/support/proto_buffer_reader.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -59,6 +61,15 @@ Status CheckOutput(std::string_view name, const v1::TopKRequest& request,
 Status BadAnswer(std::string_view field, std::string_view message) {
   return {Code::kInternal, "BAD_ANSWER", std::string(field),
           StrCat("the server's response is wrong: ", message)};
+}
+
+Status ReadAnswer(grpc::ByteBuffer& bytes,
+                  google::protobuf::MessageLite& message) {
+  grpc::ProtoBufferReader reader(&bytes);
+  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) {
+    return {};
+  }
+  return BadAnswer("", "not a message that the method returns");
 }
 
 Status CheckResponse(const v1::TopKRequest& request,

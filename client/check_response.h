@@ -1,6 +1,8 @@
 // Checks responses before they are used.
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
+
 #include <optional>
 #include <string_view>
 
@@ -12,6 +14,10 @@ namespace topk {
 /// Returns an INTERNAL error with the reason BAD_ANSWER, for a response that
 /// does not follow the protocol. `field` is the response's field, or "".
 Status BadAnswer(std::string_view field, std::string_view message);
+
+/// Parses a message from the server. Returns BAD_ANSWER if it is malformed.
+Status ReadAnswer(grpc::ByteBuffer& bytes,
+                  google::protobuf::MessageLite& message);
 
 /// Checks that the response has the outputs that the request selects, that
 /// their types and ranks fit the request, and that their data has the size that

@@ -1,21 +1,23 @@
 #include "topk/client.h"
 
 #include <grpcpp/alarm.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
-#include "client/bytes_call.h"
+#include "client/borrowed_buffers.h"
 #include "client/channel.h"
 #include "client/check_response.h"
 #include "client/credentials.h"
@@ -37,32 +39,25 @@ using std::chrono::system_clock;
 // message took 176 us for 64 KiB, 608 us for 1 MiB and 27 ms for 64 MiB. A
 // streaming call took 190 us, 418 us and 16 ms for the same sizes.
 constexpr size_t kStreamedBytes = size_t{512} << 10;
-// 1 MiB messages had the highest throughput in measurements.
+// 1 MiB messages had the highest throughput in measurements. All servers accept
+// messages of 16 MiB.
 constexpr size_t kChunkBytes = size_t{1} << 20;
-// Requests up to this size are sent without querying the server's message
-// limit, because servers are expected to accept them.
-constexpr size_t kLargeBytes = size_t{48} << 10;
-// The lowest message limit that a server may have.
-constexpr int64_t kMinLimit = 1024;
-// Upper bound on the bytes of tags and lengths around a message's data.
-constexpr size_t kFieldBytes = 32;
 // Upper bound on timeouts, so that deadlines do not overflow the clock.
 constexpr std::chrono::hours kMaxDeadline{24 * 365};
 // Protobuf does not support larger messages, and gRPC 1.51 aborts on them.
-constexpr int64_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
+constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
 
-Status CheckSize(size_t bytes, int64_t limit) {
-  if (bytes <= static_cast<size_t>(limit)) return {};
+Status CheckSize(const Request& request) {
+  constexpr size_t kFieldBytes = 32;  // more than the tags and lengths take
+  const size_t bytes =
+      request.message().ByteSizeLong() +
+      (request.tensor() ? request.tensor()->size() + kFieldBytes : 0);
+  if (bytes <= kMaxMessageBytes) return {};
   return ResourceExhausted(
       "REQUEST_TOO_LARGE", "tensor.data",
-      StrCat("a request message of ", bytes,
-             " bytes exceeds the server's limit ", "of ", limit,
-             " (--max-message-bytes); StreamTopK has no such limit"));
-}
-
-size_t BytesOf(const Request& request) {
-  return request.message().ByteSizeLong() +
-         (request.tensor() ? request.tensor()->size() + kFieldBytes : 0);
+      StrCat("a request message of ", bytes, " bytes exceeds the limit of ",
+             kMaxMessageBytes,
+             " bytes of protobuf; StreamTopK has no such limit"));
 }
 
 std::vector<MessagePiece> RequestPieces(const Request& request) {
@@ -95,6 +90,116 @@ Status CheckCall(const Call& call) {
           "the deadline passed before the request was sent"};
 }
 
+// The messages of a stream.
+struct StreamHandlers {
+  struct Message {
+    std::vector<MessagePiece> pieces;
+    // Whether another message follows immediately. If so, gRPC may buffer this
+    // message.
+    bool more = false;
+  };
+  // Returns the next message, or nullopt after the last message.
+  std::function<std::optional<Message>()> next;
+  // Consumes a message from the server. Returning an error ends the call.
+  std::function<Status(grpc::ByteBuffer&)> receive;
+};
+
+// The operation that an event of the completion queue belongs to.
+enum class Event { kStart = 1, kWrite, kWritesDone, kRead, kFinish };
+
+void* TagOf(Event event) {
+  return reinterpret_cast<void*>(static_cast<intptr_t>(event));
+}
+
+// Waits for the next event of a call. REQUIRES: an operation is in flight.
+Event Next(grpc::CompletionQueue& queue, bool& ok) {
+  void* tag = nullptr;
+  queue.Next(&tag, &ok);
+  return static_cast<Event>(reinterpret_cast<intptr_t>(tag));
+}
+
+// Runs one stream. At most one write and one read are in flight.
+class StreamCall {
+ public:
+  StreamCall(grpc::GenericStub& stub, const std::string& method,
+             const StreamHandlers& handlers, grpc::CompletionQueue& queue,
+             grpc::ClientContext& context, BorrowedBuffers& borrowed)
+      : handlers_(handlers),
+        queue_(queue),
+        context_(context),
+        borrowed_(borrowed),
+        stream_(stub.PrepareCall(&context, method, &queue)) {}
+
+  Status Run() {
+    stream_->StartCall(TagOf(Event::kStart));
+    bool ok = false;
+    Next(queue_, ok);
+    if (ok) {
+      Read();
+      Write();
+      while (reading_ || writing_) Take();
+    }
+    grpc::Status status;
+    stream_->Finish(&status, TagOf(Event::kFinish));
+    Next(queue_, ok);
+    if (!bad_.ok()) return bad_;
+    return status.ok() ? Status{} : FromGrpc(status, context_);
+  }
+
+ private:
+  void Read() {
+    reading_ = true;
+    stream_->Read(&incoming_, TagOf(Event::kRead));
+  }
+
+  void Write() {
+    writing_ = true;
+    const std::optional<StreamHandlers::Message> message = handlers_.next();
+    if (!message.has_value()) {
+      stream_->WritesDone(TagOf(Event::kWritesDone));
+      return;
+    }
+    grpc::WriteOptions options;
+    if (message->more) options.set_buffer_hint();
+    stream_->Write(borrowed_.Wrap(message->pieces), options,
+                   TagOf(Event::kWrite));
+  }
+
+  void Take() {
+    bool ok = false;
+    switch (Next(queue_, ok)) {
+      case Event::kWrite:
+        writing_ = false;
+        // If a write fails, the server has already ended the call with a
+        // status.
+        if (ok && reading_) Write();
+        break;
+      case Event::kRead:
+        reading_ = false;
+        if (!ok) break;
+        bad_ = handlers_.receive(incoming_);
+        if (bad_.ok()) {
+          Read();
+        } else {
+          context_.TryCancel();
+        }
+        break;
+      default:
+        writing_ = false;
+    }
+  }
+
+  const StreamHandlers& handlers_;
+  grpc::CompletionQueue& queue_;
+  grpc::ClientContext& context_;
+  BorrowedBuffers& borrowed_;
+  const std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  grpc::ByteBuffer incoming_;
+  bool reading_ = false;
+  bool writing_ = false;
+  Status bad_;
+};
+
 }  // namespace
 
 struct Client::Impl {
@@ -126,46 +231,49 @@ struct Client::Impl {
             call};
   }
 
-  // Returns the server's message limit, or kMaxMessageBytes if the limit is
-  // unknown. Queries and caches the limit if `bytes` exceeds kLargeBytes.
-  int64_t LimitFor(size_t bytes, const Call& call) {
-    const int64_t known = limit.load(std::memory_order_relaxed);
-    if (known != 0) return known;
-    if (bytes <= kLargeBytes) return kMaxMessageBytes;
-    const Result<v1::Capabilities> capabilities = AskCapabilities(call);
-    if (!capabilities.ok()) {
-      if (capabilities.status().code == Code::kUnimplemented) {
-        limit = kMaxMessageBytes;
-      }
-      // Ignore the error: the call itself will succeed or report its own error.
-      return kMaxMessageBytes;
+  // Sets the metadata and the deadline of an attempt.
+  void Prepare(const Call& call, grpc::ClientContext& context) {
+    AddHeaders(call.options.metadata, options.metadata, token, context);
+    if (call.options.wait_for_ready.value_or(options.wait_for_ready)) {
+      context.set_wait_for_ready(true);
     }
-    const int64_t told = capabilities->limits().max_message_bytes();
-    return limit = told == 0 ? kMaxMessageBytes
-                             : std::clamp(told, kMinLimit, kMaxMessageBytes);
+    context.set_deadline(call.deadline);
   }
 
-  // Returns a function that sets the metadata and the deadline of each attempt.
-  auto Prepares(const Call& call) {
-    return [this, call](grpc::ClientContext& context) {
-      AddHeaders(call.options.metadata, options.metadata, token, context);
-      if (call.options.wait_for_ready.value_or(options.wait_for_ready)) {
-        context.set_wait_for_ready(true);
-      }
-      context.set_deadline(call.deadline);
-    };
+  // Calls `run` with a new context, waits until gRPC has released the request's
+  // memory, and returns the result of `run`.
+  template <class Run>
+  Status InContext(const Call& call, Run run) {
+    BorrowedBuffers borrowed(memory);
+    grpc::CompletionQueue queue;
+    Status status;
+    {
+      grpc::ClientContext context;
+      Prepare(call, context);
+      const std::stop_callback cancel(call.options.stop,
+                                      [&] { context.TryCancel(); });
+      status = run(queue, context, borrowed);
+    }
+    borrowed.AwaitReturn(queue);
+    return status;
   }
 
-  // Sends a request's pieces in one message.
+  // Sends a request's pieces in one message, and receives one message.
   template <class Answer>
   Result<Answer> Ask(const char* path, const std::vector<MessagePiece>& request,
                      const std::optional<Retry>& retry, const Call& call) {
     grpc::ByteBuffer bytes;
     const Status status = Attempt(
         retry, call,
-        [&] {
-          return CallUnary(calls, path, memory, request, Prepares(call),
-                           call.options.stop, bytes);
+        [&](auto& queue, auto& context, auto& borrowed) {
+          const auto unary = calls.PrepareUnaryCall(
+              &context, path, borrowed.Wrap(request), &queue);
+          unary->StartCall();
+          grpc::Status end;
+          unary->Finish(&bytes, &end, TagOf(Event::kFinish));
+          bool ok = false;
+          Next(queue, ok);
+          return end.ok() ? Status() : FromGrpc(end, context);
         },
         [] { return false; });
     if (!status.ok()) return status;
@@ -174,44 +282,32 @@ struct Client::Impl {
     return answer;
   }
 
-  Result<v1::Capabilities> AskCapabilities(const Call& call) {
-    return Ask<v1::Capabilities>(PathOf(Method::kGetCapabilities),
-                                 PiecesOf(v1::GetCapabilitiesRequest()),
-                                 options.retry, call);
-  }
-
-  Result<Response> AskTopK(const Request& request, const Call& call) {
-    Result<v1::TopKResponse> answer =
-        Ask<v1::TopKResponse>(PathOf(Method::kComputeTopK),
-                              RequestPieces(request), options.retry, call);
-    if (!answer.ok()) return answer.status();
-    return Checked(request.message(), *answer);
-  }
-
   // Makes a streaming call. Between attempts, `rewind` goes back to the first
   // unanswered request and returns whether part of a response had arrived.
   Status Stream(Method method, const StreamHandlers& handlers,
                 const std::function<bool()>& rewind, const Call& call) {
     return Attempt(
         options.retry, call,
-        [&] {
-          return CallStream(calls, PathOf(method), memory, handlers,
-                            Prepares(call), call.options.stop);
+        [&](auto& queue, auto& context, auto& borrowed) {
+          return StreamCall(calls, PathOf(method), handlers, queue, context,
+                            borrowed)
+              .Run();
         },
         rewind);
   }
 
   Result<Response> StreamTensor(const Request& request, const Call& call);
 
-  // Calls `make` until it succeeds or fails with an error that is not retried.
-  Status Attempt(const std::optional<Retry>& retry, const Call& call,
-                 const std::function<Status()>& make,
+  // Calls `run` with a new context for each attempt, until it succeeds or fails
+  // with an error that is not retried.
+  template <class Run>
+  Status Attempt(const std::optional<Retry>& retry, const Call& call, Run run,
                  const std::function<bool()>& rewind) {
     if (!setup.ok()) return setup;
     Attempts attempts(retry, call.deadline);
     while (true) {
       if (Status s = CheckCall(call); !s.ok()) return s;
-      Status status = make();
+      Status status = InContext(call, run);
       const auto then = RetryTime(attempts, call, status, rewind);
       if (!then.has_value()) return status;
       // First wait for a connection, because gRPC reconnects only while a
@@ -258,7 +354,6 @@ struct Client::Impl {
       IsUnixAddress(options.target) ? Memory::kCopied : Memory::kBorrowed;
   const std::shared_ptr<grpc::ChannelInterface> channel;
   grpc::GenericStub calls;
-  std::atomic<int64_t> limit = 0;  // the message limit in bytes; 0 = unknown
   // Asynchronous calls.
   std::stop_source closing;
   std::mutex calls_mutex;
@@ -280,25 +375,21 @@ Client::~Client() = default;
 Result<Response> Client::ComputeTopK(const Request& request,
                                      const CallOptions& options) const {
   const Call call = impl_->Begin(options);
-  const bool may_stream = request.tensor().has_value();
-  if (may_stream &&
+  if (request.tensor() &&
       options.stream.value_or(request.tensor()->size() > kStreamedBytes)) {
     return impl_->StreamTensor(request, call);
   }
-  const size_t bytes = BytesOf(request);
-  const Status fits = CheckSize(bytes, impl_->LimitFor(bytes, call));
-  if (fits.ok()) return impl_->AskTopK(request, call);
-  if (!may_stream || options.stream.has_value()) return fits;
-  return impl_->StreamTensor(request, call);
+  if (Status s = CheckSize(request); !s.ok()) return s;
+  Result<v1::TopKResponse> answer = impl_->Ask<v1::TopKResponse>(
+      PathOf(Method::kComputeTopK), RequestPieces(request),
+      impl_->options.retry, call);
+  if (!answer.ok()) return answer.status();
+  return Checked(request.message(), *answer);
 }
 
 Result<Response> Client::Impl::StreamTensor(const Request& request,
                                             const Call& call) {
   const std::span<const std::byte> tensor = *request.tensor();
-  const auto room =
-      static_cast<size_t>(LimitFor(tensor.size(), call)) - kFieldBytes;
-  // Chunks begin at multiples of 64 bytes, so that no element is split.
-  const size_t chunk_bytes = std::min(kChunkBytes, room / 64 * 64);
   using Message = StreamHandlers::Message;
   v1::TopKRequestChunk first;
   *first.mutable_header() = request.message();
@@ -311,7 +402,7 @@ Result<Response> Client::Impl::StreamTensor(const Request& request,
     }
     if (sent == tensor.size()) return {};
     const auto part =
-        tensor.subspan(sent, std::min(chunk_bytes, tensor.size() - sent));
+        tensor.subspan(sent, std::min(kChunkBytes, tensor.size() - sent));
     sent += part.size();
     return Message{PiecesOf(v1::TopKRequestChunk::kDataFieldNumber, part),
                    false};
@@ -341,22 +432,10 @@ Status Client::ComputeTopKMany(
   // The maximum number of requests that are buffered and sent together.
   constexpr size_t kTogether = 32;
   const Call call = impl_->Begin(options);
-  const size_t count = requests.size();
-  std::vector<Status> unsent(count);
-  int64_t max_request = impl_->LimitFor(0, call);
-  bool asked = false;  // query the limit once: a query may take seconds
-  for (size_t i = 0; i < count; ++i) {
-    const size_t bytes = BytesOf(requests[i]);
-    if (bytes > kLargeBytes && !std::exchange(asked, true)) {
-      max_request = impl_->LimitFor(bytes, call);
-    }
-    unsent[i] = CheckSize(bytes, max_request);
-  }
   size_t next = 0;
   StreamHandlers handlers;
   handlers.next = [&]() -> std::optional<Message> {
-    while (next < count && !unsent[next].ok()) ++next;
-    if (next == count) return {};
+    if (next == requests.size()) return {};
     const Request& request = requests[next++];
     return Message{RequestPieces(request), next % kTogether != 0};
   };
@@ -364,16 +443,12 @@ Status Client::ComputeTopKMany(
   const auto finish = [&](Result<Response> result) {
     done(answered++, std::move(result));
   };
-  // Advances `answered` past requests that were too large to send, and reports
-  // their errors. Returns whether another request awaits a response.
-  const auto has_next = [&] {
-    while (answered < next && !unsent[answered].ok()) finish(unsent[answered]);
-    return answered < next;
-  };
   handlers.receive = [&](grpc::ByteBuffer& bytes) -> Status {
     v1::TopKResult result;
     if (Status s = ReadAnswer(bytes, result); !s.ok()) return s;
-    if (!has_next()) return BadAnswer("", "more results than requests");
+    if (answered == next) {
+      return BadAnswer("", "more results than requests");
+    }
     if (!result.has_response()) {
       if (result.error().code() == 0) return BadAnswer("", "an empty result");
       finish(FromRpc(result.error()));
@@ -390,14 +465,17 @@ Status Client::ComputeTopKMany(
     next = answered;
     return std::exchange(before, next) < next;
   };
-  const Status end =
-      impl_->Stream(Method::kComputeTopKMany, handlers, rewind, call);
-  const Status rest =
-      end.ok() ? BadAnswer("", "fewer results than requests") : end;
-  next = count;
-  bool missing = false;
-  for (; has_next(); missing = true) finish(rest);
-  return missing ? rest : end;
+  Status end;
+  for (const Request& request : requests) {
+    if (end.ok()) end = CheckSize(request);
+  }
+  if (end.ok()) {
+    end = impl_->Stream(Method::kComputeTopKMany, handlers, rewind, call);
+  }
+  if (answered == requests.size()) return end;
+  if (end.ok()) end = BadAnswer("", "fewer results than requests");
+  while (answered < requests.size()) finish(end);
+  return end;
 }
 
 // An asynchronous call, kept alive by its gRPC callbacks and its retry alarm.
@@ -420,7 +498,7 @@ class Client::Impl::AsyncCall
 
   void Start() {
     auto context = std::make_unique<grpc::ClientContext>();
-    impl_->Prepares(call())(*context);
+    impl_->Prepare(call(), *context);
     {
       const std::lock_guard lock(mutex_);
       pause_ = nullptr;  // the alarm holds a reference to this call
@@ -504,10 +582,7 @@ class Client::Impl::AsyncCall
 void Client::ComputeTopK(const Request& request, const CallOptions& options,
                          std::function<void(Result<Response>)> done) const {
   Status status = impl_->setup;
-  if (status.ok()) {
-    const int64_t known = impl_->limit;
-    status = CheckSize(BytesOf(request), known == 0 ? kMaxMessageBytes : known);
-  }
+  if (status.ok()) status = CheckSize(request);
   if (!status.ok()) return done(std::move(status));
   std::make_shared<Impl::AsyncCall>(impl_.get(), request, options,
                                     std::move(done))
@@ -516,7 +591,9 @@ void Client::ComputeTopK(const Request& request, const CallOptions& options,
 
 Result<v1::Capabilities> Client::GetCapabilities(
     const CallOptions& options) const {
-  return impl_->AskCapabilities(impl_->Begin(options));
+  return impl_->Ask<v1::Capabilities>(
+      PathOf(Method::kGetCapabilities), PiecesOf(v1::GetCapabilitiesRequest()),
+      impl_->options.retry, impl_->Begin(options));
 }
 
 Result<bool> Client::IsServing(const std::string& service,

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <vector>
 
@@ -15,11 +13,10 @@
 #include "client/bench/report.h"
 #include "client/bench/request_template.h"
 #include "client/channel.h"
-#include "client/cli/errors.h"
+#include "client/cli/commands.h"
 #include "client/cli/interrupts.h"
 #include "client/credentials.h"
 #include "client/numpy/read_array.h"
-#include "core/base/text.h"
 #include "core/engine.h"
 
 namespace topk::cli {
@@ -70,47 +67,31 @@ ExitCode MakeTemplate(const BenchFlags& flags, const BenchPath& path,
   return status.ok() ? kOk : Report(status, nullptr);
 }
 
-// Reports that a file cannot be written, after an error of the system.
-ExitCode ReportOutput(const std::string& path) {
-  std::cerr << "topk: " << EscapeControls(path)
-            << ": cannot be written: " << ErrnoText(errno) << "\n";
-  return kFailed;
+// Prints the limits in the flags that were exceeded, and returns whether there
+// are any.
+bool ReportExceededLimits(const BenchFlags& flags, const LoadStats& total) {
+  const auto p99 = static_cast<double>(total.latency.Percentile(0.99));
+  const bool slow = flags.max_p99 && p99 > *flags.max_p99 * 1e9;
+  const bool failed = flags.max_errors && total.failed() > *flags.max_errors;
+  if (slow) {
+    std::cerr << "topk: --max-p99: the 99th percentile of the latency, "
+              << TimeText(p99) << ", exceeds the limit of "
+              << TimeText(*flags.max_p99 * 1e9) << "\n";
+  }
+  if (failed) {
+    std::cerr << "topk: --max-errors: " << total.failed()
+              << " requests failed, more than the limit of "
+              << *flags.max_errors << "\n";
+  }
+  return slow || failed;
 }
-
-// Shows the progress of a load on stderr, and writes it to a file.
-class Watch {
- public:
-  Watch(bool shows, std::ostream& csv, Load& load)
-      : shows_(shows), csv_(csv), load_(load) {
-    csv_ << kCsvHeader << "\n";
-  }
-
-  // Shows the part of the load since the previous row, if that was a second ago
-  // or if the load is over.
-  void Update(Load::Time now, bool over = false) {
-    if (!over && now < next_) return;
-    const LoadStats stats = load_.TakeRecent();
-    if (over && stats.answered() + stats.failed() == 0) return;
-    using Seconds = std::chrono::duration<double>;
-    const ProgressRow row{Seconds(now).count(), Seconds(now - shown_).count(),
-                          stats};
-    if (shows_) std::cerr << ToText(row) << "\n";
-    csv_ << ToCsv(row) << std::endl;
-    shown_ = now;
-    next_ += std::chrono::seconds(1);
-  }
-
- private:
-  const bool shows_;
-  std::ostream& csv_;
-  Load& load_;
-  Load::Time shown_{0};
-  Load::Time next_ = std::chrono::seconds(1);
-};
 
 }  // namespace
 
 ExitCode Bench(const BenchFlags& flags) {
+  if (const ExitCode code = CheckClientFlags(flags.client); code != kOk) {
+    return code;
+  }
   // Debian's Abseil checks the order in which gRPC takes its locks. The checks
   // are 10 % of the instructions of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -130,11 +111,6 @@ ExitCode Bench(const BenchFlags& flags) {
     client.channel_arguments = own;
   }
   CallSettings settings{path, client, TokenFile(client.token_file)};
-  std::ofstream csv;
-  if (!flags.csv.empty()) {
-    csv.open(flags.csv);
-    if (!csv) return ReportOutput(flags.csv);
-  }
   Channels channels;
   for (int i = 0; i < flags.connections; ++i) {  // connect before the test
     channels.push_back(Connect(client, MakeCredentials(client)));
@@ -144,21 +120,15 @@ ExitCode Bench(const BenchFlags& flags) {
     }
   }
   Load load(flags.profile, flags.keep_going);
-  {
-    Watch watch(flags.progress, csv, load);
-    const Load::Time end =
-        Drive(settings, request, channels, flags.concurrency,
-              flags.profile.rate > 0, load, [&](Load::Time now) {
-                if (interrupted && !load.stopped()) {
-                  load.Interrupt(now);
-                  std::cerr << "topk: waiting for the calls in flight; "
-                               "interrupt again to exit at once\n";
-                }
-                watch.Update(now);
-              });
-    watch.Update(end, /*over=*/true);
-    HandleInterrupts(EndProcess);
-  }
+  Drive(settings, request, channels, flags.concurrency, flags.profile.rate > 0,
+        load, [&](Load::Time now) {
+          if (interrupted && !load.stopped()) {
+            load.Interrupt(now);
+            std::cerr << "topk: waiting for the calls in flight; interrupt "
+                         "again to exit at once\n";
+          }
+        });
+  HandleInterrupts(EndProcess);
   const LoadResult result = load.Result();
   const LoadStats& total = result.stats;
   if (result.wrong) {
@@ -173,13 +143,11 @@ ExitCode Bench(const BenchFlags& flags) {
     std::cerr << "topk: interrupted before the first counted response\n";
     return kInterrupted;
   }
-  const BenchReport report{flags, request, result};
   if (flags.json) {
-    std::cout << ToJson(report).dump() << "\n";
+    std::cout << ToJson(result).dump() << "\n";
   } else {
-    PrintText(report, std::cout);
+    PrintText(result, std::cout);
   }
-  if (!flags.csv.empty() && !csv.flush()) return ReportOutput(flags.csv);
   if (!result.error.ok() && !flags.keep_going) {
     return Report(result.error, &client);
   }
@@ -187,18 +155,15 @@ ExitCode Bench(const BenchFlags& flags) {
     std::cerr << "topk: interrupted: the report covers part of the load\n";
     return kInterrupted;
   }
-  const std::vector<std::string> exceeded = ExceededLimits(flags, total);
-  for (const std::string& limit : exceeded) {
-    std::cerr << "topk: " << limit << "\n";
-  }
+  const bool exceeded = ReportExceededLimits(flags, total);
   if (!result.kept_up) {
     std::cerr << "topk: the callers could not keep up with --rate: raise "
                  "--concurrency or lower --rate, unless the server stalled\n";
   }
-  if (exceeded.empty() && total.answered() == 0) {
+  if (!exceeded && total.answered() == 0) {
     return Report(result.error, &client);
   }
-  return !exceeded.empty() ? kThresholdCrossed
+  return exceeded          ? kThresholdCrossed
          : !result.kept_up ? kRateMissed
                            : kOk;
 }

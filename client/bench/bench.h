@@ -1,20 +1,18 @@
 // topk bench: puts load on a server and verifies its responses.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "client/bench/load.h"
-#include "client/bench/path.h"
 #include "client/bench/request_template.h"
 #include "client/cli/errors.h"
 #include "topk/client.h"
 
 namespace topk::cli {
 
-/// The flags of `topk bench`, except those of AddClientFlags().
+/// The flags of `topk bench`.
 struct BenchFlags {
   RequestSpec request;
   /// A file with the tensor to send; "" = random tensors.
@@ -28,17 +26,10 @@ struct BenchFlags {
   /// number of failed requests.
   std::optional<double> max_p99;
   std::optional<int64_t> max_errors;
-  bool progress = false;
-  /// The file for a row per second; "" = none.
-  std::string csv;
   bool json = false;
   /// Makes one attempt per call, so that the report counts all failures.
   ClientOptions client = {.retry = Retry{.attempts = 1}};
 };
-
-/// Adds the flags to the subcommand. The defaults of some flags depend on other
-/// flags. Parsing throws CLI::ValidationError if flags contradict each other.
-void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 
 /// Sends tensors repeatedly, at a fixed rate or in a closed loop, and prints
 /// the rate and latencies. Returns kWrongAnswer if the bytes of a response

@@ -15,7 +15,6 @@
 #include <optional>
 #include <thread>
 
-#include "client/bytes_call.h"
 #include "client/check_response.h"
 #include "client/retry.h"
 #include "client/rpc_error.h"
@@ -331,9 +330,9 @@ Outcome CallOnce(CallSettings& settings, const RequestTemplate& request,
   return caller.outcome();
 }
 
-Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
-                 const Channels& channels, int callers, bool open, Load& load,
-                 const std::function<void(Load::Time now)>& tick) {
+void Drive(CallSettings& settings, const RequestTemplate& request,
+           const Channels& channels, int callers, bool open, Load& load,
+           const std::function<void(Load::Time now)>& tick) {
   const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
   const int threads =
       std::clamp((callers + kCallersPerThread - 1) / kCallersPerThread, 1,
@@ -357,7 +356,6 @@ Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
       tick(steady_clock::now() - start);
     }
   }
-  return steady_clock::now() - start;
 }
 
 }  // namespace topk::cli

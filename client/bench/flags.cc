@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "client/bench/bench.h"
+#include "client/cli/commands.h"
 #include "client/cli/number_flag.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
@@ -53,7 +55,11 @@ void Settle(const CLI::App& command, BenchFlags& flags) {
 
 }  // namespace
 
-void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
+void AddBench(CLI::App& app, ExitCode& status) {
+  CLI::App& command = *app.add_subcommand(
+      "bench", "Loads a server with random tensors and verifies the results");
+  const auto owner = std::make_shared<BenchFlags>();
+  BenchFlags& flags = *owner;
   LoadProfile& profile = flags.profile;
   auto* shape = command
                     .add_option("--shape", flags.request.shape,
@@ -160,13 +166,6 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
                   "Exit with status 8 if more requests fail. Implies "
                   "--keep-going")
       ->transform(Whole(0));
-  command.add_flag("--progress", flags.progress,
-                   "Print the requests, latencies and errors of each second, "
-                   "including the warm-up, on stderr");
-  command
-      .add_option("--csv", flags.csv,
-                  "Write the rows of --progress to this file, as CSV")
-      ->type_name("FILE");
   command
       .add_option(
           "--seed", profile.seed,
@@ -174,7 +173,11 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
       ->transform(Whole(0))
       ->capture_default_str();
   command.add_flag("--json", flags.json, "Print JSON");
-  command.callback([&command, &flags] { Settle(command, flags); });
+  AddClientFlags(command, flags.client);
+  command.callback([&command, owner, &status] {
+    Settle(command, *owner);
+    status = Bench(*owner);
+  });
 }
 
 }  // namespace topk::cli

@@ -36,19 +36,6 @@ std::string RandomData(const DTypeInfo& type, int64_t bytes, uint64_t seed) {
   return data;
 }
 
-// Returns a name for reports, e.g. "8x1000 f32 k 5 axis 0 smallest".
-std::string NameOf(const RequestSpec& spec) {
-  std::string name;
-  for (const int64_t size : spec.shape) {
-    name += StrCat(name.empty() ? "" : "x", size);
-  }
-  const OperatorFlags& flags = spec.operation;
-  name += StrCat(" ", spec.dtype, " k ", flags.k);
-  if (flags.axis) name += StrCat(" axis ", *flags.axis);
-  if (flags.smallest) name += " smallest";
-  return name;
-}
-
 }  // namespace
 
 Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
@@ -76,7 +63,6 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
       spec.operation, static_cast<v1::DataType>(type.type), spec.shape);
   if (!request.ok()) return request.status();
   RequestTemplate made;
-  made.name = NameOf(spec);
   made.request = *std::move(request);
   if (spec.input) {
     made.tensor = *spec.input;
@@ -86,8 +72,6 @@ Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
     made.tensor = {type.type, spec.shape, std::as_bytes(std::span(*data)),
                    data};
   }
-  made.request_bytes = static_cast<int64_t>(made.request.ByteSizeLong() +
-                                            made.tensor.data.size());
   return made;
 }
 

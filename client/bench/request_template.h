@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "client/bench/path.h"
 #include "client/cli/request.h"
 #include "client/numpy/npy.h"
+#include "core/common/methods.h"
 #include "topk/shared_memory.h"
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
@@ -20,6 +21,29 @@ class Engine;
 }
 
 namespace topk::cli {
+
+/// One way to send requests, chosen with --path.
+struct BenchPath {
+  /// The value of --path.
+  std::string_view name;
+  Method method;
+  bool in_shared_memory = false;
+
+  /// Whether a call has several requests.
+  bool batched() const { return method == Method::kComputeTopKMany; }
+  bool unary() const { return method == Method::kComputeTopK; }
+  /// Whether a request is one message, whose size is limited.
+  bool in_one_message() const {
+    return method != Method::kStreamTopK && !in_shared_memory;
+  }
+};
+
+/// All paths; the first is the default.
+inline constexpr BenchPath kBenchPaths[] = {
+    {"unary", Method::kComputeTopK},
+    {"stream", Method::kStreamTopK},
+    {"many", Method::kComputeTopKMany},
+    {"shm", Method::kComputeTopK, true}};
 
 /// The request to send.
 struct RequestSpec {
@@ -32,8 +56,6 @@ struct RequestSpec {
 
 /// A request, serialized once for all calls.
 struct RequestTemplate {
-  /// The name for reports.
-  std::string name;
   /// The tensor of each request.
   NpyArray tensor;
   /// The request without its data.
@@ -42,8 +64,6 @@ struct RequestTemplate {
   /// each caller, which refers to one of `regions`.
   std::vector<grpc::ByteBuffer> messages;
   std::vector<SharedMemory> regions;
-  /// The size of one request including its data.
-  int64_t request_bytes = 0;
   /// The expected response to each request, if responses are verified.
   std::optional<v1::TopKResponse> expected;
 };

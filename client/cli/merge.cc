@@ -1,15 +1,28 @@
-#include "client/cli/merge.h"
-
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "client/cli/errors.h"
+#include "client/cli/commands.h"
 #include "client/cli/number_flag.h"
+#include "client/cli/output.h"
 #include "client/numpy/read_array.h"
 #include "core/base/text.h"
 #include "topk/merge.h"
 
 namespace topk::cli {
 namespace {
+
+struct MergeFlags {
+  std::vector<std::string> folders;
+  // The k for the whole axis. The shards' files do not contain k.
+  int64_t k = 0;
+  int64_t axis = -1;
+  bool smallest = false;
+  std::string order = "value";
+  ShowFlags show;
+};
 
 Status ReadTensor(const std::string& path, v1::Tensor& tensor) {
   const Result<NpyArray> array = ReadArray(path, "");
@@ -20,34 +33,7 @@ Status ReadTensor(const std::string& path, v1::Tensor& tensor) {
   return {};
 }
 
-}  // namespace
-
-void AddMergeFlags(CLI::App& command, MergeFlags& flags) {
-  command
-      .add_option("folders", flags.folders,
-                  "Folders that topk run --out wrote, one per shard, in any "
-                  "order")
-      ->required()
-      ->type_name("DIR");
-  command
-      .add_option("--k", flags.k,
-                  "Number of elements to select from the whole axis")
-      ->required()
-      ->transform(Whole());
-  command
-      .add_option("--axis", flags.axis,
-                  "Dimension along which elements are selected")
-      ->transform(Whole())
-      ->capture_default_str();
-  command.add_flag("--smallest", flags.smallest,
-                   "Select the smallest elements, if the shards were computed "
-                   "with --smallest");
-  command.add_option("--order", flags.order, "Order of the selected elements")
-      ->check(CLI::IsMember({"value", "index"}))
-      ->capture_default_str();
-  AddShowFlags(command, flags.show);
-}
-
+// Merges the responses in the folders, without calling a server.
 ExitCode MergeFolders(const MergeFlags& flags) {
   std::vector<PartialResponse> partials;
   for (const std::string& folder : flags.folders) {
@@ -71,6 +57,39 @@ ExitCode MergeFolders(const MergeFlags& flags) {
     return ReportInput(merged.status().field, merged.status());
   }
   return Show(merged->response, static_cast<int>(merged->axis), flags.show);
+}
+
+}  // namespace
+
+void AddMerge(CLI::App& app, ExitCode& status) {
+  CLI::App& command = *app.add_subcommand(
+      "merge", "Merges the results of the shards of an axis");
+  const auto owner = std::make_shared<MergeFlags>();
+  MergeFlags& flags = *owner;
+  command
+      .add_option("folders", flags.folders,
+                  "Folders that topk run --out wrote, one per shard, in any "
+                  "order")
+      ->required()
+      ->type_name("DIR");
+  command
+      .add_option("--k", flags.k,
+                  "Number of elements to select from the whole axis")
+      ->required()
+      ->transform(Whole());
+  command
+      .add_option("--axis", flags.axis,
+                  "Dimension along which elements are selected")
+      ->transform(Whole())
+      ->capture_default_str();
+  command.add_flag("--smallest", flags.smallest,
+                   "Select the smallest elements, if the shards were computed "
+                   "with --smallest");
+  command.add_option("--order", flags.order, "Order of the selected elements")
+      ->check(CLI::IsMember({"value", "index"}))
+      ->capture_default_str();
+  AddShowFlags(command, flags.show);
+  command.callback([owner, &status] { status = MergeFolders(*owner); });
 }
 
 }  // namespace topk::cli

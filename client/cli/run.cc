@@ -1,17 +1,33 @@
-#include "client/cli/run.h"
-
 #include <algorithm>
-#include <iostream>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "client/cli/commands.h"
 #include "client/cli/errors.h"
 #include "client/cli/interrupts.h"
 #include "client/cli/number_flag.h"
+#include "client/cli/output.h"
+#include "client/cli/request.h"
 #include "client/numpy/read_array.h"
 #include "core/engine.h"
 
 namespace topk::cli {
 namespace {
+
+struct RunFlags {
+  std::string file;
+  // The name of the array in a .npz archive; see ReadArray().
+  std::string member;
+  bool has_header = false;
+  OperatorFlags operation;
+  bool local = false;
+  bool shared_memory = false;
+  int64_t index_offset = 0;
+  ShowFlags show;
+  ClientOptions client;
+};
 
 // Uses only the CPU: opening a device takes too long for a single tensor.
 Engine LocalEngine() {
@@ -44,9 +60,38 @@ Result<v1::TopKResponse> Compute(const RunFlags& flags,
   return response->message();
 }
 
+// Reads the file, computes the result on the server or locally, and writes the
+// result to stdout or to files.
+ExitCode Run(const RunFlags& flags) {
+  if (!flags.local) {
+    const ExitCode code = CheckClientFlags(flags.client);
+    if (code != kOk) return code;
+  }
+  const Result<NpyArray> array =
+      ReadArray(flags.file, flags.member, flags.has_header);
+  if (!array.ok()) return ReportInput(flags.file, array.status());
+  Result<v1::TopKRequest> request = MakeRequest(
+      flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
+  if (!request.ok()) return ReportUsage(request.status());
+  request->set_index_offset(flags.index_offset);
+  const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
+  if (!response.ok()) {
+    return Report(response.status(), flags.local ? nullptr : &flags.client);
+  }
+  const auto rank = static_cast<int64_t>(array->shape.size());
+  const auto dimension =
+      static_cast<int>((flags.operation.axis + rank) % rank);
+  return Show(*response, dimension, flags.show);
+}
+
 }  // namespace
 
-void AddRunFlags(CLI::App& command, RunFlags& flags) {
+void AddRun(CLI::App& app, ExitCode& status) {
+  CLI::App& command = *app.add_subcommand(
+      "run",
+      "Selects from a .npy, .npz or text file and prints a line per slice");
+  const auto owner = std::make_shared<RunFlags>();
+  RunFlags& flags = *owner;
   command
       .add_option("file", flags.file,
                   "A .npy file, a .npz archive, or text with a row of numbers "
@@ -73,24 +118,8 @@ void AddRunFlags(CLI::App& command, RunFlags& flags) {
                 "prefix /topk")
       ->excludes(local);
   AddShowFlags(command, flags.show);
-}
-
-ExitCode Run(const RunFlags& flags) {
-  const Result<NpyArray> array =
-      ReadArray(flags.file, flags.member, flags.has_header);
-  if (!array.ok()) return ReportInput(flags.file, array.status());
-  Result<v1::TopKRequest> request = MakeRequest(
-      flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
-  if (!request.ok()) return ReportUsage(request.status());
-  request->set_index_offset(flags.index_offset);
-  const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
-  if (!response.ok()) {
-    return Report(response.status(), flags.local ? nullptr : &flags.client);
-  }
-  const auto rank = static_cast<int64_t>(array->shape.size());
-  const auto dimension =
-      static_cast<int>((flags.operation.axis.value_or(-1) + rank) % rank);
-  return Show(*response, dimension, flags.show);
+  AddClientFlags(command, flags.client);
+  command.callback([owner, &status] { status = Run(*owner); });
 }
 
 }  // namespace topk::cli

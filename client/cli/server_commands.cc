@@ -1,11 +1,13 @@
-#include "client/cli/server_commands.h"
-
+#include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <iomanip>
 #include <iostream>
+#include <memory>
+#include <string>
 
-#include "client/cli/errors.h"
+#include "client/cli/commands.h"
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 
@@ -41,26 +43,16 @@ void PrintCapabilities(const v1::Capabilities& capabilities,
     if (row.thread_count() > 0) out << ", " << row.thread_count() << " threads";
     out << "\n";
   }
-  const v1::Limits& limits = capabilities.limits();
+  std::string limits;
+  google::protobuf::TextFormat::PrintToString(capabilities.limits(), &limits);
   out << "\nlimits\n"
-      << "  message           " << limits.max_message_bytes() << " bytes\n"
-      << "  tensor            " << limits.max_elements() << " elements, "
-      << limits.max_rank() << " dimensions\n"
-      << "  response          " << limits.max_output_bytes() << " bytes, "
-      << limits.max_selected_elements() << " elements\n"
-      << "  in flight         " << limits.max_inflight_calls() << " calls, "
-      << limits.max_inflight_bytes() << " bytes\n"
-      << "  per client        " << limits.max_client_inflight_calls()
-      << " calls, " << limits.max_client_inflight_bytes() << " bytes\n"
-      << "  shared memory     " << (limits.shared_memory() ? "yes" : "no")
-      << "\n  CUDA memory       " << (limits.cuda_memory() ? "yes" : "no")
-      << "\n\norder\n  " << EscapeControls(capabilities.ordering_rule())
+      << limits << "\norder\n  " << EscapeControls(capabilities.ordering_rule())
       << "\n";
 }
 
-}  // namespace
-
 ExitCode Health(const ClientOptions& client, const std::string& service) {
+  const ExitCode code = CheckClientFlags(client);
+  if (code != kOk) return code;
   const Result<bool> serving = Client(client).IsServing(service);
   if (!serving.ok()) return Report(serving.status(), &client);
   std::cout << (*serving ? "SERVING" : "NOT_SERVING") << "\n";
@@ -68,6 +60,8 @@ ExitCode Health(const ClientOptions& client, const std::string& service) {
 }
 
 ExitCode Info(const ClientOptions& client, bool json) {
+  const ExitCode code = CheckClientFlags(client);
+  if (code != kOk) return code;
   const Result<v1::Capabilities> capabilities =
       Client(client).GetCapabilities();
   if (!capabilities.ok()) return Report(capabilities.status(), &client);
@@ -83,6 +77,34 @@ ExitCode Info(const ClientOptions& client, bool json) {
   }
   std::cout << text << "\n";
   return kOk;
+}
+
+}  // namespace
+
+void AddHealth(CLI::App& app, ExitCode& status) {
+  CLI::App& command = *app.add_subcommand(
+      "health",
+      "Prints the health status of a server. Does not use an HTTP proxy");
+  const auto no_proxy = std::make_shared<grpc::ChannelArguments>();
+  no_proxy->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto client = std::make_shared<ClientOptions>(
+      ClientOptions{.channel_arguments = no_proxy});
+  const auto service = std::make_shared<std::string>();
+  command.add_option("--service", *service,
+                     "Service to check; default: the whole server");
+  AddClientFlags(command, *client);
+  command.callback(
+      [client, service, &status] { status = Health(*client, *service); });
+}
+
+void AddInfo(CLI::App& app, ExitCode& status) {
+  CLI::App& command = *app.add_subcommand(
+      "info", "Prints a server's dialects, types, backends and limits");
+  const auto client = std::make_shared<ClientOptions>();
+  const auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "Print JSON");
+  AddClientFlags(command, *client);
+  command.callback([client, json, &status] { status = Info(*client, *json); });
 }
 
 }  // namespace topk::cli

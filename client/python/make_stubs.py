@@ -20,17 +20,10 @@ def make_stubs(protoc, protos, stubs):
     stubs.mkdir(parents=True, exist_ok=True)
     (stubs / "__init__.py").touch()
     with tempfile.TemporaryDirectory() as made:
-        # Rename the package: grpcio-health-checking also has grpc.health.v1,
-        # and a process cannot load it twice.
-        health = pathlib.Path(made, "topk_client", "health.proto")
-        health.parent.mkdir()
-        text = (protos / "grpc/health/v1/health.proto").read_text("utf-8")
-        health.write_text(text.replace("package grpc.health.v1;",
-                                       "package topk_client.health;"), "utf-8")
         subprocess.run(
-            [*protoc, f"-I{protos}", f"-I{made}", f"--python_out={made}",
-             f"--pyi_out={made}", "topk_client/health.proto",
-             *(f"topk/v1/{name}" for name in names)], check=True)
+            [*protoc, f"-I{protos}", f"--python_out={made}",
+             f"--pyi_out={made}", *(f"topk/v1/{name}" for name in names)],
+            check=True)
         for path in pathlib.Path(made).glob("**/*_pb2.py*"):
             text = path.read_text(encoding="utf-8")
             text = text.replace("from topk.v1 import",

@@ -210,9 +210,10 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   table.Heading("Limits of one request");
   table.Row("max-message-bytes", config.max_message_bytes,
-            Bytes(1024, std::numeric_limits<int32_t>::max()),
-            "Max size of a request message; larger tensors need StreamTopK. "
-            "GetCapabilities reports --max-client-inflight-bytes if less");
+            Bytes(16 << 20, std::numeric_limits<int32_t>::max()),
+            "Max size of a request message, at least 16 MiB; larger tensors "
+            "need StreamTopK. GetCapabilities reports "
+            "--max-client-inflight-bytes if less");
   table.Row("max-elements", config.max_elements, Whole(1, kMax),
             "Max number of elements of a tensor");
   table.Row("max-selected-elements", config.max_selected_elements,

@@ -126,7 +126,7 @@ def main():
     print("| calls/s | " + " | ".join(WAYS) + " |\n|---|---:|---:|---:|---:|")
     for name, size in SIZES.items():
         x = random.random(size // 4, np.float32)
-        message = Call(Request(x, Onnx(K))).message(1 << 31)
+        message = Call(Request(x, Onnx(K))).message()
         ways = {
             "topk_client": lambda x=x: client.compute_topk(x, Onnx(K)),
             "generated stub": lambda x=x: stub_answer(stub(stub_request(x))),
@@ -136,7 +136,7 @@ def main():
         ways["grpcio"] = lambda message=message: grpcio(message)
         measure(name, ways)
     x = random.random(256, np.float32)
-    message = Call(Request(x, Onnx(K))).message(1 << 31)
+    message = Call(Request(x, Onnx(K))).message()
     measure("1 KiB, many on a stream", {
         "topk_client": lambda: consume(client.compute_topk_many(
             Request(x, Onnx(K)) for _ in range(MANY))),

@@ -231,7 +231,7 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
            {"--metrics-listen",
             "nowhere|unix:/a|unix-abstract:s:1|46010,127.0.0.1:46011|"
             "127.0.0.1:0,127.0.0.1:0"},
-           {"--max-message-bytes", "|2147483648|0"},
+           {"--max-message-bytes", "|2147483648|16777215"},
            {"--max-output-bytes", "2147483647"},
            {"--max-elements", "1e30|9223372036854775808|0x10"},
            {"--drain-timeout", "nan|-1|3 days|inf|1e400|-0.001|1e-320"},

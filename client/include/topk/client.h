@@ -110,7 +110,7 @@ struct CallOptions {
   std::optional<bool> wait_for_ready = {};
   /// Whether a blocking ComputeTopK() streams the tensor. Has no effect if
   /// Request::tensor() is not set. By default, tensors over 512 KiB are
-  /// streamed for speed, and so are requests over the server's message limit.
+  /// streamed, which is faster.
   std::optional<bool> stream = {};
   /// Headers to send, e.g. {"traceparent", "00-..."}. They replace headers of
   /// the client that have the same names.
@@ -147,10 +147,9 @@ class Client {
 
   /// Sends a request and returns the response. Does not copy the tensor.
   /// Streams tensors that CallOptions::stream selects, in chunks of 1 MiB or
-  /// less, and sends other requests in one message. If a request that is not
-  /// streamed exceeds the server's message limit, returns RESOURCE_EXHAUSTED
-  /// without sending it. The client queries the limit once, before the first
-  /// large request.
+  /// less, and sends other requests in one message. A message that exceeds the
+  /// server's limit (--max-message-bytes, at least 16 MiB) fails with
+  /// RESOURCE_EXHAUSTED.
   Result<Response> ComputeTopK(const Request& request,
                                const CallOptions& options = {}) const;
 

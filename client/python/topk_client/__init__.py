@@ -17,9 +17,9 @@ from topk_client.errors import TopKError
 from topk_client.messages import (ArrayLike, Execution, Request, Response,
                                   SupportsDLPack, TopK)
 from topk_client.shared_memory import Region, SharedMemory
-from topk_client.specs import DirectML, Onnx, OpenVINO, Spec, TensorDesc
+from topk_client.specs import DirectML, Onnx, OpenVINO, Spec
 
 __all__ = ["ArrayLike", "Capabilities", "Client", "DirectML", "Execution",
            "Onnx", "OpenVINO", "Region", "Request", "Response", "Retry",
-           "SharedMemory", "Spec", "SupportsDLPack", "TensorDesc", "TopK",
-           "TopKError", "__version__", "aio"]
+           "SharedMemory", "Spec", "SupportsDLPack", "TopK", "TopKError",
+           "__version__", "aio"]

@@ -20,13 +20,13 @@ from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
                     Sequence, Tuple, Type, TypedDict, TypeVar, Union)
 
 import grpc
+from google.protobuf import wrappers_pb2
 
 from topk_client._dtypes import check_unmasked
-from topk_client._stubs import health_pb2, topk_pb2
+from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, from_rpc
-from topk_client.messages import (HEAVY_BYTES, LARGE_BYTES, ArrayLike, Call,
-                                  M, Request, Response, StreamedResponse, TopK,
-                                  parse)
+from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, M, Request,
+                                  Response, StreamedResponse, TopK, parse)
 from topk_client.specs import AnyOnnx, integer
 
 VERSION = "0.1.0"
@@ -63,12 +63,10 @@ _RECONNECT_MILLISECONDS = 10_000
 # The minimum time between two DNS queries. A rolling update can replace all
 # servers within gRPC's default of 30 s.
 _RESOLVE_MILLISECONDS = 1000
-# The maximum size of a message in bytes. Protobuf does not support larger ones.
-MAX_LIMIT = 2**31 - 1
 # One year. Replaces None and longer timeouts, which gRPC may not support.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
-# A client keeps its last large message, up to this size, until the next one is
+# A client keeps its last message, up to this size, until the next one is
 # encoded. Otherwise, malloc would return the memory to the system after each
 # message, and page faults would halve the rate of messages of 1 MiB.
 _KEPT_BYTES = 8 << 20
@@ -411,8 +409,8 @@ class Connection:
     _grpc: Any  # grpc or grpc.aio
     # Sleeps for a number of seconds.
     _sleep: Callable[[float], Awaitable[None]]
-    # Calls function(argument), which may copy a large tensor.
-    _prepare: Callable[[Any, Any], Awaitable[Any]]
+    # Calls a function, which may copy a large tensor.
+    _prepare: Callable[[Any], Awaitable[Any]]
     # Calls make(*arguments), which opens a channel, and adds the interceptors.
     _open: Callable[..., Any]
     # Makes a unary call and returns the response, or an awaitable of it.
@@ -465,9 +463,6 @@ class Connection:
                 f"the token would go to {target} without TLS; use TLS, or "
                 "token_over_plaintext if the network is trusted")
         self._timeout = _finite(timeout)
-        # The server's message size limit in bytes, or None if not yet known.
-        # The client queries the limit before it sends the first large message.
-        self._limit: Optional[int] = None
         self._last_message = b""
         self._retry = retry or Retry(attempts=1)
         self._wait_for_ready = wait_for_ready
@@ -645,12 +640,13 @@ class Connection:
             await self._sleep(pause)
 
     async def _serving(self, service: str, attempts: Attempts) -> bool:
-        request = health_pb2.HealthCheckRequest(service=service)
+        # These types are encoded like the messages of grpc.health.v1, whose
+        # stubs would collide with those of grpcio-health-checking.
+        request = wrappers_pb2.StringValue(value=service)
         response = await self._ask(
             self._route().check_health, request.SerializeToString(),
-            health_pb2.HealthCheckResponse, attempts)
-        return bool(
-            response.status == health_pb2.HealthCheckResponse.SERVING)
+            wrappers_pb2.Int32Value, attempts)
+        return bool(response.value == 1)  # SERVING
 
     async def _topk(self, request: Request,
                     attempts: Attempts) -> "TopK[Any]":
@@ -663,20 +659,17 @@ class Connection:
     async def _compute(self, request: Request, stream: Optional[bool],
                        attempts: Attempts) -> Response:
         call = Call(request)
-        limit = self._limit or (
-            MAX_LIMIT if call.nbytes <= LARGE_BYTES else
-            await self._limit_for(attempts, call))
-        streamed = call.is_streamed(stream, limit)
+        streamed = call.is_streamed(stream)
         make: Any = call.chunks if streamed else call.message
         while True:
             try:
-                message = (await self._prepare(make, limit)
-                           if call.nbytes > HEAVY_BYTES else make(limit))
+                message = (await self._prepare(make)
+                           if call.nbytes > HEAVY_BYTES else make())
                 if streamed:
                     response = StreamedResponse(call)
                     await self._stream(message, response, attempts)
                     return response.response()
-                if call.nbytes > LARGE_BYTES and len(message) <= _KEPT_BYTES:
+                if len(message) <= _KEPT_BYTES:
                     self._last_message = message
                 route = self._opened or self._route()
                 answer = self._unary(route.compute_topk, message, attempts)
@@ -688,16 +681,3 @@ class Connection:
                     call.explained(error),
                     "StreamTopK" if streamed else "ComputeTopK")
             await self._sleep(pause)
-
-    async def _limit_for(self, attempts: Attempts, call: Call) -> int:
-        """Returns the server's message size limit in bytes. Queries the limit
-        before the first large message, and caches the limit for all calls."""
-        if self._limit is None and call.nbytes > LARGE_BYTES:
-            try:
-                limits = (await self._capabilities(attempts)).limits
-                self._limit = limits.max_message_bytes or MAX_LIMIT
-            except TopKError as error:
-                if error.code is not grpc.StatusCode.UNIMPLEMENTED:
-                    raise
-                self._limit = MAX_LIMIT
-        return self._limit or MAX_LIMIT

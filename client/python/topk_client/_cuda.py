@@ -96,7 +96,7 @@ def _export(pointer: int, nbytes: int, stream: Any, region: Any) -> None:
 
 
 class CudaTensor:
-    """A contiguous tensor on a GPU.
+    """A contiguous tensor on a GPU: an object with __cuda_array_interface__.
 
     Attributes:
       tensor: the object of the library that allocated the memory.
@@ -104,10 +104,22 @@ class CudaTensor:
       name: the short name of the element type if NumPy lacks the type.
     """
 
-    tensor: Any
-    shape: Tuple[int, ...]
-    dtype: DType
     name: Optional[str] = None
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        interface = self._interface = tensor.__cuda_array_interface__
+        self.shape: Tuple[int, ...] = tuple(interface["shape"])
+        self.dtype: DType = np.dtype(interface["typestr"])
+        steps = np.empty(self.shape, np.void).strides
+        strides = interface.get("strides")
+        if strides is not None and self.nbytes and any(
+                n > 1 and s != step * self.dtype.itemsize
+                for n, s, step in zip(self.shape, strides, steps)):
+            raise TypeError("the tensor is on a GPU and not contiguous: copy "
+                            "it with ascontiguousarray()")
+        if interface.get("mask") is not None:
+            raise TypeError("the tensor has a mask, which is not supported")
 
     @property
     def nbytes(self) -> int:
@@ -115,17 +127,17 @@ class CudaTensor:
 
     def pointer(self) -> int:
         """Returns the address of the first element."""
-        raise NotImplementedError
+        return int(self._interface["data"][0])
 
     def stream(self) -> Any:
         """Returns the stream that uses the memory, or None if unknown."""
-        raise NotImplementedError
+        return self._interface.get("stream")
 
     def empty(self, shape: Tuple[int, ...], index: Optional[DType]
               ) -> Optional["CudaTensor"]:
         """Returns a new tensor on the same GPU, of the same type, or of the
         NumPy type `index`. Returns None if this library cannot create one."""
-        raise NotImplementedError
+        return None
 
     def export(self, region: Any) -> None:
         """Sets a CudaMemoryRegion to the tensor's memory, after the work that
@@ -158,36 +170,7 @@ class _Torch(CudaTensor):
             if index is None else getattr(torch, index.name)))
 
 
-class _Interface(CudaTensor):
-    """An object with __cuda_array_interface__."""
-
-    def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor
-        interface = self._interface = tensor.__cuda_array_interface__
-        self.shape = tuple(interface["shape"])
-        self.dtype = np.dtype(interface["typestr"])
-        steps = np.empty(self.shape, np.void).strides
-        strides = interface.get("strides")
-        if strides is not None and self.nbytes and any(
-                n > 1 and s != step * self.dtype.itemsize
-                for n, s, step in zip(self.shape, strides, steps)):
-            raise TypeError("the tensor is on a GPU and not contiguous: copy "
-                            "it with ascontiguousarray()")
-        if interface.get("mask") is not None:
-            raise TypeError("the tensor has a mask, which is not supported")
-
-    def pointer(self) -> int:
-        return int(self._interface["data"][0])
-
-    def stream(self) -> Any:
-        return self._interface.get("stream")
-
-    def empty(self, shape: Tuple[int, ...], index: Optional[DType]
-              ) -> Optional[CudaTensor]:
-        return None
-
-
-class _CuPy(_Interface):
+class _CuPy(CudaTensor):
     def __init__(self, tensor: Any) -> None:
         cupy: Any = sys.modules["cupy"]
         with tensor.device:
@@ -212,7 +195,7 @@ def cuda_tensor_of(tensor: Any) -> Optional[CudaTensor]:
     if cupy is not None and isinstance(tensor, cupy.ndarray):
         return _CuPy(tensor)
     if hasattr(tensor, "__cuda_array_interface__"):
-        return _Interface(tensor)
+        return CudaTensor(tensor)
     return None
 
 

@@ -123,13 +123,13 @@ class PendingCalls(_Pending):
                     self._fail(mistake)
         return self._calls.get(number)
 
-    def messages(self, limit_for: Any) -> Iterator[bytes]:
+    def messages(self) -> Iterator[bytes]:
         """Yields the request messages of a stream. Ends the stream if a request
         is invalid."""
         number = self._received
         while call := self._calls.get(number) or self._take(number):
             try:
-                message = call.message(limit_for(call))
+                message = call.message()
             except Exception as mistake:
                 self._fail(mistake)
                 return
@@ -176,15 +176,13 @@ class AsyncPendingCalls(_Pending):
         if self._taking is not None:
             self._taking.cancel()
 
-    async def messages(self, limit_for: Any) -> AsyncIterator[bytes]:
+    async def messages(self) -> AsyncIterator[bytes]:
         number = self._received
         while call := await self._call(number):
             try:
-                limit = await limit_for(call)
                 # A large copy must not block the event loop.
-                message = (await asyncio.to_thread(call.message, limit)
-                           if call.nbytes > HEAVY_BYTES
-                           else call.message(limit))
+                message = (await asyncio.to_thread(call.message)
+                           if call.nbytes > HEAVY_BYTES else call.message())
             except Exception as mistake:
                 self._fail(mistake)
                 return

@@ -70,20 +70,20 @@ class Question:
                    tuple(sorted(client_options.items())))
 
     def partial(self, values: Array, indices: Array) -> Partial:
-        return Partial(values, indices, self.spec._k, self.spec.axis,
+        return Partial(values, indices, self.spec.k, self.spec.axis,
                        *self.spec._selection, self.data_type)
 
 
 # Each process starts with a random server, so that the load is spread evenly.
 _turn = itertools.count(random.SystemRandom().randrange(1 << 30))
 _of_thread = threading.local()
+# A forked child must not overwrite data that its parent sends, or hold locks.
+os.register_at_fork(after_in_child=lambda: _of_thread.__dict__.clear())
 
 
 @functools.lru_cache(maxsize=None)
-def _client(_process: int, target: str,
-            options: Tuple[Tuple[str, Any], ...]) -> Client:
-    """Returns this process's client for a server. The process id is part of the
-    cache key because connections do not survive a fork."""
+def _client(target: str, options: Tuple[Tuple[str, Any], ...]) -> Client:
+    """Returns this process's client for a server."""
     arguments: Dict[str, Any] = {"retry": None, **dict(options)}
     return Client(target, **arguments)
 
@@ -92,12 +92,9 @@ class _Buffer:
     """Shared memory that is locked while its process lives, so that other
     processes can tell which objects a killed process has left behind."""
 
-    alive: "weakref.WeakSet[_Buffer]" = weakref.WeakSet()
-
     def __init__(self, nbytes: int) -> None:
         while not self._is_made(nbytes):
             pass  # another process removed the object before it was locked
-        self.alive.add(self)
 
     def _is_made(self, nbytes: int) -> bool:
         self.memory = SharedMemory(
@@ -116,19 +113,6 @@ class _Buffer:
     def close(self) -> None:
         self.memory.close()
         self._unlock()
-
-
-def _leave_to_parent() -> None:
-    """Drops all buffers in a forked child. Otherwise the child would overwrite
-    data that the parent sends, and if the parent is killed, the child's copies
-    of the locks would prevent the removal of the buffers."""
-    global _of_thread
-    for buffer in list(_Buffer.alive):
-        buffer.close()  # close() in a child does not unlink the object
-    _of_thread = threading.local()
-
-
-os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def remove_abandoned() -> int:
@@ -178,14 +162,13 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     if not size:
         return question.partial(np.array(shard),
                                 np.zeros(shard.shape, np.int64))
-    spec = dataclasses.replace(question.spec,
-                               k=min(question.spec._k, size))
+    spec = dataclasses.replace(question.spec, k=min(question.spec.k, size))
     tensor: Union[Array, Region] = shard
     name = question.data_type or _dtypes.short_name_of(shard.dtype)
     if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:
         tensor = _in_shared_memory(_dtypes.little_endian(shard))
     first = next(_turn)
-    clients = [_client(os.getpid(), target, question.client_options)
+    clients = [_client(target, question.client_options)
                for target in question.servers]
     attempts = Attempts(Retry(1 + _ROUNDS), clients[0]._timeout)
     while True:

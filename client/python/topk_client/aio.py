@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import (AsyncGenerator, AsyncIterable, Awaitable,
                              Iterable, Iterator)
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -173,11 +172,10 @@ class Client(Connection):
         asynchronous iterable."""
         attempts = self._attempts(timeout, metadata, wait_for_ready)
         pending = AsyncPendingCalls(_each(requests))
-        limit_for = functools.partial(self._limit_for, attempts)
         try:
             while True:
                 results = self._route().compute_topk_many(
-                    pending.messages(limit_for), **self._how(attempts))
+                    pending.messages(), **self._how(attempts))
                 end = _End(results)
                 begun = False
                 error: TopKError | None = None
@@ -236,8 +234,8 @@ class Client(Connection):
             self._closing = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._closing], timeout=seconds)
 
-    async def _prepare(self, function: Any, argument: Any) -> Any:
-        return await self._checked(asyncio.to_thread(function, argument))
+    async def _prepare(self, function: Any) -> Any:
+        return await self._checked(asyncio.to_thread(function))
 
     async def _unary(self, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import grpc
 
-from topk_client._connection import (MAX_LIMIT, Attempts, Connection, Metadata,
-                                     Options, topk_request, topk_result)
+from topk_client._connection import (Attempts, Connection, Metadata, Options,
+                                     topk_request, topk_result)
 from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError
-from topk_client.messages import (LARGE_BYTES, A, ArrayLike, Call, Request,
-                                  Response, StreamedResponse, Tensor, TopK)
+from topk_client.messages import (A, ArrayLike, Request, Response,
+                                  StreamedResponse, Tensor, TopK)
 from topk_client.shared_memory import Region
 from topk_client.specs import Spec
 
@@ -94,10 +93,7 @@ class Client(Connection):
     """
 
     _grpc = grpc
-    # The threads of topk_async(), and the process to which they belong, because
-    # a forked child does not inherit threads.
-    _threads: ThreadPoolExecutor | None = None
-    _process = 0
+    _threads: ThreadPoolExecutor | None = None  # of topk_async()
 
     def __enter__(self) -> Client:
         return self
@@ -174,9 +170,8 @@ class Client(Connection):
         with self._lock:
             if self._closed:
                 raise ValueError("the client is closed")
-            if self._threads is None or self._process != os.getpid():
+            if self._threads is None:
                 self._threads = ThreadPoolExecutor(32, "topk_client")
-                self._process = os.getpid()
             topk: Any = self.topk
             return self._threads.submit(topk, *arguments, **options)
 
@@ -226,9 +221,8 @@ class Client(Connection):
 
         See Request for the other arguments. `stream` selects whether to send
         the tensor in chunks, without copying the whole tensor first. The
-        default is to stream above 8 MiB, where streaming is faster, and when
-        the message would exceed the server's size limit. The client asks for
-        the limit once."""
+        default is to stream large tensors. A message above the server's limit
+        (--max-message-bytes, at least 16 MiB) causes RESOURCE_EXHAUSTED."""
         return self._run(self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
                     index_offset, data_type), stream,
@@ -249,21 +243,15 @@ class Client(Connection):
 
         A gRPC thread reads ahead in `requests`, until the requests without a
         response have 64 MiB of tensors, or are about 16,000. If the iterator
-        raises, or a request exceeds the server's message size limit
-        (REQUEST_TOO_LARGE), the responses to the requests before it are yielded
-        first. Closing the generator cancels the requests in flight."""
+        raises, the responses to the requests before it are yielded first. A
+        request above the server's --max-message-bytes ends the call. Closing
+        the generator cancels the requests in flight."""
         attempts = self._attempts(timeout, metadata, wait_for_ready)
         pending = PendingCalls(iter(requests))
-
-        def limit_for(call: Call) -> int:
-            if call.nbytes > LARGE_BYTES:
-                return self._run(self._limit_for(attempts, call))
-            return self._limit or MAX_LIMIT  # faster than a coroutine
-
         try:
             while True:
                 results = self._route().compute_topk_many(
-                    pending.messages(limit_for), **self._how(attempts))
+                    pending.messages(), **self._how(attempts))
                 begun = False
                 try:
                     for result in results:
@@ -328,8 +316,8 @@ class Client(Connection):
         if ready is not None:
             ready.cancel()
 
-    async def _prepare(self, function: Any, argument: Any) -> Any:
-        return function(argument)
+    async def _prepare(self, function: Any) -> Any:
+        return function()
 
     def _unary(self, method: Any, message: bytes, attempts: Attempts) -> bytes:
         try:

@@ -81,20 +81,18 @@ class Partial:
         values = (array_of(response.values)[0] if data_type
                   else widened(response.values))
         return cls(values, np.asarray(response.indices),
-                   spec._k if k is None else k, spec.axis, *spec._selection,
+                   spec.k if k is None else k, spec.axis, *spec._selection,
                    data_type)
 
 
-def merge(partials: Iterable[Partial],
-          offsets: Optional[Sequence[int]] = None) -> Partial:
+def merge(partials: Iterable[Partial]) -> Partial:
     """Merges the results for the shards. Associative and commutative.
 
     The result is again a Partial, with min(k, the total number of elements in
     the partials) elements along the axis.
 
-    Indices must be positions on the whole axis. Either set index_offset in the
-    requests, or pass `offsets`, which has a number for each partial to add to
-    its indices.
+    Indices must be positions on the whole axis: set index_offset in the
+    requests.
 
     Raises ValueError if
     - there are no partials,
@@ -103,16 +101,12 @@ def merge(partials: Iterable[Partial],
     - order is "value" and the elements of a partial are not in order, or
     - an index is selected twice (indices that are not selected are not
       compared).
-    Raises OverflowError if an offset makes an index exceed its type.
     """
     parts = list(partials)
     if not parts:
         raise ValueError("there is no partial to merge")
     for number, part in enumerate(parts):
         _check_alike(parts[0], part, number)
-    if offsets is not None and len(offsets) != len(parts):
-        raise ValueError(f"there are {len(offsets)} offsets for {len(parts)} "
-                         "partials; pass one for each")
     first = parts[0]
 
     def joined(arrays: Iterable[Array]) -> Array:
@@ -120,9 +114,7 @@ def merge(partials: Iterable[Partial],
                            first.axis, -1)
 
     values = joined(part.values for part in parts)
-    indices = joined(part.indices if offsets is None else
-                     _add(part.indices, offsets[number])
-                     for number, part in enumerate(parts))
+    indices = joined(part.indices for part in parts)
     assert first.data_type is not None
     keys = _dtypes.ordered_keys(values, first.data_type)
     if first.largest:
@@ -136,8 +128,8 @@ def merge(partials: Iterable[Partial],
     twice = ordered[..., 1:] == ordered[..., :-1]
     if twice.any():
         raise ValueError(f"index {ordered[..., 1:][twice][0]} is in two "
-                         "partials: the shards overlap, or their offsets "
-                         "are missing or wrong")
+                         "partials: the shards overlap, or their "
+                         "index_offset is missing or wrong")
     if first.order == "index":
         chosen = np.take_along_axis(chosen, ascending, -1)
 
@@ -178,15 +170,3 @@ def _check_alike(first: Partial, other: Partial, number: int) -> None:
         if theirs[name] != value:
             raise ValueError(f"{name} is {theirs[name]!r} in partial {number}, "
                              f"but {value!r} in partial 0")
-
-
-def _add(indices: Array, offset: int) -> Array:
-    offset = int(offset)
-    if indices.size:
-        limits = np.iinfo(indices.dtype)
-        low, high = int(indices.min()) + offset, int(indices.max()) + offset
-        if low < limits.min or high > limits.max:
-            raise OverflowError(f"offset {offset} takes indices out of "
-                                f"{indices.dtype}")
-    sums: Array = indices + indices.dtype.type(offset)
-    return sums

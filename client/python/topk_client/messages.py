@@ -16,9 +16,8 @@ import itertools
 import math
 import sys
 from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterator, NamedTuple,
-                    Optional, Protocol, Tuple, Type, TypeVar, Union)
+                    Optional, Protocol, Tuple, Type, TypeVar, Union, cast)
 
-import grpc
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError, Message
@@ -33,16 +32,12 @@ from topk_client.specs import AnyOnnx, Operator, Spec, integer
 # Larger tensors are streamed. Smaller tensors are faster in a single message,
 # because grpcio, unlike gRPC in C++, passes each chunk to another thread.
 _STREAMED_BYTES = 8 << 20
-# Chunks of 1 to 4 MiB are equally fast.
+# Chunks of 1 to 4 MiB are equally fast. All servers accept messages of 16 MiB.
 _CHUNK_BYTES = 2 << 20
-# Upper bound on the bytes of the tags and lengths around a message's data.
-_DATA_FIELDS = 32
-# Tensors up to this size are sent without asking for the server's limit.
-LARGE_BYTES = 48 << 10
+# Protobuf does not support larger messages.
+_MAX_MESSAGE_BYTES = 2**31 - 1
 # Encoding more bytes than this may take a millisecond or longer.
 HEAVY_BYTES = 1 << 20
-# The longest input that DirectML allows: 2^32 elements of 8 bytes.
-_MAX_INPUT_BYTES = 8 << 32
 _TENSOR_FIELD = topk_pb2.TopKRequest.TENSOR_FIELD_NUMBER
 _DATA_FIELD = tensor_pb2.Tensor.DATA_FIELD_NUMBER
 # The DLPack device types whose memory the CPU can read: CPU memory and pinned
@@ -94,8 +89,7 @@ class Request:
     Attributes:
       tensor: an array, anything that can be converted to one (see ArrayLike),
         a tensor on an NVIDIA GPU (see topk()), or a region of shared memory. A
-        non-contiguous array is copied once, except that DirectML takes
-        transposed and broadcast arrays as they are, with strides.
+        non-contiguous array is copied once.
       spec: Onnx, OpenVINO or DirectML.
       output: "both", "values" or "indices". An output that is not requested is
         neither computed nor sent.
@@ -290,27 +284,12 @@ def _begin_field(number: int, size: int) -> bytes:
     return _varint(number << 3 | 2) + _varint(size)
 
 
-def _in_place(array: Array) -> Tuple[Array, Tuple[int, ...]]:
-    """Returns a flat view of the memory from the array's first to its last
-    element, and the array's strides in elements. Returns the array itself and
-    no strides if a stride is negative or not a whole number of elements, or if
-    the view would have more elements than the array."""
-    width = array.dtype.itemsize
-    steps = [s if n > 1 else 0 for n, s in zip(array.shape, array.strides)]
-    span = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps)) // width
-    if not array.size or span > array.size or any(
-            s < 0 or s % width for s in steps):
-        return array, ()
-    return (np.lib.stride_tricks.as_strided(array, (span,), (width,)),
-            tuple(s // width for s in steps))
-
-
-def _name(memory: Any, array: Array, padding: int, region: Any) -> None:
+def _name(memory: Any, array: Array, region: Any) -> None:
     """Sets `region` to the part of the shared memory that holds a contiguous
     array. Raises ValueError if the array is not in that memory."""
     region.name = memory.name
     region.offset = memory.offset_of(array)
-    region.byte_size = array.nbytes + padding
+    region.byte_size = array.nbytes
 
 
 def _name_output(field: str, out: Any, data_type: str, region: Any) -> None:
@@ -324,7 +303,7 @@ def _name_output(field: str, out: Any, data_type: str, region: Any) -> None:
                          f"output's elements are {data_type}")
     # _name() rejects copies of strided or big-endian arrays.
     _name(out.memory, np.asarray(_dtypes.little_endian(out.array), order="C"),
-          0, region)
+          region)
 
 
 def parse(kind: Type[M], data: Optional[bytes]) -> M:
@@ -339,7 +318,7 @@ def parse(kind: Type[M], data: Optional[bytes]) -> M:
 
 
 def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
-             shape: Tuple[int, ...], strides: Tuple[int, ...], nbytes: int,
+             shape: Tuple[int, ...], nbytes: int,
              *attributes: Any) -> Tuple[bytes, bytes]:
     """Encodes a request without its id, elements and regions. `kind` is the
     class of the operator. Returns the whole message, and the message up to
@@ -352,8 +331,8 @@ def _encoded(kind: Any, output: str, index_offset: Any, data_type: Any,
     request.output.selection = _SELECTIONS[output]
     kind(*attributes)._fill_request(request)
     fields = request.SerializeToString()
-    tensor = tensor_pb2.Tensor(data_type=data_type, shape=shape,
-                               strides=strides).SerializeToString()
+    tensor = tensor_pb2.Tensor(data_type=data_type,
+                               shape=shape).SerializeToString()
     before = tensor + _begin_field(_DATA_FIELD, nbytes)
     return (fields + _begin_field(_TENSOR_FIELD, len(tensor)) + tensor,
             fields + _begin_field(_TENSOR_FIELD, len(before) + nbytes) + before)
@@ -371,8 +350,6 @@ class Call:
     _torch_dtype: Any = None
     # Set if the tensor is on a GPU.
     _gpu: Optional[_cuda.Memory] = None
-    # The number of zero bytes to send after the elements.
-    _padding = 0
     # Whether the elements are not in the message.
     _is_elsewhere = False
     # Whether the response has both outputs, contiguous and in the message.
@@ -386,7 +363,7 @@ class Call:
         if not isinstance(request, Request):
             raise TypeError(f"the request is a {type(request).__name__}, not a "
                             "Request")
-        spec: Operator = request.spec
+        spec: Any = request.spec
         if not isinstance(spec, Operator):
             raise TypeError(f"spec is {spec!r}; it must be an instance of "
                             "Onnx, OpenVINO or DirectML")
@@ -407,33 +384,23 @@ class Call:
         self._spec = spec
         shape = array.shape
         self._rank = len(shape)
-        strides: Tuple[int, ...] = ()
-        if (spec._takes_strides and not self._packed
-                and not array.flags.c_contiguous):
-            array, strides = _in_place(array)
         self._array = array
         nbytes = -(-array.size * bits // 8)
-        if spec._takes_strides:
-            padded = spec.input_total_tensor_size_bytes
-            if nbytes < padded <= _MAX_INPUT_BYTES:  # the server rejects more
-                self._padding = padded - nbytes
         # The number of tensor bytes to send.
         in_region = region is not None or self._gpu is not None
-        self.nbytes = 0 if in_region else nbytes + self._padding
+        self.nbytes = 0 if in_region else nbytes
         how: Any = (type(spec), request.output, request.index_offset,
-                    self._data_type, shape, strides, self.nbytes,
-                    *vars(spec).values())
+                    self._data_type, shape, self.nbytes, *vars(spec).values())
         # The message without the elements, and the part that precedes them.
         try:
             self._header, self._before = _recently_encoded(*how)
-        except TypeError:  # an invalid or unhashable argument (K tensor, list)
+        except TypeError:  # an invalid or unhashable argument, e.g. a list
             self._header, self._before = _encoded(*how)
         if (in_region or request.request_id or request.values_out is not None
                 or request.indices_out is not None):
             self._add_fields(region, shape, nbytes)
         else:
-            self._is_plain = (request.output == "both" and not self._packed
-                              and not spec._takes_strides)
+            self._is_plain = request.output == "both" and not self._packed
 
     def _converted(self, tensor: Any) -> Tuple[Array, Optional[str]]:
         """Returns the tensor as an array, and the short name of the element
@@ -466,13 +433,11 @@ class Call:
             self._is_elsewhere = True
             _name(region.memory,
                   np.asarray(self._array, self._dtype, order="C"),
-                  self._padding, more.tensor.shared_memory)
+                  more.tensor.shared_memory)
         if self._gpu is not None:
-            if self._packed or self._spec._takes_strides:
-                raise TypeError(
-                    "a tensor on a GPU cannot have elements smaller than a "
-                    "byte, or be an input of DirectML: copy it to the CPU "
-                    "first")
+            if self._packed:
+                raise TypeError("a tensor on a GPU cannot have elements smaller "
+                                "than a byte: copy it to the CPU first")
             self._add_outputs(shape, more)
             if nbytes > 0:  # empty tensors have no memory
                 self._is_elsewhere = True
@@ -488,8 +453,8 @@ class Call:
         request. Does nothing if k, the axis or the type of the indices is
         wrong, which is an error of the server."""
         assert self._gpu is not None
-        request, spec = self._request, self._spec
-        k, axis = spec._k, integer("axis", getattr(spec, "axis"))
+        request, spec = self._request, cast(Any, self._spec)
+        k, axis = integer("k", spec.k), integer("axis", spec.axis)
         index = _dtypes.NUMPY_NAMES.get(spec._index_type)
         if index is None or not (
                 -len(shape) <= axis < len(shape) and 0 < k <= shape[axis]):
@@ -515,48 +480,35 @@ class Call:
         """Returns the elements in their wire format. Raises TypeError or
         ValueError if they cannot be packed."""
         data: Any = np.asarray(self._array, self._dtype, order="C")
-        if self._packed:
-            data = _dtypes.pack(data, self._packed)
-        if self._padding:
-            data = np.pad(data.reshape(-1).view(np.uint8), (0, self._padding))
-        return data
+        return _dtypes.pack(data, self._packed) if self._packed else data
 
-    def is_streamed(self, wanted: Optional[bool], limit: int) -> bool:
+    def is_streamed(self, wanted: Optional[bool]) -> bool:
         """Returns whether to use StreamTopK: the value of `wanted`, or by
-        default, whether streaming is faster or the message exceeds the server's
-        `limit` in bytes. Raises ValueError if streaming is wanted for a tensor
-        in shared memory."""
+        default, whether the tensor is large. Raises ValueError if streaming is
+        wanted for a tensor in shared memory."""
         if self._is_elsewhere:
             if wanted:
                 raise ValueError("a tensor in shared memory or on a GPU cannot "
                                  "be streamed")
             return False
-        if wanted is not None:
-            return wanted
-        return (self.nbytes > _STREAMED_BYTES
-                or len(self._before) + self.nbytes > limit)
+        return self.nbytes > _STREAMED_BYTES if wanted is None else wanted
 
-    def message(self, limit: int) -> bytes:
-        """Returns the ComputeTopK message. Raises TopKError REQUEST_TOO_LARGE
-        if it exceeds `limit`, the server's limit in bytes."""
+    def message(self) -> bytes:
+        """Returns the ComputeTopK message. Raises ValueError if it is too
+        large for protobuf."""
         if self._is_elsewhere:
             return self._header
         size = len(self._before) + self.nbytes
-        if size > limit:
-            raise TopKError(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"a request message of {size} bytes exceeds the server's limit "
-                f"of {limit} (--max-message-bytes); stream=True has none",
-                reason="REQUEST_TOO_LARGE", field="tensor.data")
+        if size > _MAX_MESSAGE_BYTES:
+            raise ValueError(f"the request has {size} bytes, more than the "
+                             f"limit of a message, {_MAX_MESSAGE_BYTES}: pass "
+                             "stream=True to compute_topk()")
         return b"".join((self._before, self._data()))
 
-    def chunks(self, limit: int) -> Iterator[bytes]:
-        """Returns the StreamTopK messages, each below `limit`, the server's
-        limit in bytes. Chunks begin at multiples of 64 bytes, so no element is
-        split."""
+    def chunks(self) -> Iterator[bytes]:
+        """Returns the StreamTopK messages."""
         data = self._data().reshape(-1).view(np.uint8)
-        size = min(_CHUNK_BYTES, (limit - _DATA_FIELDS) // 64 * 64)
-        header = self._header
+        size, header = _CHUNK_BYTES, self._header
         return itertools.chain(
             (_begin_field(topk_pb2.TopKRequestChunk.HEADER_FIELD_NUMBER,
                           len(header)) + header,),
@@ -570,8 +522,7 @@ class Call:
         """Decodes a response. `data` has the bytes of the outputs if they are
         not in the message. Raises TopKError BAD_ANSWER if the message lacks an
         output that was requested, or has another, or if an output's type, rank
-        or number of bytes is wrong. Outputs of DirectML may have bytes between
-        and after the elements."""
+        or number of bytes is wrong."""
         outputs = self._plain_outputs(message) if (
             self._is_plain and data is None) else None
         values, indices = outputs or self._outputs(message, data or {})
@@ -645,12 +596,9 @@ class Call:
                                    "response." + name)
             on_gpu: Array = created.tensor
             return on_gpu
-        may_be_longer = self._spec._takes_strides
-        strides = may_be_longer and [
-            s * dtype.itemsize for s in tensor.strides] or None
         if out is not None and tensor.HasField("shared_memory"):
             return np.ndarray(shape, dtype, out.memory.buffer,
-                              tensor.shared_memory.offset, strides)
+                              tensor.shared_memory.offset)
         content = data.get(name)
         if content is None:
             content = bytearray(tensor.data)
@@ -658,13 +606,13 @@ class Call:
         packed = self._packed if name == "values" else None
         nbytes = -(-count * _dtypes.WIDTHS[packed] // 8) if packed else (
             count * dtype.itemsize)
-        if len(content) < nbytes or len(content) > nbytes and not may_be_longer:
+        if len(content) != nbytes:
             raise bad_response(f"{len(content)} bytes do not fit the type and "
                                "the shape", f"response.{name}.data")
         if packed:
             return _dtypes.unpack(np.frombuffer(content, np.uint8), count,
                                   dtype, packed).reshape(shape)
-        return np.ndarray(shape, dtype, content, 0, strides)
+        return np.ndarray(shape, dtype, content)
 
     def explained(self, error: TopKError) -> TopKError:
         """Returns an error of this call. Adds what to do if the server cannot

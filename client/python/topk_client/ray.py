@@ -4,7 +4,8 @@ shard, and Ray tasks merge the results.
 Needs topk_client[ray] on the driver and the workers.
 """
 
-from typing import Any, Optional, Sequence, Tuple, Union
+import dataclasses
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import ray
@@ -121,9 +122,13 @@ def _shard(shard: Array, question: _shards.Question) -> _Part:
 
 @ray.remote(name="topk_merge")
 def _merge(*parts: _Part) -> _Part:
-    partials, sizes = zip(*parts)
-    ends = np.cumsum(sizes)
-    return merge(partials, ends - sizes), int(ends[-1])
+    partials: List[Partial] = []
+    begin = 0
+    for partial, size in parts:
+        partials.append(dataclasses.replace(
+            partial, indices=partial.indices + begin))
+        begin += size
+    return merge(partials), begin
 
 
 @ray.remote(name="topk_outputs", num_returns=2)

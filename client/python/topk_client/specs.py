@@ -3,17 +3,12 @@ specifications."""
 
 import dataclasses
 import operator
-from typing import Any, Optional, Sequence, Tuple, Union, get_args
+from typing import Any, Optional, Tuple, Union, cast
 
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._dtypes import Array
-from topk_client._stubs import tensor_pb2, topk_pb2
-
-# The number of elements to select: an integer, or the operator's K tensor. The
-# service checks the tensor's type and shape.
-K = Union[int, Array]
+from topk_client._stubs import topk_pb2
 
 
 def integer(name: str, value: Any) -> int:
@@ -36,41 +31,20 @@ def _converted(name: str, kind: Any, value: Any) -> Any:
     TypeError or ValueError, with the attribute's name, if the type is wrong.
     """
     same = value  # mypy: isinstance narrows the type of `value`, not `same`
-    if kind is K and isinstance(value, np.ndarray):
-        _dtypes.check_unmasked(name, value)
-        return same
-    if kind is int or kind is K:
+    if kind is int:
         return integer(name, value)
-    if get_args(kind)[1:] == (type(None),):  # `kind` is Optional
-        if value is None:
-            return None
-        kind = get_args(kind)[0]
     if kind is bool:
         if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
             return bool(same)
-    elif kind == Sequence[int]:
-        if np.iterable(value) and not isinstance(value, (str, bytes)):
-            return tuple(integer(name, item) for item in same)
-    elif isinstance(value, kind):
+    elif isinstance(value, str) or value is None and kind is not str:
         return value
-    expected = "integers" if kind == Sequence[int] else f"a {kind.__name__}"
-    raise TypeError(f"{name} is {value!r}, not {expected}")
-
-
-def _set_k(k_input: Any, k: K) -> None:
-    if not isinstance(k, np.ndarray):
-        k_input.value = k
-        return
-    k_input.tensor.data_type = _dtypes.kind_of(k.dtype)[0]
-    k_input.tensor.shape.extend(k.shape)
-    k_input.tensor.data = _dtypes.little_endian(k).tobytes()
+    raise TypeError(f"{name} is {value!r}, not a "
+                    + ("bool" if kind is bool else "str"))
 
 
 def _enum_number(field: Any, name: str) -> int:
     """Returns the number of an enum value by its short name, e.g. that of
     AXIS_DIRECTION_INCREASING for "increasing"."""
-    if field.enum_type is tensor_pb2.DataType.DESCRIPTOR:
-        return int(_dtypes.number_of(name))
     unset, *values = field.enum_type.values
     prefix = len(unset.name) - len("UNSPECIFIED")
     numbers = {value.name[prefix:].lower(): value.number for value in values}
@@ -81,73 +55,51 @@ def _enum_number(field: Any, name: str) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Attributes:
-    """Attributes that have the names of a message's fields."""
-
-    def _fill(self, message: Any) -> None:
-        """Sets only the fields whose attributes differ from their defaults,
-        because an operator version rejects fields that it does not have. Raises
-        TypeError or ValueError if an attribute has a wrong type."""
-        message.SetInParent()
-        for attribute in dataclasses.fields(self):
-            name = attribute.name
-            value = _converted(name, attribute.type, getattr(self, name))
-            if attribute.type is K:
-                _set_k(getattr(message, name), value)
-            elif value == attribute.default or name == "version":
-                pass
-            elif isinstance(value, _Attributes):
-                value._fill(getattr(message, name))
-            elif isinstance(value, tuple):
-                getattr(message, name).extend(value)
-            elif isinstance(value, str):
-                field = message.DESCRIPTOR.fields_by_name[name]
-                setattr(message, name, _enum_number(field, value)
-                        if field.enum_type else value)
-            else:
-                setattr(message, name, value)
-
-
-class Operator(_Attributes):
-    """An operator of a dialect. All other code is independent of the dialect.
+class Operator:
+    """An operator of a dialect. Its attributes have the names of the fields in
+    the dialect's message. All other code is independent of the dialect.
 
     Attributes:
       _dialect: the name of the dialect's field in TopKRequest.
       _selection: `largest` and `order` of merge.Partial.
-      _takes_strides: whether tensors may have strides and padding.
       _index_type: the short name of the type of the indices.
-
-    The remaining attributes belong to the operators. Operators that lack an
-    attribute use the default in this class.
     """
 
-    _dialect: str
-    _takes_strides = False
-    k: Any
-    version: int
-    input_total_tensor_size_bytes: int = 0
-
-    @property
-    def _selection(self) -> Tuple[bool, str]:
-        raise NotImplementedError
+    _dialect = ""
 
     @property
     def _index_type(self) -> str:
         return "i64"
 
     @property
-    def _k(self) -> int:
-        """K as an int. Raises ValueError unless the K tensor has one
-        element."""
-        return int(np.asarray(self.k).item())
+    def _selection(self) -> Tuple[bool, str]:
+        raise NotImplementedError
 
     def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
-        """Sets the operator and its attributes. Raises TypeError or ValueError
-        if an attribute has a wrong type."""
-        request.spec.CopyFrom(topk_pb2.Spec(
-            dialect="DIALECT_" + self._dialect.upper(),
-            version=integer("version", self.version)))
-        self._fill(getattr(request, self._dialect))
+        """Sets the operator, and only the attributes that differ from their
+        defaults, because an operator version rejects attributes that it does
+        not have. Raises TypeError or ValueError if an attribute has a wrong
+        type."""
+        message, spec = getattr(request, self._dialect), cast(Any, request.spec)
+        message.SetInParent()
+        spec.dialect = topk_pb2.Dialect.Value(
+            "DIALECT_" + self._dialect.upper())
+        for attribute in dataclasses.fields(self):
+            name = attribute.name
+            value = _converted(name, attribute.type, getattr(self, name))
+            if name == "version":
+                spec.version = value
+            elif value != attribute.default:
+                self._set(message, name, value)
+
+    def _set(self, message: Any, name: str, value: Any) -> None:
+        field = message.DESCRIPTOR.fields_by_name[name]
+        if field.enum_type:
+            value = _enum_number(field, value)
+        if name == "k" and field.message_type:
+            message.k.value = value
+        else:
+            setattr(message, name, value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +114,7 @@ class Onnx(Operator):
         anyway).
     """
 
-    k: K
+    k: int
     axis: int = -1
     largest: int = 1
     sorted: int = 1
@@ -188,7 +140,7 @@ class OpenVINO(Operator):
       stable: since version 11. Responses are stable either way.
     """
 
-    k: K
+    k: int
     axis: int
     mode: str
     sort: str
@@ -208,24 +160,6 @@ class OpenVINO(Operator):
 
 
 @dataclasses.dataclass(frozen=True)
-class TensorDesc(_Attributes):
-    """An output's DML_BUFFER_TENSOR_DESC. The server derives unset attributes.
-
-    Attributes:
-      data_type: for the indices "u32" or "u64"; for the values the input's
-        type.
-      sizes: the input's sizes, with k along the axis.
-      strides: in elements, one for each size.
-      total_tensor_size_bytes: the length of the output's data.
-    """
-
-    data_type: Optional[str] = None
-    sizes: Sequence[int] = ()
-    strides: Sequence[int] = ()
-    total_tensor_size_bytes: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
 class DirectML(Operator):
     """DirectML's DML_OPERATOR_TOP_K1 (version 1) or _TOP_K (version 0).
 
@@ -235,30 +169,32 @@ class DirectML(Operator):
       axis_direction: "increasing" = the smallest, "decreasing" = the largest.
         Required in version 1, does not exist in version 0.
       feature_level: "1_0" .. "6_4"; the newest by default.
-      output_value, output_index: by default, the outputs are packed and the
-        indices are u32.
+      index_data_type: the type of the indices, "u32" or "u64".
       strict: whether to reject k == the size along the axis, as the DirectML
         documentation demands.
-      input_total_tensor_size_bytes: the length of a padded input. An array is
-        padded with zeros; a region of shared memory must include the padding.
+
+    Tensors are contiguous. For strides and padding, use the protocol.
     """
 
     k: int
     axis: int
     axis_direction: Optional[str] = None
     feature_level: Optional[str] = None
-    output_value: Optional[TensorDesc] = None
-    output_index: Optional[TensorDesc] = None
+    index_data_type: str = "u32"
     strict: bool = False
-    input_total_tensor_size_bytes: int = 0
     version: int = 1
 
     _dialect = "directml"
-    _takes_strides = True
 
     @property
     def _index_type(self) -> str:
-        return (self.output_index and self.output_index.data_type) or "u32"
+        return self.index_data_type
+
+    def _set(self, message: Any, name: str, value: Any) -> None:
+        if name == "index_data_type":
+            message.output_index.data_type = _dtypes.number_of(value)
+        else:
+            super()._set(message, name, value)
 
     @property
     def _selection(self) -> Tuple[bool, str]:

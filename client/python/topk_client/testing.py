@@ -8,11 +8,12 @@ from typing import Any, Dict, Generator, Iterator, List, Sequence
 
 import grpc
 import numpy as np
+from google.protobuf import wrappers_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from topk_client import _dtypes
 from topk_client._connection import VERSION
-from topk_client._stubs import directml_pb2, health_pb2, tensor_pb2, topk_pb2
+from topk_client._stubs import directml_pb2, tensor_pb2, topk_pb2
 from topk_client.errors import TopKError
 
 _FLOATS = ("f16", "f32", "f64")
@@ -40,9 +41,8 @@ def fake_server() -> Generator[str, None, None]:
 
     NumPy computes the results, which equal those of topkd. An invalid k, axis,
     rank, type, version or attribute causes an error with the same reason. There
-    are no limits, TLS or tokens, and no checks of DirectML's feature levels and
-    input sizes in bytes. GetCapabilities returns only the version. Shared
-    memory and layouts of DirectML's outputs are UNIMPLEMENTED."""
+    are no limits, TLS or tokens, and no checks of DirectML's feature levels.
+    GetCapabilities returns only the version. Shared memory is UNIMPLEMENTED."""
     rpc: Any = grpc
     unary = rpc.unary_unary_rpc_method_handler
     stream = rpc.stream_stream_rpc_method_handler
@@ -91,12 +91,12 @@ def _get_capabilities(_: bytes, __: Any) -> bytes:
 
 
 def _health(message: bytes, context: Any) -> bytes:
-    service = health_pb2.HealthCheckRequest.FromString(message).service
+    service = wrappers_pb2.StringValue.FromString(message).value
     if service not in ("", "topk.v1.TopKService", "grpc.health.v1.Health"):
         _abort(context, TopKError(
             grpc.StatusCode.NOT_FOUND, "the server has no service of this name",
             reason="SERVICE_UNKNOWN", field="service"))
-    return health_pb2.HealthCheckResponse(status="SERVING").SerializeToString()
+    return wrappers_pb2.Int32Value(value=1).SerializeToString()  # SERVING
 
 
 def _status(error: TopKError) -> Any:
@@ -155,19 +155,6 @@ def _check_attributes(operator: Any, dialect: str, version: int) -> None:
                "directml.axis_direction")
 
 
-def _k(operator: Any, dialect: str, version: int) -> int:
-    if dialect == "directml" or not operator.k.HasField("tensor"):
-        return int(operator.k if dialect == "directml" else operator.k.value)
-    tensor, field = operator.k.tensor, f"{dialect}.k.tensor"
-    _check(dialect != "onnx" or version > 1, "K_IS_ATTRIBUTE", field)
-    name = _check_type(
-        tensor.data_type, ("i64",) if dialect == "onnx" else
-        ("i8", "i32", "i64") if version == 1 else _INTS, field + ".data_type")
-    _check([*tensor.shape] == ([1] if dialect == "onnx" else []), "K_SHAPE",
-           field + ".shape")
-    return int(np.frombuffer(tensor.data, _dtypes.NUMPY_NAMES[name])[0])
-
-
 def _array(tensor: tensor_pb2.Tensor, name: str, shape: List[int]
            ) -> _dtypes.Array:
     # The bits of the elements, because NumPy may lack their type.
@@ -176,8 +163,7 @@ def _array(tensor: tensor_pb2.Tensor, name: str, shape: List[int]
                               math.prod(shape), np.dtype(np.uint8),
                               name).reshape(shape)
     dtype = np.dtype(f"<u{int(re.findall('[0-9]+', name)[0]) // 8}")
-    return np.ndarray(shape, dtype, tensor.data, 0, [
-        dtype.itemsize * stride for stride in tensor.strides] or None)
+    return np.ndarray(shape, dtype, tensor.data)
 
 
 def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
@@ -191,8 +177,8 @@ def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
                        "tensor.data_type")
     _check(rank > 0, "RANK_ZERO", "tensor.shape", "the tensor is a scalar; it "
            "needs at least one dimension to select along")
-    k, strict, index_type = _k(operator, dialect, version), False, "i64"
-    outputs: List[Any] = []
+    k = int(operator.k if dialect == "directml" else operator.k.value)
+    strict, index_type = False, "i64"
     if dialect == "onnx":
         largest = not operator.HasField("largest") or operator.largest == 1
     elif dialect == "openvino":
@@ -208,11 +194,9 @@ def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
                 "directml.output_index.data_type")
         for number, size in enumerate(shape):
             _check(size > 0, "SIZE_RANGE", f"tensor.shape[{number}]")
-        outputs = [operator.output_value, operator.output_index]
-    used = {field.name for message in (tensor, request.output, *outputs)
-            for field, _ in message.ListFields()} - {"data_type", "selection"}
-    if not used <= {"shape", "data", "strides"} or any(
-            output.strides for output in outputs):
+    used = {field.name for message in (tensor, request.output)
+            for field, _ in message.ListFields()}
+    if not used <= {"data_type", "shape", "data", "selection"}:
         raise TopKError(grpc.StatusCode.UNIMPLEMENTED,
                         "the fake server does not support this request")
     axis = operator.axis if operator.HasField("axis") else -1

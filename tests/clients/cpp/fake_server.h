@@ -57,7 +57,6 @@ struct Fake {
   std::function<grpc::Status(
       grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>&)>
       many = {};
-  std::function<grpc::Status(v1::Capabilities&)> capabilities = {};
 };
 
 /// Serves on a free loopback port until it is destroyed.
@@ -110,12 +109,6 @@ class FakeServer final : public v1::TopKService::Service {
       grpc::ServerReaderWriter<v1::TopKResult, v1::TopKRequest>* stream)
       override {
     return fake_.many ? fake_.many(*stream) : Unset();
-  }
-
-  grpc::Status GetCapabilities(grpc::ServerContext*,
-                               const v1::GetCapabilitiesRequest*,
-                               v1::Capabilities* capabilities) override {
-    return fake_.capabilities ? fake_.capabilities(*capabilities) : Unset();
   }
 
   Fake fake_;

@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -26,8 +25,6 @@ using testing::ComputeStream;
 using testing::ComputeUnary;
 using testing::Fake;
 using testing::FakeServer;
-using ::testing::HasSubstr;
-using testing::MessageOf;
 using testing::OnnxRequest;
 using testing::TestServer;
 using Chunks =
@@ -53,7 +50,6 @@ class FailingServer {
 
   std::atomic<int> calls = 0;
   std::atomic<size_t> bytes = 0;  // total tensor bytes of the last call
-  std::atomic<int> limits = 0;    // calls of GetCapabilities
 
  private:
   Fake MakeFake(int failures) {
@@ -80,11 +76,6 @@ class FailingServer {
       if (ended.ok()) stream.Write(answer);
       return ended;
     };
-    fake.capabilities = [this](v1::Capabilities& capabilities) {
-      ++limits;
-      capabilities.mutable_limits()->set_max_message_bytes(1 << 30);
-      return grpc::Status::OK;
-    };
     return fake;
   }
 
@@ -101,76 +92,42 @@ TEST(Client, AcceptsAListOfIpV6Addresses) {
   EXPECT_TRUE(answer.ok()) << answer.status().message;
 }
 
-class MessageLimit : public ::testing::TestWithParam<int> {};
-
-TEST_P(MessageLimit, NoMessageExceedsIt) {
-  const size_t limit = size_t{1} << GetParam();
-  const TestServer server({.max_message_bytes = static_cast<int64_t>(limit)});
-  for (const size_t size : {limit - 200, limit - 60, limit - 30, limit,
-                            3 * limit + 1, size_t{5} << 20}) {
-    std::vector<std::byte> tensor(size);
-    tensor[size - 2] = std::byte{7};
-    v1::TopKRequest request =
-        OnnxRequest(v1::DATA_TYPE_U8, {static_cast<int64_t>(size)}, 1);
-    for (const auto stream : {std::optional<bool>(), std::optional(true)}) {
-      // Each client queries the limit itself.
-      const auto answer =
-          ClientOf(server.target())
-              .ComputeTopK(Request(request, tensor), {.stream = stream});
-      ASSERT_TRUE(answer.ok()) << size << ": " << answer.status().message;
-      EXPECT_EQ(answer->indices()->front(), static_cast<int64_t>(size) - 2);
-    }
-    const Client client = ClientOf(server.target());
-    const auto beside = MessageOf(
-        client.ComputeTopK(Request(request, tensor), {.stream = false}));
-    request.mutable_tensor()->set_data(tensor.data(), tensor.size());
-    const auto whole = ComputeUnary(client, request);
-    const auto many = ComputeMany(client, {request, OnnxRequest({1}, 1)});
-    EXPECT_TRUE(many[1].ok()) << many[1].status().message;
-    const bool fits = request.ByteSizeLong() <= limit;
-    EXPECT_EQ(whole.ok(), fits) << size;
-    EXPECT_EQ(many[0].ok(), fits) << size;
-    EXPECT_TRUE(beside.ok() || size > limit - 200);
-    if (fits) continue;
-    for (const auto* too_large : {&beside, &whole, &many[0]}) {
-      EXPECT_EQ(too_large->status().code, Code::kResourceExhausted);
-      EXPECT_EQ(too_large->status().reason, "REQUEST_TOO_LARGE");
-      EXPECT_THAT(too_large->status().message,
-                  HasSubstr(std::to_string(limit) + " (--max-message-bytes)"));
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Client, MessageLimit, ::testing::Range(16, 23));
-
-TEST(Client, RequestsTheLimitOnceAndOnlyForLargeRequests) {
-  const FailingServer server;
+TEST(Client, OnlyRequestsThatAreNotStreamedExceedTheMessageLimit) {
+  const TestServer server({.max_message_bytes = int64_t{16} << 20});
   const Client client = ClientOf(server.target());
-  const std::vector<std::byte> tensor(size_t{1} << 16);
-  const v1::TopKRequest header = OnnxRequest({1}, 1);
-  const auto small = std::span(tensor).first(size_t{40} << 10);
-  EXPECT_TRUE(client.ComputeTopK(Request(header, small)).ok());
-  EXPECT_TRUE(ComputeStream(client, header, small).ok());
-  EXPECT_EQ(server.limits, 0);
-  for (int i = 0; i < 3; ++i) {
-    const auto answer = client.ComputeTopK(Request(header, tensor));
-    EXPECT_TRUE(answer.ok()) << answer.status().message;
+  const std::vector<std::byte> tensor((size_t{17} << 20) + 1);
+  v1::TopKRequest request = OnnxRequest(
+      v1::DATA_TYPE_U8, {static_cast<int64_t>(tensor.size())}, 1);
+  EXPECT_TRUE(client.ComputeTopK(Request(request, tensor)).ok());
+  const auto unary =
+      client.ComputeTopK(Request(request, tensor), {.stream = false});
+  EXPECT_EQ(unary.status().code, Code::kResourceExhausted);
+  request.mutable_tensor()->set_data(tensor.data(), tensor.size());
+  for (const auto& result :
+       ComputeMany(client, {request, OnnxRequest({1}, 1)})) {
+    EXPECT_EQ(result.status().code, Code::kResourceExhausted);
   }
-  EXPECT_EQ(server.limits, 1);
 }
 
-// If the server is down, each attempt takes seconds.
-TEST(Client, ManyAskForTheLimitOnceIfThatFails) {
-  std::atomic<int> calls = 0;
-  const FakeServer server({.capabilities = [&](auto&) -> grpc::Status {
-    ++calls;
-    return {grpc::StatusCode::PERMISSION_DENIED, "not for you"};
-  }});
-  const auto results =
-      ComputeMany(ClientOf(server.target()),
-                  std::vector(3, OnnxRequest(std::vector<float>(20000), 1)));
-  EXPECT_EQ(results.size(), 3u);
-  EXPECT_EQ(calls, 1);
+// Protobuf and gRPC do not support such messages.
+TEST(Client, DoesNotSendMessagesOf2GiB) {
+  const TestServer server;
+  const Client client = ClientOf(server.target());
+  const std::vector<std::byte> data(16);
+  const Request large(
+      OnnxRequest(v1::DATA_TYPE_U8, {int64_t{1} << 31}, 1),
+      std::span(data.data(), size_t{1} << 31));  // never read
+  const Request requests[] = {Request(OnnxRequest({1}, 1)), large};
+  std::vector<Status> ends;
+  ends.push_back(client.ComputeTopK(large, {.stream = false}).status());
+  client.ComputeTopK(large, {}, [&](Result<Response> result) {
+    ends.push_back(result.status());
+  });
+  ends.push_back(client.ComputeTopKMany(
+      requests,
+      [&](size_t, Result<Response> r) { ends.push_back(r.status()); }));
+  ASSERT_EQ(ends.size(), 5u);
+  for (const Status& end : ends) EXPECT_EQ(end.reason, "REQUEST_TOO_LARGE");
 }
 
 TEST(Client, ErrorsMayArriveBeforeTheTensorHasBeenSent) {

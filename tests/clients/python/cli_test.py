@@ -110,10 +110,10 @@ class Command(unittest.TestCase):
                 ((), -1, True),
                 (("--axis", 0), 0, True),
                 (("--axis", 1, "--smallest"), 1, False),
-                (("--dialect", "onnx", "--version", 1), -1, True),
+                (("--dialect", "onnx", "--order", "none"), -1, True),
                 (("--dialect", "openvino", "--order", "value", "--index-type",
                   "i64"), -1, True),
-                (("--dialect", "directml", "--version", 0), -1, True),
+                (("--dialect", "directml", "--axis", -2), 1, True),
                 (("--dialect", "directml", "--index-type", "u64"), -1, True)):
             _, indices = oracle(self.x, "", axis % 3, 2, largest)
             for way in ((), ("--local",)):
@@ -172,18 +172,14 @@ class Command(unittest.TestCase):
         return result
 
     def test_bench_paths(self):
-        for path, batch in (("unary", 1), ("stream", 1), ("many", 16)):
+        for path in ("unary", "stream", "many"):
             result = self.bench("--path", path, "--requests", 64,
                                 "--concurrency", 2, "--connections", 2)
-            self.assertEqual(result["path"], path)
-            self.assertEqual(result["batch"], batch)
             self.assertEqual(result["requests"], 64)
             self.assertEqual(result["verified"], 64)
-            self.assertIsNone(result["rate"])
             result = self.bench("--input", self.path, "--requests", 32,
                                 "--path", path)
             self.assertEqual(result["verified"], 32)
-            self.assertEqual(result["request"], "3x4x50 f32 k 3")
         result = self.bench("--path", "many", "--batch", 5, "--requests", 20,
                             "--verify", 0)
         self.assertEqual(result["verified"], 0)
@@ -210,7 +206,7 @@ class Command(unittest.TestCase):
             result = self.bench("--path", "shm", "--requests", 64,
                                 "--concurrency", 2, target=server.target)
             self.assertEqual(result["verified"], 64)
-            self.assertIn("shared memory     yes\n  CUDA memory       no\n",
+            self.assertIn("\nshared_memory: true\n",
                           self.topk("info", target=server.target))
 
     def test_signals_leave_no_shared_memory(self):

@@ -24,12 +24,12 @@ import topk_client
 import topk_stubs
 from both_clients import CLIENTS
 from oracle import oracle, random_case
-from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
-from topk_client._connection import Connection
+from topk_client import DirectML, Onnx, OpenVINO, Request
 from topk_client._stubs import topk_pb2
 
 X = np.array([3, 9, 1, 7, 5], np.float32)
 RAMP = np.arange(9)
+MIB = 1 << 20
 
 
 class OfBoth(both_clients.ServerTest):
@@ -47,32 +47,6 @@ class OfBoth(both_clients.ServerTest):
                                  spec._selection[0])
         self.assertEqual(answer.values.tobytes(), values.tobytes())
         np.testing.assert_array_equal(answer.indices, indices)
-
-    def test_outputs_have_the_requested_strides(self):
-        x = np.arange(24, dtype=np.int32).reshape(4, 6) * 7 % 24
-        spec = DirectML(2, 1, "decreasing",
-                        output_value=TensorDesc(sizes=(4, 2), strides=(1, 4)),
-                        output_index=TensorDesc(total_tensor_size_bytes=64))
-        answer = self.client.compute_topk(x, spec)
-        self.assertEqual(answer.values.strides, (4, 16))
-        self.assert_right(answer, x, spec)
-
-    def test_inputs_may_be_padded(self):
-        x = np.arange(15, dtype=np.float16).reshape(3, 5)
-        for lying, axis in ((x, 1), (x.T, 0)):
-            spec = DirectML(2, axis, "decreasing",
-                            input_total_tensor_size_bytes=64)
-            for stream in (False, True):
-                self.assert_right(self.client.compute_topk(
-                    lying, spec, stream=stream), lying, spec, axis)
-        for total, reason in ((28, "TOTAL_SIZE_TOO_SMALL"),
-                              (1 << 40, "TOTAL_SIZE_RANGE"),
-                              (1 << 62, "TOTAL_SIZE_RANGE")):
-            error = self.fails(
-                grpc.StatusCode.INVALID_ARGUMENT, self.client.compute_topk, x,
-                DirectML(2, 0, "decreasing",
-                         input_total_tensor_size_bytes=total))
-            self.assertEqual(error.reason, reason)
 
     def test_data_type_names_the_type_of_bits(self):
         bits = np.array([0x3F80, 0xC000, 0x4040], np.uint16)  # 1, -2, 3
@@ -144,10 +118,8 @@ class OfBoth(both_clients.ServerTest):
                   "^mode is b'max', not a str$"),
                  ({"spec": OpenVINO(1, 0, "max", "value", stable=2)}, TypeError,
                   "^stable is 2, not a bool$"),
-                 ({"spec": DirectML(1, 0, "increasing", output_value={})},
-                  TypeError, "^output_value is {}, not a TensorDesc$"),
-                 ({"spec": DirectML(1, 0, "increasing", output_value=TensorDesc(
-                     sizes="11"))}, TypeError, "^sizes is '11', not integers$"),
+                 ({"spec": DirectML(1, 0, feature_level=1)}, TypeError,
+                  "^feature_level is 1, not a str$"),
                  ({"spec": {"k": 1}}, TypeError,
                   "^spec is {'k': 1}; it must be an instance of Onnx, "),
                  ({"tensor": np.array([b"abc"])}, TypeError,
@@ -217,9 +189,8 @@ class OfBoth(both_clients.ServerTest):
             self.assertEqual(answer.values.shape, (1,))
             self.client.compute_topk(X, OpenVINO(
                 one, zero, "max", "value", stable=one))
-            self.client.compute_topk(X, DirectML(
-                one, zero, "increasing", strict=zero, output_value=TensorDesc(
-                    sizes=np.array([1], np.int16), strides=[one])))
+            self.client.compute_topk(X, DirectML(one, zero, "increasing",
+                                                 strict=zero))
 
     def test_many_continue_after_errors(self):
         results = self.client.compute_topk_many(
@@ -508,69 +479,37 @@ class Calls(both_clients.ServerTest):
 
 
 class Limits(unittest.TestCase):
-    def ask(self, client, size, **how):
-        x = np.zeros(size, np.uint8)
-        x[size - 2] = 7
-        answer = client.compute_topk(x, Onnx(1), **how)
-        self.assertEqual(answer.indices[0], size - 2)
-
-    def assert_too_large(self, limit, ask):
-        with self.assertRaisesRegex(
-                topk_client.TopKError, rf"^RESOURCE_EXHAUSTED: .*{limit} "
-                r"\(--max-message-bytes\).* \(REQUEST_TOO_LARGE\b"):
-            ask()
-
-    def check(self, kind, target, limit):
-        large = np.zeros(limit, np.uint8)
-        with kind(target) as client:
-            for size in (limit - 200, *range(limit - 60, limit + 20, 10),
-                         3 * limit + 1, 5 << 20):
-                self.ask(client, size)
-                self.ask(client, size, stream=True)
-            self.ask(client, limit - 200, stream=False)
-            self.assert_too_large(limit, lambda: client.compute_topk(
-                large, Onnx(1), stream=False))
-            self.assert_too_large(limit, lambda: list(
-                client.compute_topk_many([Request(large, Onnx(1))])))
-            many = [Request(large[:limit - 200], Onnx(1))] * 3
-            self.assertEqual(len(list(client.compute_topk_many(many))), 3)
-        # A client's first call may also have a tensor above the limit.
-        for stream in (None, True):
-            with kind(target) as client:
-                self.ask(client, 5 << 20, stream=stream)
-
-    def test_no_message_exceeds_the_server_s_limit(self):
-        for power in range(16, 23):
-            server = client_package.start(
-                self.addCleanup, "--max-message-bytes", str(1 << power))
-            for kind in CLIENTS:
-                with self.subTest(kind=kind, power=power):
-                    self.check(kind, server.target, 1 << power)
-
-    def test_the_limit_is_requested_once_and_only_for_large_tensors(self):
-        large = Request(np.zeros(1 << 18, np.float32), Onnx(1))
-        fake = both_clients.start_fake(
-            self.addCleanup, ComputeTopKMany=both_clients.answer_each)
-        server = client_package.start(self.addCleanup)
-        capabilities = Connection._capabilities
+    def test_only_messages_that_the_caller_requests_exceed_the_limit(self):
+        server = client_package.start(self.addCleanup, "--max-message-bytes",
+                                      "16MiB")
         for kind in CLIENTS:
-            with mock.patch.object(
-                    Connection, "_capabilities", autospec=True,
-                    side_effect=capabilities) as asked, \
-                    kind(server.target) as client:
-                for size in (10, 48 << 10):
-                    self.ask(client, size)
-                    self.ask(client, size, stream=True)
-                    list(client.topk_many([np.zeros(size, np.uint8)], 1))
-                self.assertEqual(asked.call_count, 0)
-                for size in (64 << 10, 1 << 20, 16 << 20):
-                    self.ask(client, size)
-                    self.ask(client, size, stream=True)
-                self.assertEqual(asked.call_count, 1)
-                with kind(fake) as other:  # GetCapabilities is UNIMPLEMENTED
-                    many = list(other.compute_topk_many([large] * 3))
-                self.assertEqual(len(many), 3)
-                self.assertEqual(asked.call_count, 2)
+            with kind(server.target) as client:
+                for size in (8 * MIB, 8 * MIB + 1, 16 * MIB, 20 * MIB + 1):
+                    x = np.zeros(size, np.uint8)
+                    x[size - 2] = 7
+                    for stream in (None, True):
+                        answer = client.compute_topk(x, Onnx(1), stream=stream)
+                        self.assertEqual(answer.indices[0], size - 2)
+                for call in (
+                        lambda: client.compute_topk(x, Onnx(1), stream=False),
+                        lambda: list(client.topk_many([x], 1))):
+                    with self.assertRaisesRegex(
+                            topk_client.TopKError,
+                            "^RESOURCE_EXHAUSTED: .*larger than max"):
+                        call()
+
+    def test_messages_of_2_gib_are_errors(self):
+        x = np.zeros(1 << 31, np.uint8)
+        for kind in CLIENTS:
+            with kind("127.0.0.1:1") as client:
+                for call in (
+                        lambda: client.compute_topk(x, Onnx(1), stream=False),
+                        lambda: list(client.compute_topk_many(
+                            [Request(x, Onnx(1))]))):
+                    with self.assertRaisesRegex(
+                            ValueError, "^the request has 21474836.. bytes, "
+                            "more than .*: pass stream=True"):
+                        call()
 
 
 if __name__ == "__main__":

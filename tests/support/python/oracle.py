@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Optional
 import client_package  # noqa: F401, makes topk_client importable
 import numpy as np
 from stable_topk import stable_topk
-from topk_client import DirectML, Onnx, OpenVINO, Request, TensorDesc
+from topk_client import DirectML, Onnx, OpenVINO, Request
 
 try:
     import ml_dtypes
@@ -158,31 +158,21 @@ _LAYOUTS = [np.asfortranarray, lambda x: x[::-1], lambda x: x[..., ::-1],
             lambda x: x.swapaxes(0, -1).copy().swapaxes(0, -1)]
 
 
-def _random_spec(rng, operator, shape, plain):
+def _random_spec(rng, operator, shape):
     kind, version, level, _ = operator
 
     def pick(*choices):
         return choices[int(rng.integers(len(choices)))]
-
-    def k_tensor(*types):
-        return k if plain or rng.integers(2) else np.array(k, pick(*types))
 
     axis = int(rng.integers(len(shape)))
     n = shape[axis]
     k = int(pick(1, n, rng.integers(1, n + 1)))
     if kind is Onnx:
         spec = {"axis": pick(axis, axis - len(shape)), "k": k}
-        if version > 1:
-            spec["k"] = k_tensor(np.int64)
-            if isinstance(spec["k"], np.ndarray):
-                spec["k"] = spec["k"].reshape(1)
         if version > 10:
             spec |= {"largest": pick(0, 1), "sorted": pick(0, 1)}
     elif kind is OpenVINO:
-        types = [np.int32, np.int64] + [np.int8] * (k < 128)
-        if version > 1:
-            types += [np.int16, np.uint16, np.uint32, np.uint64]
-        spec = {"axis": pick(axis, axis - len(shape)), "k": k_tensor(*types),
+        spec = {"axis": pick(axis, axis - len(shape)), "k": k,
                 "mode": pick("min", "max"),
                 "sort": pick("value", "index", "none")}
         if version > 1:
@@ -194,7 +184,7 @@ def _random_spec(rng, operator, shape, plain):
         if version == 1:
             spec["axis_direction"] = pick("increasing", "decreasing")
         if level in (None, "5_0", "6_4") and rng.integers(2):
-            spec["output_index"] = TensorDesc("u64")
+            spec["index_data_type"] = "u64"
     return kind(version=version, **spec), axis, k
 
 
@@ -204,13 +194,12 @@ def _index_type(spec):
         return np.int64
     if isinstance(spec, OpenVINO):
         return {"i32": np.int32, "i64": np.int64}[spec.index_element_type]
-    desc = spec.output_index
-    return np.uint64 if desc and desc.data_type == "u64" else np.uint32
+    return {"u32": np.uint32, "u64": np.uint64}[spec.index_data_type]
 
 
 def random_case(rng, name: Optional[str] = None, plain=False) -> Any:
     """Returns a random Case, of any data type by default. If `plain`, the
-    tensor is packed, K is a number, and both outputs have no offset."""
+    tensor is packed, and both outputs have no offset."""
     operators = [one for one in _OPERATORS if name in (None, *one[3])]
     operator = operators[int(rng.integers(len(operators)))]
     name = name or str(rng.choice(operator[3]))
@@ -228,7 +217,7 @@ def random_case(rng, name: Optional[str] = None, plain=False) -> Any:
     if not plain and rng.integers(2):
         layout = _LAYOUTS[int(rng.integers(len(_LAYOUTS)))]
         bits, tensor = layout(bits), layout(tensor)
-    spec, axis, k = _random_spec(rng, operator, shape, plain)
+    spec, axis, k = _random_spec(rng, operator, shape)
     largest, by = spec._selection
     indices = order(bits, name, axis, k, largest, by == "index")
     values = np.take_along_axis(tensor, indices, axis)
