@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <iostream>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "client/cli/interrupts.h"
 #include "client/credentials.h"
 #include "client/numpy/read_array.h"
+#include "core/base/text.h"
 #include "core/engine.h"
 
 namespace topk::cli {
@@ -67,6 +70,44 @@ ExitCode MakeTemplate(const BenchFlags& flags, const BenchPath& path,
   return status.ok() ? kOk : Report(status, nullptr);
 }
 
+// Reports that a file cannot be written, after an error of the system.
+ExitCode ReportOutput(const std::string& path) {
+  std::cerr << "topk: " << EscapeControls(path)
+            << ": cannot be written: " << ErrnoText(errno) << "\n";
+  return kFailed;
+}
+
+// Shows the progress of a load on stderr, and writes it to a file.
+class Watch {
+ public:
+  Watch(bool shows, std::ostream& csv, Load& load)
+      : shows_(shows), csv_(csv), load_(load) {
+    csv_ << kCsvHeader << "\n";
+  }
+
+  // Shows the part of the load since the previous row, if that was a second ago
+  // or if the load is over.
+  void Update(Load::Time now, bool over = false) {
+    if (!over && now < next_) return;
+    const LoadStats stats = load_.TakeRecent();
+    if (over && stats.answered() + stats.failed() == 0) return;
+    using Seconds = std::chrono::duration<double>;
+    const ProgressRow row{Seconds(now).count(), Seconds(now - shown_).count(),
+                          stats};
+    if (shows_) std::cerr << ToText(row) << "\n";
+    csv_ << ToCsv(row) << std::endl;
+    shown_ = now;
+    next_ += std::chrono::seconds(1);
+  }
+
+ private:
+  const bool shows_;
+  std::ostream& csv_;
+  Load& load_;
+  Load::Time shown_{0};
+  Load::Time next_ = std::chrono::seconds(1);
+};
+
 // Prints the limits in the flags that were exceeded, and returns whether there
 // are any.
 bool ReportExceededLimits(const BenchFlags& flags, const LoadStats& total) {
@@ -111,6 +152,11 @@ ExitCode Bench(const BenchFlags& flags) {
     client.channel_arguments = own;
   }
   CallSettings settings{path, client, TokenFile(client.token_file)};
+  std::ofstream csv;
+  if (!flags.csv.empty()) {
+    csv.open(flags.csv);
+    if (!csv) return ReportOutput(flags.csv);
+  }
   Channels channels;
   for (int i = 0; i < flags.connections; ++i) {  // connect before the test
     channels.push_back(Connect(client, MakeCredentials(client)));
@@ -120,14 +166,18 @@ ExitCode Bench(const BenchFlags& flags) {
     }
   }
   Load load(flags.profile, flags.keep_going);
-  Drive(settings, request, channels, flags.concurrency, flags.profile.rate > 0,
-        load, [&](Load::Time now) {
-          if (interrupted && !load.stopped()) {
-            load.Interrupt(now);
-            std::cerr << "topk: waiting for the calls in flight; interrupt "
-                         "again to exit at once\n";
-          }
-        });
+  Watch watch(flags.progress, csv, load);
+  const Load::Time end =
+      Drive(settings, request, channels, flags.concurrency,
+            flags.profile.rate > 0, load, [&](Load::Time now) {
+              if (interrupted && !load.stopped()) {
+                load.Interrupt(now);
+                std::cerr << "topk: waiting for the calls in flight; interrupt "
+                             "again to exit at once\n";
+              }
+              watch.Update(now);
+            });
+  watch.Update(end, /*over=*/true);
   HandleInterrupts(EndProcess);
   const LoadResult result = load.Result();
   const LoadStats& total = result.stats;
@@ -148,6 +198,7 @@ ExitCode Bench(const BenchFlags& flags) {
   } else {
     PrintText(result, std::cout);
   }
+  if (!flags.csv.empty() && !csv.flush()) return ReportOutput(flags.csv);
   if (!result.error.ok() && !flags.keep_going) {
     return Report(result.error, &client);
   }
@@ -163,9 +214,7 @@ ExitCode Bench(const BenchFlags& flags) {
   if (!exceeded && total.answered() == 0) {
     return Report(result.error, &client);
   }
-  return exceeded          ? kThresholdCrossed
-         : !result.kept_up ? kRateMissed
-                           : kOk;
+  return exceeded ? kThresholdCrossed : !result.kept_up ? kRateMissed : kOk;
 }
 
 }  // namespace topk::cli

@@ -26,6 +26,9 @@ struct BenchFlags {
   /// number of failed requests.
   std::optional<double> max_p99;
   std::optional<int64_t> max_errors;
+  bool progress = false;
+  /// The file for a row per second; "" = none.
+  std::string csv;
   bool json = false;
   /// Makes one attempt per call, so that the report counts all failures.
   ClientOptions client = {.retry = Retry{.attempts = 1}};

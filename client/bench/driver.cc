@@ -330,9 +330,9 @@ Outcome CallOnce(CallSettings& settings, const RequestTemplate& request,
   return caller.outcome();
 }
 
-void Drive(CallSettings& settings, const RequestTemplate& request,
-           const Channels& channels, int callers, bool open, Load& load,
-           const std::function<void(Load::Time now)>& tick) {
+Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
+                 const Channels& channels, int callers, bool open, Load& load,
+                 const std::function<void(Load::Time now)>& tick) {
   const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
   const int threads =
       std::clamp((callers + kCallersPerThread - 1) / kCallersPerThread, 1,
@@ -356,6 +356,7 @@ void Drive(CallSettings& settings, const RequestTemplate& request,
       tick(steady_clock::now() - start);
     }
   }
+  return steady_clock::now() - start;
 }
 
 }  // namespace topk::cli

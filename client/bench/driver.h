@@ -31,9 +31,9 @@ Outcome CallOnce(CallSettings& settings, const RequestTemplate& request,
 /// Makes the calls of `load` until it is over. `open` tells whether the load
 /// has a rate. One thread for every 8 callers receives the responses, but at
 /// most one for every 2 CPUs. Runs `tick` about ten times per second on the
-/// calling thread.
-void Drive(CallSettings& settings, const RequestTemplate& request,
-           const Channels& channels, int callers, bool open, Load& load,
-           const std::function<void(Load::Time now)>& tick);
+/// calling thread. Returns how long the load took.
+Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
+                 const Channels& channels, int callers, bool open, Load& load,
+                 const std::function<void(Load::Time now)>& tick);
 
 }  // namespace topk::cli

@@ -166,6 +166,13 @@ void AddBench(CLI::App& app, ExitCode& status) {
                   "Exit with status 8 if more requests fail. Implies "
                   "--keep-going")
       ->transform(Whole(0));
+  command.add_flag("--progress", flags.progress,
+                   "Print the requests, latencies and errors of each second, "
+                   "including the warm-up, on stderr");
+  command
+      .add_option("--csv", flags.csv,
+                  "Write the rows of --progress to this file, as CSV")
+      ->type_name("FILE");
   command
       .add_option(
           "--seed", profile.seed,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace topk::cli {
 namespace {
@@ -73,6 +74,7 @@ void Load::Record(const Call& call, Time sent, Time answered,
     result_.lag = Seconds(sent - call.at);
   }
   const Time latency = answered - (open ? call.at : sent);
+  Count(outcome, latency, call.verify, recent_);
   if (call.counted) {
     Count(outcome, latency, call.verify, result_.stats);
     last_answer_ = std::max(last_answer_, answered);
@@ -95,6 +97,11 @@ void Load::Interrupt(Time now) {
 bool Load::stopped() const {
   const std::lock_guard lock(mutex_);
   return stopped_at_ != Time::max();
+}
+
+LoadStats Load::TakeRecent() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(recent_, {});
 }
 
 LoadResult Load::Result() const {

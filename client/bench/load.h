@@ -48,7 +48,7 @@ struct Outcome {
   bool retried = false;
 };
 
-/// The counts and times of a load test.
+/// The counts and times of a load test, or of a part of it.
 struct LoadStats {
   /// The latencies, in nanoseconds, of calls with a successful request. A
   /// latency is the time from the scheduled start of a call, or from its actual
@@ -124,6 +124,9 @@ class Load {
   /// Whether the load test has ended early.
   bool stopped() const;
 
+  /// Returns the stats since the previous call, including the warm-up.
+  LoadStats TakeRecent();
+
   /// REQUIRES: the outcomes of all calls have been recorded.
   LoadResult Result() const;
 
@@ -136,6 +139,7 @@ class Load {
   double next_ = 0;  // open loop: when the next call is due, in seconds
   int64_t counted_ = 0;
   LoadResult result_;
+  LoadStats recent_;
   Time last_sent_{-1};
   Time last_answer_{0};
   Time stopped_at_ = Time::max();

@@ -143,6 +143,26 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
   Check("until the end of the time", Timed(1, 4, 0), {10}, 4, 4, 1);
 }
 
+TEST(Load, ReportsRecentCallsOnce) {
+  Load load(Timed(1, 0, 1), /*keep_going=*/true);
+  const auto record = [&](int at, int took) {
+    const auto call = load.Next(milliseconds(at));
+    ASSERT_TRUE(call);
+    load.Record(*call, milliseconds(at), milliseconds(at + took),
+                {.compute = {1}});
+  };
+  for (int i = 1; i <= 100; ++i) record(i, i);  // the warm-up counts too
+  const LoadStats first = load.TakeRecent();
+  EXPECT_EQ(first.answered(), 100);
+  EXPECT_EQ(first.latency.max(), nanoseconds(milliseconds(100)).count());
+  record(1500, 7);
+  const LoadStats second = load.TakeRecent();
+  EXPECT_EQ(second.answered(), 1);
+  EXPECT_EQ(second.latency.max(), nanoseconds(milliseconds(7)).count());
+  EXPECT_EQ(load.TakeRecent().answered(), 0);
+  EXPECT_EQ(load.Result().stats.answered(), 1);
+}
+
 TEST(Load, CallsDependOnTheSeedOnly) {
   LoadProfile profile = Counted(1000, 100);
   profile.poisson = true;

@@ -7,10 +7,13 @@
 #include <cmath>
 #include <random>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace topk::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -25,6 +28,21 @@ LoadStats Stats() {
   stats.errors = {{"CANCELLED", 1}, {"UNAVAILABLE", 2}};
   stats.retried = 4;
   return stats;
+}
+
+TEST(Report, RowsDescribeTheirPartOfTheLoad) {
+  const LoadStats stats = Stats();
+  const ProgressRow row{12.04, 0.5, stats};
+  EXPECT_THAT(ToText(row), StartsWith("12.0 s: 100 requests, 200/s, p50 "));
+  EXPECT_THAT(ToText(row), HasSubstr("ms, 3 errors"));
+  std::vector<double> cells;
+  std::istringstream csv(ToCsv(row));
+  for (std::string cell; std::getline(csv, cell, ',');) {
+    cells.push_back(std::stod(cell));
+  }
+  using ::testing::DoubleNear;
+  EXPECT_THAT(cells, ElementsAre(12.04, 100, 200, DoubleNear(50'000, 400),
+                                 DoubleNear(99'000, 800), 3));
 }
 
 TEST(Report, ContainsTheServersTimeAndRetriedRequests) {
