@@ -21,6 +21,11 @@ std::string UsageText(const std::string& message, const FindSource& find) {
   if (text.starts_with("--") && colon != text.npos) {
     text.replace(0, colon, find(text.substr(0, colon)));
   }
+  // CLI11 repeats a value of any length. Keep the flag and the rule.
+  constexpr size_t kEnd = 500;
+  if (text.size() > 2 * kEnd) {
+    text.replace(kEnd, text.size() - 2 * kEnd, "...");
+  }
   return EscapeControls(text);
 }
 
