@@ -374,13 +374,13 @@ TEST(OipRegions, BelongToTheClientThatRegisteredThem) {
   EXPECT_EQ(registered("b", alice), Code::kOk);
   EXPECT_EQ(registered("c", bob), Code::kOk);
   EXPECT_EQ(registered("a", bob), Code::kAlreadyExists);
-  EXPECT_EQ(regions.UnregisterShared("a", bob).code, Code::kPermissionDenied);
-  EXPECT_TRUE(regions.UnregisterShared("none", bob).ok());
+  EXPECT_EQ(regions.Unregister("a", bob, false).code, Code::kPermissionDenied);
+  EXPECT_TRUE(regions.Unregister("none", bob, false).ok());
   EXPECT_EQ(names(""), "abc");
-  EXPECT_TRUE(regions.UnregisterShared("", bob).ok());
+  EXPECT_TRUE(regions.Unregister("", bob, false).ok());
   EXPECT_EQ(names(""), "ab");
   EXPECT_EQ(names("b"), "b");
-  EXPECT_TRUE(regions.UnregisterShared("b", alice).ok());
+  EXPECT_TRUE(regions.Unregister("b", alice, false).ok());
   EXPECT_EQ(names("b"), "");
 }
 
