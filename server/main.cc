@@ -11,10 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "server/config/config.h"
@@ -51,6 +53,22 @@ sigset_t BlockSignals() {
   sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   return set;
+}
+
+// Reports an exception that nothing catches, e.g. because a thread cannot
+// start.
+[[noreturn]] void ReportException() {
+  try {
+    std::rethrow_exception(std::current_exception());
+  } catch (const std::system_error& error) {
+    std::cerr << "topkd: " << error.what() << " (" << error.code()
+              << "): the limit of threads may be too low (ulimit -u; the "
+                 "cgroup's pids.max)\n";
+  } catch (const std::exception& error) {
+    std::cerr << "topkd: " << error.what() << "\n";
+  } catch (...) {
+  }
+  std::abort();
 }
 
 int WaitFor(const sigset_t& set) {
@@ -168,6 +186,7 @@ int PrintTokenLine(const std::string& name) {
 int LogAndServe(const CommandLine& line) {
   // New threads inherit the signal mask, so set the mask before they start.
   const sigset_t signals = BlockSignals();
+  std::set_terminate(ReportException);
   std::signal(SIGPIPE, SIG_IGN);  // raised when a scraper hangs up
   const auto log = MakeLogger(line.server.log_level, line.server.log_format);
   CaptureLibraryLogs(log);

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <tbb/task_arena.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <new>
+#include <thread>
 
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/pieces.h"
@@ -55,6 +59,29 @@ TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
         << k;
   }
   EXPECT_GT(sorts, 10);
+}
+
+// The pool's two threads are both busy. A third caller enters anyway.
+TEST(ArenaPool, NeverKeepsACallerWaiting) {
+  ArenaPool arenas(2);
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::atomic<int> inside = 0;
+  const auto hold = [&] {
+    arenas.Run(2, [&] {
+      ++inside;
+      ended.wait();
+    });
+  };
+  std::thread first(hold);
+  std::thread second(hold);
+  while (inside < 2) std::this_thread::yield();
+  auto third = std::async(std::launch::async, [&] { arenas.Run(2, [] {}); });
+  EXPECT_EQ(third.wait_for(std::chrono::seconds(20)),
+            std::future_status::ready);
+  end.set_value();
+  first.join();
+  second.join();
 }
 
 TEST(ArenaPool, DividesItsThreadsAmongComputations) {

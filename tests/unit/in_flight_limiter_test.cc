@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "server/admission/admission_controller.h"
 #include "server/admission/memory_limit.h"
@@ -90,6 +92,29 @@ TEST(InFlightLimiter, RejectedClientsDoNotCountForOthers) {
 }
 
 // The totals grow by 1000 per second.
+TEST(InFlightLimiter, CountsNothingAfterAllReleases) {
+  InFlightLimiter limiter(
+      {.bytes = 1000, .client_bytes = 300, .calls = 20, .client_calls = 3});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        InFlightLimiter::Slot slot;
+        const std::string client(1, static_cast<char>('a' + (t + i) % 3));
+        if (!limiter.Admit(client, slot).ok()) continue;
+        InFlightLimiter::Charge charge(slot);
+        if (charge.Add(i % 400).ok() && i % 2 == 0) {
+          charge.Shrink(i % 400 / 2);
+        }
+        EXPECT_LE(limiter.bytes(), 1000);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(limiter.bytes(), 0);
+  EXPECT_EQ(limiter.calls(), 0);
+}
+
 TEST(RetryDelayEstimator, SpreadsRetryDelays) {
   RetryDelayEstimator queue;
   const RetryDelayEstimator::Time start = std::chrono::steady_clock::now();

@@ -52,13 +52,13 @@ class Question:
                 self.arguments["model_version"] != "1" and number % 3 == 0):
             k = np.int64(spec.pop("k"))
             self.k_input = np.array([k] if "sorted" in spec else k)
-        index = spec.pop("output_index", None)
+        index = spec.pop("index_data_type", None)
         defaults = {field.name: field.default
                     for field in dataclasses.fields(case.request.spec)}
         self.arguments["parameters"] = {
             name: value for name, value in spec.items()
             if value != defaults[name]}
-        if index:
+        if index == "u64":
             self.arguments["parameters"]["output_index.data_type"] = "U64"
 
     def inputs(self):
