@@ -332,7 +332,7 @@ def connection_crowd(attacker):
 
 # Allow 64 MiB for calls that arrive while the pollers lag behind.
 @attack(flags=("--threads=4", "--pollers=4"), processes=4, seconds=10,
-        arriving=64)
+        arriving=192)
 def expired_on_arrival(attacker):
     """Calls that end when they arrive, to a server with four pollers. About
     200 000 of them are needed to hit a race of a few nanoseconds between the
