@@ -330,7 +330,7 @@ def connection_crowd(attacker):
             attacker.delivered()
 
 
-# Allow 64 MiB for calls that arrive while the pollers lag behind.
+# Allow 192 MiB for calls that arrive while the pollers lag behind.
 @attack(flags=("--threads=4", "--pollers=4"), processes=4, seconds=10,
         arriving=192)
 def expired_on_arrival(attacker):
