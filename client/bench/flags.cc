@@ -150,9 +150,8 @@ void AddBench(CLI::App& app, ExitCode& status) {
       ->capture_default_str();
   command.add_flag(
       "--keep-going", flags.keep_going,
-      "Continue after failed calls. The report counts them by status code, "
-      "and counts lost connections and failed connection attempts. A wrong "
-      "result always ends the run");
+      "Continue after failed calls, and report how many failed. A wrong result "
+      "always ends the run");
   command
       .add_option("--max-p99", flags.max_p99,
                   "Exit with status 8 if the 99th percentile of the latency "

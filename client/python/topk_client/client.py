@@ -196,8 +196,9 @@ class Client(Connection):
         """Yields the result of topk() for each tensor, in order, over one
         stream. The tensors may differ in shape and type, but each needs at
         least k elements along the axis. Raises the error of the first tensor
-        that fails, after the results of the tensors before it. Closing the
-        generator cancels the tensors in flight. For a different k for each
+        that fails, after the results of the tensors before it. A tensor larger
+        than the server's --max-message-bytes may also end the tensors in
+        flight. Closing the generator cancels them. For a different k for each
         tensor, or to continue after an error, see compute_topk_many()."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
