@@ -169,11 +169,16 @@ class SliceRunner {
   void FeedSlices(int64_t first, int64_t begin, int64_t end,
                   std::span<Selection<Key>> selections) {
     const auto width = static_cast<int64_t>(selections.size());
+    const int64_t block = schedule_.block;
+    // Keep the first block short. If k of its elements have the greatest
+    // possible key, the rest of the slice need not be read.
+    int64_t size =
+        begin == 0 && block < plan_.n ? std::max(block / 8, int64_t{1}) : block;
     while (begin < end && !cancelled()) {
       if (LoadBounds(selections)) {
         return FeedInPlace(first, begin, end, selections);
       }
-      const int64_t next = std::min(begin + schedule_.block, end);
+      const int64_t next = std::min(begin + size, end);
       const std::byte* rows = source_.Get(first, width, begin, next);
       if (cancelled()) return;
       bool done = true;
@@ -185,6 +190,7 @@ class SliceRunner {
       }
       if (done) return;
       begin = next;
+      size = block;
     }
   }
 
