@@ -55,15 +55,19 @@ sigset_t BlockSignals() {
   return set;
 }
 
-// Reports an exception that nothing catches, e.g. because a thread cannot
-// start.
+// Reports an exception that nothing catches, and ends the process.
 [[noreturn]] void ReportException() {
   try {
-    std::rethrow_exception(std::current_exception());
+    if (const auto error = std::current_exception()) {
+      std::rethrow_exception(error);
+    }
   } catch (const std::system_error& error) {
-    std::cerr << "topkd: " << error.what() << " (" << error.code()
-              << "): the limit of threads may be too low (ulimit -u; the "
-                 "cgroup's pids.max)\n";
+    std::cerr << "topkd: " << error.what();
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      std::cerr << ": a thread cannot start; raise the limit of threads "
+                   "(ulimit -u, or pids.max of the cgroup)";
+    }
+    std::cerr << "\n";
   } catch (const std::exception& error) {
     std::cerr << "topkd: " << error.what() << "\n";
   } catch (...) {

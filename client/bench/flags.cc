@@ -77,8 +77,9 @@ void AddBench(CLI::App& app, ExitCode& status) {
   AddOperatorFlags(command, flags.request.operation);
   command
       .add_option("--input", flags.input,
-                  "A file with the tensor to send in each request, as for topk "
-                  "run, instead of random tensors")
+                  "A file with the tensor to send in each request, instead of "
+                  "random tensors: the formats of topk run, but one array, "
+                  "and text without a header")
       ->type_name("FILE")
       ->excludes(shape)
       ->excludes(dtype);

@@ -11,7 +11,7 @@ std::string UsageText(const std::string& message, const FindSource& find) {
   constexpr std::string_view kNotConverted = "Could not convert: ";
   constexpr std::string_view kEquals = " = ";
   std::string text = message;
-  if (text.starts_with(kNotConverted)) {  // a flag without a value, as FLAG=x
+  if (text.starts_with(kNotConverted)) {  // e.g. --tls=maybe
     text.erase(0, kNotConverted.size());
     if (const size_t equals = text.find(kEquals); equals != text.npos) {
       text.replace(equals, kEquals.size(), ": not true or false: ");
