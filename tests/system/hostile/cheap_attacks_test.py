@@ -97,8 +97,7 @@ def arguments():
     parser.add_argument("--sanitized", action="store_true")
     options = parser.parse_args()
     options.names = [name for name in options.only.split(",") if name] or [
-        name for name, chosen in ATTACKS.items()
-        if chosen.sanitized or not options.sanitized]
+        *ATTACKS]
     if unknown := set(options.names) - set(ATTACKS):
         parser.error(f"no such attack: {', '.join(sorted(unknown))}")
     return options

@@ -7,7 +7,6 @@ usage: fronts_test.py TOPKD TOPK client | envoy ENVOY PROTOSET
 
 import contextlib
 import json
-import pathlib
 import re
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import sys
 import envoys
 import harness
 
-PYTHON_LOAD = pathlib.Path(__file__).with_name("python_load.py")
 # Longer than a balancer needs to notice the drain.
 DELAY = ("--drain-delay", "3s")
 ANSWERED = re.compile(
@@ -128,9 +126,7 @@ def by_clients(topkd, topk):
     with three_servers(topkd) as replicas:
         target = ",".join(replica.target for replica in replicas)
         parts = kill_and_drain("client-side round robin", replicas, [
-            [sys.executable, PYTHON_LOAD, topkd, target],
-            *(bench(topk, target, path)
-              for path in ("unary", "stream", "many"))])
+            bench(topk, target, path) for path in ("unary", "stream", "many")])
         # Each server has answered a similar number of calls.
         assert max(parts) < 1.5 * min(parts), parts
 
