@@ -1,7 +1,6 @@
 """Messages of many small fields, which take much more memory when parsed."""
 
 import h2
-import harness
 import topk_requests
 from attacks import HEALTH, OIP, TOPK, attack
 from harness import field
@@ -37,10 +36,6 @@ def many_unknown_fields(attacker):
             attacker.count(client, [stream])
 
 
-def _group(number):
-    return harness.varint(number << 3 | 3) + harness.varint(number << 3 | 4)
-
-
 MODEL = field(1, b"onnx_topk")
 
 
@@ -57,19 +52,3 @@ def raw_contents_in_tiny_frames(attacker):
             attacker.delivered()
             client.wait([stream], 3)
             attacker.count(client, [stream])
-
-
-@attack(processes=1, rounds=1000)
-def idle_headers_of_many_fields(attacker):
-    """1000 idle streams with headers of 4 KB that consist of unknown fields,
-    groups in place of known fields, or repeated attributes."""
-    header = topk_requests.onnx("U8", [1 << 20], data=None).SerializeToString()
-    fillers = [*UNKNOWN_FIELDS, _group(1), field(1, UNKNOWN_VARINT),
-               field(3, field(2, field(2, field(5, b"")) + b"\x08\x01"))]
-    clients = [attacker.connect(greets=True) for _ in range(10)]
-    for client in clients:
-        for _ in range(100):
-            body = header + repeat(attacker.random.choice(fillers), 3900)
-            client.call(TOPK + "StreamTopK", field(1, body), end=False)
-            attacker.delivered()
-    attacker.hold_and_close(clients)
