@@ -84,15 +84,10 @@ class Client(h2.Connection):
         first, self._next = self._next, self._next + 2 * count
         return range(first, self._next, 2)
 
-    def open(self, path, timeout=None):
-        """Starts a call and returns its stream."""
-        stream, = self.new_streams(1)
-        self.send(h2.call(stream, h2.fields(path=path, grpc_timeout=timeout)))
-        return stream
-
-    def call(self, path, *messages, end=True, timeout=None, seconds=3):
+    def call(self, path, *messages, end=True, seconds=3):
         """Starts a call, sends its messages and returns its stream."""
-        stream = self.open(path, timeout)
+        stream, = self.new_streams(1)
+        self.send(h2.call(stream, h2.fields(path=path)))
         body = b"".join(h2.message(one) for one in messages)
         self.upload(stream, body, end, seconds)
         return stream

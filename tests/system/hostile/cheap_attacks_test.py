@@ -38,7 +38,6 @@ from attacks import ATTACKS, Attackers
 # Importing these modules registers their attacks.
 import extreme_plans  # noqa: F401
 import held_memory  # noqa: F401
-import many_fields  # noqa: F401
 
 MIB = 1 << 20
 # One poller, shared by all connections, and limits that let two clients hold
