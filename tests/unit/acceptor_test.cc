@@ -215,6 +215,16 @@ TEST(Acceptor, HandlesTheConnectionsOfClientsInTurn) {
                                    "127.0.0.1", "127.0.0.3", "127.0.0.1"));
 }
 
+// If the limit is low, connections may use half of it.
+TEST(Acceptor, NeedsFreeFileDescriptorsForConnections) {
+  const auto next = static_cast<rlim_t>(FreeDescriptor());
+  for (const auto& [half, expected] :
+       {std::pair(next + 4, false), std::pair(next + 40, true)}) {
+    const DescriptorLimit limit(2 * half);
+    EXPECT_EQ(Acceptor(ConnectionOptions{}, 0).CanAccept(), expected);
+  }
+}
+
 TEST(Acceptor, ResumesWhenFileDescriptorsAreFreeAgain) {
   Accepting accepting;
   std::optional<Socket> client(std::in_place, Connect(accepting.port()));
