@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "client/retry.h"
 #include "core/base/text.h"
@@ -34,6 +35,30 @@ Result<std::string> ReadToken(const NamedFile& file) {
     return s;
   }
   return std::string(token);
+}
+
+Result<PemFile> ReadPem(NamedFile file) {
+  Result<std::string> text = ReadSmallFile(file);
+  if (!text.ok()) return text.status();
+  return PemFile{std::move(file), *std::move(text)};
+}
+
+Status CheckClientCertificate(const ClientOptions& options, OptionName name) {
+  if (options.tls_cert.empty() || options.tls_key.empty()) {
+    const std::string missing =
+        name(options.tls_cert.empty() ? "tls_cert" : "tls_key");
+    return InvalidArgument(
+        "TLS_FILE", missing,
+        StrCat(name("tls_cert"), " and ", name("tls_key"),
+               " must be set together; ", missing, " is missing"));
+  }
+  const Result<PemFile> certificate =
+      ReadPem({name("tls_cert"), options.tls_cert});
+  if (!certificate.ok()) return certificate.status();
+  const Result<PemFile> key = ReadPem({name("tls_key"), options.tls_key});
+  if (!key.ok()) return key.status();
+  const auto checked = CheckKeyPair(*certificate, *key);
+  return checked.ok() ? Status{} : checked.status();
 }
 
 }  // namespace
@@ -112,13 +137,13 @@ Status CheckOptions(const ClientOptions& options, OptionName name) {
                                   " is a Unix socket, which has no TLS"));
   }
   if (!options.tls_ca.empty()) {
-    PemFile ca{{name("tls_ca"), options.tls_ca}, ""};
-    if (Status s = ReadCaBundle(ca); !s.ok()) return s;
+    const Result<PemFile> ca = ReadPem({name("tls_ca"), options.tls_ca});
+    if (!ca.ok()) return ca.status();
+    const auto read = ReadCertificates(*ca);
+    if (!read.ok()) return read.status();
   }
   if (HasCertificate(options)) {
-    PemFile certificate{{name("tls_cert"), options.tls_cert}, ""};
-    PemFile key{{name("tls_key"), options.tls_key}, ""};
-    if (Status s = ReadKeyPair(certificate, key); !s.ok()) return s;
+    if (Status s = CheckClientCertificate(options, name); !s.ok()) return s;
   }
   if (options.token_file.empty()) return {};
   if (!IsSecure(options) && !options.token_over_plaintext &&

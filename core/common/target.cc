@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <cstdint>
 #include <string>
 
 #include "core/base/number.h"
@@ -40,10 +40,8 @@ bool IsHostPort(std::string_view address, int min_port) {
   if (colon == std::string_view::npos || !IsHost(address.substr(0, colon))) {
     return false;
   }
-  const std::string_view digits = address.substr(colon + 1);
-  const std::optional<int> port = ParseNumber<int>(digits);
-  return port && *port >= min_port && *port <= 65535 &&
-         !digits.starts_with('-');
+  const auto port = ParseNumber<uint16_t>(address.substr(colon + 1));
+  return port && *port >= min_port;
 }
 
 std::string TargetError(std::string_view target) {

@@ -66,6 +66,7 @@ Status TensorRequest::PrepareRead() {
     }
     return status;
   }
+  stats_.k = prepared->plan->k;
   Cost& cost = prepared->cost;
   if (prepared->resident == nullptr) {
     cost.working_bytes += Size(memory_.copied_bytes()) + memory_.buffer_bytes();

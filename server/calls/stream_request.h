@@ -165,6 +165,7 @@ class StreamRequest {
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
     Result<PreparedRequest> prepared = state_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
+    stats_.k = prepared->plan->k;
     cost_ = prepared->cost;
     cost_.working_bytes += memory.buffer_bytes();
     // For now, only check that there is enough memory. Start() reserves it.

@@ -15,7 +15,7 @@
 
 #include "core/common/bearer_token.h"
 #include "core/common/mutex.h"
-#include "core/common/pem.h"
+#include "core/common/certificates.h"
 #include "topk/status.h"
 
 namespace topk {

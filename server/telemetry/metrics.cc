@@ -172,9 +172,7 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
   row.compute_seconds->Observe(Seconds(stats[Stage::kCompute]));
   tensor_bytes_.Observe(static_cast<double>(stats.tensor_bytes));
   elements_.Observe(static_cast<double>(ElementsOf(request).value_or(0)));
-  if (const int64_t k = KOf(request).value_or(0); k > 0) {
-    k_.Observe(static_cast<double>(k));
-  }
+  k_.Observe(static_cast<double>(stats.k.value_or(0)));
 }
 
 void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
