@@ -39,7 +39,7 @@ cuda::Speeds SpeedsOf(cuda::Device& device, const BackendOptions& options) {
         device.state().name, ": a small request takes ",
         static_cast<int64_t>(speeds.request_nanoseconds / 1000),
         " us, copies run at ", thousandths(speeds.copied_bytes),
-        " MB/s, sorts at ", thousandths(speeds.sorted_items), " items/us",
+        " MB/s, sorts at ", thousandths(speeds.sorted_elements), " elements/us",
         measured.ok()
             ? ""
             : StrCat(" (not measured: ", measured.status().message, ")")));
@@ -51,7 +51,7 @@ Result<std::unique_ptr<Backend>> MakeCuda(int threads,
                                           const BackendOptions& options) {
   std::vector<std::string> errors;
   auto devices =
-      cuda::OpenDevices({options.device_memory_bytes, threads}, errors);
+      cuda::OpenDevices(options.device_memory_bytes, threads, errors);
   if (devices.empty()) {
     return InvalidArgument("NO_CUDA_DEVICE", "backend",
                            absl::StrJoin(errors, "; "));
