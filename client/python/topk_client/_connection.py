@@ -5,9 +5,10 @@ overrides. The methods of topk_client.Client block and never suspend, so this
 client can run a coroutine with a single send().
 """
 
+import configparser
+import contextlib
 import dataclasses
 import glob
-import ipaddress
 import json
 import logging
 import math
@@ -22,11 +23,10 @@ from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
 import grpc
 from google.protobuf import wrappers_pb2
 
-from topk_client._dtypes import check_unmasked
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, from_rpc
-from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, M, Request,
-                                  Response, StreamedResponse, TopK, parse)
+from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, Request, Response,
+                                  StreamedResponse, TopK, parse)
 from topk_client.specs import AnyOnnx, integer
 
 VERSION = "0.1.0"
@@ -37,6 +37,7 @@ Token = Union[str, Callable[[], str]]
 # Names and values of request headers, in the form that gRPC expects.
 Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
+R = TypeVar("R")
 
 
 class Options(TypedDict, total=False):
@@ -73,18 +74,11 @@ _KEPT_BYTES = 8 << 20
 
 # The prefixes of targets that have no port.
 _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
-# A host name, an IPv4 address or an IPv6 address in brackets; then a port.
-_ADDRESS = re.compile(r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})")
 
 # The text options that environment variables such as TOPK_TLS_CA can set.
 _VARIABLES = ("target", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
               "token_file")
 _FLAG_VARIABLES = ("tls", "token_over_plaintext")
-_TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
-_FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
-
-# The minimum length of a token in characters, as in the server.
-_MIN_TOKEN = 16
 
 
 def _finite(timeout: Optional[float]) -> float:
@@ -101,20 +95,13 @@ def _finite(timeout: Optional[float]) -> float:
 def _checked_metadata(metadata: Metadata) -> Metadata:
     """Returns the metadata as a tuple. Raises TypeError or ValueError if gRPC
     would reject it. The errors do not contain values, which may be secret."""
-    if not metadata:
-        return ()
-    try:
-        pairs = tuple((key, value) for key, value in metadata)
-    except (TypeError, ValueError):
-        raise TypeError("metadata must be pairs of a key and a value") from None
+    pairs = tuple((key, value) for key, value in metadata)
     for key, value in pairs:
-        if not (isinstance(key, str) and re.fullmatch("[0-9a-z_.-]+", key)):
+        if not re.fullmatch("[0-9a-z_.-]+", key):
             raise ValueError(f"metadata key {key!r} must consist of lowercase "
                              "letters, digits and _.-")
-        text = value.decode("latin-1") if isinstance(value, bytes) else value
         if not (isinstance(value, bytes) if key.endswith("-bin") else
-                isinstance(text, str) and text.isascii()
-                and text.isprintable()):
+                isinstance(value, str) and re.fullmatch("[ -~]*", value)):
             raise ValueError(f"the value of metadata {key!r} must be printable "
                              "ASCII, or bytes if the key ends with -bin")
     return pairs
@@ -127,44 +114,23 @@ _SERVICE_CONFIG = json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})
 
 def _grpc_target(target: str) -> str:
     """Returns the target with the scheme that gRPC needs for a list of
-    addresses: ipv6 if they are in brackets, otherwise ipv4. Raises TypeError if
-    the target is not a str, and ValueError if an address or a port is invalid.
-    gRPC reports no error: it uses a port modulo 65536, and 0x50 as 0."""
-    if not isinstance(target, str):
-        raise TypeError(f"target is {target!r}, not a str")
+    addresses: ipv6 if they are in brackets, otherwise ipv4. Raises ValueError
+    for addresses without a port, for which gRPC would use 443, and for a list
+    of names, which gRPC does not support."""
     if target.startswith(_WITHOUT_PORTS):
         return target
-    scheme = ""
-    if "," in target and "/" not in target and not target.startswith("ipv"):
-        scheme = "ipv6:" if target.startswith("[") else "ipv4:"
-    full = scheme + target
-    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", full).split(",")
-    found = [_ADDRESS.fullmatch(address) for address in addresses]
-    expected = "host:port with a port of 1 .. 65535"
-    try:
-        hosts = [match[1] for match in found
-                 if match and 1 <= int(match[2]) <= 65535]
-        if len(hosts) < len(addresses):
-            raise ValueError
-        expected = ("a list of IPv4 addresses, or of IPv6 addresses in "
-                    "brackets, each with a port")
-        for host in hosts:
-            if full.startswith("ipv6:"):
-                ipaddress.IPv6Address(host[1:-1].partition("%")[0])
-            elif len(hosts) > 1 or full.startswith("ipv4:"):
-                ipaddress.IPv4Address(host)
-    except ValueError:
-        raise ValueError(
-            f"target: {full[:64]!r} is not {expected}") from None
-    return full
-
-
-def _is_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0] or address
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    bare = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target)
+    addresses = bare.split(",")
+    if all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]{1,5}", address)
+           for address in addresses):
+        if bare != target or len(addresses) == 1:
+            return target
+        for scheme, begin in (("ipv4:", "[0-9.]+:"), ("ipv6:", r"\[")):
+            if all(re.match(begin, address) for address in addresses):
+                return scheme + target
+    raise ValueError(
+        f"target is {target[:64]!r}; it must be host:port, unix:path, or a list "
+        "of IPv4 addresses, or of IPv6 addresses in brackets, with ports")
 
 
 def _is_unix(target: str) -> bool:
@@ -172,20 +138,10 @@ def _is_unix(target: str) -> bool:
 
 
 def _is_local(target: str) -> bool:
-    if _is_unix(target):
-        return True
-    addresses = re.sub(r"\A(dns:|ipv4:|ipv6:)?(///)?", "", target)
-    return all(map(_is_loopback, addresses.split(",")))
-
-
-def _checked_path(argument: str, path: Path) -> str:
-    """Returns the path as a string. Raises TypeError if it is not a path:
-    open() would take an int as a file descriptor, read it and close it."""
-    if not isinstance(path, (str, os.PathLike)):
-        # Do not print the value, which may be a private key.
-        raise TypeError(f"{argument} is a {type(path).__name__}, not a path: "
-                        "pass the name of the file")
-    return os.fspath(path)
+    addresses = re.sub(r"\A(dns:|ipv4:|ipv6:)?(///)?", "", target).split(",")
+    return _is_unix(target) or all(re.fullmatch(
+        r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", address)
+        for address in addresses)
 
 
 def _system_authorities() -> Optional[bytes]:
@@ -194,17 +150,14 @@ def _system_authorities() -> Optional[bytes]:
     the list that the user has set for gRPC."""
     if os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"):
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_default_certs()
+    context = ssl.create_default_context()
     # OpenSSL would read certificates in folders only when needed.
-    paths = ssl.get_default_verify_paths()
-    for folder in os.environ.get(paths.openssl_capath_env,
-                                 paths.openssl_capath).split(os.pathsep):
+    folders = os.environ.get("SSL_CERT_DIR",
+                             ssl.get_default_verify_paths().openssl_capath)
+    for folder in folders.split(os.pathsep):
         for path in glob.glob(os.path.join(glob.escape(folder), "*.[0-9]*")):
-            try:
+            with contextlib.suppress(OSError):  # not a readable certificate
                 context.load_verify_locations(path)
-            except OSError:  # not a readable certificate
-                pass
     return "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(
         binary_form=True))).encode() or None
 
@@ -215,63 +168,46 @@ def _read_tls_files(ca: Optional[Path], key: Optional[Path],
     ValueError for invalid files, which gRPC would not report."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    def load_key(name: str) -> None:
+    def load_key(path: Path) -> None:
         if certificate is not None:  # the empty password avoids a prompt
-            context.load_cert_chain(certificate, name, password="")
+            context.load_cert_chain(certificate, path, password="")
 
-    contents: Dict[str, bytes] = {}
-    for argument, path, load in (
-            ("tls_ca", ca, context.load_verify_locations),
-            ("tls_cert", certificate, context.load_verify_locations),
-            ("tls_key", key, load_key)):
-        if path is None:
-            continue
-        name = _checked_path(argument, path)
-        try:
-            load(name)
-            with open(name, "rb") as file:
-                contents[argument] = file.read()
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ValueError(
-                f"{argument}: {_shown(name, error)}; the files must be in PEM "
-                "form, and tls_key must have the key of tls_cert without a "
-                "passphrase") from None
-    return [_system_authorities() if ca is None else contents["tls_ca"],
-            contents.get("tls_key"), contents.get("tls_cert")]
+    chain = _read("tls_cert", certificate, context.load_verify_locations)
+    return [_system_authorities() if ca is None else
+            _read("tls_ca", ca, context.load_verify_locations),
+            _read("tls_key", key, load_key), chain]
 
 
-def _check_token(token: Any) -> str:
-    """Returns the token. Raises TypeError or ValueError if no server would
-    accept it. The error never contains a part of the token."""
-    if not isinstance(token, str):
-        raise TypeError(f"token is a {type(token).__name__}, not a str")
-    if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
-        raise ValueError("a token must consist of letters, digits and "
-                         "-._~+/=, without spaces or line breaks")
-    if len(token) < _MIN_TOKEN:
-        raise ValueError(f"a token of {len(token)} characters is too short; "
-                         f"use at least {_MIN_TOKEN}")
+def _read(argument: str, path: Optional[Path],
+          check: Optional[Callable[[Path], object]] = None) -> Optional[bytes]:
+    """Returns the content of a file. Raises ValueError if it cannot be read or
+    checked. The error does not contain the path, in case a caller passes a
+    secret instead of the name of its file."""
+    if path is None:
+        return None
+    try:
+        if check is not None:
+            check(path)
+        with open(os.fspath(path), "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{argument}: {reason}") from None
+
+
+def _check_token(token: str, argument: str = "token") -> str:
+    """Returns the token. Raises ValueError if no server would accept it. The
+    error never contains a part of the token."""
+    if not re.fullmatch(r"[A-Za-z0-9._~+/=-]{16,}", token):
+        raise ValueError(f"{argument}: a token must consist of at least 16 "
+                         "letters, digits and -._~+/=")
     return token
 
 
 def _read_token(path: Path) -> str:
     """Reads a token file. Raises ValueError if it has no valid token."""
-    name = _checked_path("token_file", path)
-    try:
-        with open(name, "rb") as file:
-            content = file.read()
-        return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"token_file: {_shown(name, error)}") from None
-
-
-def _shown(name: str, error: Exception) -> str:
-    """Returns the name of an unusable file and the reason. Omits the name if it
-    may be a key or a token that was passed instead of the name of its file."""
-    reason = getattr(error, "strerror", None) or str(error)
-    if "\n" not in name and os.path.isdir(os.path.dirname(name)):
-        return f"{name!r}: {reason}"
-    return f"{reason}; pass the name of a file, with its folder"
+    content = _read("token_file", path) or b""
+    return _check_token(content.strip().decode("latin-1"), "token_file")
 
 
 def check_no_token(arguments: Dict[str, Any]) -> None:
@@ -381,12 +317,9 @@ class Route:
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
                  sorted: bool) -> Request:
-    """Returns the request of topk(). Raises TypeError or ValueError if k is not
-    an integer."""
-    if type(k) is not int:
-        check_unmasked("k", k)
-        k = integer("k", k)
-    return Request(tensor, AnyOnnx(k, axis, int(bool(largest)),
+    """Returns the request of topk(). Raises TypeError if k is not an integer.
+    """
+    return Request(tensor, AnyOnnx(integer("k", k), axis, int(bool(largest)),
                                    int(bool(sorted)), 11))
 
 
@@ -413,9 +346,8 @@ class Connection:
     _prepare: Callable[[Any], Awaitable[Any]]
     # Calls make(*arguments), which opens a channel, and adds the interceptors.
     _open: Callable[..., Any]
-    # Makes a unary call and returns the response, or an awaitable of it.
-    _unary: Callable[[Any, bytes, Attempts], Any]
-    _is_async = False
+    # Makes a unary call.
+    _unary: Callable[[Any, bytes, Attempts], Awaitable[bytes]]
     # Makes a StreamTopK call and adds its messages to the response.
     _stream: Callable[[Iterator[bytes], StreamedResponse, Attempts],
                       Awaitable[None]]
@@ -440,21 +372,13 @@ class Connection:
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key must be set together")
         grpc_target = _grpc_target(target)
-        for name, text in (("user_agent", user_agent),
-                           ("tls_server_name", tls_server_name)):
-            if not isinstance(text, (str, type(None))):
-                raise TypeError(f"{name} is a {type(text).__name__}, not a str")
         tls = tls or any(argument is not None for argument in (
             tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
             raise ValueError(f"{target} is a Unix socket, which has no TLS")
-        if credentials is not None:
-            if not isinstance(credentials, grpc.ChannelCredentials):
-                raise TypeError(f"credentials is a {type(credentials).__name__}"
-                                ", not a grpc.ChannelCredentials")
-            if tls:
-                raise ValueError("credentials replace the options for TLS: do "
-                                 "not set both")
+        if credentials is not None and tls:
+            raise ValueError("credentials replace the options for TLS: do not "
+                             "set both")
         self._is_secure = tls or credentials is not None
         has_token = token is not None or token_file is not None
         if has_token and not (self._is_secure or token_over_plaintext
@@ -495,11 +419,7 @@ class Connection:
         if has_token and not self._is_secure:
             # A proxy must not see a token that is sent without TLS.
             options["grpc.enable_http_proxy"] = 0
-        try:
-            options.update(channel_options)
-        except (TypeError, ValueError):
-            raise TypeError("channel_options must be pairs of a name and a "
-                            "value") from None
+        options.update(channel_options)
         self._grpc_target, self._options = grpc_target, list(options.items())
         self._tls = _read_tls_files(tls_ca, tls_key, tls_cert) if tls else None
         self._credentials = credentials
@@ -516,15 +436,16 @@ class Connection:
         and override the variables. Empty variables are ignored."""
         for name in (*_VARIABLES, *_FLAG_VARIABLES):
             variable = "TOPK_" + name.upper()
-            value = os.environ.get(variable, "")
-            if not value or name in options:
-                continue
-            if name in _VARIABLES:
-                options[name] = value
-            elif value.lower() in (*_TRUE, *_FALSE):
-                options[name] = value.lower() in _TRUE
-            else:
-                raise ValueError(f"{variable}: {value!r} is not true or false")
+            value: Any = os.environ.get(variable, "")
+            if name in _FLAG_VARIABLES and value:
+                try:
+                    value = configparser.ConfigParser.BOOLEAN_STATES[
+                        value.lower()]
+                except KeyError:
+                    raise ValueError(f"{variable}: {value!r} is not true or "
+                                     "false") from None
+            if value != "":
+                options.setdefault(name, value)
         return cls(**options)
 
     def __getstate__(self) -> Dict[str, Any]:
@@ -624,28 +545,27 @@ class Connection:
             token = _check_token(token())
         return (*metadata, ("authorization", f"Bearer {token}"))
 
-    async def _ask(self, method: Any, message: bytes, kind: Type[M],
-                   attempts: Attempts) -> M:
-        answer = self._unary(method, message, attempts)
-        return parse(kind, await answer if self._is_async else answer)
+    async def _retried(self, method: str, attempts: Attempts,
+                       attempt: Callable[[], Awaitable[R]]) -> R:
+        while True:
+            try:
+                return await attempt()
+            except TopKError as error:
+                pause = attempts.pause_after(error, method)
+            await self._sleep(pause)
 
     async def _capabilities(self, attempts: Attempts
                             ) -> topk_pb2.Capabilities:
-        while True:
-            try:
-                return await self._ask(self._route().get_capabilities, b"",
-                                       topk_pb2.Capabilities, attempts)
-            except TopKError as error:
-                pause = attempts.pause_after(error, "GetCapabilities")
-            await self._sleep(pause)
+        return parse(topk_pb2.Capabilities, await self._retried(
+            "GetCapabilities", attempts, lambda: self._unary(
+                self._route().get_capabilities, b"", attempts)))
 
     async def _serving(self, service: str, attempts: Attempts) -> bool:
         # These types are encoded like the messages of grpc.health.v1, whose
         # stubs would collide with those of grpcio-health-checking.
         request = wrappers_pb2.StringValue(value=service)
-        response = await self._ask(
-            self._route().check_health, request.SerializeToString(),
-            wrappers_pb2.Int32Value, attempts)
+        response = parse(wrappers_pb2.Int32Value, await self._unary(
+            self._route().check_health, request.SerializeToString(), attempts))
         return bool(response.value == 1)  # SERVING
 
     async def _topk(self, request: Request,
@@ -661,23 +581,21 @@ class Connection:
         call = Call(request)
         streamed = call.is_streamed(stream)
         make: Any = call.chunks if streamed else call.message
-        while True:
+
+        async def attempt() -> Response:
+            message = (await self._prepare(make)
+                       if call.nbytes > HEAVY_BYTES else make())
             try:
-                message = (await self._prepare(make)
-                           if call.nbytes > HEAVY_BYTES else make())
                 if streamed:
                     response = StreamedResponse(call)
                     await self._stream(message, response, attempts)
                     return response.response()
                 if len(message) <= _KEPT_BYTES:
                     self._last_message = message
-                route = self._opened or self._route()
-                answer = self._unary(route.compute_topk, message, attempts)
-                if self._is_async:
-                    answer = await answer
-                return call.decode(parse(topk_pb2.TopKResponse, answer))
+                return call.decode(parse(topk_pb2.TopKResponse, await
+                    self._unary(self._route().compute_topk, message, attempts)))
             except TopKError as error:
-                pause = attempts.pause_after(
-                    call.explained(error),
-                    "StreamTopK" if streamed else "ComputeTopK")
-            await self._sleep(pause)
+                raise call.explained(error)
+
+        return await self._retried("StreamTopK" if streamed else "ComputeTopK",
+                                   attempts, attempt)

@@ -37,12 +37,6 @@ async def _each(items: Iterable[T] | AsyncIterable[T]
             yield item
 
 
-def _cancellations() -> int:
-    """Returns how often the current task has been cancelled, or always 0 before
-    Python 3.11, where tasks do not count cancellations."""
-    return int(getattr(asyncio.current_task(), "cancelling", lambda: 0)())
-
-
 class _End:
     """The status with which the server ended a stream. Since 1.62, grpcio
     replaces this status with INTERNAL if a later write fails."""
@@ -79,7 +73,6 @@ class Client(Connection):
     call cancels the call."""
 
     _grpc = grpc.aio
-    _is_async = True
     _loop: asyncio.AbstractEventLoop | None = None
     _closing: asyncio.Future[None] | None = None  # done when the client closes
 
@@ -235,13 +228,12 @@ class Client(Connection):
         await asyncio.wait([self._closing], timeout=seconds)
 
     async def _prepare(self, function: Any) -> Any:
-        return await self._checked(asyncio.to_thread(function))
+        return await asyncio.to_thread(function)
 
     async def _unary(self, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:
-        how = self._how(attempts)
         try:
-            return await self._checked(method(message, **how))
+            return await self._checked(method(message, **self._how(attempts)))
         except grpc.RpcError as error:
             raise self._error(error) from error
 
@@ -266,10 +258,8 @@ class Client(Connection):
     async def _checked(self, awaitable: Awaitable[T]) -> T:
         """Awaits a part of a call. Raises TopKError if close() cancels the
         call."""
-        before = _cancellations()
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if _cancellations() == before:  # the task was not cancelled
-                self._check_not_closed()
+            self._check_not_closed()
             raise

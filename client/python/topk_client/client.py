@@ -320,7 +320,8 @@ class Client(Connection):
     async def _prepare(self, function: Any) -> Any:
         return function()
 
-    def _unary(self, method: Any, message: bytes, attempts: Attempts) -> bytes:
+    async def _unary(self, method: Any, message: bytes,
+                     attempts: Attempts) -> bytes:
         try:
             response: bytes = method(message, **self._how(attempts))
             return response
