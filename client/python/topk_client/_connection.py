@@ -500,8 +500,9 @@ class Connection:
         error._begun = begun and not self._closed
         return error
 
-    def _attempts(self, timeout: Optional[float], metadata: Metadata,
-                  wait_for_ready: Optional[bool]) -> Attempts:
+    def _attempts(self, *, timeout: Optional[float] = None,
+                  metadata: Metadata = (),
+                  wait_for_ready: Optional[bool] = None) -> Attempts:
         """Returns the attempts of a call that begins now. Raises ValueError if
         the client is closed."""
         if self._closed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import grpc
 import grpc.aio
 
-from topk_client._connection import (Attempts, Connection, Metadata, Options,
+from topk_client._connection import (Attempts, Connection, Options,
                                      topk_request, topk_result)
 from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls
@@ -103,13 +103,12 @@ class Client(Connection):
             **options: Unpack[Options]) -> TopK[Array]: ...
 
     async def topk(self, tensor: Any, k: int, axis: int = -1,
-                   largest: bool = True, sorted: bool = True, *,
-                   timeout: float | None = None, metadata: Metadata = (),
-                   wait_for_ready: bool | None = None) -> TopK[Any]:
+                   largest: bool = True, sorted: bool = True,
+                   **options: Unpack[Options]) -> TopK[Any]:
         """See topk_client.Client.topk."""
         return await self._topk(
             topk_request(tensor, k, axis, largest, sorted),
-            self._attempts(timeout, metadata, wait_for_ready))
+            self._attempts(**options))
 
     @overload
     def topk_many(
@@ -127,15 +126,12 @@ class Client(Connection):
     async def topk_many(
             self, tensors: Iterable[Any] | AsyncIterable[Any],
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
-            *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None
-            ) -> AsyncGenerator[TopK[Any], None]:
+            **options: Unpack[Options]) -> AsyncGenerator[TopK[Any], None]:
         """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
-             async for tensor in _each(tensors)), timeout=timeout,
-            metadata=metadata, wait_for_ready=wait_for_ready)
+             async for tensor in _each(tensors)), **options)
         try:
             async for result in results:
                 yield topk_result(result)
@@ -147,23 +143,21 @@ class Client(Connection):
             output: str = "both", values_out: Region | None = None,
             indices_out: Region | None = None, request_id: str = "",
             index_offset: int = 0, data_type: str | None = None,
-            stream: bool | None = None, timeout: float | None = None,
-            metadata: Metadata = (), wait_for_ready: bool | None = None
+            stream: bool | None = None, **options: Unpack[Options]
             ) -> Response:
         """See topk_client.Client.compute_topk."""
         return await self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
                     index_offset, data_type), stream,
-            self._attempts(timeout, metadata, wait_for_ready))
+            self._attempts(**options))
 
     async def compute_topk_many(
             self, requests: Iterable[Request] | AsyncIterable[Request],
-            *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None
+            **options: Unpack[Options]
             ) -> AsyncGenerator[Response | TopKError, None]:
         """See topk_client.Client.compute_topk_many. `requests` may be an
         asynchronous iterable."""
-        attempts = self._attempts(timeout, metadata, wait_for_ready)
+        attempts = self._attempts(**options)
         pending = AsyncPendingCalls(_each(requests))
         try:
             while True:
@@ -194,29 +188,24 @@ class Client(Connection):
         finally:
             pending.close()
 
-    async def get_capabilities(
-            self, *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None) -> topk_pb2.Capabilities:
+    async def get_capabilities(self, **options: Unpack[Options]
+                               ) -> topk_pb2.Capabilities:
         """See topk_client.Client.get_capabilities."""
-        return await self._capabilities(
-            self._attempts(timeout, metadata, wait_for_ready))
+        return await self._capabilities(self._attempts(**options))
 
-    async def is_serving(self, service: str = "", *,
-                         timeout: float | None = None, metadata: Metadata = (),
-                         wait_for_ready: bool | None = None) -> bool:
+    async def is_serving(self, service: str = "",
+                         **options: Unpack[Options]) -> bool:
         """See topk_client.Client.is_serving."""
-        return await self._serving(
-            service, self._attempts(timeout, metadata, wait_for_ready))
+        return await self._serving(service, self._attempts(**options))
 
-    def _attempts(self, timeout: float | None, metadata: Metadata,
-                  wait_for_ready: bool | None) -> Attempts:
+    def _attempts(self, **options: Any) -> Attempts:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
         if self._loop is not loop:
             raise RuntimeError("the client belongs to another event loop: "
                                "create a client for each asyncio.run()")
-        return super()._attempts(timeout, metadata, wait_for_ready)
+        return super()._attempts(**options)
 
     def _open(self, make: Any, *arguments: Any) -> Any:
         return make(*arguments, interceptors=self._interceptors)

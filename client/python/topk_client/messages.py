@@ -431,10 +431,11 @@ class Call:
             created = self._gpu.tensor.empty(tuple(shape), dtype)
             if created is not None:
                 self._gpu.outputs[name] = created
-                if created.nbytes > 0:
+                on_gpu = _cuda.cuda_tensor_of(created)
+                if on_gpu is not None and 0 not in shape:
                     # Waits for earlier work in the stream, which may still use
                     # the memory.
-                    created.export(region)
+                    on_gpu.export(region)
 
     def _data(self) -> Any:
         """Returns the elements in their wire format. Raises TypeError or
@@ -510,7 +511,7 @@ class Call:
                 data: Dict[str, bytearray], out: Optional[Region]) -> Any:
         """Returns one output as an array, or as a tensor on a GPU."""
         if self._gpu is not None and name in self._gpu.outputs:
-            return self._gpu.outputs[name].tensor
+            return self._gpu.outputs[name]
         types = _INDEX_TYPES if name == "indices" else {
             self._data_type: self._dtype}
         dtype, shape = types.get(tensor.data_type), [*self._array.shape]
