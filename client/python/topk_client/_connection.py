@@ -9,9 +9,7 @@ import configparser
 import contextlib
 import dataclasses
 import glob
-import json
 import logging
-import math
 import os
 import re
 import ssl
@@ -50,20 +48,30 @@ class Options(TypedDict, total=False):
 
 _LOGGER = logging.getLogger("topk_client")
 _SERVICE = "topk.v1.TopKService"
-# A connection is closed if the server acknowledges no bytes for this long.
-_STUCK_MILLISECONDS = 10_000
-# gRPC enforces the timeout above only if keepalive pings are enabled. Servers
-# reject ping intervals below 5 minutes.
-_PING_MILLISECONDS = 600_000
-# The initial and the maximum backoff between connection attempts. gRPC's
-# defaults are 1 s and 2 minutes. With 1 s, only two connection attempts would
-# fit into a call's retries. If one of two servers behind an address is dead,
-# both attempts may reach the dead server.
-_FIRST_RECONNECT_MILLISECONDS = 100
-_RECONNECT_MILLISECONDS = 10_000
-# The minimum time between two DNS queries. A rolling update can replace all
-# servers within gRPC's default of 30 s.
-_RESOLVE_MILLISECONDS = 1000
+_CHANNEL_OPTIONS: Dict[str, Any] = {
+    # Servers that report NOT_SERVING still get calls, because a draining server
+    # still answers, and may be the only known server.
+    "grpc.service_config": '{"loadBalancingConfig": [{"round_robin": {}}]}',
+    "grpc.max_send_message_length": -1,
+    "grpc.max_receive_message_length": -1,
+    # A connection is closed if the server acknowledges no bytes for 10 seconds.
+    # gRPC enforces this only if keepalive pings are enabled. Servers reject
+    # ping intervals below 5 minutes.
+    "grpc.keepalive_timeout_ms": 10_000,
+    "grpc.keepalive_time_ms": 600_000,
+    # The initial and the maximum backoff between connection attempts. With
+    # gRPC's default of 1 s, only two connection attempts would fit into a
+    # call's retries. If one of two servers behind an address is dead, both
+    # attempts may reach the dead server.
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 10_000,
+    # A rolling update can replace all servers within gRPC's default of 30 s.
+    "grpc.dns_min_time_between_resolutions_ms": 1000,
+    # Leave retries to Attempts. gRPC's own retries may wait past the deadline,
+    # and then lose the server's status. Also, gRPC 1.51 may omit a message when
+    # it resends a stream after a connection breaks.
+    "grpc.enable_retries": 0,
+}
 # One year. Replaces None and longer timeouts, which gRPC may not support.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
@@ -105,11 +113,6 @@ def _checked_metadata(metadata: Metadata) -> Metadata:
             raise ValueError(f"the value of metadata {key!r} must be printable "
                              "ASCII, or bytes if the key ends with -bin")
     return pairs
-
-
-# Servers that report NOT_SERVING still get calls, because a draining server
-# still answers, and may be the only known server.
-_SERVICE_CONFIG = json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})
 
 
 def _grpc_target(target: str) -> str:
@@ -250,16 +253,6 @@ class Retry:
     maximum: float = 2.0
     multiplier: float = 4.0
 
-    def __post_init__(self) -> None:
-        for name, value, least in (
-                ("attempts", integer("attempts", self.attempts), 1),
-                ("initial", self.initial, 0),
-                ("maximum", self.maximum, self.initial),
-                ("multiplier", self.multiplier, 1)):
-            if not least <= value < math.inf:
-                raise ValueError(f"{name} is {value}; it must be finite and at "
-                                 f"least {least}")
-
 
 class Attempts:
     """The remaining attempts of a call, its deadline, its metadata, and whether
@@ -398,22 +391,9 @@ class Connection:
         self._token_file = token_file
         if token_file is not None:
             self._token = _read_token(token_file)
-        options: Dict[str, Any] = {
-            "grpc.service_config": _SERVICE_CONFIG,
-            "grpc.max_send_message_length": -1,
-            "grpc.max_receive_message_length": -1,
-            "grpc.keepalive_time_ms": _PING_MILLISECONDS,
-            "grpc.keepalive_timeout_ms": _STUCK_MILLISECONDS,
-            "grpc.initial_reconnect_backoff_ms": _FIRST_RECONNECT_MILLISECONDS,
-            "grpc.max_reconnect_backoff_ms": _RECONNECT_MILLISECONDS,
-            "grpc.dns_min_time_between_resolutions_ms": _RESOLVE_MILLISECONDS,
-            # Leave retries to Attempts. gRPC's own retries may wait past the
-            # deadline, and then lose the server's status. Also, gRPC 1.51 may
-            # omit a message when it resends a stream after a connection breaks.
-            "grpc.enable_retries": 0,
-            "grpc.primary_user_agent":
-                f"{user_agent} topk-client-python/{VERSION}".lstrip(),
-        }
+        options = {
+            **_CHANNEL_OPTIONS, "grpc.primary_user_agent":
+            f"{user_agent} topk-client-python/{VERSION}".lstrip()}
         if tls_server_name:
             options["grpc.ssl_target_name_override"] = tls_server_name
         if has_token and not self._is_secure:
