@@ -401,8 +401,9 @@ class Connection:
             options["grpc.enable_http_proxy"] = 0
         options.update(channel_options)
         self._grpc_target, self._options = grpc_target, list(options.items())
-        self._tls = _read_tls_files(tls_ca, tls_key, tls_cert) if tls else None
-        self._credentials = credentials
+        self._credentials = (
+            credentials if not tls else grpc.ssl_channel_credentials(
+                *_read_tls_files(tls_ca, tls_key, tls_cert)))
         self._lock = threading.Condition()  # notified when the client closes
         self._closed = False
         self._opened: Optional[Route] = None
@@ -432,7 +433,7 @@ class Connection:
         """Pickles the arguments. A copy of the client opens its own
         connections. Raises TypeError if an argument is a secret."""
         check_no_token(self._arguments)
-        if self._credentials is not None:
+        if self._arguments["credentials"] is not None:
             raise TypeError("a client with credentials cannot be pickled: pass "
                             "tls_ca, tls_cert and tls_key")
         return self._arguments
@@ -461,15 +462,12 @@ class Connection:
             with self._lock:
                 if self._opened is None:
                     self._check_not_closed()
-                    credentials = self._credentials
-                    if self._tls is not None:
-                        credentials = grpc.ssl_channel_credentials(*self._tls)
                     self._opened = Route(
                         self._open(self._grpc.insecure_channel,
                                    self._grpc_target, self._options)
-                        if credentials is None else
+                        if self._credentials is None else
                         self._open(self._grpc.secure_channel, self._grpc_target,
-                                   credentials, self._options))
+                                   self._credentials, self._options))
         return self._opened
 
     def _error(self, rpc: Any, begun: bool = False) -> TopKError:
@@ -501,30 +499,24 @@ class Connection:
         """Returns the keyword arguments for an RPC. Raises TopKError if the
         client was closed, or if no time is left: with a timeout of 0, gRPC
         might still send the request."""
-        if self._closed:
-            self._check_not_closed()
+        self._check_not_closed()
         seconds = attempts.deadline - time.monotonic()
         if seconds <= 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
                             "the timeout expired before the request was sent")
         metadata = attempts.metadata
-        if self._token is not None:
-            metadata = self._with_token(metadata)
+        if self._token is not None and "authorization" not in dict(metadata):
+            metadata = (*metadata,
+                        ("authorization", f"Bearer {self._current_token()}"))
         return {"timeout": seconds, "metadata": metadata,
                 "wait_for_ready": attempts.wait_for_ready or None}
 
-    def _with_token(self, metadata: Metadata) -> Metadata:
+    def _current_token(self) -> Any:
         if self._token_file is not None:
-            try:
+            with contextlib.suppress(ValueError):  # keeps the last valid token
                 self._token = _read_token(self._token_file)
-            except ValueError:
-                pass  # the last valid token stays in use
         token = self._token
-        if "authorization" in dict(metadata):
-            return metadata
-        if callable(token):
-            token = _check_token(token())
-        return (*metadata, ("authorization", f"Bearer {token}"))
+        return _check_token(token()) if callable(token) else token
 
     async def _retried(self, method: str, attempts: Attempts,
                        attempt: Callable[[], Awaitable[R]]) -> R:
@@ -554,8 +546,7 @@ class Connection:
         try:
             return topk_result(await self._compute(request, None, attempts))
         except TopKError as error:
-            _for_argument(error)
-            raise
+            raise _for_argument(error)
 
     async def _compute(self, request: Request, stream: Optional[bool],
                        attempts: Attempts) -> Response:

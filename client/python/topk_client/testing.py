@@ -222,14 +222,16 @@ def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
         values = _dtypes.pack(values, name)
     shape[axis] = k
     response = topk_pb2.TopKResponse(
-        request_id=request.request_id,
-        execution=topk_pb2.ExecutionInfo(backend="fake"))
-    if request.output.selection != topk_pb2.OUTPUT_SELECTION_INDICES_ONLY:
-        response.values.CopyFrom(tensor_pb2.Tensor(
-            data_type=tensor.data_type, shape=shape, data=values.tobytes()))
-    if request.output.selection != topk_pb2.OUTPUT_SELECTION_VALUES_ONLY:
-        response.indices.CopyFrom(tensor_pb2.Tensor(
+        values=tensor_pb2.Tensor(data_type=tensor.data_type, shape=shape,
+                                 data=values.tobytes()),
+        indices=tensor_pb2.Tensor(
             data_type=_dtypes.number_of(index_type), shape=shape,
             data=(indices + request.index_offset).astype(
-                _dtypes.NUMPY_NAMES[index_type]).tobytes()))
+                _dtypes.NUMPY_NAMES[index_type]).tobytes()),
+        request_id=request.request_id,
+        execution=topk_pb2.ExecutionInfo(backend="fake"))
+    if request.output.selection == topk_pb2.OUTPUT_SELECTION_INDICES_ONLY:
+        response.ClearField("values")
+    if request.output.selection == topk_pb2.OUTPUT_SELECTION_VALUES_ONLY:
+        response.ClearField("indices")
     return response
