@@ -35,7 +35,6 @@ Token = Union[str, Callable[[], str]]
 # Names and values of request headers, in the form that gRPC expects.
 Metadata = Sequence[Tuple[str, Union[str, bytes]]]
 C = TypeVar("C", bound="Connection")
-R = TypeVar("R")
 
 
 class Options(TypedDict, total=False):
@@ -518,20 +517,15 @@ class Connection:
         token = self._token
         return _check_token(token()) if callable(token) else token
 
-    async def _retried(self, method: str, attempts: Attempts,
-                       attempt: Callable[[], Awaitable[R]]) -> R:
-        while True:
-            try:
-                return await attempt()
-            except TopKError as error:
-                pause = attempts.pause_after(error, method)
-            await self._sleep(pause)
-
     async def _capabilities(self, attempts: Attempts
                             ) -> topk_pb2.Capabilities:
-        return parse(topk_pb2.Capabilities, await self._retried(
-            "GetCapabilities", attempts, lambda: self._unary(
-                self._route().get_capabilities, b"", attempts)))
+        while True:
+            try:
+                return parse(topk_pb2.Capabilities, await self._unary(
+                    self._route().get_capabilities, b"", attempts))
+            except TopKError as error:
+                pause = attempts.pause_after(error, "GetCapabilities")
+            await self._sleep(pause)
 
     async def _serving(self, service: str, attempts: Attempts) -> bool:
         # These types are encoded like the messages of grpc.health.v1, whose
@@ -553,8 +547,7 @@ class Connection:
         call = Call(request)
         streamed = call.is_streamed(stream)
         make: Any = call.chunks if streamed else call.message
-
-        async def attempt() -> Response:
+        while True:
             message = (await self._prepare(make)
                        if call.nbytes > HEAVY_BYTES else make())
             try:
@@ -564,10 +557,11 @@ class Connection:
                     return response.response()
                 if len(message) <= _KEPT_BYTES:
                     self._last_message = message
-                return call.decode(parse(topk_pb2.TopKResponse, await
-                    self._unary(self._route().compute_topk, message, attempts)))
+                answer = await self._unary(self._route().compute_topk, message,
+                                           attempts)
+                return call.decode(parse(topk_pb2.TopKResponse, answer))
             except TopKError as error:
-                raise call.explained(error)
-
-        return await self._retried("StreamTopK" if streamed else "ComputeTopK",
-                                   attempts, attempt)
+                pause = attempts.pause_after(
+                    call.explained(error),
+                    "StreamTopK" if streamed else "ComputeTopK")
+            await self._sleep(pause)

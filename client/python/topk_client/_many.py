@@ -70,8 +70,8 @@ class PendingCalls(_Pending):
     def __init__(self, requests: Iterator[Any]) -> None:
         super().__init__()
         self._requests = requests
-        self._is_taking = False  # whether a thread calls the iterator
-        self._changed = threading.Condition()
+        self._taking = threading.Lock()  # held while the iterator runs
+        self._changed = threading.Condition()  # guards _bytes
 
     def close(self) -> None:
         """Takes no more requests."""
@@ -86,36 +86,36 @@ class PendingCalls(_Pending):
             self._changed.notify_all()
         return call.read_result(data)
 
-    def _call(self, number: int) -> Optional[Call]:
-        """Returns a call, and takes the next request if needed. Returns None if
-        there are no more requests."""
-        with self._changed:
-            self._changed.wait_for(lambda: number < self._taken or self._ended
-                                   or not self._is_taking
-                                   and self._bytes <= _AHEAD_BYTES)
-            if number < self._taken or self._ended:
-                return self._calls.get(number)
-            self._is_taking = True
-        # Without the lock, because the caller's iterator may wait for the
-        # response to an earlier call.
-        try:
-            call = Call(next(self._requests))
+    def _take(self) -> None:
+        if self._bytes > _AHEAD_BYTES:
             with self._changed:
-                self._add(call)
-        except StopIteration:
-            self._ended = True
-        except BaseException as mistake:
-            self._fail(mistake)
-        with self._changed:
-            self._is_taking = False
-            self._changed.notify_all()
-        return self._calls.get(number)
+                self._changed.wait_for(
+                    lambda: self._bytes <= _AHEAD_BYTES or self._ended)
+        number = self._taken
+        with self._taking:
+            if number < self._taken or self._ended:
+                return  # another thread has taken a request meanwhile
+            try:
+                call = Call(next(self._requests))
+                with self._changed:
+                    self._add(call)
+            except StopIteration:
+                self._ended = True
+            except BaseException as mistake:
+                self._fail(mistake)
 
     def messages(self) -> Iterator[bytes]:
         """Yields the request messages of a stream. Ends the stream if a request
         is invalid."""
         number = self._received
-        while call := self._call(number):
+        while True:
+            # The iterator of another stream may wait for the response to a call
+            # that this one sends again.
+            if number >= self._taken:
+                self._take()
+            call = self._calls.get(number)
+            if call is None:
+                return
             try:
                 message = call.message()
             except Exception as mistake:
@@ -148,7 +148,8 @@ class AsyncPendingCalls(_Pending):
         return call.read_result(data)
 
     async def _call(self, number: int) -> Optional[Call]:
-        """See PendingCalls._call(). Cancelling the stream does not cancel the
+        """Returns a call, and takes the next request if needed. Returns None
+        if there are no more requests. Cancelling the stream does not cancel the
         caller's iterator, because cancellation would end the iterator. The next
         stream waits for the same request."""
         while (number >= self._taken and not self._ended
