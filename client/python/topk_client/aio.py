@@ -174,6 +174,10 @@ class Client(Connection):
                         yield pending.result(result)
                 except StopAsyncIteration:
                     pass
+                except asyncio.CancelledError:
+                    # gRPC may cancel a call whose requests end.
+                    pending.check_requests()
+                    raise
                 except grpc.RpcError as rpc:
                     pending.check_requests()
                     if not end.is_ok():
