@@ -314,7 +314,8 @@ bool Acceptor::Accept(const Socket& socket) {
       const std::string client =
           NetworkOf(AddressOf(*peer.get()), ipv6_prefix_);
       if (Admit(fd, client, peer.storage.ss_family != AF_UNIX)) {
-        waiting_[client].push_back({&socket, fd});
+        waiting_.emplace(turn_ + waiting_of_[client]++,
+                         Connection{&socket, fd, client});
       } else {
         close(fd);
       }
@@ -329,13 +330,13 @@ bool Acceptor::Accept(const Socket& socket) {
 }
 
 void Acceptor::HandleNext() {
-  auto next = waiting_.upper_bound(last_);
-  if (next == waiting_.end()) next = waiting_.begin();
-  last_ = next->first;
-  const Connection connection = next->second.front();
-  next->second.pop_front();
-  if (next->second.empty()) waiting_.erase(next);
+  const auto next = waiting_.begin();
+  const Connection& connection = next->second;
+  turn_ = next->first;
+  const auto count = waiting_of_.find(connection.client);
+  if (--count->second == 0) waiting_of_.erase(count);
   connection.socket->Handle(connection.fd);
+  waiting_.erase(next);
 }
 
 void Acceptor::Run(const std::function<void()>& pace) {
@@ -366,9 +367,7 @@ void Acceptor::Run(const std::function<void()>& pace) {
     for (; handled < kMaxHandled && !waiting_.empty(); ++handled) HandleNext();
     if (handled > 0 && pace) pace();
   }
-  for (const auto& [client, connections] : waiting_) {
-    for (const Connection& connection : connections) close(connection.fd);
-  }
+  for (const auto& [turn, connection] : waiting_) close(connection.fd);
 }
 
 }  // namespace topk

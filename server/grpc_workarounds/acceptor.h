@@ -22,12 +22,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "server/grpc_workarounds/connection_limits.h"
@@ -100,6 +100,7 @@ class Acceptor {
   struct Connection {
     const Socket* socket;
     int fd;
+    std::string client;
   };
 
   Status ListenOnPort(const std::string& address, const Handler& handler);
@@ -117,9 +118,12 @@ class Acceptor {
   spdlog::logger* const log_;
   LineLimiter lines_{1};  // per second
   ConnectionLimits limits_;
-  // Accepted connections that wait for the handler, by client.
-  std::map<std::string, std::deque<Connection>> waiting_;
-  std::string last_;  // the client whose connection was last handled
+  // Accepted connections that wait for the handler, by turn. Each client has at
+  // most about one connection per turn. Turns by client name would let a sweep
+  // of increasing addresses keep a new client waiting.
+  std::multimap<int64_t, Connection> waiting_;
+  std::unordered_map<std::string, int64_t> waiting_of_;  // by client
+  int64_t turn_ = 0;  // of the connection that was last handled
   std::atomic<int64_t> rejected_ = 0;
   const int stop_;  // eventfd, readable once Stop() is called
   std::vector<Socket> sockets_;

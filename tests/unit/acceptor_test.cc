@@ -180,7 +180,7 @@ TEST(Acceptor, HandlesTheConnectionsOfClientsInTurn) {
   }
   acceptor.Start();
   acceptor.Stop();
-  EXPECT_THAT(clients, ElementsAre("127.0.0.1", "127.0.0.2", "127.0.0.3",
+  EXPECT_THAT(clients, ElementsAre("127.0.0.1", "127.0.0.3", "127.0.0.2",
                                    "127.0.0.1", "127.0.0.3", "127.0.0.1"));
 }
 
