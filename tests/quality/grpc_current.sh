@@ -86,7 +86,7 @@ make_chroot() {
 # which need a newer Python than Debian 13 has.
 packages=(libgtest-dev libgmock-dev python3 python3-numpy
   python3-venv openssl git pkg-config ca-certificates ccache clang)
-without='^(bench|client|deploy|docs|oip|python|servers|soak)[.]'
+without='^(bench|client|coverage|deploy|docs|oip|python|servers|soak)[.]'
 without+='|^hostile[.]cheap_attacks|^package[.]debian'
 
 make_chroot

@@ -170,7 +170,7 @@ std::string DataFor(Random& random, const Plan& plan) {
 }
 
 TEST(CostOfAnyPlan, CoversARun) {
-#if defined(TOPK_SANITIZED) || defined(TOPK_EMULATED)
+#if defined(TOPK_SANITIZED) || defined(TOPK_EMULATED) || defined(TOPK_COUNTED)
   constexpr bool kTimed = false;
   constexpr int kRounds = 100;
 #else
