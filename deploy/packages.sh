@@ -30,7 +30,7 @@ TOPK_IMAGE_PACKAGES_current=(
 # deploy/haproxy, curl for the commands of deploy/envoy, tools that install and
 # check the Debian packages, shellcheck, and Clang for the sanitizers.
 TOPK_TEST_PACKAGES=(
-  libgtest-dev libgmock-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-grpcio python3-protobuf python3-venv
   openssl git
   haproxy curl

@@ -19,8 +19,8 @@ bench_options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON
 
 # build_bench TARGET...
 build_bench() {
-  install_packages "${TOPK_BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev \
-    python3 python3-venv >&2
+  install_packages "${TOPK_BUILD_PACKAGES[@]}" libbenchmark-dev libgtest-dev \
+    libgmock-dev python3 python3-venv >&2
   echo "== building $*" >&2
   cmake -S . -B build/bench "${bench_options[@]}" >/dev/null
   cmake --build build/bench --target "$@" >&2

@@ -5,12 +5,13 @@ usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS] [--threads N]
 
 import argparse
 import contextlib
+import json
 import pathlib
 import statistics
+import subprocess
 import sys
 
 import harness
-import kernels
 from service import KIB, MIB, load
 
 ALLOWED_LOSS = 0.05
@@ -30,16 +31,15 @@ SERVICE = {
 }
 
 
-def run_workloads(binaries, options, names):
+def kernels(binaries, options, names):
     """Returns the runs per second of each workload."""
-    rates = {}
-    with contextlib.closing(kernels.Kernels(
-            binaries / "topk_bench", options.threads)) as topk:
-        for name, line in kernels.workloads().items():
-            if not names or name in names:
-                topk.ask(do="load", workload=line, data="/dev/null")
-                rates[name] = 1e6 / topk.time("time", 0.1, 3)[0]
-    return rates
+    out = subprocess.run(
+        [binaries / "topk_bench", f"--threads={options.threads}",
+         f"--benchmark_filter=^({'|'.join(names) or '.*'})/",
+         "--benchmark_min_time=0.1", "--benchmark_format=json"],
+        stdout=subprocess.PIPE, check=True).stdout
+    return {row["name"].split("/")[0]: 1e6 / row["min_us"]
+            for row in json.loads(out)["benchmarks"]}
 
 
 def topkd(binaries):
@@ -60,9 +60,9 @@ def measure(options, names=()):
         # Take turns at being first.
         order = (0, 1) if number % 2 == 0 else (1, 0)
         if run_kernels:
-            rates = {side: run_workloads(sides[side], options, names)
+            rates = {side: kernels(sides[side], options, names)
                      for side in order}
-            for name in rates[0]:
+            for name in sorted(rates[0].keys() & rates[1].keys()):
                 rows.setdefault(name, []).append(
                     (rates[0][name], rates[1][name]))
         # New processes in each round: speed varies with a process's addresses.

@@ -14,11 +14,11 @@ import statistics
 import sys
 
 import chart
-import kernels
 import recorded
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results"
+CASES = ROOT / "tests/bench/workloads.cases"
 PAGES = ("README.md", "tests/bench/README.md", "proto/README.md",
          "deploy/SCALING.md")
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -48,7 +48,8 @@ def table(heads, rows):
 def workloads():
     """Returns {name of a workload: its description}."""
     lines = [list(map(str.strip, line.split("|")))
-             for line in kernels.workloads().values()]
+             for line in CASES.read_text(encoding="utf-8").splitlines()
+             if "|" in line and not line.startswith("#")]
     return {name: f"{name.split('_', 1)[1].replace('_', ' ')}: {shape}"
             f"{'' if axis == '-1' else f', axis {axis}'}, k {k}"
             for name, shape, axis, k, *_ in lines}

@@ -10,11 +10,13 @@ for byte, with a stable sort by NumPy. Other results are not verified.
 """
 
 import argparse
+import json
 import math
 import os
 import pathlib
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,10 +24,10 @@ import time
 import ml_dtypes
 import numpy as np
 
-import kernels
 import recorded
 from stable_topk import stable_topk
 
+HERE = pathlib.Path(__file__).parent
 # The element types of ONNX TopK-24.
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
           "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
@@ -48,20 +50,34 @@ class Workload:
         self.largest = direction == "largest"
 
 
-class Topk(kernels.Kernels):
-    """Our kernels, with files in a folder."""
+class Topk:
+    """Our kernels, in a separate process, so that no library is shared."""
 
     def __init__(self, program, threads, folder):
-        super().__init__(program, threads)
         self.data = os.path.join(folder, "data")
         self.outputs = [os.path.join(folder, name)
                         for name in ("values", "indices")]
+        self.process = subprocess.Popen(
+            [program, "--worker", f"--threads={threads}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **order):
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("topk_bench died")
+        return json.loads(line)
 
     def load(self, workload):
         """Makes the tensor. Returns what runs it, and the tensor."""
         ran = self.ask(do="load", workload=workload.line, data=self.data)
         return ran, np.fromfile(self.data, DTYPES[workload.type]).reshape(
             workload.shape)
+
+    def times(self, what, seconds, runs):
+        done = self.ask(do=what, seconds=seconds, runs=runs)
+        return done["min_us"], done["runs"]
 
     def verify(self, workload, x):
         self.ask(do="answer", values=self.outputs[0], indices=self.outputs[1])
@@ -223,7 +239,7 @@ def measure(workload, topk, names, threads, seconds):
     while (runs < 30 or turns < 5
            or not all(peer.done(seconds) for peer in peers.values())):
         for what in ("read", "time"):
-            least, count = topk.time(what, turn, 3)
+            least, count = topk.times(what, turn, 3)
             if what == "read":
                 read = min(read, least)
             else:
@@ -254,8 +270,10 @@ def main():
     parser.add_argument("--json")
     flags = parser.parse_args()
     names = [name for name in PEERS if name != "torch" or flags.torch]
-    workloads = [workload for workload in map(Workload,
-                                              kernels.workloads().values())
+    lines = [line.strip() for line in
+             (HERE / "workloads.cases").read_text().splitlines()
+             if line.strip() and not line.startswith("#")]
+    workloads = [workload for workload in map(Workload, lines)
                  if workload.name.startswith(flags.only)
                  and workload.type in DTYPES]
     if not workloads:

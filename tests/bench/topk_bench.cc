@@ -1,5 +1,7 @@
-// topk_bench: measures the CPU kernels in process, without a server. kernels.py
-// drives it. Commands on stdin and responses on stdout are lines of JSON:
+// topk_bench: measures the CPU kernels in process, without a server.
+//
+// With --worker, runs commands of peers.py. Commands and responses are lines of
+// JSON:
 //
 //   {"do": "load", "workload": LINE OF workloads.cases, "data": FILE TO WRITE}
 //       -> {"kernel": ..., "instruction_set": ...}
@@ -9,12 +11,14 @@
 //       -> the same, for reading the tensor
 //   {"do": "answer", "values": FILE TO WRITE, "indices": FILE TO WRITE}
 //       -> {}
+#include <benchmark/benchmark.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -83,10 +87,14 @@ class Worker {
   json Do(const json& order) {
     const std::string what = order.at("do");
     if (what == "load") return Load(order);
+    if (!answer_) throw std::runtime_error("nothing is loaded");
     if (what == "answer") {
       Save(order.at("values"), answer_->values);
       Save(order.at("indices"), answer_->indices);
       return json::object();
+    }
+    if (what != "time" && what != "read") {
+      throw std::runtime_error("cannot " + what);
     }
     const double seconds = order.at("seconds");
     const size_t runs = order.at("runs");
@@ -137,28 +145,85 @@ class Worker {
   std::vector<std::byte> data_;
 };
 
+void RunWorkload(benchmark::State& state, const Workload& workload,
+                 int threads) {
+  const Plan plan = workload.plan();
+  const std::vector<std::byte> data = MakeData(workload, 1);
+  const auto backends = MakeBackends(threads);
+  const auto prepared = backends.back()->Prepare(plan, Arrival::kWhole);
+  Answer answer(plan);
+  tbb::task_arena arena(threads);
+  Execution execution;
+  // Alternate reading and running, so that both see the same machine load.
+  int64_t best_read = INT64_MAX;
+  int64_t best_run = INT64_MAX;
+  for (auto _ : state) {
+    best_read = std::min(best_read, TimeToRead(data, arena));
+    const auto start = Clock::now();
+    execution = testing::RunWhole(*prepared, data, answer.outputs());
+    const int64_t run = NanosecondsSince(start);
+    best_run = std::min(best_run, run);
+    state.SetIterationTime(static_cast<double>(run) * 1e-9);
+  }
+  state.SetBytesProcessed(state.iterations() * plan.input.bytes);
+  state.SetLabel(std::string(execution.kernel) + " " +
+                 std::string(execution.instruction_set));
+  state.counters["min_us"] = static_cast<double>(best_run) / 1e3;
+  state.counters["read_us"] = static_cast<double>(best_read) / 1e3;
+  state.counters["roofline_fraction"] =
+      static_cast<double>(best_read) / static_cast<double>(best_run);
+}
+
 int Main(int argc, char** argv) {
   int threads = 1;
+  bool is_worker = false;
+  std::string file = TOPK_SOURCE_DIR "/tests/bench/workloads.cases";
   CLI::App app("The CPU kernels, in process, without a server", "topk_bench");
   app.add_option("--threads", threads)
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  bool is_worker = true;
-  app.add_flag("--worker", is_worker, "Ignored. Earlier versions need it");
-  app.footer("TOPK_INSTRUCTION_SET forces an instruction set.");
+  app.add_flag("--worker", is_worker, "Run the commands of peers.py");
+  app.add_option("--workloads", file)->capture_default_str();
+  app.allow_extras();
+  app.footer(
+      "--benchmark_... are Google Benchmark's own. TOPK_INSTRUCTION_SET "
+      "forces an instruction set.");
   CLI11_PARSE(app, argc, argv);
   if (const Status s = CheckEnvironment(); !s.ok()) {
-    std::cerr << s.message << "\n";
-    return 2;
+    throw std::runtime_error(s.message);
   }
-  Worker worker(threads);
-  for (std::string line; std::getline(std::cin, line);) {
-    std::cout << worker.Do(json::parse(line)).dump() << std::endl;
+  if (is_worker) {
+    Worker worker(threads);
+    for (std::string line; std::getline(std::cin, line);) {
+      std::cout << worker.Do(json::parse(line)).dump() << std::endl;
+    }
+    return 0;
   }
+  const std::vector<Workload> workloads = ReadWorkloads(file);
+  for (const Workload& workload : workloads) {
+    benchmark::RegisterBenchmark(workload.name.c_str(), RunWorkload, workload,
+                                 threads)
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
+  }
+  std::vector<std::string> extras = app.remaining();
+  std::vector<char*> rest = {argv[0]};
+  for (std::string& extra : extras) rest.push_back(extra.data());
+  int count = static_cast<int>(rest.size());
+  benchmark::Initialize(&count, rest.data());
+  if (benchmark::ReportUnrecognizedArguments(count, rest.data())) return 2;
+  benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
 
 }  // namespace
 }  // namespace topk::bench
 
-int main(int argc, char** argv) { return topk::bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return topk::bench::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "topk_bench: " << error.what() << "\n";
+    return 2;
+  }
+}

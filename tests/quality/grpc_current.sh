@@ -84,7 +84,7 @@ make_chroot() {
 
 # Like TOPK_TEST_PACKAGES, but without the Python packages of gRPC and protobuf,
 # which need a newer Python than Debian 13 has.
-packages=(libgtest-dev libgmock-dev python3 python3-numpy
+packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy
   python3-venv openssl git pkg-config ca-certificates ccache clang)
 without='^(bench|client|coverage|deploy|docs|oip|python|servers|soak)[.]'
 without+='|^hostile[.]cheap_attacks|^package[.]debian'

@@ -12,7 +12,7 @@ arm64=$PWD/build/arm64
 sysroot=$PWD/build/arm64-sysroot
 
 install_packages "${TOPK_BUILD_PACKAGES[@]}" libgtest-dev libgmock-dev \
-  g++-aarch64-linux-gnu mmdebstrap python3
+  libbenchmark-dev g++-aarch64-linux-gnu mmdebstrap python3
 # Unpack QEMU only. If installed, it would run every arm64 program on this
 # machine.
 unpack_package qemu-user-static build/tools
@@ -21,7 +21,7 @@ PATH="$PWD/build/tools/usr/bin:$PATH"
 # Compilers, code generators and cmake are this machine's. The sysroot has only
 # libraries and headers, and the files that their CMake packages need.
 if [ ! -e "$sysroot/.done" ]; then
-  packages=libc6-dev,libstdc++-12-dev,libgtest-dev,libgmock-dev
+  packages=libc6-dev,libstdc++-12-dev,libgtest-dev,libgmock-dev,libbenchmark-dev
   for package in "${TOPK_BUILD_PACKAGES[@]}"; do
     case "$package" in
       *-dev) packages+=,$package ;;
