@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/common/bearer_token.h"
-#include "core/common/mutex.h"
 #include "core/common/certificates.h"
+#include "core/common/mutex.h"
 #include "topk/status.h"
 
 namespace topk {
