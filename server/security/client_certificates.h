@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/common/mutex.h"
 #include "core/common/certificates.h"
+#include "core/common/mutex.h"
 #include "topk/status.h"
 
 namespace topk {
