@@ -23,8 +23,8 @@ from google.protobuf import wrappers_pb2
 
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, from_rpc
-from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, Request, Response,
-                                  StreamedResponse, TopK, parse)
+from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, Request,
+                                  Response, StreamedResponse, TopK, parse)
 from topk_client.specs import AnyOnnx, integer
 
 VERSION = "0.1.0"
@@ -131,8 +131,8 @@ def _grpc_target(target: str) -> str:
             if all(re.match(begin, address) for address in addresses):
                 return scheme + target
     raise ValueError(
-        f"target is {target[:64]!r}; it must be host:port, unix:path, or a list "
-        "of IPv4 addresses, or of IPv6 addresses in brackets, with ports")
+        f"target is {target[:64]!r}; it must be host:port, unix:path, or a "
+        "list of IPv4 addresses, or of IPv6 addresses in brackets, with ports")
 
 
 def _is_unix(target: str) -> bool:

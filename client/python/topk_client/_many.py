@@ -24,7 +24,9 @@ class _Pending:
     def __init__(self) -> None:
         self._calls: Dict[int, Call] = {}
         self._taken = self._received = 0
-        self._bytes = 0  # the memory of _calls
+        # The memory of the calls taken and received. Each is written by one
+        # thread at a time.
+        self._taken_bytes = self._received_bytes = 0
         # Whether no more requests are taken.
         self._ended = False
         # The error raised by the caller's iterator or by an invalid request.
@@ -34,7 +36,7 @@ class _Pending:
 
     def _add(self, call: Call) -> None:
         self._calls[self._taken] = call
-        self._bytes += call.nbytes + _CALL_BYTES
+        self._taken_bytes += call.nbytes + _CALL_BYTES
         self._taken += 1
 
     def _pop(self) -> Call:
@@ -43,8 +45,11 @@ class _Pending:
         if call is None:
             raise bad_response("more results than requests")
         self._received += 1
-        self._bytes -= call.nbytes + _CALL_BYTES
+        self._received_bytes += call.nbytes + _CALL_BYTES
         return call
+
+    def _is_full(self) -> bool:
+        return self._taken_bytes - self._received_bytes > _AHEAD_BYTES
 
     def _fail(self, mistake: BaseException) -> None:
         self._mistake = mistake
@@ -71,7 +76,7 @@ class PendingCalls(_Pending):
         super().__init__()
         self._requests = requests
         self._taking = threading.Lock()  # held while the iterator runs
-        self._changed = threading.Condition()  # guards _bytes
+        self._changed = threading.Condition()
 
     def close(self) -> None:
         """Takes no more requests."""
@@ -81,24 +86,24 @@ class PendingCalls(_Pending):
 
     def result(self, data: bytes) -> Union[Response, TopKError]:
         """Reads the next result. Raises BAD_ANSWER if it is not valid."""
-        with self._changed:
-            call = self._pop()
-            self._changed.notify_all()
+        was_full = self._is_full()
+        call = self._pop()
+        if was_full:
+            with self._changed:
+                self._changed.notify_all()
         return call.read_result(data)
 
     def _take(self) -> None:
-        if self._bytes > _AHEAD_BYTES:
+        if self._is_full():
             with self._changed:
                 self._changed.wait_for(
-                    lambda: self._bytes <= _AHEAD_BYTES or self._ended)
+                    lambda: self._ended or not self._is_full())
         number = self._taken
         with self._taking:
             if number < self._taken or self._ended:
                 return  # another thread has taken a request meanwhile
             try:
-                call = Call(next(self._requests))
-                with self._changed:
-                    self._add(call)
+                self._add(Call(next(self._requests)))
             except StopIteration:
                 self._ended = True
             except BaseException as mistake:
@@ -153,7 +158,7 @@ class AsyncPendingCalls(_Pending):
         caller's iterator, because cancellation would end the iterator. The next
         stream waits for the same request."""
         while (number >= self._taken and not self._ended
-               and self._bytes > _AHEAD_BYTES):
+               and self._is_full()):
             self._changed.clear()
             await self._changed.wait()
         if number >= self._taken and not self._ended:

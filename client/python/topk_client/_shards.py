@@ -98,8 +98,8 @@ def remove_abandoned() -> int:
         try:
             with open(path, "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A new object may not be locked yet.
-                if time.time() - os.fstat(file.fileno()).st_ctime > _NEW_SECONDS:
+                age = time.time() - os.fstat(file.fileno()).st_ctime
+                if age > _NEW_SECONDS:  # a new object may not be locked yet
                     os.unlink(path)
                     count += 1
         except OSError:  # in use, already removed, or owned by another user

@@ -5,6 +5,8 @@ import dataclasses
 import operator
 from typing import Any, Optional, Tuple, Union
 
+import numpy as np
+
 from topk_client import _dtypes
 from topk_client._stubs import directml_pb2, topk_pb2
 
@@ -13,7 +15,7 @@ def integer(name: str, value: Any) -> int:
     """Converts an integer of any kind, such as NumPy's, to int. Raises
     TypeError, with the argument's name, for any other value."""
     try:
-        return operator.index(value)
+        return int(operator.index(value))
     except TypeError:
         raise TypeError(f"{name} is {value!r}, not an integer") from None
 
@@ -49,6 +51,8 @@ class Operator:
         message = getattr(request, self._dialect)
         message.SetInParent()
         for name, value in vars(self).items():
+            if type(value) in (bool, np.bool_):
+                value = int(value)  # protobuf 7 takes no bool for an int
             try:
                 if name == "version":
                     request.spec.version = value

@@ -107,7 +107,8 @@ def _stream_topk(messages: Iterator[topk_pb2.TopKRequestChunk]
 
 
 def _health(request: wrappers_pb2.StringValue) -> wrappers_pb2.Int32Value:
-    if request.value not in ("", "topk.v1.TopKService", "grpc.health.v1.Health"):
+    if request.value not in ("", "topk.v1.TopKService",
+                             "grpc.health.v1.Health"):
         raise TopKError(
             grpc.StatusCode.NOT_FOUND, "the server has no service of this name",
             reason="SERVICE_UNKNOWN", field="service")

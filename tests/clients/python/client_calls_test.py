@@ -181,6 +181,7 @@ class OfBoth(both_clients.ServerTest):
             self.assertEqual(answer.values.shape, (1,))
             self.client.compute_topk(X, OpenVINO(
                 one, zero, "max", "value", stable=one))
+            self.client.compute_topk(X, Onnx(1, largest=np.bool_(one)))
             self.client.compute_topk(X, DirectML(one, zero, "increasing",
                                                  strict=zero))
 
