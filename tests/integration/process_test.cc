@@ -356,15 +356,6 @@ TEST(Admin, OnlyAdminServesChannelzAndReflection) {
   }
 }
 
-TEST(Admin, IsInTheReadyFileAndTheLog) {
-  Topkd topkd({"--admin-listen", "127.0.0.1:0"});
-  const std::string admin = topkd.ready()["admin"];
-  EXPECT_EQ(ServersOf(admin), 2);
-  EXPECT_TRUE(topkd.HasLogged("serving admin on " + admin));
-  EXPECT_EQ(topkd.process().Stop(), 0);
-  EXPECT_FALSE(Topkd().ready().contains("admin"));
-}
-
 TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {
   const std::vector<std::string> flags = {"--instances", "4", "--pollers", "1"};
   std::vector<std::unique_ptr<Topkd>> servers;

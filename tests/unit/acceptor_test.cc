@@ -40,13 +40,6 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
 
-  // Returns whether the peer closes the connection within 10 s.
-  bool IsClosed() const {
-    pollfd ready{fd_, POLLIN, 0};
-    char byte;
-    return poll(&ready, 1, 10'000) == 1 && recv(fd_, &byte, 1, 0) <= 0;
-  }
-
  private:
   const int fd_;
 };
@@ -222,21 +215,6 @@ TEST(Acceptor, HandlesTheConnectionsOfClientsInTurn) {
                                    "127.0.0.1", "127.0.0.3", "127.0.0.1"));
 }
 
-TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
-  const DescriptorLimit limit(static_cast<rlim_t>(FreeDescriptor()) + 120);
-  Accepting accepting;
-  accepting.acceptor().Start();
-  std::vector<std::unique_ptr<Socket>> clients;
-  for (int i = 0; i < 30; ++i) {
-    clients.push_back(std::make_unique<Socket>(Connect(accepting.port())));
-  }
-  EXPECT_TRUE(clients.back()->IsClosed());
-  EXPECT_GE(FreeDescriptor(), 0);
-  // The first connections stay open.
-  const Socket first(accepting.Next());
-  EXPECT_TRUE(Reaches(first.fd(), *clients.front()));
-}
-
 // If the limit is low, connections may use half of it.
 TEST(Acceptor, NeedsFreeFileDescriptorsForConnections) {
   const auto next = static_cast<rlim_t>(FreeDescriptor());
@@ -277,30 +255,6 @@ TEST(ConnectionLimits, CountOpenConnectionsAndNoOtherSockets) {
     close(pair[0]);
     close(pair[1]);
   }
-}
-
-TEST(Acceptor, LogsTheFlagAndTheClientOfRejections) {
-  const auto sink = std::make_shared<LogSink>();
-  const auto log = testing::MakeLoggerTo(sink, "info", "text");
-  ConnectionOptions options;
-  options.max_connections_per_client = 1;
-  Acceptor acceptor(options, /*max_replaced=*/0, 64, log.get());
-  std::optional<Socket> accepted;  // written by the acceptor's thread
-  // On this socket, the kernel reports IPv4 clients as IPv4-mapped addresses.
-  ASSERT_TRUE(acceptor.Listen(
-      "0.0.0.0:0", [&accepted](int, int fd) { accepted.emplace(fd); }));
-  acceptor.Start();
-  const std::string& bound = acceptor.addresses().front();
-  const std::string port = bound.substr(bound.rfind(':') + 1);
-  const Socket first(Connect(port));
-  const Socket second(Connect(port));
-  EXPECT_TRUE(second.IsClosed());
-  acceptor.Stop();
-  EXPECT_EQ(acceptor.rejected(), 1);
-  EXPECT_THAT(sink->Text(),
-              ::testing::HasSubstr(
-                  "connection from 127.0.0.1 rejected: the client has too many "
-                  "open connections (--max-connections-per-client = 1)\n"));
 }
 
 }  // namespace
