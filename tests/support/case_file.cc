@@ -73,21 +73,10 @@ uint64_t Element(int type, const std::string& text) {
 std::string Elements(int type, const std::string& text) {
   std::string data;
   size_t count = 0;
-  const auto add = [&](const std::string& element) {
-    data.resize(DataBytes(type, count + 1));
-    WriteBits(type, count++, Element(type, element), data);
-  };
   std::istringstream in(text);
   for (std::string word; in >> word;) {
-    const size_t dots = word.find("..");
-    if (dots == std::string::npos) {
-      add(word);
-      continue;
-    }
-    const int first = std::stoi(word);
-    const int last = std::stoi(word.substr(dots + 2));
-    const int step = first <= last ? 1 : -1;
-    for (int i = first; i != last + step; i += step) add(std::to_string(i));
+    data.resize(DataBytes(type, count + 1));
+    WriteBits(type, count++, Element(type, word), data);
   }
   return data;
 }

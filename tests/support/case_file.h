@@ -9,8 +9,8 @@
 //           and shape: `onnx { axis: 1 k { value: 3 } }`. May add tensor
 //           fields: `tensor { strides: [4, 1] }`.
 // data      Elements in row-major order: numbers, nan, -nan, inf, -inf, -0,
-//           0x bits, ranges a..b; or `zeros`; or `random SEED`; or `bytes N`,
-//           N zero bytes regardless of the shape.
+//           0x bits; or `zeros`; or `random SEED`; or `bytes N`, N zero bytes
+//           regardless of the shape.
 // expected  `values ; indices`, elements as above; or `oracle`, the oracle's
 //           result; or `CODE field REASON`, e.g. `INVALID_ARGUMENT onnx.k
 //           K_EXCEEDS_DIMENSION`.

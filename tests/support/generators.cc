@@ -331,16 +331,4 @@ v1::TopKRequest RandomRequest(Random& random) {
   return request;
 }
 
-void Corrupt(Random& random, v1::TopKRequest& request) {
-  const std::string data = request.tensor().data();
-  request.mutable_tensor()->clear_data();
-  const std::string valid = request.SerializeAsString();
-  std::string bytes;
-  do {
-    bytes = valid;
-    bytes[random() % bytes.size()] = static_cast<char>(random());
-  } while (!request.ParseFromString(bytes));
-  request.mutable_tensor()->set_data(data);
-}
-
 }  // namespace topk::testing

@@ -60,8 +60,4 @@ std::string RandomData(Random& random, v1::DataType type, int64_t count);
 /// axes, orders, output options and DirectML strides.
 v1::TopKRequest RandomRequest(Random& random);
 
-/// Changes a byte of the encoded request other than its data, such as a size or
-/// an attribute. The result may be valid.
-void Corrupt(Random& random, v1::TopKRequest& request);
-
 }  // namespace topk::testing

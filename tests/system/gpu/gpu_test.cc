@@ -1,6 +1,6 @@
 // Tests the CUDA backend on a real device: results are byte-identical to those
 // of the other backends. Skipped without a device. (In a build with CUDA, the
-// conformance and exhaustive tests also run on the device.)
+// conformance tests also run on the device.)
 #include <gtest/gtest.h>
 
 #include <thread>
