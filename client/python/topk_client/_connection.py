@@ -183,8 +183,8 @@ def _read_tls_files(ca: Optional[Path], key: Optional[Path],
 def _read(argument: str, path: Optional[Path],
           check: Optional[Callable[[Path], object]] = None) -> Optional[bytes]:
     """Returns the content of a file. Raises ValueError if it cannot be read or
-    checked. The error does not contain the path, in case a caller passes a
-    secret instead of the name of its file."""
+    checked. The error contains the path only if its folder exists, in case a
+    caller passes a secret instead of the name of its file."""
     if path is None:
         return None
     try:
@@ -194,7 +194,9 @@ def _read(argument: str, path: Optional[Path],
             return file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{argument}: {reason}") from None
+        name = os.fspath(path)
+        shown = f"{name!r}: " if os.path.isdir(os.path.dirname(name)) else ""
+        raise ValueError(f"{argument}: {shown}{reason}") from None
 
 
 def _check_token(token: str, argument: str = "token") -> str:
