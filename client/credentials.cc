@@ -1,12 +1,13 @@
 #include "client/credentials.h"
 
+#include <grpc/grpc.h>
+#include <grpc/slice.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "client/retry.h"
 #include "core/base/text.h"
 #include "core/common/bearer_token.h"
 #include "core/common/certificates.h"
@@ -18,50 +19,50 @@ namespace topk {
 namespace {
 
 constexpr unsigned kReloadSeconds = 1;
-constexpr char kKeyCharacters[] = "0123456789abcdefghijklmnopqrstuvwxyz_.-";
 
 bool HasCertificate(const ClientOptions& options) {
   return !options.tls_cert.empty() || !options.tls_key.empty();
 }
 
-Result<std::string> ReadToken(const NamedFile& file) {
-  const Result<std::string> content = ReadSmallFile(file);
+Result<std::string> ReadToken(const std::string& path) {
+  const Result<std::string> content = ReadSmallFile({"token_file", path});
   if (!content.ok()) return content.status();
   const std::string_view token = TrimToken(*content);
   if (Status s = CheckToken(token); !s.ok()) {
-    s.message =
-        StrCat(file.flag, ": ", EscapeControls(file.path), ": ", s.message);
+    s.message = StrCat("token_file: ", EscapeControls(path), ": ", s.message);
     return s;
   }
   return std::string(token);
 }
-
-}  // namespace
 
 bool UsesTls(const ClientOptions& options) {
   return options.tls || HasCertificate(options) || !options.tls_ca.empty() ||
          !options.tls_server_name.empty();
 }
 
+}  // namespace
+
 bool IsSecure(const ClientOptions& options) {
   return UsesTls(options) || options.credentials != nullptr;
 }
 
-Status CheckMetadata(const Metadata& metadata, std::string_view name) {
-  const auto invalid = [name](auto... why) {
-    return InvalidArgument("OPTION", "metadata", StrCat(name, ": ", why...));
+Status CheckMetadata(const Metadata& metadata) {
+  const auto invalid = [](auto... why) {
+    return InvalidArgument("OPTION", "metadata", StrCat("metadata: ", why...));
+  };
+  const auto slice = [](const std::string& text) {
+    return grpc_slice_from_static_buffer(text.data(), text.size());
   };
   for (const auto& [key, value] : metadata) {
-    if (key.empty() || key.find_first_not_of(kKeyCharacters) != key.npos) {
+    if (grpc_header_key_is_legal(slice(key)) == 0) {
       return invalid("the key ", Quote(key),
                      " must consist of lowercase letters, digits and _.-");
     }
     if (key.starts_with("grpc-")) {
       return invalid("the key ", Quote(key), " is reserved for gRPC");
     }
-    const bool printable = std::ranges::all_of(
-        value, [](char c) { return c >= 0x20 && c < 0x7f; });
-    if (!printable && !key.ends_with("-bin")) {
+    if (!key.ends_with("-bin") &&
+        grpc_header_nonbin_value_is_legal(slice(value)) == 0) {
       return invalid("the value of ", Quote(key), " must be printable ASCII");
     }
   }
@@ -91,33 +92,28 @@ bool IsLocalTarget(const std::string& target) {
   }
 }
 
-Status CheckOptions(const ClientOptions& options, OptionName name) {
+Status Client::Check(const ClientOptions& options) {
   if (const std::string error = TargetError(options.target); !error.empty()) {
-    return InvalidArgument("TARGET", "target",
-                           StrCat(name("target"), ": ", error));
+    return InvalidArgument("TARGET", "target", StrCat("target: ", error));
   }
-  if (Status s = CheckRetry(options.retry.value_or(Retry())); !s.ok()) return s;
-  if (Status s = CheckMetadata(options.metadata, name("metadata")); !s.ok()) {
-    return s;
-  }
+  if (Status s = CheckMetadata(options.metadata); !s.ok()) return s;
   if (UsesTls(options) && options.credentials != nullptr) {
-    return InvalidArgument(
-        "OPTION", "credentials",
-        StrCat(name("credentials"),
-               ": leave out the TLS options, which the credentials replace"));
+    return InvalidArgument("OPTION", "credentials",
+                           "credentials: leave out the TLS options, which the "
+                           "credentials replace");
   }
   if (UsesTls(options) && IsUnixAddress(options.target)) {
     return InvalidArgument("TLS_TARGET", "target",
-                           StrCat(name("tls"), ": ", Quote(options.target),
+                           StrCat("tls: ", Quote(options.target),
                                   " is a Unix socket, which has no TLS"));
   }
   if (!options.tls_ca.empty()) {
-    PemFile ca{{name("tls_ca"), options.tls_ca}, ""};
+    PemFile ca{{"tls_ca", options.tls_ca}, ""};
     if (Status s = ReadCaBundle(ca); !s.ok()) return s;
   }
   if (HasCertificate(options)) {
-    PemFile certificate{{name("tls_cert"), options.tls_cert}, ""};
-    PemFile key{{name("tls_key"), options.tls_key}, ""};
+    PemFile certificate{{"tls_cert", options.tls_cert}, ""};
+    PemFile key{{"tls_key", options.tls_key}, ""};
     if (Status s = ReadKeyPair(certificate, key); !s.ok()) return s;
   }
   if (options.token_file.empty()) return {};
@@ -125,13 +121,11 @@ Status CheckOptions(const ClientOptions& options, OptionName name) {
       !IsLocalTarget(options.target)) {
     return InvalidArgument(
         "TOKEN_OVER_PLAINTEXT", "token_file",
-        StrCat(name("token_file"), ": the token would go to ",
-               Quote(options.target), " without TLS; use ", name("tls"),
-               ", or ", name("token_over_plaintext"),
-               " if the network is trusted"));
+        StrCat("token_file: the token would go to ", Quote(options.target),
+               " without TLS; use tls, or token_over_plaintext if the network "
+               "is trusted"));
   }
-  const Result<std::string> token =
-      ReadToken({name("token_file"), options.token_file});
+  const Result<std::string> token = ReadToken(options.token_file);
   return token.ok() ? Status{} : token.status();
 }
 
@@ -179,7 +173,7 @@ void AddHeaders(const Metadata& call, const Metadata& client, TokenFile& token,
 
 void TokenFile::Read() {
   read_ = std::chrono::steady_clock::now();
-  const Result<std::string> token = ReadToken({"token_file", path_});
+  const Result<std::string> token = ReadToken(path_);
   if (token.ok()) header_ = StrCat("Bearer ", *token);
 }
 
