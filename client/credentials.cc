@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "core/base/text.h"
 #include "core/common/bearer_token.h"
@@ -33,6 +34,28 @@ Result<std::string> ReadToken(const std::string& path) {
     return s;
   }
   return std::string(token);
+}
+
+Result<PemFile> ReadPem(NamedFile file) {
+  Result<std::string> text = ReadSmallFile(file);
+  if (!text.ok()) return text.status();
+  return PemFile{std::move(file), *std::move(text)};
+}
+
+Status CheckClientCertificate(const ClientOptions& options) {
+  if (options.tls_cert.empty() || options.tls_key.empty()) {
+    const std::string missing =
+        options.tls_cert.empty() ? "tls_cert" : "tls_key";
+    return InvalidArgument("TLS_FILE", missing,
+                           StrCat("tls_cert and tls_key must be set together; ",
+                                  missing, " is missing"));
+  }
+  const Result<PemFile> certificate = ReadPem({"tls_cert", options.tls_cert});
+  if (!certificate.ok()) return certificate.status();
+  const Result<PemFile> key = ReadPem({"tls_key", options.tls_key});
+  if (!key.ok()) return key.status();
+  const auto checked = CheckKeyPair(*certificate, *key);
+  return checked.ok() ? Status{} : checked.status();
 }
 
 bool UsesTls(const ClientOptions& options) {
@@ -108,13 +131,13 @@ Status Client::Check(const ClientOptions& options) {
                                   " is a Unix socket, which has no TLS"));
   }
   if (!options.tls_ca.empty()) {
-    PemFile ca{{"tls_ca", options.tls_ca}, ""};
-    if (Status s = ReadCaBundle(ca); !s.ok()) return s;
+    const Result<PemFile> ca = ReadPem({"tls_ca", options.tls_ca});
+    if (!ca.ok()) return ca.status();
+    const auto read = ReadCertificates(*ca);
+    if (!read.ok()) return read.status();
   }
   if (HasCertificate(options)) {
-    PemFile certificate{{"tls_cert", options.tls_cert}, ""};
-    PemFile key{{"tls_key", options.tls_key}, ""};
-    if (Status s = ReadKeyPair(certificate, key); !s.ok()) return s;
+    if (Status s = CheckClientCertificate(options); !s.ok()) return s;
   }
   if (options.token_file.empty()) return {};
   if (!IsSecure(options) && !options.token_over_plaintext &&

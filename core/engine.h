@@ -78,8 +78,8 @@ class Engine {
   Result<PreparedRequest> PrepareStream(const v1::TopKRequest& header) const;
 
   /// Runs a prepared request. Returns CANCELLED within a few milliseconds of
-  /// Cancel(). `cancellation` may be null. REQUIRES: the chunks have the total
-  /// length that was passed to Prepare().
+  /// Cancel(). `cancellation` may be null. REQUIRES: the number of chunks
+  /// and their total length were passed to Prepare().
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
                                const Cancellation* cancellation) const;
 
@@ -168,6 +168,18 @@ class TensorStream {
   int64_t received_ = 0;
   std::chrono::nanoseconds computing_{0};
 };
+
+/// Returns OK if `plan` allows an input with `bytes` bytes of data. Otherwise,
+/// returns INVALID_ARGUMENT with the actual and the expected length.
+Status CheckPayload(const Plan& plan, int64_t bytes);
+
+/// Allocates zeroed output tensors in `response`, and returns them for writing.
+/// Does not allocate the data of outputs that have device memory in `memory`.
+/// `response` must not be moved before the tensors are written. After a
+/// cancellation, the tensors may be too short and must not be used.
+Outputs PrepareOutputs(const Plan& plan, v1::TopKResponse& response,
+                       const Cancellation* cancellation = nullptr,
+                       const ResidentMemory& memory = {});
 
 /// Clears the data of a tensor. Large data is freed asynchronously.
 void DiscardData(v1::Tensor& tensor);

@@ -32,8 +32,8 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongSettings = 2;
-// With fewer file descriptors, gRPC aborts instead of returning an error.
-constexpr int kMinDescriptors = 32;
+// Half of them are reserved; see acceptor.cc.
+constexpr int kMinDescriptors = 128;
 // If a thread is stuck, the process exits this long after the drain timeout.
 // Container runtimes kill the process 5 s after the drain timeout.
 constexpr std::chrono::seconds kLastResort{4};
@@ -81,19 +81,16 @@ int WaitFor(const sigset_t& set) {
   return received;
 }
 
-// Returns the next signal, or 0 if none arrives within `timeout`.
-int WaitFor(const sigset_t& set, std::chrono::nanoseconds timeout) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point end = Clock::now() + timeout;
-  while (true) {
-    const std::chrono::nanoseconds left =
-        std::max<std::chrono::nanoseconds>(end - Clock::now(), {});
-    constexpr int64_t kSecond = 1'000'000'000;
-    const timespec wait = {left.count() / kSecond, left.count() % kSecond};
-    const int received = sigtimedwait(&set, nullptr, &wait);
-    if (received > 0) return received;
-    if (errno != EINTR) return 0;
-  }
+// Returns the next signal, or 0 if none arrives within `timeout`, which begins
+// again when the process is stopped and continued.
+int WaitFor(const sigset_t& set, std::chrono::milliseconds timeout) {
+  const timespec wait = {timeout.count() / 1000,
+                         timeout.count() % 1000 * 1'000'000};
+  int received = 0;
+  do {
+    received = sigtimedwait(&set, nullptr, &wait);
+  } while (received < 0 && errno == EINTR);
+  return std::max(received, 0);
 }
 
 int Serve(const CommandLine& line, const sigset_t& signals,
@@ -120,10 +117,6 @@ int Serve(const CommandLine& line, const sigset_t& signals,
   }
   for (const auto& [name, address] : (*server)->side_addresses()) {
     log->info("serving {} on {}", name, address);
-  }
-  if (config.allow_shared_memory) {
-    log->info("shared memory is allowed for objects whose names begin with {}",
-              config.shared_memory_prefix);
   }
   log->info("max file descriptors: {}", descriptors);
   (void)sd_notify(0, "READY=1");

@@ -9,7 +9,6 @@
 
 #include "core/common/process_limits.h"
 #include "server/admission/memory_limit.h"
-#include "server/telemetry/process_metrics.h"
 
 namespace topk {
 namespace {
@@ -39,21 +38,9 @@ void KeepFreeMemory() {
 }
 
 MemoryTrimmer::MemoryTrimmer()
-    : least_(AnonymousBytes()),
-      check_(MemoryLimit() < kSmallMemory ? kShortPause : kLongPause,
-             [this] { TrimIfGrown(); }) {}
-
-// Measures growth from the smallest size, because the size after a trim during
-// a burst is still high.
-void MemoryTrimmer::TrimIfGrown() {
-  // After less growth, a trim would only empty the allocators' caches.
-  const auto worth = static_cast<double>(
-      std::clamp(MemoryLimit() / 16, int64_t{4} << 20, int64_t{64} << 20));
-  const double size = AnonymousBytes();
-  least_ = std::min(least_, size);
-  if (size - least_ < worth) return;
-  scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
-  malloc_trim(0);
-}
+    : trim_(MemoryLimit() < kSmallMemory ? kShortPause : kLongPause, [] {
+        scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
+        malloc_trim(0);
+      }) {}
 
 }  // namespace topk

@@ -13,18 +13,14 @@ namespace topk {
 void KeepFreeMemory();
 
 /// Returns the allocators' free memory to the OS every 30 s (3 s if there is
-/// less than 1 GiB of memory) while the process is larger than it was.
-/// Otherwise, the allocators would keep the memory of a burst, e.g. 700 MiB
-/// after 50 000 calls of unknown methods.
+/// less than 1 GiB of memory). Otherwise, the allocators would keep the memory
+/// of a burst, e.g. 700 MiB after 50 000 calls of unknown methods.
 class MemoryTrimmer {
  public:
   MemoryTrimmer();
 
  private:
-  void TrimIfGrown();
-
-  double least_;  // the smallest size of the process so far, in bytes
-  Periodic check_;
+  Periodic trim_;
 };
 
 }  // namespace topk

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "server/transport/addresses.h"
 #include "server/transport/connection_options.h"
 
 namespace topk {
@@ -53,8 +52,7 @@ MHD_Result Respond(void* registry, MHD_Connection* connection, const char* path,
 MetricsEndpoint::MetricsEndpoint(std::shared_ptr<MetricRegistry> metrics,
                                  spdlog::logger& log)
     : metrics_(std::move(metrics)),
-      acceptor_(SideConnectionOptions(), ConnectionLimits::DefaultReplaced(),
-                /*ipv6_prefix=*/64, &log) {}
+      acceptor_(SideConnectionOptions(), /*ipv6_prefix=*/64, &log) {}
 
 Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     const std::string& address, std::shared_ptr<MetricRegistry> metrics,
@@ -66,9 +64,7 @@ Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     const sockaddr unknown{};
     MHD_add_connection(self->daemon_, fd, &unknown, sizeof(unknown));
   };
-  if (!endpoint->acceptor_.Listen(address, accept)) {
-    return CannotBind("serve metrics on", address, endpoint->acceptor_.error());
-  }
+  if (Status s = endpoint->acceptor_.Listen(address, accept); !s.ok()) return s;
   endpoint->daemon_ = MHD_start_daemon(
       MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,
       /*port=*/0, nullptr, nullptr, Respond, endpoint->metrics_.get(),

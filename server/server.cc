@@ -69,17 +69,15 @@ Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
 // services of `builder` and the methods of `router`, which may be null. Sets
 // `bound` to the address with the real port.
 Result<std::unique_ptr<GrpcServer>> BuildSmallServer(
-    const std::string& address, std::string_view doing,
-    grpc::ServerBuilder& builder, CallRouter* router, std::string& bound,
-    spdlog::logger& log) {
+    const std::string& address, grpc::ServerBuilder& builder,
+    CallRouter* router, std::string& bound, spdlog::logger& log) {
   builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
   ApplySideConnectionOptions(builder);
-  auto acceptor = std::make_unique<Acceptor>(
-      SideConnectionOptions(), ConnectionLimits::DefaultReplaced(),
-      /*ipv6_prefix=*/64, &log);
-  if (!acceptor->Listen(address, builder, grpc::InsecureServerCredentials())) {
-    return CannotBind(doing, address, acceptor->error());
-  }
+  auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
+                                             /*ipv6_prefix=*/64, &log);
+  Status s =
+      acceptor->Listen(address, builder, grpc::InsecureServerCredentials());
+  if (!s.ok()) return s;
   bound = acceptor->addresses().front();
   return GrpcServer::Build(builder, std::move(acceptor), router);
 }
@@ -208,17 +206,15 @@ Status Server::Parts::BuildMain(const ServerConfig& config,
   connections.shares_ports = config.instances > 1;
   connections.socket_buffer_bytes =
       SocketBufferBytes(MemoryLimit(config.instances));
-  auto acceptor =
-      std::make_unique<Acceptor>(connections, /*max_replaced=*/0,
-                                 config.security.client_ipv6_prefix, &log);
+  auto acceptor = std::make_unique<Acceptor>(
+      connections, config.security.client_ipv6_prefix, &log);
   for (const std::string& address : config.listen) {
     const bool plain = tls == nullptr || IsUnixAddress(address);
-    if (!acceptor->Listen(
-            address, builder,
-            plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
-            config.unix_socket_mode)) {
-      return CannotBind("listen on", address, acceptor->error());
-    }
+    Status s = acceptor->Listen(
+        address, builder,
+        plain ? grpc::InsecureServerCredentials() : tls->Credentials(),
+        config.unix_socket_mode);
+    if (!s.ok()) return s;
   }
   addresses = acceptor->addresses();
   state->metrics.registry()->AddCounter(
@@ -246,8 +242,8 @@ Status Server::Parts::BuildSideListeners(const ServerConfig& config,
     grpc::ServerBuilder builder;
     builder.SetOption(std::make_unique<WithoutPlugins>());
     Status s = Keep(
-        BuildSmallServer(config.health_listen, "serve health on", builder,
-                         health_router.get(), side_addresses["health"], log),
+        BuildSmallServer(config.health_listen, builder, health_router.get(),
+                         side_addresses["health"], log),
         health);
     if (!s.ok()) return s;
   }
@@ -260,8 +256,8 @@ Status Server::Parts::BuildSideListeners(const ServerConfig& config,
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  return Keep(BuildSmallServer(config.admin_listen, "serve channelz on",
-                               builder, nullptr, side_addresses["admin"], log),
+  return Keep(BuildSmallServer(config.admin_listen, builder, nullptr,
+                               side_addresses["admin"], log),
               admin);
 }
 

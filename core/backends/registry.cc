@@ -6,24 +6,33 @@
 #include <utility>
 
 #include "core/backends/cpu/cpu_backend.h"
+#include "core/base/text.h"
 #ifdef TOPK_WITH_CUDA
 #include <absl/strings/str_join.h>
 
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device.h"
 #include "core/backends/cuda/probe.h"
-#include "core/base/text.h"
 #endif
 
 namespace topk {
 namespace {
 
 Result<std::unique_ptr<Backend>> MakeCpu(int threads, const BackendOptions&) {
-  const char* name = std::getenv(kInstructionSetVariable);
-  const Result<cpu::InstructionSet> set =
-      cpu::ChooseInstructionSet(name == nullptr ? "" : name);
-  if (!set.ok()) return set.status();
-  return MakeCpuBackend(threads, *set);
+  const std::vector<cpu::InstructionSet> sets = cpu::SupportedInstructionSets();
+  const char* const name = std::getenv(kInstructionSetVariable);
+  if (name == nullptr || *name == '\0') {
+    return MakeCpuBackend(threads, sets.front());
+  }
+  std::string names;
+  for (const cpu::InstructionSet& set : sets) {
+    if (set.name == name) return MakeCpuBackend(threads, set);
+    names += StrCat(names.empty() ? "" : ", ", set.name);
+  }
+  return InvalidArgument(
+      "INSTRUCTION_SET", "TOPK_INSTRUCTION_SET",
+      StrCat("this machine cannot run the instruction set \"", name,
+             "\"; it has ", names));
 }
 
 #ifdef TOPK_WITH_CUDA
@@ -39,7 +48,7 @@ cuda::Speeds SpeedsOf(cuda::Device& device, const BackendOptions& options) {
         device.state().name, ": a small request takes ",
         static_cast<int64_t>(speeds.request_nanoseconds / 1000),
         " us, copies run at ", thousandths(speeds.copied_bytes),
-        " MB/s, sorts at ", thousandths(speeds.sorted_items), " items/us",
+        " MB/s, sorts at ", thousandths(speeds.sorted_elements), " elements/us",
         measured.ok()
             ? ""
             : StrCat(" (not measured: ", measured.status().message, ")")));
@@ -51,7 +60,7 @@ Result<std::unique_ptr<Backend>> MakeCuda(int threads,
                                           const BackendOptions& options) {
   std::vector<std::string> errors;
   auto devices =
-      cuda::OpenDevices({options.device_memory_bytes, threads}, errors);
+      cuda::OpenDevices(options.device_memory_bytes, threads, errors);
   if (devices.empty()) {
     return InvalidArgument("NO_CUDA_DEVICE", "backend",
                            absl::StrJoin(errors, "; "));

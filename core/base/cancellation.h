@@ -9,11 +9,10 @@ namespace topk {
 /// cancelled computation may skip work, so check the flag afterwards.
 class Cancellation {
  public:
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  void Cancel() { cancelled_.store(true, std::memory_order_release); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
 
  private:
-  // Relaxed ordering suffices, because the flag publishes no other data.
   std::atomic<bool> cancelled_ = false;
 };
 

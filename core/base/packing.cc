@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 namespace topk {
@@ -152,13 +151,6 @@ uint64_t ReadBits(const DTypeInfo& type, const std::byte* data, int64_t i) {
 int64_t SignExtended(const DTypeInfo& type, uint64_t bits) {
   const uint64_t sign = type.sign >> (8 * type.bytes - type.bits);
   return static_cast<int64_t>((bits ^ sign) - sign);
-}
-
-int64_t ReadInteger(const DTypeInfo& type, const std::byte* data) {
-  const uint64_t bits = ReadBits(type, data, 0);
-  if (type.sign != 0) return SignExtended(type, bits);
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  return bits > static_cast<uint64_t>(kMax) ? kMax : static_cast<int64_t>(bits);
 }
 
 }  // namespace topk

@@ -30,8 +30,4 @@ uint64_t ReadBits(const DTypeInfo& type, const std::byte* data, int64_t i);
 /// Sign-extends an element. REQUIRES: `type` is a signed integer type.
 int64_t SignExtended(const DTypeInfo& type, uint64_t bits);
 
-/// Returns the value of an integer tensor with one element. Caps U64 values at
-/// 2^63 - 1. REQUIRES: !type.is_float, and `data` has type.bytes bytes.
-int64_t ReadInteger(const DTypeInfo& type, const std::byte* data);
-
 }  // namespace topk

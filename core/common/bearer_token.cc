@@ -2,7 +2,6 @@
 
 #include <openssl/sha.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "core/base/text.h"
@@ -12,17 +11,14 @@ namespace {
 
 constexpr size_t kMinTokenLength = 16;
 
-bool MayBeInToken(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-         (c >= 'A' && c <= 'Z') ||
-         std::string_view("-._~+/=").find(c) != std::string_view::npos;
-}
+constexpr std::string_view kCharacters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
 
 }  // namespace
 
 Status CheckToken(std::string_view token) {
   // Error messages must not contain any part of the token.
-  if (!std::ranges::all_of(token, MayBeInToken)) {
+  if (token.find_first_not_of(kCharacters) != token.npos) {
     return InvalidArgument(
         "TOKEN", "token",
         "a token must consist of letters, digits and -._~+/=");

@@ -1,14 +1,75 @@
 #include "core/common/certificates.h"
 
 #include <openssl/bn.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 
-#include <memory>
-#include <vector>
+#include <utility>
 
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
+
+using Bio = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
+
+// Returns the status for an invalid PEM file. `what` completes the message
+// "FLAG: PATH ...".
+Status BadPem(const PemFile& pem, const std::string& what) {
+  ERR_clear_error();
+  return InvalidArgument("TLS_FILE", pem.file.flag,
+                         StrCat(pem.file.flag, ": ", pem.file.path, " ", what));
+}
+
+Bio Open(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+// A passphrase callback that fails, because nobody can enter a passphrase.
+int NoPassphrase(char*, int, int, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
+// Reads all objects of one type. `kind` names the type in error messages.
+template <class Object, class Read>
+Result<std::vector<Object>> ReadAll(const PemFile& pem, const char* kind,
+                                    Read read) {
+  const Bio bio = Open(pem.text);
+  std::vector<Object> objects;
+  bool asked = false;
+  ERR_clear_error();
+  while (Object next{read(bio.get(), nullptr, NoPassphrase, &asked)}) {
+    objects.push_back(std::move(next));
+  }
+  // The error "no start line" only means that the end of the text was reached.
+  const unsigned long end = ERR_peek_last_error();  // NOLINT: OpenSSL's type
+  if (ERR_GET_LIB(end) != ERR_LIB_PEM ||
+      ERR_GET_REASON(end) != PEM_R_NO_START_LINE) {
+    const std::string reason = LastOpenSslError();
+    return BadPem(pem, StrCat("has a damaged ", kind, " (number ",
+                              objects.size() + 1, "): ", reason));
+  }
+  if (objects.empty())
+    return BadPem(pem, StrCat("has no ", kind, " in PEM form"));
+  ERR_clear_error();
+  return objects;
+}
+
+Result<PrivateKey> ReadPrivateKey(const PemFile& pem) {
+  const Bio bio = Open(pem.text);
+  bool asked = false;
+  ERR_clear_error();
+  PrivateKey key(
+      PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, &asked));
+  if (asked) {
+    return BadPem(pem, "is encrypted; a key without passphrase is needed");
+  }
+  if (key == nullptr) return BadPem(pem, "has no private key in PEM form");
+  return key;
+}
 
 CertificateInfo Describe(X509* certificate) {
   CertificateInfo info;
@@ -30,6 +91,14 @@ CertificateInfo Describe(X509* certificate) {
 
 }  // namespace
 
+Result<std::vector<Certificate>> ReadCertificates(const PemFile& pem) {
+  return ReadAll<Certificate>(pem, "certificate", PEM_read_bio_X509);
+}
+
+Result<std::vector<RevocationList>> ReadRevocationLists(const PemFile& pem) {
+  return ReadAll<RevocationList>(pem, "revocation list", PEM_read_bio_X509_CRL);
+}
+
 Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                                      const PemFile& key) {
   const Result<std::vector<Certificate>> chain = ReadCertificates(certificate);
@@ -42,7 +111,8 @@ Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
                   StrCat("is not the key of the first certificate of ",
                          certificate.file.flag, " ", certificate.file.path));
   }
-  const SslContext context(SSL_CTX_new(TLS_method()));
+  const std::unique_ptr<SSL_CTX, FreeWith<SSL_CTX_free>> context(
+      SSL_CTX_new(TLS_method()));
   bool good = context != nullptr &&
               SSL_CTX_use_certificate(context.get(), leaf) == 1 &&
               SSL_CTX_use_PrivateKey(context.get(), own->get()) == 1;
@@ -60,28 +130,16 @@ Result<CertificateInfo> CheckKeyPair(const PemFile& certificate,
   return info;
 }
 
-Status ReadKeyPair(PemFile& certificate, PemFile& key) {
-  for (PemFile* pem : {&certificate, &key}) {
-    if (pem->file.path.empty()) {
-      return InvalidArgument(
-          "TLS_FILE", pem->file.flag,
-          StrCat(certificate.file.flag, " and ", key.file.flag,
-                 " must be set together; ", pem->file.flag, " is missing"));
-    }
-    Result<std::string> text = ReadSmallFile(pem->file);
-    if (!text.ok()) return text.status();
-    pem->text = *std::move(text);
-  }
-  const Result<CertificateInfo> checked = CheckKeyPair(certificate, key);
-  return checked.ok() ? Status{} : checked.status();
+std::string LastOpenSslError() {
+  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+  std::string text = reason == nullptr ? "unknown reason" : reason;
+  ERR_clear_error();
+  return text;
 }
 
-Status ReadCaBundle(PemFile& bundle) {
-  Result<std::string> text = ReadSmallFile(bundle.file);
-  if (!text.ok()) return text.status();
-  bundle.text = *std::move(text);
-  const Result<std::vector<Certificate>> read = ReadCertificates(bundle);
-  return read.ok() ? Status{} : read.status();
+std::time_t ToTime(const ASN1_TIME* time) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
 }
 
 std::string UtcText(std::time_t time) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -44,12 +46,8 @@ bool ApplyQuotas(bool v2, int& count) {
 }  // namespace
 
 std::string ReadKernelFile(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return "";
-  char buffer[4096];
-  const size_t size = std::fread(buffer, 1, sizeof(buffer), file);
-  std::fclose(file);
-  return std::string(buffer, size);
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::vector<std::string> CgroupFolders(const std::string& controller) {

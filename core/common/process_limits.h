@@ -16,7 +16,7 @@ int AvailableProcessors();
 /// cpu.max ("max 100000", "150000 100000") or "<cfs_quota_us> <cfs_period_us>".
 int ProcessorsOfQuota(const std::string& quota);
 
-/// Returns the first 4 KiB of a file, or "" if it cannot be read.
+/// Returns the content of a file, or "" if it cannot be read.
 std::string ReadKernelFile(const std::string& path);
 
 /// Returns the folders of this process's cgroup and its parents, up to the root

@@ -1,7 +1,7 @@
 #include "core/common/target.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstdint>
 #include <string>
 
 #include "core/base/number.h"
@@ -26,10 +26,8 @@ bool IsHostPort(std::string_view address, int min_port) {
   if (colon == std::string_view::npos || !IsHost(address.substr(0, colon))) {
     return false;
   }
-  const std::string_view digits = address.substr(colon + 1);
-  const std::optional<int> port = ParseNumber<int>(digits);
-  return port && *port >= min_port && *port <= 65535 &&
-         !digits.starts_with('-');
+  const auto port = ParseNumber<uint16_t>(address.substr(colon + 1));
+  return port && *port >= min_port;
 }
 
 std::string TargetError(std::string_view target) {

@@ -35,47 +35,30 @@ Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
       StrCat(owner, " does not allow strides; only DirectML does"));
 }
 
-bool Contains(std::span<const DType> types, int data_type) {
-  return std::ranges::any_of(types, [data_type](DType type) {
-    return static_cast<int>(type) == data_type;
-  });
-}
-
 }  // namespace
 
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
-                            std::string_view field, std::string_view owner,
-                            std::span<const OperatorVersion> versions) {
-  if (Contains(allowed, data_type)) return static_cast<DType>(data_type);
+                            std::string_view field, std::string_view owner) {
+  const auto type = static_cast<DType>(data_type);
+  if (std::ranges::find(allowed, type) != allowed.end()) return type;
   std::string names;
-  for (const DType type : allowed) {
-    names += StrCat(names.empty() ? "" : ", ", InfoOf(type).name);
+  for (const DType each : allowed) {
+    names += StrCat(names.empty() ? "" : ", ", InfoOf(each).name);
   }
   if (data_type == v1::DATA_TYPE_UNSPECIFIED) {
     return InvalidArgument(
         "DATA_TYPE_MISSING", field,
         StrCat("the data type is required; ", owner, " allows ", names));
   }
-  const auto other =
-      std::ranges::find_if(versions, [&](const OperatorVersion& each) {
-        return Contains(each.data_types, data_type);
-      });
-  const std::string remedy =
-      other == versions.end()
-          ? ""
-          : StrCat("; use ", other->version, " (", other->name, ")");
-  return InvalidArgument(
-      "DATA_TYPE_NOT_ALLOWED", field,
-      StrCat("data type ", DataTypeName(data_type), " is not allowed; ", owner,
-             " allows ", names, remedy));
+  return InvalidArgument("DATA_TYPE_NOT_ALLOWED", field,
+                         StrCat("data type ", DataTypeName(data_type),
+                                " is not allowed; ", owner, " allows ", names));
 }
 
 Result<DType> CheckTensor(const v1::Tensor& tensor,
-                          const OperatorVersion& version,
-                          std::span<const OperatorVersion> versions) {
-  const Result<DType> type =
-      CheckDataType(tensor.data_type(), version.data_types, "tensor.data_type",
-                    version.name, versions);
+                          const OperatorVersion& version) {
+  const Result<DType> type = CheckDataType(
+      tensor.data_type(), version.data_types, "tensor.data_type", version.name);
   if (!type.ok()) return type;
   const Status strides = CheckNoStrides(tensor, "tensor", version.name);
   return strides.ok() ? type : strides;
@@ -102,15 +85,12 @@ Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                rank == 1 ? "[1]" : "a scalar, []"));
   }
   if (Status s = CheckNoStrides(tensor, path, owner); !s.ok()) return s;
-  if (tensor.has_shared_memory()) {
-    return Unimplemented("SHARED_MEMORY_NOT_ALLOWED",
-                         StrCat(path, ".shared_memory"),
-                         "K must be in the request, not in shared memory");
-  }
-  if (tensor.has_cuda_memory()) {
-    return Unimplemented("CUDA_MEMORY_NOT_ALLOWED",
-                         StrCat(path, ".cuda_memory"),
-                         "K must be in the request, not in CUDA memory");
+  if (const bool cuda = tensor.has_cuda_memory();
+      cuda || tensor.has_shared_memory()) {
+    return Unimplemented(
+        cuda ? "CUDA_MEMORY_NOT_ALLOWED" : "SHARED_MEMORY_NOT_ALLOWED",
+        StrCat(path, cuda ? ".cuda_memory" : ".shared_memory"),
+        "K must be in the request");
   }
   const size_t bytes = static_cast<size_t>(InfoOf(*type).bytes);
   if (tensor.data().size() != bytes) {
@@ -120,13 +100,12 @@ Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                InfoOf(*type).name, " element has ", bytes));
   }
   const std::byte* const data = std::as_bytes(std::span(tensor.data())).data();
-  if (const uint64_t bits = ReadBits(InfoOf(*type), data, 0);
-      *type == DType::kU64 && !std::in_range<int64_t>(bits)) {
-    return InvalidArgument(
-        "K_EXCEEDS_DIMENSION", field,
-        StrCat("k = ", bits, " exceeds the maximum size of a dimension"));
-  }
-  return ReadInteger(InfoOf(*type), data);
+  const uint64_t bits = ReadBits(InfoOf(*type), data, 0);
+  if (InfoOf(*type).sign != 0) return SignExtended(InfoOf(*type), bits);
+  if (std::in_range<int64_t>(bits)) return static_cast<int64_t>(bits);
+  return InvalidArgument(
+      "K_EXCEEDS_DIMENSION", field,
+      StrCat("k = ", bits, " exceeds the maximum size of a dimension"));
 }
 
 Status MissingK(std::string_view field, std::string_view owner) {
@@ -139,11 +118,6 @@ Status NoSuchAttribute(std::string_view dialect, std::string_view attribute,
                          StrCat(dialect, ".", attribute),
                          StrCat(version.name, " has no attribute ", attribute,
                                 "; version ", since, " added it"));
-}
-
-void SetK(const v1::KInput& k, Outline& outline) {
-  if (k.has_value()) outline.k = k.value();
-  if (k.has_tensor()) outline.k_tensor = &k.tensor();
 }
 
 }  // namespace topk

@@ -13,18 +13,15 @@
 namespace topk {
 
 /// Returns `data_type` as a DType, or INVALID_ARGUMENT for `field` if the type
-/// is not in `allowed`. The message lists the types that `owner` allows, and
-/// suggests one of `versions` that allows `data_type`.
+/// is not in `allowed`. The message lists the types that `owner` allows.
 Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
-                            std::string_view field, std::string_view owner,
-                            std::span<const OperatorVersion> versions = {});
+                            std::string_view field, std::string_view owner);
 
-/// Returns the element type of the request's tensor. If `version` does not
-/// allow the type, returns INVALID_ARGUMENT and suggests one of `versions` that
-/// allows it. Also rejects strides, which only DirectML allows.
+/// Returns the element type of the request's tensor, or INVALID_ARGUMENT if
+/// `version` does not allow the type. Also rejects strides, which only DirectML
+/// allows.
 Result<DType> CheckTensor(const v1::Tensor& tensor,
-                          const OperatorVersion& version,
-                          std::span<const OperatorVersion> versions);
+                          const OperatorVersion& version);
 
 /// Returns the value of K, a number or a tensor. A tensor must have one of
 /// `types`, and the shape [] if `rank` is 0 or [1] if `rank` is 1. Returns
@@ -33,9 +30,6 @@ Result<DType> CheckTensor(const v1::Tensor& tensor,
 /// path of K.
 Result<int64_t> ReadK(const v1::KInput& k, std::span<const DType> types,
                       int rank, std::string_view field, std::string_view owner);
-
-/// Copies K, which is a number or a tensor, to `outline`.
-void SetK(const v1::KInput& k, Outline& outline);
 
 /// Returns INVALID_ARGUMENT for a missing K.
 Status MissingK(std::string_view field, std::string_view owner);

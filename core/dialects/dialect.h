@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -24,20 +23,6 @@ struct OperatorVersion {
   std::span<const DType> index_types;
 };
 
-/// The attributes that determine the shape of the response, read from a request
-/// that may be invalid.
-struct Outline {
-  int64_t axis = -1;
-  /// K, if sent as a number.
-  std::optional<int64_t> k;
-  /// K, if sent as a tensor.
-  const v1::Tensor* k_tensor = nullptr;
-  DType index_type = DType::kI64;
-  /// The descriptions of the outputs. Null means contiguous.
-  const v1::TensorDesc* values = nullptr;
-  const v1::TensorDesc* indices = nullptr;
-};
-
 /// A family of operators that share an attributes message.
 struct Dialect {
   v1::Dialect id;
@@ -53,9 +38,6 @@ struct Dialect {
   /// and the attributes are set.
   Result<PlanRequest> (*parse)(const v1::TopKRequest& request,
                                const OperatorVersion& version);
-  /// Reads the Outline of a request. The request may be invalid, but must have
-  /// attributes of this dialect.
-  Outline (*peek)(const v1::TopKRequest& request);
 };
 
 }  // namespace topk

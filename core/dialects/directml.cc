@@ -122,58 +122,12 @@ Result<Direction> ReadDirection(const v1::DirectMLTopK& directml,
              " must be 1 (increasing) or 2 (decreasing)"));
 }
 
-// Rejects k = n if `strict` is set. DirectML accepts k = n, but its
-// documentation says "K must be greater than 0, but less than the number of
-// elements in the InputTensor along the dimension specified by Axis."
-Status CheckStrict(const v1::TopKRequest& request) {
-  const v1::DirectMLTopK& directml = request.directml();
-  const int64_t axis = directml.axis();
-  if (!directml.strict() || axis < 0 || axis >= request.tensor().shape_size() ||
-      directml.k() != request.tensor().shape(static_cast<int>(axis))) {
-    return {};
-  }
-  return InvalidArgument(
-      "K_EQUALS_DIMENSION", "directml.k",
-      StrCat("k = ", directml.k(), " equals the size along axis ", axis,
-             "; strict requires a smaller k"));
-}
-
-// Checks the sizes of an output: "This tensor must have sizes equal to the
-// InputTensor's, except for the dimension specified by the Axis parameter,
-// which must have a size equal to K."
-Status CheckOutputSizes(const v1::TopKRequest& request,
-                        const v1::TensorDesc& desc, std::string_view field) {
-  if (desc.sizes().empty()) return {};
-  const v1::Tensor& tensor = request.tensor();
-  if (desc.sizes_size() != tensor.shape_size()) {
-    return InvalidArgument(
-        "OUTPUT_SIZES", StrCat(field, ".sizes"),
-        StrCat("the output has ", desc.sizes_size(), " sizes; it must have ",
-               tensor.shape_size(), ", like the input"));
-  }
-  for (int i = 0; i < desc.sizes_size(); ++i) {
-    const int64_t expected = i == request.directml().axis()
-                                 ? request.directml().k()
-                                 : tensor.shape(i);
-    if (desc.sizes(i) != expected) {
-      return InvalidArgument(
-          "OUTPUT_SIZES", StrCat(field, ".sizes[", i, "]"),
-          StrCat("size ", desc.sizes(i), " of dimension ", i, " must be ",
-                 expected,
-                 expected == tensor.shape(i) ? ", as in the input"
-                                             : ", which is k"));
-    }
-  }
-  return {};
-}
-
-// Checks an output's description, sets `output` and returns the element type.
-Result<DType> ReadOutput(const v1::TopKRequest& request,
-                         const v1::TensorDesc& desc, std::string_view field,
+// Reads an output's description into `output` and returns the element type.
+Result<DType> ReadOutput(const v1::TensorDesc& desc, std::string_view field,
                          std::span<const DType> types, std::string_view owner,
                          OutputRequest& output) {
   if (&desc != &v1::TensorDesc::default_instance()) output.field = field;
-  if (Status s = CheckOutputSizes(request, desc, field); !s.ok()) return s;
+  output.sizes.assign(desc.sizes().begin(), desc.sizes().end());
   output.strides.assign(desc.strides().begin(), desc.strides().end());
   output.total_bytes = desc.total_tensor_size_bytes();
   if (desc.data_type() == v1::DATA_TYPE_UNSPECIFIED) return types.front();
@@ -203,14 +157,16 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   // Axis is a required UINT, so it cannot count from the back.
   if (!directml.has_axis()) {
     return InvalidArgument("ATTRIBUTE_MISSING", "directml.axis",
-                           StrCat("axis is required; it must be 0 .. ",
-                                  request.tensor().shape_size() - 1));
+                           "axis is required");
   }
   plan.axis = directml.axis();
   plan.axis_from_back = false;
   if (!directml.has_k()) return MissingK("directml.k", version.name);
   plan.k = directml.k();
-  if (Status s = CheckStrict(request); !s.ok()) return s;
+  // DirectML accepts k = n, but its documentation says "K must be greater than
+  // 0, but less than the number of elements in the InputTensor along the
+  // dimension specified by Axis."
+  plan.strict = directml.strict();
   const Result<Direction> direction = ReadDirection(directml, version);
   if (!direction.ok()) return direction.status();
   plan.direction = *direction;
@@ -218,34 +174,22 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   // The output values must have the input's type.
   const std::array<DType, 1> value_types = {*type};
   const Result<DType> values =
-      ReadOutput(request, directml.output_value(), "directml.output_value",
-                 value_types, "the input", plan.values);
+      ReadOutput(directml.output_value(), "directml.output_value", value_types,
+                 "the input", plan.values);
   if (!values.ok()) return values.status();
   const Result<DType> indices =
-      ReadOutput(request, directml.output_index(), "directml.output_index",
+      ReadOutput(directml.output_index(), "directml.output_index",
                  (*level)->index_types, owner, plan.indices);
   if (!indices.ok()) return indices.status();
   plan.index_type = *indices;
   return plan;
 }
 
-Outline Peek(const v1::TopKRequest& request) {
-  const v1::DirectMLTopK& directml = request.directml();
-  const bool wide = directml.output_index().data_type() == v1::DATA_TYPE_U64;
-  return {.axis = directml.axis(),
-          .k = directml.k(),
-          .index_type = wide ? DType::kU64 : DType::kU32,
-          .values = &directml.output_value(),
-          .indices = &directml.output_index()};
-}
-
 }  // namespace
 }  // namespace directml
 
 extern const Dialect kDirectML = {
-    v1::DIALECT_DIRECTML, "directml",
-    "DirectML",           v1::TopKRequest::kDirectml,
-    directml::kVersions,  directml::Parse,
-    directml::Peek};
+    v1::DIALECT_DIRECTML,       "directml",          "DirectML",
+    v1::TopKRequest::kDirectml, directml::kVersions, directml::Parse};
 
 }  // namespace topk

@@ -45,27 +45,19 @@ Result<bool> ReadFlag(bool has, int64_t value, std::string_view name,
   return value == 1;
 }
 
-Outline Peek(const v1::TopKRequest& request) {
-  const v1::OnnxTopK& onnx = request.onnx();
-  Outline outline;
-  // The default axis is -1. Opset 11 says that a "negative value means counting
-  // dimensions from the back". Opsets 1 and 10 do not mention negative values.
-  // topkd accepts them in all opsets, because the default is negative.
-  outline.axis = onnx.has_axis() ? onnx.axis() : -1;
-  SetK(onnx.k(), outline);
-  return outline;
-}
-
 Result<PlanRequest> Parse(const v1::TopKRequest& request,
                           const OperatorVersion& version) {
   const v1::OnnxTopK& onnx = request.onnx();
   PlanRequest plan;
 
-  const Result<DType> type = CheckTensor(request.tensor(), version, kVersions);
+  const Result<DType> type = CheckTensor(request.tensor(), version);
   if (!type.ok()) return type.status();
   plan.dtype = *type;
   plan.index_type = DType::kI64;
-  plan.axis = Peek(request).axis;
+  // The default axis is -1. Opset 11 says that a "negative value means counting
+  // dimensions from the back". Opsets 1 and 10 do not mention negative values.
+  // topkd accepts them in all opsets, because the default is negative.
+  plan.axis = onnx.has_axis() ? onnx.axis() : -1;
 
   // In TopK-1, k is a required attribute. From opset 10 on, k is an input.
   if (version.version == 1 && onnx.k().has_tensor()) {
@@ -93,8 +85,8 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
 }  // namespace
 }  // namespace onnx
 
-extern const Dialect kOnnx = {
-    v1::DIALECT_ONNX, "onnx",      "ONNX",    v1::TopKRequest::kOnnx,
-    onnx::kVersions,  onnx::Parse, onnx::Peek};
+extern const Dialect kOnnx = {v1::DIALECT_ONNX, "onnx",
+                              "ONNX",           v1::TopKRequest::kOnnx,
+                              onnx::kVersions,  onnx::Parse};
 
 }  // namespace topk

@@ -36,20 +36,20 @@ constexpr std::array<OperatorVersion, 3> kVersions = {{
     {11, "OpenVINO TopK-11", kTypes, kIndexTypes},
 }};
 
-Status Missing(std::string_view attribute, std::string_view values) {
-  return InvalidArgument(
-      "ATTRIBUTE_MISSING", StrCat("openvino.", attribute),
-      StrCat(attribute, " is required; it must be ", values));
-}
-
-// Checks that `value` is in `allowed`. `text` lists the allowed values.
+// Checks that the value of an attribute is in `allowed`.
 Status CheckValue(std::string_view attribute, const std::string& value,
-                  std::initializer_list<std::string_view> allowed,
-                  std::string_view text) {
+                  std::initializer_list<std::string_view> allowed) {
   if (std::ranges::find(allowed, value) != allowed.end()) return {};
+  std::string values;
+  for (const std::string_view each : allowed) {
+    values += StrCat(values.empty() ? "" : " or ", Quote(each));
+  }
   return InvalidArgument(
-      "ATTRIBUTE_VALUE", StrCat("openvino.", attribute),
-      StrCat(attribute, " = ", Quote(value), " must be ", text));
+      value.empty() ? "ATTRIBUTE_MISSING" : "ATTRIBUTE_VALUE",
+      StrCat("openvino.", attribute),
+      value.empty()
+          ? StrCat(attribute, " is required; it must be ", values)
+          : StrCat(attribute, " = ", Quote(value), " must be ", values));
 }
 
 // Checks the attribute "stable", which TopK-11 added. Like OpenVINO, rejects
@@ -79,17 +79,7 @@ Status CheckIndexType(const v1::OpenVinoTopK& openvino,
     return NoSuchAttribute("openvino", "index_element_type", version, 3);
   }
   return CheckValue("index_element_type", openvino.index_element_type(),
-                    {"i32", "i64"}, "\"i32\" or \"i64\"");
-}
-
-Outline Peek(const v1::TopKRequest& request) {
-  const v1::OpenVinoTopK& openvino = request.openvino();
-  Outline outline;
-  outline.axis = openvino.axis();
-  SetK(openvino.k(), outline);
-  outline.index_type =
-      openvino.index_element_type() == "i64" ? DType::kI64 : DType::kI32;
-  return outline;
+                    {"i32", "i64"});
 }
 
 Result<PlanRequest> Parse(const v1::TopKRequest& request,
@@ -97,39 +87,34 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
   const v1::OpenVinoTopK& openvino = request.openvino();
   PlanRequest plan;
 
-  const Result<DType> type = CheckTensor(request.tensor(), version, kVersions);
+  const Result<DType> type = CheckTensor(request.tensor(), version);
   if (!type.ok()) return type.status();
   plan.dtype = *type;
   // The specification of "axis": "Negative value means counting dimension from
   // the end. Required: yes".
   if (!openvino.has_axis()) {
-    const int rank = request.tensor().shape_size();
-    return Missing("axis", StrCat(-rank, " .. ", rank - 1,
-                                  " for a tensor of rank ", rank));
+    return InvalidArgument("ATTRIBUTE_MISSING", "openvino.axis",
+                           "axis is required");
   }
   plan.axis = openvino.axis();
   // The specification of "mode": "Range of values: min, max. Required: yes".
-  constexpr std::string_view kModes = "\"min\" or \"max\"";
-  if (openvino.mode().empty()) return Missing("mode", kModes);
-  if (Status s = CheckValue("mode", openvino.mode(), {"min", "max"}, kModes);
-      !s.ok()) {
+  if (Status s = CheckValue("mode", openvino.mode(), {"min", "max"}); !s.ok()) {
     return s;
   }
   plan.direction =
       openvino.mode() == "max" ? Direction::kLargest : Direction::kSmallest;
   // The specification says of the attribute "sort": "Range of values: value,
   // index, none. Required: yes". For "none", topkd also sorts by value.
-  constexpr std::string_view kSorts = "\"value\", \"index\" or \"none\"";
-  if (openvino.sort().empty()) return Missing("sort", kSorts);
-  if (Status s = CheckValue("sort", openvino.sort(), {"value", "index", "none"},
-                            kSorts);
+  if (Status s =
+          CheckValue("sort", openvino.sort(), {"value", "index", "none"});
       !s.ok()) {
     return s;
   }
   plan.order = openvino.sort() == "index" ? Order::kIndex : Order::kValue;
   if (Status s = CheckStable(openvino, version); !s.ok()) return s;
   if (Status s = CheckIndexType(openvino, version); !s.ok()) return s;
-  plan.index_type = Peek(request).index_type;
+  plan.index_type =
+      openvino.index_element_type() == "i64" ? DType::kI64 : DType::kI32;
   const auto k_types = std::span<const DType>(kKTypes).first(
       version.version == 1 ? kKTypes1 : kKTypes.size());
   const Result<int64_t> k =
@@ -143,9 +128,7 @@ Result<PlanRequest> Parse(const v1::TopKRequest& request,
 }  // namespace openvino
 
 extern const Dialect kOpenVino = {
-    v1::DIALECT_OPENVINO, "openvino",
-    "OpenVINO",           v1::TopKRequest::kOpenvino,
-    openvino::kVersions,  openvino::Parse,
-    openvino::Peek};
+    v1::DIALECT_OPENVINO,       "openvino",          "OpenVINO",
+    v1::TopKRequest::kOpenvino, openvino::kVersions, openvino::Parse};
 
 }  // namespace topk

@@ -21,25 +21,6 @@ constexpr const Dialect* kDialects[] = {
     &kDirectML,
 };
 
-// Returns the dialect with `dialect.*member == value`, or null.
-template <class Value>
-const Dialect* Find(Value Dialect::*member, Value value) {
-  const auto* found = std::ranges::find(kDialects, value, member);
-  return found == std::end(kDialects) ? nullptr : *found;
-}
-
-Status UnknownDialect(int number) {
-  std::string known;
-  for (const Dialect* dialect : kDialects) {
-    if (!known.empty())
-      known += dialect == *std::rbegin(kDialects) ? " or " : ", ";
-    known += StrCat(static_cast<int>(dialect->id), " (", dialect->title, ")");
-  }
-  return InvalidArgument(
-      "UNKNOWN_DIALECT", "spec.dialect",
-      StrCat("dialect ", number, " is unknown; use ", known));
-}
-
 // Returns the version with this number. If there is none, returns an error that
 // suggests the nearest lower version (for ONNX, the last opset that changed
 // TopK) or, if there is no lower version, the newest version.
@@ -56,18 +37,14 @@ Result<const OperatorVersion*> FindVersion(const Dialect& dialect,
 }
 
 Status CheckAttributes(const v1::TopKRequest& request, const Dialect& dialect) {
-  if (request.attributes_case() == dialect.attributes) return {};
-  if (request.attributes_case() == v1::TopKRequest::ATTRIBUTES_NOT_SET) {
-    return InvalidArgument(
-        "ATTRIBUTES_MISSING", dialect.name,
-        StrCat("spec.dialect is ", dialect.title, ", but the field ",
-               dialect.name, ", which has the attributes, is not set"));
-  }
+  const auto sent = request.attributes_case();
+  if (sent == dialect.attributes) return {};
+  const bool is_missing = sent == v1::TopKRequest::ATTRIBUTES_NOT_SET;
   return InvalidArgument(
-      "ATTRIBUTES_MISMATCH", "attributes",
-      StrCat("spec.dialect is ", dialect.title, ", but the attributes are ",
-             FindDialect(request.attributes_case())->title,
-             "'s; set the field ", dialect.name));
+      is_missing ? "ATTRIBUTES_MISSING" : "ATTRIBUTES_MISMATCH",
+      is_missing ? dialect.name : "attributes",
+      StrCat("spec.dialect is ", dialect.title, ", but the field ",
+             dialect.name, ", which has the attributes, is not set"));
 }
 
 Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
@@ -78,18 +55,13 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
         StrCat("output selection ", static_cast<int>(output.selection()),
                " must be 0 (both), 1 (values) or 2 (indices)"));
   }
-  if (output.has_values() || output.has_indices()) {
-    return Unimplemented(
-        "SHARED_MEMORY_NOT_ALLOWED",
-        output.has_values() ? "output.values" : "output.indices",
-        "this server does not allow shared memory "
-        "(--allow-shared-memory)");
+  if (output.has_values()) return MemoryNotAllowed(false, "output.values");
+  if (output.has_indices()) return MemoryNotAllowed(false, "output.indices");
+  if (output.has_cuda_values()) {
+    return MemoryNotAllowed(true, "output.cuda_values");
   }
-  if (output.has_cuda_values() || output.has_cuda_indices()) {
-    return Unimplemented(
-        "CUDA_MEMORY_NOT_ALLOWED",
-        output.has_cuda_values() ? "output.cuda_values" : "output.cuda_indices",
-        "this server does not allow CUDA memory (--allow-cuda-memory)");
+  if (output.has_cuda_indices()) {
+    return MemoryNotAllowed(true, "output.cuda_indices");
   }
   plan.wants_values = output.selection() != v1::OUTPUT_SELECTION_INDICES_ONLY;
   plan.wants_indices = output.selection() != v1::OUTPUT_SELECTION_VALUES_ONLY;
@@ -101,11 +73,18 @@ Status SetOutputs(const v1::TopKRequest& request, PlanRequest& plan) {
 std::span<const Dialect* const> Dialects() { return kDialects; }
 
 const Dialect* FindDialect(const v1::Spec& spec) {
-  return Find(&Dialect::id, spec.dialect());
+  const auto* found =
+      std::ranges::find(kDialects, spec.dialect(), &Dialect::id);
+  return found == std::end(kDialects) ? nullptr : *found;
 }
 
-const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes) {
-  return Find(&Dialect::attributes, attributes);
+Status MemoryNotAllowed(bool is_cuda, std::string_view field) {
+  return is_cuda ? Unimplemented("CUDA_MEMORY_NOT_ALLOWED", field,
+                                 "this server does not allow CUDA memory "
+                                 "(--allow-cuda-memory)")
+                 : Unimplemented("SHARED_MEMORY_NOT_ALLOWED", field,
+                                 "this server does not allow shared memory "
+                                 "(--allow-shared-memory)");
 }
 
 Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
@@ -128,7 +107,10 @@ Result<Plan> Lower(const v1::TopKRequest& request, const Limits& limits) {
   }
   const Dialect* const dialect = FindDialect(request.spec());
   if (dialect == nullptr) {
-    return UnknownDialect(static_cast<int>(request.spec().dialect()));
+    return InvalidArgument(
+        "UNKNOWN_DIALECT", "spec.dialect",
+        StrCat("dialect ", static_cast<int>(request.spec().dialect()),
+               " is unknown; see GetCapabilities"));
   }
   const Result<const OperatorVersion*> version =
       FindVersion(*dialect, request.spec().version());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "core/dialects/dialect.h"
 #include "core/plan/plan.h"
@@ -16,9 +17,12 @@ inline constexpr size_t kMaxRequestIdBytes = 256;
 /// Returns all dialects.
 std::span<const Dialect* const> Dialects();
 
-/// Find a dialect by its spec or its attributes. Return null if there is none.
+/// Returns the dialect of `spec`, or null if there is none.
 const Dialect* FindDialect(const v1::Spec& spec);
-const Dialect* FindDialect(v1::TopKRequest::AttributesCase attributes);
+
+/// Returns UNIMPLEMENTED for a tensor in shared memory or CUDA memory that this
+/// server does not let clients use.
+Status MemoryNotAllowed(bool is_cuda, std::string_view field);
 
 /// Validates a request and returns its plan, or an error for the first rule
 /// that the request breaks. Ignores Tensor.source, so that the header of a

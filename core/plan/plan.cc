@@ -44,6 +44,12 @@ Status CheckK(const PlanRequest& request, const Plan& plan) {
                            StrCat("k = ", request.k, " exceeds dimension ",
                                   plan.n, " along axis ", plan.axis));
   }
+  if (request.strict && request.k == plan.n) {
+    return InvalidArgument(
+        "K_EQUALS_DIMENSION", field,
+        StrCat("k = ", request.k, " equals the size along axis ", plan.axis,
+               "; strict requires a smaller k"));
+  }
   return {};
 }
 
@@ -54,22 +60,14 @@ Status CheckIndices(const PlanRequest& request, const Plan& plan) {
                                   " must not be negative"));
   }
   const int64_t max = MaxIndex(request.index_type);
-  const auto too_small = [&](std::string_view field, const std::string& what) {
-    return InvalidArgument(
-        "INDEX_TYPE_TOO_SMALL", field,
-        StrCat(what, " exceeds ", max, ", the maximum of the index type ",
-               InfoOf(request.index_type).name));
-  };
-  if (plan.n - 1 > max) {
-    return too_small("tensor.shape",
-                     StrCat("index ", plan.n - 1, " along axis ", plan.axis));
-  }
-  if (plan.n - 1 > max - request.index_offset) {
-    return too_small("index_offset",
-                     StrCat("index ", plan.n - 1, " along axis ", plan.axis,
-                            " with index_offset = ", request.index_offset));
-  }
-  return {};
+  const int64_t last = plan.n - 1;
+  if (last <= max - request.index_offset) return {};
+  return InvalidArgument(
+      "INDEX_TYPE_TOO_SMALL", last > max ? "tensor.shape" : "index_offset",
+      StrCat("index ", last, " along axis ", plan.axis,
+             " with index_offset = ", request.index_offset, " exceeds ", max,
+             ", the maximum of the index type ",
+             InfoOf(request.index_type).name));
 }
 
 // Returns the length of a DirectML buffer's data: `total` or, if `total` is 0,
@@ -95,20 +93,14 @@ Result<int64_t> BufferBytes(int64_t elements, const Layout& layout,
   }
   const int64_t implied = round_up(layout.bytes);
   if (total == 0) return implied;
-  if (total < implied) {
-    return InvalidArgument(
-        "TOTAL_SIZE_TOO_SMALL", total_field,
-        StrCat("total size ", total, " is too small: the tensor takes ",
-               implied, " bytes"));
-  }
   const int64_t most = round_up(kMaxElements * element_bytes);
-  if (total > most || total % 4 != 0) {
-    return InvalidArgument(
-        "TOTAL_SIZE_RANGE", total_field,
-        StrCat("total size ", total, " must be a multiple of 4 and at most ",
-               most, " bytes (4294967295 elements)"));
-  }
-  return total;
+  if (total >= implied && total <= most && total % 4 == 0) return total;
+  return InvalidArgument(
+      total < implied ? "TOTAL_SIZE_TOO_SMALL" : "TOTAL_SIZE_RANGE",
+      total_field,
+      StrCat("total size ", total, " must be a multiple of 4 from ", implied,
+             ", the size of the tensor, to ", most,
+             " bytes (4294967295 elements)"));
 }
 
 Status SetInput(const PlanRequest& request, int64_t elements, Plan& plan) {
@@ -130,16 +122,37 @@ Status SetInput(const PlanRequest& request, int64_t elements, Plan& plan) {
   return {};
 }
 
+Status CheckSizes(const std::vector<int64_t>& sizes,
+                  const std::vector<int64_t>& shape, const std::string& field) {
+  if (sizes.size() != shape.size()) {
+    return InvalidArgument(
+        "OUTPUT_SIZES", field,
+        StrCat("the output has ", sizes.size(), " sizes; it must have ",
+               shape.size(), ", like the input"));
+  }
+  const auto [size, expected] = std::ranges::mismatch(sizes, shape);
+  if (size == sizes.end()) return {};
+  const auto i = size - sizes.begin();
+  return InvalidArgument(
+      "OUTPUT_SIZES", StrCat(field, "[", i, "]"),
+      StrCat("size ", *size, " of dimension ", i, " must be ", *expected));
+}
+
 Result<Layout> OutputLayout(const Plan& plan, bool is_buffer,
                             const OutputRequest& request,
                             const DTypeInfo& type) {
   const auto field = [&](const char* name) {
     return StrCat(request.field, ".", name);
   };
+  const std::vector<int64_t> shape = plan.output_shape();
+  if (!request.sizes.empty()) {
+    Status s = CheckSizes(request.sizes, shape, field("sizes"));
+    if (!s.ok()) return s;
+  }
   const std::string strides_field =
       request.strides.empty() ? "" : field("strides");
-  Result<Layout> layout = MakeLayout(plan.output_shape(), request.strides, type,
-                                     request.field, strides_field);
+  Result<Layout> layout =
+      MakeLayout(shape, request.strides, type, request.field, strides_field);
   if (!layout.ok() || !is_buffer) return layout;
   const Result<int64_t> bytes = BufferBytes(
       layout->bytes / type.bytes, *layout, type.bytes, request.total_bytes,

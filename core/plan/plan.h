@@ -24,8 +24,6 @@ struct Layout {
   int64_t bytes = 0;
   /// Whether the tensor is contiguous and row-major.
   bool contiguous = true;
-  /// Whether several elements share a byte, as in DTypeInfo::packed().
-  bool packed = false;
   /// The strides as given in the request, or empty.
   std::vector<int64_t> given_strides = {};
 };
@@ -101,6 +99,8 @@ struct OutputRequest {
   /// The field to name in errors: the output's description, for example
   /// "directml.output_value", or the input's shape if there is no description.
   std::string field = "tensor.shape";
+  /// The sizes that the request expects. Empty means any.
+  std::vector<int64_t> sizes;
   /// The strides, in elements. Empty means contiguous.
   std::vector<int64_t> strides;
   /// The total size, in bytes. 0 means the length that shape and strides imply.
@@ -122,6 +122,8 @@ struct PlanRequest : Parameters {
   /// length that shape and strides imply. Only used for buffers.
   int64_t total_bytes = 0;
   int64_t axis = -1;
+  /// Whether to reject k = n.
+  bool strict = false;
   /// Whether the axes -rank .. -1 are valid and count from the back.
   bool axis_from_back = true;
   OutputRequest values;

@@ -12,26 +12,26 @@ std::string FormatRate(double rate) {
   return rate == 0 ? "0 (no limit)" : NumberText(rate);
 }
 
-Status ShuttingDown() {
-  // Another server can accept the call at once, so the retry delay is short.
-  return {Code::kUnavailable, "SHUTTING_DOWN", "",
-          "the server is shutting down", std::chrono::milliseconds(100)};
-}
-
 }  // namespace
 
 Status AdmissionController::AdmitCall(CallInfo& call) {
-  if (closed_) return ShuttingDown();
+  if (Status s = CheckOpen(); !s.ok()) return s;
   Result<Caller> caller = authenticator_.Authenticate(*call.context);
   if (!caller.ok()) return caller.status();
   call.caller = *std::move(caller);
   return in_flight_.Admit(call.caller.key, call.slot);
 }
 
-Status AdmissionController::CheckAdmitted(const CallInfo& call) const {
+Status AdmissionController::CheckOpen() const {
+  if (!closed_) return {};
+  // Another server can accept the call at once, so the retry delay is short.
+  return {Code::kUnavailable, "SHUTTING_DOWN", "",
+          "the server is shutting down", std::chrono::milliseconds(100)};
+}
+
+Status AdmissionController::CheckCaller(const CallInfo& call) const {
   const Result<Caller> caller = authenticator_.Authenticate(*call.context);
-  if (!caller.ok()) return caller.status();
-  return closed_ ? ShuttingDown() : Status();
+  return caller.ok() ? Status() : caller.status();
 }
 
 Status AdmissionController::AdmitRequest(const CallInfo& call, int64_t bytes,

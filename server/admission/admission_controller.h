@@ -50,9 +50,12 @@ class AdmissionController {
   Status AdmitRequest(const CallInfo& call, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// Checks an admitted call again, but ignores limits. Returns UNAVAILABLE
-  /// after Close(). For other errors, see Authenticator::Authenticate().
-  Status CheckAdmitted(const CallInfo& call) const;
+  /// Returns UNAVAILABLE after Close().
+  Status CheckOpen() const;
+
+  /// Checks the credentials of an admitted call again, which may have expired.
+  /// Returns the errors of Authenticator::Authenticate().
+  Status CheckCaller(const CallInfo& call) const;
 
   /// Counts a received message of a stream against the rate limit. Never fails.
   void DebitUnchecked(const CallInfo& call, int64_t bytes) {

@@ -27,18 +27,6 @@ std::chrono::system_clock::time_point Call::Deadline() const {
   return context_.deadline();
 }
 
-Status Call::CheckAlive() const {
-  if (!cancellation_.cancelled()) return {};
-  // The server computes a slightly later deadline than the client, because of
-  // network latency and gRPC's rounding. Tolerate the difference.
-  constexpr std::chrono::milliseconds kEarly{10};
-  if (Deadline() > std::chrono::system_clock::now() + kEarly) {
-    return Cancelled();
-  }
-  return {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
-          "the call's deadline has passed"};
-}
-
 void Call::Wait() {
   const std::shared_ptr<Call> self = shared_from_this();
   grpc::ServerCompletionQueue& queue = loop_.queue();
@@ -52,10 +40,8 @@ void Call::OnArrived(bool ok) {
     ended_tag_.Drop();
     return;
   }
-  WidenRace();
   loop_.CountArrival();
   router_.AcceptMore(loop_);
-  WidenRace();
   const CallRouter::Method& method = router_.Find(context_.method());
   arrived_ = std::chrono::steady_clock::now();
   metrics_ = &method.metrics;
@@ -66,13 +52,20 @@ void Call::OnArrived(bool ok) {
 }
 
 void Call::OnEnded(bool) {
-  WidenRace();
-  if (context_.IsCancelled()) cancellation_.Cancel();
-  gone_ = CheckAlive();
+  if (!context_.IsCancelled()) return;
+  // The server computes a slightly later deadline than the client, because of
+  // network latency and gRPC's rounding. Tolerate the difference.
+  constexpr std::chrono::milliseconds kEarly{10};
+  if (Deadline() > std::chrono::system_clock::now() + kEarly) {
+    cancel_cause_ = Cancelled();
+  } else {
+    cancel_cause_ = {Code::kDeadlineExceeded, "DEADLINE_EXCEEDED", "",
+                     "the call's deadline has passed"};
+  }
+  cancellation_.Cancel();
 }
 
 void Call::Read() {
-  WidenRace();
   stream_.Read(&incoming_, read_tag_.For(shared_from_this()));
   WidenRace();
 }
@@ -146,7 +139,7 @@ Call::~Call() {
   if (metrics_ == nullptr) return;  // no call arrived
   loop_.CountEnd();
   if (!unrecorded_.has_value()) return;
-  Record(gone_.ok() ? Status(*unrecorded_) : gone_);
+  Record(cancel_cause_.ok() ? Status(*unrecorded_) : cancel_cause_);
 }
 
 }  // namespace topk

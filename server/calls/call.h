@@ -79,7 +79,9 @@ class Call final : public std::enable_shared_from_this<Call> {
   const Cancellation& cancellation() const { return cancellation_; }
   /// Returns OK while the call is active, otherwise CANCELLED or
   /// DEADLINE_EXCEEDED.
-  Status CheckAlive() const;
+  Status CheckAlive() const {
+    return cancellation_.cancelled() ? cancel_cause_ : Status();
+  }
   /// Sets the `traceparent` header, which is sent with the first message or
   /// with the status. Call before sending anything.
   void set_trace_parent(std::string value) { trace_parent_ = std::move(value); }
@@ -99,6 +101,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   grpc::GenericServerContext context_;  // modified by the sending thread
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   grpc::ByteBuffer incoming_;  // used by the read in flight, then by OnRead()
+  Status cancel_cause_;        // set before cancellation_
   Cancellation cancellation_;  // thread-safe
   // These members are set when the call arrives, before other threads use them.
   std::chrono::steady_clock::time_point arrived_;
@@ -110,7 +113,6 @@ class Call final : public std::enable_shared_from_this<Call> {
   bool is_refused_ = false;  // a status without a message was sent
   // The final status, until it is recorded.
   std::optional<Status> unrecorded_ = Status();
-  Status gone_;               // CheckAlive() when the call had ended
   std::string trace_parent_;  // empty once sent
   OwningTag<Call, &Call::OnArrived, /*kMayOvertake=*/true> arrived_tag_;
   OwningTag<Call, &Call::OnRead> read_tag_;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 
 #include "server/admission/call_info.h"
 #include "server/telemetry/request_stats.h"
 #include "server/telemetry/span_exporter.h"
+#include "server/telemetry/trace_context.h"
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
 
@@ -36,10 +38,26 @@ class CallSpan {
   void End(const Status& status);
 
  private:
+  using Clock = RequestStats::Clock;
+  using Span = SpanExporter::Span;
+  using Spans = SpanExporter::Spans;
+
+  uint64_t UnixNanoseconds(Clock::time_point time) const;
+  Span& Append(Spans& spans, uint64_t id, uint64_t parent,
+               std::string_view name, Clock::time_point start,
+               Clock::time_point end) const;
+  void AddProperties(Spans& spans, uint64_t id, const v1::TopKRequest& request,
+                     const RequestStats& stats) const;
+
   SpanExporter& exporter_;
   const bool many_;
+  const TraceContext trace_;
+  // The Unix time minus the time of Clock.
+  const std::chrono::nanoseconds clock_offset_ =
+      std::chrono::system_clock::now().time_since_epoch() -
+      Clock::now().time_since_epoch();
   std::atomic<int64_t> requests_ = 0;
-  Span span_;
+  Spans spans_;  // of the call
 };
 
 }  // namespace topk

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "core/base/text.h"
-#include "server/grpc_workarounds/connection_limits.h"
 #include "server/grpc_workarounds/graceful_goaway.h"
 
 namespace topk {
@@ -29,12 +27,6 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Build(
   server->grpc_ = std::move(grpc);
   server->acceptor_ = std::move(acceptor);
   server->loop_ = std::move(loop);
-  if (!server->acceptor_->CanAccept()) {
-    return Status{Code::kResourceExhausted, "START", "",
-                  StrCat("the limit of ", DescriptorLimit(),
-                         " open files (ulimit -n) is too low for connections; "
-                         "raise it")};
-  }
   if (router != nullptr) router->AcceptMore(*server->loop_);
   return server;
 }

@@ -20,9 +20,8 @@ class GrpcServer {
  public:
   /// Builds a server for the methods of `router`, which must outlive the
   /// server. `router` may be null if `builder` already has all services.
-  /// Connections wait until Serve(). Returns INTERNAL if gRPC cannot start, and
-  /// RESOURCE_EXHAUSTED if the limit on open files leaves no descriptors for
-  /// connections. REQUIRES: acceptor->Listen() was called for `builder`.
+  /// Connections wait until Serve(). Returns INTERNAL if gRPC cannot start.
+  /// REQUIRES: acceptor->Listen() was called for `builder`.
   static Result<std::unique_ptr<GrpcServer>> Build(
       grpc::ServerBuilder& builder, std::unique_ptr<Acceptor> acceptor,
       CallRouter* router, int pollers = 1, EventLoop::OnBusy on_busy = {});

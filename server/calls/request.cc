@@ -10,16 +10,32 @@ Status TensorRequest::Admit(grpc::ByteBuffer& message, int64_t own_bytes) {
   stats_.Arrive(RequestStats::Clock::now());
   message_.Swap(&message);
   own_bytes_ = own_bytes;
-  return state_.admission.AdmitRequest(
+  Status status = state_.admission.AdmitRequest(
       call_, static_cast<int64_t>(message_.Length()),
       own_bytes + SliceMemory(message_), charge_);
+  if (!status.ok()) KeepIdOnly();
+  return status;
+}
+
+// Frees the message of a rejected request. First parses the fields that
+// WriteError() and Record() report, if this takes little time and memory.
+void TensorRequest::KeepIdOnly() {
+  const ChargeParsed charge = [](Size bytes) {
+    return bytes <= 2 * kUnchargedBytes ? Status() : Cancelled();
+  };
+  if (nanoseconds() <= WorkQueue::kSmallNanoseconds) {
+    (void)CatchBadAlloc([&] { return codec_->Read(message_, charge, read_); });
+  }
+  read_.data.clear();
+  message_.Clear();
 }
 
 Status TensorRequest::Prepare() {
   stats_.RecordStage(Stage::kQueue);
   const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
   Status status = CatchBadAlloc([&] {
-    Status read = codec_->Read(message_, charge, read_);
+    Status read = state_.Decompress(call_, cancellation_, charge_, message_);
+    if (read.ok()) read = codec_->Read(message_, charge, read_);
     return read.ok() ? codec_->Translate(PrepareRead()) : read;
   });
   stats_.RecordStage(Stage::kDecode);
@@ -50,6 +66,7 @@ Status TensorRequest::PrepareRead() {
     }
     return status;
   }
+  stats_.k = prepared->plan->k;
   Cost& cost = prepared->cost;
   if (prepared->resident == nullptr) {
     cost.working_bytes += Size(memory_.copied_bytes()) + memory_.buffer_bytes();
@@ -67,7 +84,8 @@ Size TensorRequest::nanoseconds() {
   if (prepared_.has_value()) return prepared_->cost.nanoseconds;
   constexpr int64_t kFields = 20'000;
   constexpr int64_t kSlice = 20;
-  return kFields + CountSlices(message_) * kSlice;
+  return kFields + CountSlices(message_) * kSlice +
+         DecompressNanoseconds(message_);
 }
 
 bool TensorRequest::MayRunOnPoller() const {
@@ -77,28 +95,27 @@ bool TensorRequest::MayRunOnPoller() const {
          cost.nanoseconds <= WorkQueue::kSmallNanoseconds;
 }
 
-Status TensorRequest::Run(const Cancellation* cancellation) {
+Status TensorRequest::Run() {
   stats_.RecordStage(Stage::kQueue);
-  return CatchBadAlloc(
-      [&] { return codec_->Translate(Compute(cancellation)); });
+  return CatchBadAlloc([&] { return codec_->Translate(Compute()); });
 }
 
-Status TensorRequest::Compute(const Cancellation* cancellation) {
+Status TensorRequest::Compute() {
   const bool is_resident = prepared_->resident != nullptr;
   if (memory_.tensor_bytes() && !is_resident) {
-    const auto shared = memory_.ReadTensor(cancellation);
+    const auto shared = memory_.ReadTensor(&cancellation_);
     if (!shared.ok()) return shared.status();
     read_.data = {*shared};
   }
   Result<v1::TopKResponse> computed =
-      is_resident ? memory_.RunResident(*prepared_, cancellation)
-                  : state_.engine.Run(*prepared_, read_.data, cancellation);
+      is_resident ? memory_.RunResident(*prepared_, &cancellation_)
+                  : state_.engine.Run(*prepared_, read_.data, &cancellation_);
   if (!computed.ok()) {
     stats_.RecordStage(Stage::kDecode);
     return computed.status();
   }
   stats_.AddResponse(*computed);
-  if (Status s = memory_.Deliver(*computed, cancellation); !s.ok()) return s;
+  if (Status s = memory_.Deliver(*computed, &cancellation_); !s.ok()) return s;
   codec_->Write(std::make_shared<v1::TopKResponse>(*std::move(computed)))
       .Swap(&response_);
   stats_.RecordStage(Stage::kEncode);
@@ -115,17 +132,6 @@ void TensorRequest::WriteError(const Status& status) {
 void TensorRequest::Record(const Status& status) {
   codec_->Record(stats_, status.ok());
   state_.Record(call_, read_.message, stats_, status);
-}
-
-void TensorRequest::KeepIdOnly(int64_t max_bytes) {
-  const ChargeParsed charge = [=](Size bytes) {
-    return bytes <= max_bytes ? Status() : Cancelled();
-  };
-  if (nanoseconds() <= WorkQueue::kSmallNanoseconds) {
-    (void)CatchBadAlloc([&] { return codec_->Read(message_, charge, read_); });
-  }
-  read_.data.clear();
-  message_.Clear();
 }
 
 void TensorRequest::ReleaseMessage() {

@@ -10,6 +10,7 @@
 #include "core/base/checked.h"
 #include "core/engine.h"
 #include "server/admission/call_info.h"
+#include "server/calls/compression.h"
 #include "server/calls/handlers.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/shared_state.h"
@@ -25,12 +26,14 @@ namespace topk {
 /// the response until this object is destroyed. Not thread-safe.
 class TensorRequest {
  public:
-  /// The request began at `begun`. `state` and `call` must outlive it.
+  /// The request began at `begun`. `state`, `call` and `cancellation` must
+  /// outlive it. `cancellation` ends Prepare() and Run() with CANCELLED.
   TensorRequest(SharedState& state, const CallInfo& call,
-                std::unique_ptr<Codec> codec,
+                const Cancellation& cancellation, std::unique_ptr<Codec> codec,
                 RequestStats::Clock::time_point begun)
       : state_(state),
         call_(call),
+        cancellation_(cancellation),
         codec_(std::move(codec)),
         charge_(call.slot),
         memory_(state.shared_objects.get(), state.cuda_memory()) {
@@ -40,19 +43,22 @@ class TensorRequest {
   /// Takes the contents of `message`, which has just arrived. Adds the message,
   /// the memory of its slices and `own_bytes` (for the request itself) to the
   /// bytes in flight. Returns the errors of
-  /// AdmissionController::AdmitRequest().
+  /// AdmissionController::AdmitRequest(). After an error, only Record() and
+  /// WriteError() may be called.
   Status Admit(grpc::ByteBuffer& message, int64_t own_bytes = 0);
 
-  /// Parses and validates the request, and adds the memory for parsing and for
-  /// Run() to the bytes in flight. Returns protocol errors, and errors from
-  /// Engine::Prepare(), from opening shared memory and from
-  /// InFlightLimiter::Charge::Add().
+  /// Decompresses, parses and validates the request, and adds the memory for
+  /// these steps and for Run() to the bytes in flight. Returns protocol errors,
+  /// and errors from SharedState::Decompress(), Engine::Prepare(), from opening
+  /// shared memory and from InFlightLimiter::Charge::Add().
   Status Prepare();
 
   /// Returns whether a poller may call Prepare(), i.e. whether the message is
-  /// short.
-  bool MayPrepareOnPoller() const {
-    return static_cast<int64_t>(message_.Length()) <= codec_->MaxPollerBytes();
+  /// short and not compressed.
+  bool MayPrepareOnPoller() {
+    return static_cast<int64_t>(message_.Length()) <=
+               codec_->MaxPollerBytes() &&
+           !IsCompressed(message_);
   }
 
   /// Estimates the CPU time of the next step in nanoseconds. The next step is
@@ -65,7 +71,7 @@ class TensorRequest {
 
   /// Computes and serializes the response. Returns errors from Engine::Run()
   /// and from accessing shared memory. REQUIRES: Prepare() returned OK.
-  Status Run(const Cancellation* cancellation);
+  Status Run();
 
   /// The serialized response. Valid after Run() or WriteError().
   grpc::ByteBuffer& response() { return response_; }
@@ -77,22 +83,19 @@ class TensorRequest {
   /// Counts and logs the request with its final status.
   void Record(const Status& status);
 
-  /// Frees the message of a rejected request. First parses the fields that
-  /// WriteError() and Record() report, if this takes little time and at most
-  /// `max_bytes` of uncharged memory.
-  void KeepIdOnly(int64_t max_bytes = kUnchargedBytes);
-
   /// Frees everything except the response. Only response() may be called
   /// afterwards. Call as soon as the response is computed, because the client
   /// may receive the response arbitrarily late.
   void ReleaseMessage();
 
  private:
+  void KeepIdOnly();
   Status PrepareRead();
-  Status Compute(const Cancellation* cancellation);
+  Status Compute();
 
   SharedState& state_;
   const CallInfo& call_;
+  const Cancellation& cancellation_;
   std::unique_ptr<Codec> codec_;
   InFlightLimiter::Charge charge_;
   int64_t own_bytes_ = 0;

@@ -1,11 +1,8 @@
 #include "server/calls/service_call.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "core/common/methods.h"
-#include "server/calls/compression.h"
-#include "server/calls/parsed_message.h"
 
 namespace topk {
 
@@ -33,59 +30,39 @@ void ServiceCall::OnArrival() {
   const Status status = state_.admission.AdmitCall(info_);
   if (!status.ok()) return call_.Finish(status);
   call_.Read();
-  OnAdmitted();
 }
 
-void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
-  if (!ok || !IsCompressed(message)) return OnMessage(ok, message);
-  const auto bytes = static_cast<int64_t>(message.Length());
-  const Status status = decompressing_.Add(Size(bytes) + SliceMemory(message));
-  if (!status.ok()) return RefuseMessage(status, message);
-  // The queue corrects this estimate by the time that the work takes.
-  constexpr int64_t kNanosecondsPerByte = 10;
-  Enqueue(Size(bytes) * kNanosecondsPerByte,
-          [this, &message] { DecompressMessage(message); });
-}
-
-// `message` belongs to the call and stays valid until the next read.
-void ServiceCall::DecompressMessage(grpc::ByteBuffer& message) {
-  const Status status = CatchBadAlloc([&] {
-    return Decompress(message, state_.max_message_bytes, "--max-message-bytes",
-                      [this](Size bytes) {
-                        const Status gone = call_.CheckAlive();
-                        return gone.ok() ? decompressing_.Add(bytes) : gone;
-                      });
-  });
-  if (!status.ok()) return RefuseMessage(status, message);
-  // OnMessage() charges the content, like that of any other message.
-  decompressing_.Shrink(0);
-  OnMessage(true, message);
-}
-
-// Counts the bytes against the rate limit. Ends the call, or a stream after the
-// responses to its earlier messages.
-void ServiceCall::RefuseMessage(const Status& status,
-                                grpc::ByteBuffer& message) {
-  const auto received = static_cast<int64_t>(message.Length());
-  state_.admission.DebitUnchecked(info_,
-                                  std::max(received, decompressing_.bytes()));
-  message.Clear();
-  decompressing_.Shrink(0);
-  Interrupt(status);
-}
-
-void ServiceCall::OnMessage(bool ok, grpc::ByteBuffer& message) {
+Status ServiceCall::CheckReceived(bool ok, grpc::ByteBuffer& message) const {
   constexpr std::chrono::seconds kLate{1};
-  if (!ok) return call_.Finish(MissingMessage());
-  if (std::chrono::steady_clock::now() - info_.arrived >= kLate) {
-    const Status status = state_.admission.CheckAdmitted(info_);
-    // UNAVAILABLE means that a drain has begun, but admitted calls may finish.
-    if (!status.ok() && status.code != Code::kUnavailable) {
-      message.Clear();
-      return call_.Finish(status);
-    }
+  if (!ok) return MissingMessage();
+  if (std::chrono::steady_clock::now() - info_.arrived < kLate) return {};
+  const Status status = state_.admission.CheckCaller(info_);
+  if (!status.ok()) message.Clear();
+  return status;
+}
+
+void ServiceCall::AnswerRequest(
+    TensorRequest& request, const std::function<void(const Status&)>& done) {
+  const auto check_wait = [this] {
+    return state_.work.CheckDeadline(info_.caller.key, call_.Deadline());
+  };
+  const auto compute = [this, &request, done] {
+    done(WithCancelCause(request.Run()));
+  };
+  const auto prepare = [=, this, &request] {
+    // The client may have given up while the request was queued.
+    Status status = call_.CheckAlive();
+    if (status.ok()) status = WithCancelCause(request.Prepare());
+    if (status.ok() && request.MayRunOnPoller()) return compute();
+    if (status.ok()) status = check_wait();
+    if (!status.ok()) return done(status);
+    Enqueue(request.nanoseconds(), compute, /*computes=*/true);
+  };
+  if (!call_.loop().IsBehind() && request.MayPrepareOnPoller()) {
+    return prepare();
   }
-  OnRequest(message);
+  const Status status = check_wait();
+  status.ok() ? Enqueue(request.nanoseconds(), prepare) : done(status);
 }
 
 void ServiceCall::Record(const Status& status) {

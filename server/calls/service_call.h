@@ -1,18 +1,20 @@
 // Admits, traces, records and cancels calls.
 #pragma once
 
+#include <functional>
 #include <utility>
 
 #include "server/admission/call_info.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call.h"
+#include "server/calls/request.h"
 #include "server/calls/shared_state.h"
 #include "topk/status.h"
 
 namespace topk {
 
 /// The base class for calls of topk.v1 and of the Open Inference Protocol.
-/// Unary calls override OnRequest(). Streams derive from StreamingCall.
+/// Streams derive from StreamingCall.
 class ServiceCall : public CallHandler {
  public:
   /// Each request of a call with `many` requests has its own span. `state` must
@@ -21,17 +23,12 @@ class ServiceCall : public CallHandler {
   ~ServiceCall() override;
 
  protected:
-  /// Called when the call was admitted and its first read has begun.
-  virtual void OnAdmitted() {}
-  /// Called with the message of a unary call.
-  virtual void OnRequest(grpc::ByteBuffer& message) { (void)message; }
-  /// Like OnRead(), but `message` is not compressed. Runs on a worker if the
-  /// client compressed the message. By default, passes the message to
-  /// OnRequest(). Ends the call instead if there is no message. If the message
-  /// is late, rechecks the credentials.
-  virtual void OnMessage(bool ok, grpc::ByteBuffer& message);
-  /// Ends the call early. Called for a message that cannot be decompressed.
-  virtual void Interrupt(const Status& status) { call_.Finish(status); }
+  /// Admits the call, and starts the first read or ends the call.
+  void OnArrival() override;
+  /// Returns an error if a unary call has no message (`ok` is false). If the
+  /// message is late, rechecks the credentials, and clears the message if they
+  /// have expired.
+  Status CheckReceived(bool ok, grpc::ByteBuffer& message) const;
   /// Counts and logs the call's request with its final status, also if the call
   /// was not admitted. By default, the request has no properties.
   virtual void RecordRequest(const Status& status);
@@ -48,6 +45,13 @@ class ServiceCall : public CallHandler {
           return computes && self->CheckAlive().ok();
         });
   }
+  /// Computes the response of an admitted request, and calls done(status). Runs
+  /// short steps on this poller, unless the event loop is behind, and long
+  /// steps on workers. Returns an error instead if a worker would start only
+  /// after the call's deadline. Only one thread at a time uses `request`, which
+  /// must live until done() is called.
+  void AnswerRequest(TensorRequest& request,
+                     const std::function<void(const Status&)>& done);
   /// Replaces CANCELLED with DEADLINE_EXCEEDED if the deadline has passed.
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? call_.CheckAlive() : status;
@@ -60,15 +64,9 @@ class ServiceCall : public CallHandler {
   CallInfo info_;
 
  private:
-  void OnArrival() final;
-  void OnRead(bool ok, grpc::ByteBuffer& message) final;
-  void DecompressMessage(grpc::ByteBuffer& message);
-  void RefuseMessage(const Status& status, grpc::ByteBuffer& message);
   void Record(const Status& status) final;
 
   const bool many_;
-  // Charges a message while it is being decompressed.
-  InFlightLimiter::Charge decompressing_{info_.slot};
 };
 
 }  // namespace topk

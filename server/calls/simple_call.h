@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "server/calls/call_router.h"
+#include "server/calls/compression.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/service_call.h"
 #include "server/calls/shared_state.h"
@@ -27,7 +28,9 @@ class SimpleCall final : public ServiceCall {
       : ServiceCall(state, call), answer_(answer), nanoseconds_(nanoseconds) {}
 
  private:
-  void OnRequest(grpc::ByteBuffer& message) override {
+  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+    Status received = CheckReceived(ok, message);
+    if (!received.ok()) return call_.Finish(received);
     message_.Swap(&message);
     const auto bytes = static_cast<int64_t>(message_.Length());
     if (Status s = state_.admission.AdmitRequest(
@@ -35,10 +38,10 @@ class SimpleCall final : public ServiceCall {
         !s.ok()) {
       return call_.Finish(s);
     }
-    const bool is_behind = call_.loop().IsBehind();
-    if (nanoseconds_ == 0 && !is_behind) return AnswerAndFinish();
+    const Size nanoseconds = DecompressNanoseconds(message_) + nanoseconds_;
+    if (nanoseconds == 0 && !call_.loop().IsBehind()) return AnswerAndFinish();
     Compact(message_);
-    Enqueue(nanoseconds_, [this] {
+    Enqueue(nanoseconds, [this] {
       if (const Status gone = call_.CheckAlive(); !gone.ok())
         return call_.Finish(gone);
       AnswerAndFinish();
@@ -47,21 +50,24 @@ class SimpleCall final : public ServiceCall {
 
   void AnswerAndFinish() {
     grpc::ByteBuffer response;
-    Status status = CatchBadAlloc([&]() -> Status {
+    Status status = WithCancelCause(CatchBadAlloc([&]() -> Status {
+      Status decompressed =
+          state_.Decompress(info_, call_.cancellation(), charge_, message_);
+      if (!decompressed.ok()) return decompressed;
+      is_answered_ = true;
       Request request;
       if (Status s = ReadMessage(message_, request); !s.ok()) return s;
       Response to;
       if (Status s = answer_(request, to, info_.caller); !s.ok()) return s;
       CopyMessage(to).Swap(&response);
       return {};
-    });
+    }));
     message_.Clear();
     charge_.Shrink(0);
     // Responses up to this size do not count as in flight. An admitted health
     // check, whose response is small, therefore never exceeds a memory limit.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
-    is_answered_ = true;
     if (status.ok() && bytes > kAlwaysSent) {
       status = charge_.Add(bytes);
       is_answered_ = status.ok();

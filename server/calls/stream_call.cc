@@ -11,6 +11,7 @@
 
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
+#include "server/calls/compression.h"
 #include "server/calls/handlers.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/read_ahead_queue.h"
@@ -24,12 +25,12 @@ namespace {
 // concurrently and share only `queue_`:
 //
 // Reading, at most one read in flight, begun by a poller or by the consumer:
-//   OnMessage() -> ReadWithinRate() -> [OnAlarm() ->] OnMessage() -> ...
+//   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
 //   ServiceCall starts the first read. Reading pauses while the queue is full,
 //   and ends with the client's last message, an error, or Interrupt().
 //
 // Computing, by one consumer at a time:
-//   idle -> Proceed() on the thread that called OnMessage() or Interrupt();
+//   idle -> Proceed() on the thread that called OnRead() or Interrupt();
 //           after Interrupt(), it only ends the stream
 //        -> ProceedFor() on a worker, if a step is too long for the poller
 //        -> idle, once no message is ready,
@@ -43,15 +44,11 @@ class StreamCall final : public StreamingCall {
         request_(state, info_, call.cancellation()) {}
 
  private:
-  struct Item {
-    std::unique_ptr<grpc::ByteBuffer> message;
-    int64_t bytes;           // size of the message
-    int64_t held_bytes = 0;  // charged until the next one is taken
-  };
-  using Queue = ReadAheadQueue<Item>;
+  using Queue = ReadAheadQueue;
+  using Item = Queue::Message;
   using Clock = std::chrono::steady_clock;
 
-  void OnMessage(bool ok, grpc::ByteBuffer& message) override {
+  void OnRead(bool ok, grpc::ByteBuffer& message) override {
     const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
     if (next.read) ReadWithinRate();
     if (next.consume) Proceed();
@@ -62,18 +59,19 @@ class StreamCall final : public StreamingCall {
   Queue::Next Receive(grpc::ByteBuffer& message) {
     active_at_ = Clock::now();
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
+    const auto bytes = static_cast<int64_t>(message.Length());
     Item item{std::make_unique<grpc::ByteBuffer>(),
-              static_cast<int64_t>(message.Length())};
-    item.message->Swap(&message);
-    const int64_t slices = SliceMemory(*item.message);
+              IsCompressed(message) ? bytes * kMaxCompression : bytes};
+    item.content->Swap(&message);
+    const int64_t slices = SliceMemory(*item.content);
     if (!std::exchange(has_header_, true)) {
-      Status s = request_.Admit(item.bytes, slices);
+      Status s = request_.Admit(bytes, slices);
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
-    state_.admission.DebitUnchecked(info_, item.bytes);
+    state_.admission.DebitUnchecked(info_, bytes);
     // Count the memory of the item too, because many small items may be queued.
     constexpr int64_t kItemMemory = 600;
-    item.held_bytes = item.bytes + kItemMemory + slices;
+    item.held_bytes = bytes + kItemMemory + slices;
     return queue_.Receive(item);
   }
 
@@ -109,7 +107,7 @@ class StreamCall final : public StreamingCall {
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     while (NextItem()) {
       const Size cost =
-          request_.Nanoseconds(item_ ? item_->message.get() : nullptr);
+          request_.Nanoseconds(item_ ? item_->content.get() : nullptr);
       if (cost > nanoseconds) {
         return Enqueue(cost, [this, cost] {
           ProceedFor(std::max(cost, Size(kTurnNanoseconds)));
@@ -128,7 +126,7 @@ class StreamCall final : public StreamingCall {
   // If the result is false, this thread must stop.
   bool NextItem() {
     if (item_.has_value() || end_) return true;
-    const auto taken = queue_.TakeOne(item_, request_.start_bytes());
+    const auto taken = queue_.Take(item_, request_.start_bytes());
     WidenRace();
     if (taken.read) ReadWithinRate();
     if (!taken.consume) return false;
@@ -148,7 +146,7 @@ class StreamCall final : public StreamingCall {
       return s.ok() ? queue_.Reserve(request_.AheadBytes(received_)) : s;
     }
     if (!item_) return request_.Finish(outgoing_);
-    return request_.Read(*std::exchange(item_, {})->message);
+    return request_.Read(*std::exchange(item_, {})->content);
   }
 
   // Sends the next message of the response. The last message is sent with the
@@ -165,8 +163,7 @@ class StreamCall final : public StreamingCall {
   // Ends the stream. However, a drain does not end a stream whose messages are
   // arriving, being processed or delayed by the rate limit, unless the drain
   // timeout is near.
-  void Interrupt(const Status& status) override {
-    const bool drains = status.code == Code::kUnavailable;
+  void Interrupt(const Status& status, bool drains) override {
     const auto max_pause = state_.admission.max_pause();
     const bool may_pause = drains && max_pause.count() > 0;
     if (may_pause && Clock::now() - active_at_.load() < max_pause) return;
@@ -198,7 +195,7 @@ class StreamCall final : public StreamingCall {
   StreamRequest request_;
   std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken
-  int64_t received_ = 0;      // bytes
+  int64_t received_ = 0;      // bytes, decompressed
   std::vector<grpc::ByteBuffer> outgoing_;
   size_t sent_ = 0;
 };

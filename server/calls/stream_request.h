@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "server/calls/compression.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/shared_state.h"
@@ -53,7 +54,8 @@ class StreamRequest {
     constexpr int64_t kSlice = 20;
     if (prepared_) return kStep + ZeroFillNanoseconds(TensorBytes());
     if (message != nullptr) {
-      const Size parse = kStep + CountSlices(*message) * kSlice;
+      const Size parse = kStep + CountSlices(*message) * kSlice +
+                         DecompressNanoseconds(*message);
       return tensor_ ? parse + tensor_->FeedNanoseconds(message->Length())
                      : parse;
     }
@@ -73,7 +75,8 @@ class StreamRequest {
     InFlightLimiter::Charge parsed(call_.slot);
     InFlightLimiter::Charge& charge = tensor_ ? parsed : charge_;
     const auto add = [&charge](Size bytes) { return charge.Add(bytes); };
-    Status read = ParseMessage(message, add, chunk);
+    Status read = state_.Decompress(call_, cancellation_, charge, message);
+    if (read.ok()) read = ParseMessage(message, add, chunk);
     if (read.ok()) read = tensor_ ? ReadData(chunk) : ReadHeader(chunk);
     stats_.RecordStage(Stage::kDecode);
     return read;
@@ -88,8 +91,8 @@ class StreamRequest {
   }
 
   /// Returns the number of bytes to reserve for messages that are queued or
-  /// being processed. `received` is the number of bytes received on the stream
-  /// so far.
+  /// being processed. `received` is the maximum number of bytes, decompressed,
+  /// received on the stream so far.
   Size AheadBytes(int64_t received) const {
     constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
     return std::min(
@@ -100,8 +103,7 @@ class StreamRequest {
   Status Start(int64_t received) {
     if (received < start_bytes()) {  // the stream has ended
       return InvalidArgument("DATA_LENGTH", "tensor.data",
-                             StrCat("the stream ended after ", received,
-                                    " bytes of data, but the tensor has ",
+                             StrCat("the stream ended before the tensor's ",
                                     cost_.input_bytes.value(), " bytes"));
     }
     if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;
@@ -163,6 +165,7 @@ class StreamRequest {
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
     Result<PreparedRequest> prepared = state_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
+    stats_.k = prepared->plan->k;
     cost_ = prepared->cost;
     cost_.working_bytes += memory.buffer_bytes();
     // For now, only check that there is enough memory. Start() reserves it.

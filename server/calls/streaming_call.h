@@ -23,29 +23,29 @@ class StreamingCall : public ServiceCall, private Observer {
   }
 
  protected:
-  void OnMessage(bool ok, grpc::ByteBuffer& message) override = 0;
-  /// Ends the stream with `status`, also for the error that a new call from the
-  /// same caller would get now. UNAVAILABLE means that the server is draining,
-  /// and work that has begun may finish. May be called repeatedly, from any
-  /// thread.
-  void Interrupt(const Status& status) override = 0;
+  /// Ends the stream with `status`, the error that a new call from the same
+  /// caller would get now. If `drains` is true, the server is draining, and
+  /// work that has begun may finish. May be called repeatedly, from any thread.
+  virtual void Interrupt(const Status& status, bool drains) = 0;
 
  private:
-  void OnAdmitted() final {
+  void OnArrival() final {
+    ServiceCall::OnArrival();
+    if (!info_.slot.is_taken()) return;
     entry_ = state_.open_calls.streams().Add(
         std::shared_ptr<Observer>(call_.shared_from_this(), this));
     OnChange();  // in case of a change since AdmitCall()
   }
 
   void OnChange() final {
-    const Status status = state_.admission.CheckAdmitted(info_);
+    const Status caller = state_.admission.CheckCaller(info_);
+    const bool drains = caller.ok();
+    const Status status = drains ? state_.admission.CheckOpen() : caller;
     if (status.ok()) return;
-    Interrupt(status);
-    // If CheckAdmitted() fails again later, cancel the call, because
-    // Interrupt() cannot end the stream of a client that does not read
-    // responses. Do not cancel the call during a drain, because a drain has its
-    // own timeout.
-    const bool drains = status.code == Code::kUnavailable;
+    Interrupt(status, drains);
+    // If CheckCaller() fails again later, cancel the call, because Interrupt()
+    // cannot end the stream of a client that does not read responses. Do not
+    // cancel the call during a drain, because a drain has its own timeout.
     if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
   }
 

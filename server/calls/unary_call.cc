@@ -7,45 +7,23 @@
 namespace topk {
 namespace {
 
-// Handles one request. A poller prepares a small message at once, and workers
-// prepare all others. The same thread computes a small response at once, and
-// workers compute all others. Only one thread at a time uses `request_`.
+// Answers one request.
 class UnaryCall final : public ServiceCall {
  public:
   UnaryCall(SharedState& state, Call& call, std::unique_ptr<Codec> codec)
       : ServiceCall(state, call),
-        request_(state, info_, std::move(codec), call.arrived()) {}
+        request_(state, info_, call.cancellation(), std::move(codec),
+                 call.arrived()) {}
 
  private:
-  void OnRequest(grpc::ByteBuffer& message) override {
-    const bool is_behind = call_.loop().IsBehind();
-    if (is_behind || state_.work.IsBusy()) Compact(message);
-    Status status = request_.Admit(message);
-    if (!status.ok()) {
-      request_.KeepIdOnly(kMaxParsedBytes);  // End() frees the memory at once
-      return End(status);
-    }
-    if (!is_behind && request_.MayPrepareOnPoller()) return Prepare();
-    if (status = CheckWait(); !status.ok()) return End(status);
-    Enqueue(request_.nanoseconds(), [this] { Prepare(); });
-  }
-
-  void Prepare() {
-    // The client may have given up while the call was queued.
-    Status status = call_.CheckAlive();
-    if (status.ok()) status = request_.Prepare();
-    if (status.ok() && request_.MayRunOnPoller()) return Compute();
-    if (status.ok()) status = CheckWait();
+  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+    Status received = CheckReceived(ok, message);
+    if (!received.ok()) return call_.Finish(received);
+    if (call_.loop().IsBehind() || state_.work.IsBusy()) Compact(message);
+    const Status status = request_.Admit(message);
     if (!status.ok()) return End(status);
-    Enqueue(
-        request_.nanoseconds(), [this] { Compute(); }, /*computes=*/true);
+    AnswerRequest(request_, [this](const Status& answered) { End(answered); });
   }
-
-  Status CheckWait() {
-    return state_.work.CheckDeadline(info_.caller.key, call_.Deadline());
-  }
-
-  void Compute() { End(WithCancelCause(request_.Run(&call_.cancellation()))); }
 
   void End(const Status& status) {
     status.ok() ? call_.Finish(request_.response()) : call_.Finish(status);

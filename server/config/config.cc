@@ -6,17 +6,23 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <limits>
+#include <optional>
+#include <regex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/backends/registry.h"
+#include "core/base/number.h"
 #include "core/base/text.h"
+#include "core/common/target.h"
 #include "core/common/usage_text.h"
-#include "server/config/config_values.h"
 #include "server/config/otel_variables.h"
 #include "server/security/client_names.h"
 
@@ -32,6 +38,149 @@ std::string Environment(const std::string& name) {
 
 [[noreturn]] void FailEmpty(const std::string& source) {
   throw CLI::ValidationError(source, "the value is empty");
+}
+
+// Checks host:port.
+std::string CheckHostPort(const std::string& address) {
+  if (IsHostPort(address, 0)) return "";
+  return StrCat(Quote(address), " is not host:port with a port of 0 .. 65535");
+}
+
+// Checks a listening address, and rewrites unix:///path as unix:/path.
+std::string CheckListen(std::string& address) {
+  constexpr std::string_view kUnix = "unix:";
+  constexpr size_t kMaxUnixPath = 107;  // sun_path without the NUL
+  if (!address.starts_with(kUnix)) return CheckHostPort(address);
+  std::string path = address.substr(kUnix.size());
+  if (path.starts_with("//")) {
+    path.erase(0, 2);
+    if (!path.starts_with('/')) {
+      return StrCat(Quote(address), ": unix:// needs an absolute path, e.g. ",
+                    "unix:///run/topkd.sock");
+    }
+  }
+  if (path.empty()) return "unix: needs a path";
+  if (path.find('%') != std::string::npos) {
+    return StrCat(Quote(address),
+                  ": the path of a unix socket must not contain ",
+                  "%, which gRPC uses as an escape character");
+  }
+  if (path.size() > kMaxUnixPath) {
+    return StrCat("the path of a unix socket has ", path.size(),
+                  " bytes; it must have at most ", kMaxUnixPath);
+  }
+  address = StrCat(kUnix, path);
+  return "";
+}
+
+// Accepts 0 and numbers in [least, most]. Rewrites numbers in shortest form.
+CLI::Validator Number(double least, double most, const char* type,
+                      const char* rule) {
+  const auto check = [least, most, rule](std::string& text) -> std::string {
+    const std::optional<double> number = ParseNumber(text);
+    if (!number || (*number != 0 && !(*number >= least && *number <= most))) {
+      return StrCat(Quote(text), " is not ", rule);
+    }
+    text = NumberText(*number);
+    return "";
+  };
+  return {check, type};
+}
+
+// Returns the number of bytes in a unit, e.g. 1024 for "KiB", or 0 if the unit
+// is unknown. Ignores case. "K" and "KB" are 1024 too.
+int64_t UnitBytes(std::string_view text) {
+  std::string unit = InLowerCase(text);
+  if (unit.empty() || unit == "b") return 1;
+  constexpr std::string_view kPrefixes = "kmgtpe";
+  const size_t prefix = kPrefixes.find(unit.front());
+  unit.erase(0, 1);
+  if (prefix == std::string_view::npos ||
+      !(unit.empty() || unit == "b" || unit == "ib")) {
+    return 0;
+  }
+  return int64_t{1024} << (10 * prefix);
+}
+
+// Accepts file permissions.
+CLI::Validator OctalMode() {
+  const auto check = [](const std::string& text) -> std::string {
+    unsigned mode = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, mode, 8);
+    if (error == std::errc() && rest == end && mode <= 0777) return "";
+    return Quote(text) + " is not a mode of 0 .. 0777 in octal";
+  };
+  return {check, "MODE"};
+}
+
+std::string CheckObjectPrefix(const std::string& prefix) {
+  if (prefix.rfind('/') == 0) return "";
+  return Quote(prefix) + " must begin with a slash and have no other slash";
+}
+
+// Accepts a duration in seconds or with a unit, and converts it to seconds.
+CLI::Validator Seconds(double least, double most) {
+  const auto check = [least, most](std::string& text) -> std::string {
+    // Shorter durations could be rounded to zero, which may mean "no limit".
+    constexpr double kShortest = 1e-6;
+    const size_t digits = text.find_last_of("0123456789.") + 1;
+    const std::string_view unit = std::string_view(text).substr(digits);
+    const double factor = unit.empty() || unit == "s" ? 1
+                          : unit == "ms"              ? 1e-3
+                          : unit == "m"               ? 60
+                                                      : std::nan("");
+    const double seconds = ParseNumber(std::string_view(text).substr(0, digits))
+                               .value_or(std::nan("")) *
+                           factor;
+    // The condition is negated so that NaN is rejected.
+    if (!(seconds >= least && seconds <= most) ||
+        (seconds > 0 && seconds < kShortest)) {
+      return StrCat(Quote(text),
+                    " is not a duration such as 25, 1.5s, 500ms or ",
+                    "1m, from ", NumberText(least), " s to ", NumberText(most),
+                    " s; if it is not 0, it must be at least 0.001ms");
+    }
+    text = NumberText(seconds);
+    return "";
+  };
+  return {check, "DURATION"};
+}
+
+// Accepts a number of bytes, with or without a unit: 65536, 64KiB, 1.5GiB.
+// Converts the value to an integer, rounded up.
+CLI::Validator Bytes(int64_t least, int64_t most) {
+  const auto check = [least, most](std::string& text) -> std::string {
+    // Use a long double, because it represents every int64_t exactly.
+    long double bytes = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] =
+        std::from_chars(text.data(), end, bytes, std::chars_format::fixed);
+    std::string unit(rest, end);
+    unit.erase(0, unit.find_first_not_of(' '));
+    const int64_t factor = UnitBytes(unit);
+    bytes *= static_cast<long double>(factor);
+    // The condition is negated so that NaN is rejected.
+    if (error != std::errc() || factor == 0 ||
+        !(bytes >= static_cast<long double>(least) &&
+          bytes <= static_cast<long double>(most))) {
+      return StrCat(Quote(text),
+                    " is not a number of bytes such as 65536, 64KiB ",
+                    "or 1.5GiB in the range of ", least, " to ", most);
+    }
+    // Round up, so that a positive number never becomes 0.
+    text = StrCat(static_cast<int64_t>(std::ceil(bytes)));
+    return "";
+  };
+  return {check, "BYTES"};
+}
+
+// Accepts an integer, and rewrites it in canonical form; see CheckWhole().
+CLI::Validator Whole(int64_t least, int64_t most) {
+  return {[least, most](std::string& text) {
+            return CheckWhole(text, least, most);
+          },
+          StrCat("INT in [", least, " - ", most, "]")};
 }
 
 // Defines settings. Each row becomes a flag --like-this and an environment
@@ -78,7 +227,7 @@ void AddListening(ConfigTable& table, ServerConfig& config,
                   std::string& unix_socket_mode) {
   table.Heading("Listening");
   table
-      .Row("listen", config.listen, GrpcAddress(),
+      .Row("listen", config.listen, {CheckListen, "ADDRESS"},
            "Addresses of the gRPC service: host:port (port 0 picks a free "
            "port) or unix:path. Repeat the flag or separate addresses with "
            "commas. The default accepts connections from this machine only; "
@@ -89,13 +238,13 @@ void AddListening(ConfigTable& table, ServerConfig& config,
   table.Row("unix-socket-mode", unix_socket_mode, OctalMode(),
             "File mode of unix: sockets. Clients need write permission: 0660 "
             "lets the group connect, 0666 everyone");
-  table.Row("metrics-listen", config.metrics_listen, PlainAddress(),
+  table.Row("metrics-listen", config.metrics_listen, {CheckHostPort, "ADDRESS"},
             "Address that serves Prometheus metrics under the path /metrics. "
             "Disabled by default");
-  table.Row("health-listen", config.health_listen, PlainAddress(),
+  table.Row("health-listen", config.health_listen, {CheckHostPort, "ADDRESS"},
             "Address of a plaintext port that serves only health checks, for "
             "probes without a certificate. Disabled by default");
-  table.Row("admin-listen", config.admin_listen, PlainAddress(),
+  table.Row("admin-listen", config.admin_listen, {CheckHostPort, "ADDRESS"},
             "Address of a plaintext port for administrators, with channelz and "
             "reflection. Keep it private: channelz shows all connections and "
             "calls. Disabled by default");
@@ -106,6 +255,9 @@ void AddListening(ConfigTable& table, ServerConfig& config,
 }
 
 void AddSecurity(ConfigTable& table, SecurityConfig& config) {
+  // Rates between 0 and 1e-6 must be mistakes.
+  const CLI::Validator rate =
+      Number(1e-6, 1e15, "RATE", "a rate of 0 or 1e-6 .. 1e15 per second");
   table.Heading("Security");
   table.Row("tls-cert", config.tls_cert,
             "PEM file with the server's certificate and its intermediate "
@@ -126,11 +278,7 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "list");
   table
       .Row("tls-allowed-san", config.tls_allowed_san,
-           CLI::Validator(
-               [](const std::string& name) {
-                 return CheckAllowedName(name).message;
-               },
-               "NAME"),
+           {CheckAllowedName, "NAME"},
            "Subject alternative names (DNS name, URI, e-mail or IP address); a "
            "client certificate must contain at least one of them. A leading *. "
            "matches any first label of a DNS name. Repeat the flag or separate "
@@ -149,11 +297,11 @@ void AddSecurity(ConfigTable& table, SecurityConfig& config) {
             "that has neither a token nor a certificate. A host commonly owns "
             "a whole /64 network");
   table.Row("client-requests-per-second", config.client_requests_per_second,
-            Rate(),
+            rate,
             "Max rate of requests per client; 0 for no limit. Bursts of up to "
             "one second's worth of requests are accepted. A client is "
             "identified by its token, else its certificate, else its address");
-  table.Row("client-bytes-per-second", config.client_bytes_per_second, Rate(),
+  table.Row("client-bytes-per-second", config.client_bytes_per_second, rate,
             "Max rate of request bytes per client; 0 for no limit. Bursts of "
             "up to one second's worth of bytes are accepted. A larger request "
             "is accepted only if the client sent nothing for a second. The "
@@ -196,7 +344,8 @@ void AddWork(ConfigTable& table, ServerConfig& config) {
                "Read tensors from POSIX shared memory and write results to it. "
                "Every client can then access all objects that this process can "
                "access and whose names start with --shared-memory-prefix");
-  table.Row("shared-memory-prefix", config.shared_memory_prefix, ObjectPrefix(),
+  table.Row("shared-memory-prefix", config.shared_memory_prefix,
+            {CheckObjectPrefix, "PREFIX"},
             "Required prefix of the names of shared memory objects");
   table.Switch(
       "allow-cuda-memory", config.allow_cuda_memory,
@@ -316,7 +465,8 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
             "Lowest level that is logged");
   table.Row("log-format", config.log_format, CLI::IsMember({"text", "json"}),
             "Format of log lines");
-  table.Row("access-log-sample", config.access_log_sample, Fraction(),
+  table.Row("access-log-sample", config.access_log_sample,
+            Number(0, 1, "FRACTION", "a fraction from 0 to 1"),
             "Fraction of successful requests to log. If it is above 0, all "
             "requests that the caller traces are logged too. Failed requests "
             "are always logged, at most 100 per second");
@@ -327,7 +477,7 @@ void AddLogging(ConfigTable& table, ServerConfig& config) {
 
 void AddTraces(ConfigTable& table, ServerConfig& config) {
   table.Heading("Traces");
-  table.Row("otlp-endpoint", config.traces.endpoint, Collector(),
+  table.Row("otlp-endpoint", config.traces.endpoint, {CheckCollector, "URL"},
             "URL of an OpenTelemetry collector that receives spans: "
             "http://host:port or https://host:port. Defaults to the variables "
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and "
@@ -392,16 +542,12 @@ std::string SettingsText(const CLI::App& app) {
 // Throws if a TOPKD_... variable belongs to no setting, to catch typos. Ignores
 // the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
+  static const std::regex of_kubernetes("_SERVICE_(HOST|PORT)|_PORT(_|$)");
   const std::vector<const CLI::Option*> options = app.get_options();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
-    const auto has = [&](const char* part) {
-      return name.find(part) != std::string::npos;
-    };
-    const bool of_kubernetes = has("_SERVICE_HOST") || has("_SERVICE_PORT") ||
-                               has("_PORT_") || name.ends_with("_PORT");
-    if (name.starts_with("TOPKD_") && !of_kubernetes &&
+    if (name.starts_with("TOPKD_") && !std::regex_search(name, of_kubernetes) &&
         std::ranges::find(options, name, &CLI::Option::get_envname) ==
             options.end()) {
       throw CLI::ValidationError(Quote(name), "no setting has this variable");
@@ -425,9 +571,9 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   };
   app.failure_message([find](const CLI::App* used, const CLI::Error& error) {
     const std::vector<std::string> unknown = used->remaining(/*recurse=*/true);
-    const std::string text =
-        unknown.empty() ? UsageText(error.what(), find)
-                        : "unknown argument " + Quote(unknown.front());
+    const std::string text = unknown.empty()
+                                 ? UsageText(error.what(), find)
+                                 : "unknown argument " + Quote(unknown.front());
     return StrCat("topkd: ", text, "\nRun with --help for the settings.\n");
   });
   app.footer(

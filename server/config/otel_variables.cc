@@ -9,16 +9,13 @@
 
 #include "core/base/number.h"
 #include "core/base/text.h"
-#include "server/config/config_values.h"
+#include "core/common/target.h"
 
 namespace topk {
 namespace {
 
 using Attributes = std::map<std::string, std::string>;
 using Variable = std::function<std::string(const std::string&)>;
-
-// OTEL_RESOURCE_ATTRIBUTES has the format and the size limit of W3C Baggage.
-constexpr size_t kMaxAttributeBytes = 8192;
 
 void Warn(TraceConfig& config, const std::string& name, std::string_view value,
           std::string_view fault) {
@@ -48,7 +45,6 @@ std::optional<std::string> PercentDecoded(std::string_view text) {
 // Parses name=value,name=value. Returns nullopt if the text is malformed.
 std::optional<Attributes> ParseAttributes(std::string_view text) {
   Attributes attributes;
-  if (text.size() > kMaxAttributeBytes) return std::nullopt;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
@@ -75,13 +71,11 @@ void ReadResource(const Variable& variable, TraceConfig& config) {
     for (const auto& [name, value] : *attributes) config.resource[name] = value;
   } else {
     Warn(config, kAttributes, text,
-         StrCat("it must be name=value,..., percent-encoded, of at most ",
-                kMaxAttributeBytes, " bytes"));
+         "it must be name=value,..., percent-encoded");
   }
   const std::string service = variable("OTEL_SERVICE_NAME");
   if (!service.empty()) {
-    config.resource["service.name"] =
-        EscapeControls(std::string_view(service).substr(0, 255));
+    config.resource["service.name"] = EscapeControls(service);
   }
 }
 
@@ -128,6 +122,22 @@ void ReadEndpoint(const Variable& variable, TraceConfig& config) {
 }
 
 }  // namespace
+
+std::string CheckCollector(std::string& url) {
+  const size_t slashes = url.find("://");
+  // URL schemes are case-insensitive (RFC 3986, 3.1).
+  const std::string scheme = InLowerCase(url.substr(0, slashes));
+  std::string address =
+      slashes == std::string::npos ? "" : url.substr(slashes + 3);
+  if (address.ends_with('/')) address.pop_back();
+  if (!IsHostPort(address, 1)) address += ":4317";
+  if ((scheme != "http" && scheme != "https") || !IsHostPort(address, 1) ||
+      address.find_first_of("/?@%") != std::string::npos) {
+    return StrCat(Quote(url), " is not http://host:port or https://host:port");
+  }
+  url = StrCat(scheme, "://", address);
+  return "";
+}
 
 TraceConfig ReadTraceConfig(const std::string& endpoint,
                             const Variable& variable) {

@@ -8,6 +8,10 @@
 
 namespace topk {
 
+/// Checks the URL of a collector, http://host:port or https://host:port, and
+/// adds the default port if there is none. Returns "", or an error message.
+std::string CheckCollector(std::string& url);
+
 /// Returns the trace settings from OpenTelemetry's environment variables. A
 /// nonempty `endpoint` overrides the endpoint variables. As the specification
 /// requires, invalid values are ignored with a warning. `variable` returns the

@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,7 +17,6 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -31,8 +29,6 @@ namespace {
 
 // Descriptors reserved for shared memory, files and metrics connections.
 constexpr int kReservedDescriptors = 96;
-// The maximum number of descriptors opened after the main server is built.
-constexpr int kMaxOpenedLater = 8;
 // How long to pause accepting when out of descriptors or memory.
 constexpr int kPauseMs = 100;
 constexpr int kMaxBindAttempts = 16;
@@ -52,7 +48,6 @@ int FirstReserved() {
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
-  bool is_fallback = false;  // used only if binding the other addresses fails
 
   const sockaddr* get() const {
     return reinterpret_cast<const sockaddr*>(&storage);
@@ -65,38 +60,43 @@ struct SocketAddress {
   }
 };
 
-// Returns the address of a Unix socket, with size 0 if the path is invalid.
 SocketAddress UnixAddress(const std::string& path) {
   SocketAddress address;
   auto* to = reinterpret_cast<sockaddr_un*>(&address.storage);
-  if (path.empty() || path.size() >= sizeof(to->sun_path)) return address;
   to->sun_family = AF_UNIX;
-  std::memcpy(to->sun_path, path.data(), path.size());
+  path.copy(to->sun_path, sizeof(to->sun_path) - 1);
   address.size = sizeof(*to);
   return address;
 }
 
-// Returns the addresses of host:port, or an empty vector with `error` set.
-std::vector<SocketAddress> Resolve(const std::string& address,
-                                   std::string& error) {
-  error = "not host:port";
+bool HasIpv6() {
+  const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  close(fd);
+  return fd >= 0;
+}
+
+Status CannotListen(const std::string& address, const std::string& why) {
+  return {Code::kUnavailable, "LISTEN", "",
+          StrCat("cannot listen on ", address, ": ", why)};
+}
+
+// Returns the addresses of host:port.
+Result<std::vector<SocketAddress>> Resolve(const std::string& address) {
   const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return {};
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
   }
-  if (host == "0.0.0.0" || host == "*") host = "::";
+  if (host == "0.0.0.0" || host == "*" || host == "::") {
+    host = HasIpv6() ? "::" : "0.0.0.0";
+  }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int failure = getaddrinfo(
       host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
-  if (failure != 0) {
-    error = gai_strerror(failure);
-    return {};
-  }
+  if (failure != 0) return CannotListen(address, gai_strerror(failure));
   std::vector<SocketAddress> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     SocketAddress& to = addresses.emplace_back();
@@ -104,15 +104,6 @@ std::vector<SocketAddress> Resolve(const std::string& address,
     std::memcpy(&to.storage, one->ai_addr, one->ai_addrlen);
   }
   freeaddrinfo(found);
-  if (host == "::") {
-    // Fallback for a kernel without IPv6.
-    SocketAddress& any = addresses.emplace_back();
-    const in_port_t port = addresses.front().port();
-    any.storage.ss_family = AF_INET;
-    any.port() = port;
-    any.size = sizeof(sockaddr_in);
-    any.is_fallback = true;
-  }
   return addresses;
 }
 
@@ -121,21 +112,21 @@ void SetOption(int fd, int level, int name, int value) {
 }
 
 // Returns a bound socket, or -1 with errno set.
-int Bind(const SocketAddress& address, int send_timeout_ms, int buffer_bytes,
-         bool shares_port = false) {
+int Bind(const SocketAddress& address, const ConnectionOptions& options) {
   const int family = address.storage.ss_family;
   const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   if (family != AF_UNIX) {
     SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (shares_port) SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (options.shares_ports) SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     // Accepted sockets inherit the options below.
-    if (buffer_bytes > 0) {
-      SetOption(fd, SOL_SOCKET, SO_RCVBUF, buffer_bytes);
-      SetOption(fd, SOL_SOCKET, SO_SNDBUF, buffer_bytes);
+    if (options.socket_buffer_bytes > 0) {
+      SetOption(fd, SOL_SOCKET, SO_RCVBUF, options.socket_buffer_bytes);
+      SetOption(fd, SOL_SOCKET, SO_SNDBUF, options.socket_buffer_bytes);
     }
     SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, send_timeout_ms);
+    SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+              static_cast<int>(std::ceil(options.keepalive_timeout * 1000)));
   }
   if (family == AF_INET6) SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (bind(fd, address.get(), address.size) == 0) return fd;
@@ -144,28 +135,6 @@ int Bind(const SocketAddress& address, int send_timeout_ms, int buffer_bytes,
   errno = error;
   return -1;
 }
-
-// Locks the folder of a socket while a server replaces the socket. Otherwise,
-// another server could remove the new socket before it listens.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& socket)
-      : fd_(open((std::filesystem::path(socket).parent_path() / ".").c_str(),
-                 O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    // Continue without the lock after 5 s, because every user who can read the
-    // folder can lock it.
-    for (int i = 0; i < 500 && flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
-      if (errno != EWOULDBLOCK) return;  // e.g. the folder is not readable
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
-  ~FolderLock() { close(fd_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  const int fd_;
-};
 
 // Removes the socket file of a server that was killed.
 void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
@@ -211,19 +180,13 @@ class Acceptor::Socket {
   Handler handler_;
 };
 
-Acceptor::Acceptor(const ConnectionOptions& options, size_t max_replaced,
-                   int ipv6_prefix, spdlog::logger* log)
-    : send_timeout_ms_(
-          static_cast<int>(std::ceil(options.keepalive_timeout * 1000))),
-      buffer_bytes_(options.socket_buffer_bytes),
-      shares_ports_(options.shares_ports),
+Acceptor::Acceptor(const ConnectionOptions& options, int ipv6_prefix,
+                   spdlog::logger* log)
+    : options_(options),
       first_reserved_(FirstReserved()),
       ipv6_prefix_(ipv6_prefix),
       log_(log),
-      limits_({.max_replaced = max_replaced,
-               .max = static_cast<size_t>(options.max_connections),
-               .max_per_client =
-                   static_cast<size_t>(options.max_connections_per_client)}),
+      limits_(options),
       stop_(eventfd(0, EFD_CLOEXEC)) {}
 
 Acceptor::~Acceptor() {
@@ -231,51 +194,49 @@ Acceptor::~Acceptor() {
   close(stop_);
 }
 
-bool Acceptor::Listen(const std::string& address, Handler handler,
-                      mode_t mode) {
-  if (address.starts_with(kUnix)) {
-    const std::string path = address.substr(kUnix.size());
-    const SocketAddress bound = UnixAddress(path);
-    error_ = "the path of a Unix socket has 1 to 107 bytes";
-    if (bound.size == 0) return false;
-    const FolderLock lock(path);
-    RemoveStaleSocket(path, bound);
-    const int fd = Bind(bound, send_timeout_ms_, buffer_bytes_);
-    error_ = std::strerror(errno);
-    if (fd < 0) return false;
-    sockets_.emplace_back(fd, std::move(handler));
-    files_.emplace_back(path,
-                        open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    addresses_.push_back(address);
-    // Set the mode before listen(), because clients can connect afterwards.
-    const bool listens =
-        chmod(path.c_str(), mode) == 0 && listen(fd, SOMAXCONN) == 0;
-    error_ = std::strerror(errno);
-    return listens;
+Status Acceptor::Listen(const std::string& address, Handler handler,
+                        mode_t mode) {
+  if (!address.starts_with(kUnix)) return ListenOnPort(address, handler);
+  const std::string path = address.substr(kUnix.size());
+  const SocketAddress bound = UnixAddress(path);
+  RemoveStaleSocket(path, bound);
+  const int fd = Bind(bound, options_);
+  if (fd < 0) return CannotListen(address, std::strerror(errno));
+  sockets_.emplace_back(fd, std::move(handler));
+  files_.emplace_back(path,
+                      open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  addresses_.push_back(address);
+  // Set the mode before listen(), because clients can connect afterwards.
+  if (chmod(path.c_str(), mode) != 0 || listen(fd, SOMAXCONN) != 0) {
+    return CannotListen(address, std::strerror(errno));
   }
-  const std::vector<SocketAddress> addresses = Resolve(address, error_);
+  return {};
+}
+
+Status Acceptor::ListenOnPort(const std::string& address,
+                              const Handler& handler) {
+  const auto addresses = Resolve(address);
+  if (!addresses.ok()) return addresses.status();
+  Status status;
   // Retry, because a port that is free on one address may be in use on another.
   for (int attempt = 0; attempt < kMaxBindAttempts; ++attempt) {
     std::vector<Socket> sockets;
     in_port_t port = 0;
-    bool skips_ipv6 = false;
-    for (SocketAddress one : addresses) {
-      if (one.is_fallback && !sockets.empty()) continue;
-      skips_ipv6 = one.is_fallback;
+    for (SocketAddress one : *addresses) {
       const bool chosen = one.port() == 0;
       if (chosen) one.port() = port;
-      const int fd = Bind(one, send_timeout_ms_, buffer_bytes_, shares_ports_);
+      const int fd = Bind(one, options_);
       if (fd >= 0) sockets.emplace_back(fd, handler);
       if (fd < 0 || listen(fd, SOMAXCONN) != 0 ||
           getsockname(fd, one.get(), &one.size) != 0) {
         const int failure = errno;
-        error_ = std::strerror(failure);
+        status = CannotListen(address, std::strerror(failure));
         // Skip an address that this machine lacks, e.g. because IPv6 is
         // disabled. The other addresses of the host name suffice.
         if (fd < 0 && (failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL)) {
           continue;
         }
-        if (!chosen) return false;
+        if (!chosen) return status;
         sockets.clear();
         break;
       }
@@ -283,19 +244,17 @@ bool Acceptor::Listen(const std::string& address, Handler handler,
     }
     if (sockets.empty()) continue;
     std::ranges::move(sockets, std::back_inserter(sockets_));
-    addresses_.push_back(WithPort(address, ntohs(port)));
-    if (skips_ipv6 && log_ != nullptr) {
-      log_->info("{}: this machine has no IPv6; listening on IPv4 only",
-                 addresses_.back());
-    }
-    return true;
+    addresses_.push_back(
+        StrCat(address.substr(0, address.rfind(':') + 1), ntohs(port)));
+    return {};
   }
-  return false;
+  return status;
 }
 
-bool Acceptor::Listen(const std::string& address, grpc::ServerBuilder& builder,
-                      std::shared_ptr<grpc::ServerCredentials> credentials,
-                      mode_t mode) {
+Status Acceptor::Listen(const std::string& address,
+                        grpc::ServerBuilder& builder,
+                        std::shared_ptr<grpc::ServerCredentials> credentials,
+                        mode_t mode) {
   using Experimental = grpc::ServerBuilder::experimental_type;
   using Grpc = grpc::experimental::ExternalConnectionAcceptor;
   const std::shared_ptr<Grpc> grpc =
@@ -311,12 +270,6 @@ bool Acceptor::Listen(const std::string& address, grpc::ServerBuilder& builder,
         grpc->HandleNewConnection(&connection);
       },
       mode);
-}
-
-bool Acceptor::CanAccept() const {
-  const int next = fcntl(stop_, F_DUPFD_CLOEXEC, 0);
-  if (next >= 0) close(next);
-  return next >= 0 && next + kMaxOpenedLater < first_reserved_;
 }
 
 void Acceptor::Start(std::function<void()> pace) {

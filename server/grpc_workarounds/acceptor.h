@@ -34,6 +34,7 @@
 #include "server/telemetry/line_limiter.h"
 #include "server/transport/connection_options.h"
 #include "server/transport/owned_file.h"
+#include "topk/status.h"
 
 namespace topk {
 
@@ -50,12 +51,11 @@ class Acceptor {
   /// Takes ownership of the connected socket `fd`, accepted on `listener`.
   using Handler = std::function<void(int listener, int fd)>;
 
-  /// `max_replaced` and `options` contain the limits of ConnectionLimits. IPv6
-  /// addresses that share the first `ipv6_prefix` bits are one client. Peers
-  /// that acknowledge no data are disconnected after the keepalive timeout in
-  /// `options`. If `log` is not null, it must outlive this object.
-  Acceptor(const ConnectionOptions& options, size_t max_replaced,
-           int ipv6_prefix = 64, spdlog::logger* log = nullptr);
+  /// IPv6 addresses that share the first `ipv6_prefix` bits are one client.
+  /// Peers that acknowledge no data are disconnected after the keepalive
+  /// timeout in `options`. If `log` is not null, it must outlive this object.
+  explicit Acceptor(const ConnectionOptions& options, int ipv6_prefix = 64,
+                    spdlog::logger* log = nullptr);
   /// Calls Stop().
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
@@ -64,26 +64,22 @@ class Acceptor {
   /// Listens on host:port or unix:path. Port 0 picks a free port. 0.0.0.0 and
   /// [::] each mean all IPv4 and IPv6 addresses, or all IPv4 addresses if the
   /// kernel has no IPv6. `mode` is the file mode of a Unix socket. Connections
-  /// are not accepted before Start(). Returns false if the address cannot be
-  /// bound; error() then returns the reason.
-  bool Listen(const std::string& address, Handler handler, mode_t mode = 0600);
+  /// are not accepted before Start(). Returns UNAVAILABLE, with the address and
+  /// the system's error, if the address cannot be bound. REQUIRES: a Unix path
+  /// has 1 to 107 bytes.
+  Status Listen(const std::string& address, Handler handler,
+                mode_t mode = 0600);
 
   /// Like Listen() above, but the server built by `builder` serves connections.
-  bool Listen(const std::string& address, grpc::ServerBuilder& builder,
-              std::shared_ptr<grpc::ServerCredentials> credentials,
-              mode_t mode = 0600);
-
-  /// Returns why the last Listen() failed, e.g. "Address already in use".
-  const std::string& error() const { return error_; }
+  Status Listen(const std::string& address, grpc::ServerBuilder& builder,
+                std::shared_ptr<grpc::ServerCredentials> credentials,
+                mode_t mode = 0600);
 
   /// Returns the number of connections rejected because of a limit.
   int64_t rejected() const { return rejected_; }
 
   /// Bound addresses: host:port with the actual port, or unix:path.
   const std::vector<std::string>& addresses() const { return addresses_; }
-
-  /// Returns true if there are file descriptors left for connections.
-  bool CanAccept() const;
 
   /// Starts the accept thread. Call after the server has started. The thread
   /// calls `pace` after every few connections. `pace` may block to let the
@@ -107,6 +103,7 @@ class Acceptor {
     std::string client;
   };
 
+  Status ListenOnPort(const std::string& address, const Handler& handler);
   // Accepts pending connections. Returns false if out of resources.
   bool Accept(const Socket& socket);
   // Returns whether a limit allows the connection. If not, logs the limit.
@@ -115,16 +112,15 @@ class Acceptor {
   void HandleNext();
   void Run(const std::function<void()>& pace);
 
-  const int send_timeout_ms_;
-  const int buffer_bytes_;
-  const bool shares_ports_;
+  const ConnectionOptions options_;
   const int first_reserved_;
   const int ipv6_prefix_;
   spdlog::logger* const log_;
   LineLimiter lines_{1};  // per second
   ConnectionLimits limits_;
   // Accepted connections that wait for the handler, by turn. Each client has at
-  // most about one connection per turn.
+  // most about one connection per turn. Turns by client name would let a sweep
+  // of increasing addresses keep a new client waiting.
   std::multimap<int64_t, Connection> waiting_;
   std::unordered_map<std::string, int64_t> waiting_of_;  // by client
   int64_t turn_ = 0;  // of the connection that was last handled
@@ -133,7 +129,6 @@ class Acceptor {
   std::vector<Socket> sockets_;
   std::vector<OwnedFile> files_;
   std::vector<std::string> addresses_;
-  std::string error_;
   std::thread thread_;
 };
 

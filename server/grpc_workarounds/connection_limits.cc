@@ -35,67 +35,50 @@ rlim_t DescriptorLimit() {
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-size_t ConnectionLimits::DefaultReplaced() {
-  constexpr rlim_t kMax = 64;
-  constexpr rlim_t kPart = 16;
-  return std::clamp<rlim_t>(DescriptorLimit() / kPart, 1, kMax);
-}
-
 void ConnectionLimits::Sweep() {
   std::erase_if(open_, [](const Connection& connection) {
     return InodeOf(connection.fd) != connection.inode;
   });
-  counts_.clear();
-  for (const Connection& open : open_) ++counts_[open.client];
-  sweep_at_ = 2 * open_.size() + 64;
   swept_ = std::chrono::steady_clock::now();
-}
-
-std::string ConnectionLimits::Refusal(const std::string& client) const {
-  const auto own = counts_.find(client);
-  if (limits_.max_per_client > 0 && !client.empty() && own != counts_.end() &&
-      own->second >= limits_.max_per_client) {
-    return StrCat(
-        "the client has too many open connections "
-        "(--max-connections-per-client = ",
-        limits_.max_per_client, ")");
-  }
-  if (limits_.max > 0 && open_.size() >= limits_.max) {
-    return StrCat(
-        "the server has too many open connections (--max-connections = ",
-        limits_.max, ")");
-  }
-  // Allow max_replaced connected sockets, and as many disconnected but unclosed
-  // sockets.
-  if (limits_.max_replaced > 0 && open_.size() >= 2 * limits_.max_replaced) {
-    return "too many replaced connections are not closed yet";
-  }
-  return "";
 }
 
 std::string ConnectionLimits::Admit(int fd, const std::string& client) {
   // A sweep makes a system call for each connection, which takes about 1 us.
-  constexpr std::chrono::milliseconds kSweepInterval{100};
-  std::string refusal = Refusal(client);
-  const bool may_be_outdated =
-      !refusal.empty() &&
-      std::chrono::steady_clock::now() - swept_ >= kSweepInterval;
-  if (limits_.max_replaced > 0 || open_.size() >= sweep_at_ ||
-      may_be_outdated) {
+  // Spend at most 2 % of the time on sweeps.
+  const std::chrono::microseconds interval(
+      std::max<size_t>(100'000, 50 * open_.size()));
+  if (options_.max_replaced > 0 ||
+      std::chrono::steady_clock::now() - swept_ >= interval) {
     Sweep();
-    refusal = Refusal(client);
   }
-  if (!refusal.empty()) return refusal;
-  if (limits_.max_replaced > 0) {
+  if (options_.max_connections_per_client > 0 && !client.empty() &&
+      std::ranges::count(open_, client, &Connection::client) >=
+          options_.max_connections_per_client) {
+    return StrCat(
+        "the client has too many open connections "
+        "(--max-connections-per-client = ",
+        options_.max_connections_per_client, ")");
+  }
+  if (options_.max_connections > 0 &&
+      std::ssize(open_) >= options_.max_connections) {
+    return StrCat(
+        "the server has too many open connections (--max-connections = ",
+        options_.max_connections, ")");
+  }
+  if (options_.max_replaced > 0) {
+    // Allow options_.max_replaced connected sockets, and as many disconnected
+    // but unclosed sockets.
+    if (std::ssize(open_) >= 2 * options_.max_replaced) {
+      return "too many replaced connections are not closed yet";
+    }
     const auto oldest =
         std::ranges::find(open_, false, &Connection::disconnected);
-    if (open_.end() - oldest >= static_cast<ptrdiff_t>(limits_.max_replaced)) {
+    if (open_.end() - oldest >= options_.max_replaced) {
       Disconnect(oldest->fd, oldest->inode);
       oldest->disconnected = true;
     }
   }
   open_.push_back({fd, InodeOf(fd), client});
-  ++counts_[client];
   return "";
 }
 

@@ -7,10 +7,10 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <cstddef>
 #include <string>
-#include <unordered_map>
 #include <vector>
+
+#include "server/transport/connection_options.h"
 
 namespace topk {
 
@@ -20,28 +20,15 @@ rlim_t DescriptorLimit();
 /// Limits the number of open connections of an acceptor. Not thread-safe.
 class ConnectionLimits {
  public:
-  /// 0 = no limit.
-  struct Limits {
-    /// A connection beyond this limit replaces the oldest one. Clients that
-    /// keep connections open therefore cannot lock out others.
-    size_t max_replaced = 0;
-    /// Connections beyond these limits are rejected rather than replacing open
-    /// ones, which may have calls in flight.
-    size_t max = 0;
-    size_t max_per_client = 0;
-  };
-
-  /// Returns `max_replaced` for the health and admin listeners: 64, or a
-  /// sixteenth of the file descriptor limit if that is lower.
-  static size_t DefaultReplaced();
-
-  explicit ConnectionLimits(const Limits& limits) : limits_(limits) {}
+  explicit ConnectionLimits(const ConnectionOptions& options)
+      : options_(options) {}
 
   /// Registers a newly accepted connection, disconnects the oldest one if
   /// necessary, and returns "". If the connection must be rejected, returns the
-  /// reason instead, and the caller must close `fd`. `max_per_client` does not
-  /// apply if `client` is "".
-  /// Closed connections may count for another 100 ms.
+  /// reason instead, and the caller must close `fd`. The limit per client does
+  /// not apply if `client` is "".
+  /// Closed connections may count for another 100 ms, or 50 us for each open
+  /// connection if that is more.
   std::string Admit(int fd, const std::string& client);
 
   void DisconnectAll() const;
@@ -54,15 +41,11 @@ class ConnectionLimits {
     bool disconnected = false;
   };
 
-  // Returns the reason to reject a connection of this client, or "".
-  std::string Refusal(const std::string& client) const;
   // Removes closed connections. gRPC does not report that it has closed one.
   void Sweep();
 
-  const Limits limits_;
-  std::vector<Connection> open_;                    // oldest first
-  std::unordered_map<std::string, size_t> counts_;  // of open_, by client
-  size_t sweep_at_ = 0;  // size of open_ that triggers a sweep
+  const ConnectionOptions options_;
+  std::vector<Connection> open_;                 // oldest first
   std::chrono::steady_clock::time_point swept_;  // the last sweep
 };
 

@@ -55,13 +55,11 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
     const std::string client =
         NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix);
     if (const Status full = health_.limiter_.Admit(client, slot_); !full.ok()) {
-      const bool is_client = full.reason == "TOO_MANY_CALLS_OF_CLIENT";
       const AdmissionLimits& limits = health_.limiter_.limits();
       return call_.Finish(ResourceExhausted(
           "TOO_MANY_OPEN_CALLS", "",
-          StrCat("too many open health calls",
-                 is_client ? " from one client address" : "", " (limit ",
-                 is_client ? limits.client_calls : limits.calls, ")")));
+          StrCat("too many open health calls (limit ", limits.calls, ", or ",
+                 limits.client_calls, " from one client address)")));
     }
     is_waiting_ = true;
     const auto patience =
@@ -84,16 +82,13 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
                                    " bytes exceeds the limit of this method, ",
                                    kMaxMessageBytes, " bytes")));
     }
-    if (IsCompressed(message)) {
-      // The content is too small to count as in flight.
-      const auto no_charge = [](Size) { return Status(); };
-      const Status status = Decompress(message, kMaxMessageBytes,
-                                       "the limit of this method", no_charge);
-      if (!status.ok()) return call_.Finish(status);
-    }
+    // The content is too small to count as in flight.
+    const auto no_charge = [](Size) { return Status(); };
+    Status status = Decompress(message, kMaxMessageBytes,
+                               "the limit of this method", no_charge);
     HealthCheckRequest request;
-    if (Status s = ReadMessage(message, request); !s.ok())
-      return call_.Finish(s);
+    if (status.ok()) status = ReadMessage(message, request);
+    if (!status.ok()) return call_.Finish(status);
     has_name_ = health_.state_.Has(request.service());
     if (watches_) {
       watch_ = health_.state_.watchers().Add(

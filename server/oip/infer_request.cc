@@ -71,21 +71,16 @@ Status SetTypeAndShape(const Input& input, v1::Tensor& tensor) {
   return {};
 }
 
-// Appends the typed contents of an input to `data`. Returns INVALID_ARGUMENT if
+// Sets `data` to the typed contents of an input. Returns INVALID_ARGUMENT if
 // the contents are in the field of another type, the type has no field (FP16
-// and BF16), or a number is out of range for the type.
-Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
-                           std::string& data) {
+// and BF16), or a number is out of range for the type. REQUIRES: `data` is
+// empty.
+Status ReadTypedContents(const Input& input, const ModelInferRequest& request,
+                         std::string& data) {
   const inference::InferTensorContents& contents = input.contents();
   const std::string& type = input.datatype();
-  int64_t unread =
-      int64_t{contents.bool_contents_size()} + contents.int_contents_size() +
-      contents.int64_contents_size() + contents.uint_contents_size() +
-      contents.uint64_contents_size() + contents.fp32_contents_size() +
-      contents.fp64_contents_size() + contents.bytes_contents_size();
   const auto append = [&]<class Element>(const auto& numbers,
                                          Element) -> Status {
-    unread -= numbers.size();
     data.reserve(static_cast<size_t>(numbers.size()) * sizeof(Element));
     for (const auto number : numbers) {
       const auto element = static_cast<Element>(number);
@@ -110,7 +105,10 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
   if (type == "UINT16") status = append(contents.uint_contents(), uint16_t{});
   if (type == "UINT32") status = append(contents.uint_contents(), uint32_t{});
   if (type == "UINT64") status = append(contents.uint64_contents(), uint64_t{});
-  if (!status.ok() || unread == 0) return status;
+  if (!status.ok()) return status;
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  contents.GetReflection()->ListFields(contents, &fields);
+  if (fields.size() == (data.empty() ? 0U : 1U)) return {};
   return InvalidArgument(
       "CONTENTS_TYPE", "inputs.contents",
       StrCat("unexpected explicit tensor data for input tensor ",
@@ -120,19 +118,13 @@ Status AppendTypedContents(const Input& input, const ModelInferRequest& request,
 }
 
 // Takes the data of an input. If the request has raw contents, sets `raw` to
-// the contents at `next` and increments `next`. Otherwise, appends the typed
-// contents to `typed`. Call at most once for each of the inputs X and K.
+// the contents at `next` and increments `next`. Otherwise, sets `typed` to the
+// typed contents. Call at most once for each of the inputs X and K.
 Status TakeData(const Input& input, const ParsedInfer& from, size_t& next,
                 std::string& typed,
                 std::vector<std::span<const std::byte>>& raw) {
   if (from.content_count == 0) {
-    return AppendTypedContents(input, from.message, typed);
-  }
-  if (input.has_contents()) {
-    return InvalidArgument("CONTENTS_TWICE", "inputs.contents",
-                           StrCat("contents field must not be specified when "
-                                  "using raw_input_contents for ",
-                                  NameWithModel(input.name(), from.message)));
+    return ReadTypedContents(input, from.message, typed);
   }
   if (next == from.content_count) {
     return InvalidArgument(
@@ -195,12 +187,6 @@ Status TakeX(const Input& input, const ParsedInfer& from,
   if (!input.parameters().contains(kRegion)) {
     return TakeData(input, from, next, *tensor.mutable_data(), to.data);
   }
-  if (input.has_contents()) {
-    return InvalidArgument("CONTENTS_TWICE", "inputs.contents",
-                           StrCat("unexpected 'content' provided when using "
-                                  "shared memory for input tensor ",
-                                  NameWithModel(input.name(), from.message)));
-  }
   Result<MemoryRegion> region = FindRegion(input.parameters(), regions);
   if (!region.ok()) return region.status();
   if (auto* const shared = std::get_if<v1::SharedMemoryRegion>(&*region)) {
@@ -223,6 +209,14 @@ Status TakeInputs(const ParsedInfer& from, const Regions& regions,
     if ((!is_x && input.name() != kInputK) ||
         std::exchange(is_x ? has_x : has_k, true)) {
       return UnknownTensor("input", input.name(), from.message);
+    }
+    if (input.has_contents() &&
+        (from.content_count > 0 || input.parameters().contains(kRegion))) {
+      return InvalidArgument(
+          "CONTENTS_TWICE", "inputs.contents",
+          StrCat("contents field must not be specified when using "
+                 "raw_input_contents or shared memory for ",
+                 NameWithModel(input.name(), from.message)));
     }
     Status status = is_x ? TakeX(input, from, regions, next, to)
                          : TakeK(input, from, next, attributes);

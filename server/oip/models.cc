@@ -1,9 +1,9 @@
 #include "server/oip/models.h"
 
-#include <charconv>
-#include <system_error>
+#include <optional>
 #include <vector>
 
+#include "core/base/number.h"
 #include "server/oip/data_types.h"
 
 namespace topk {
@@ -51,10 +51,8 @@ std::span<const Model> Models() {
 
 Result<const Model*> FindModel(const std::string& name,
                                const std::string& version) {
-  int number = 0;
-  const char* const end = version.data() + version.size();
-  const auto [rest, error] = std::from_chars(version.data(), end, number);
-  if (!version.empty() && (error != std::errc() || rest != end)) {
+  const std::optional<int> number = ParseNumber<int>(version);
+  if (!version.empty() && !number) {
     return InvalidArgument(
         "MODEL_VERSION", "model_version",
         StrCat("failed to get model version from specified version string ",

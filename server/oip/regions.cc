@@ -15,17 +15,21 @@ namespace {
 
 constexpr size_t kMaxName = 256;
 
-Status NotAllowed() {
-  return Unimplemented(
-      "SHARED_MEMORY_NOT_ALLOWED", "key",
-      "this server does not allow shared memory (--allow-shared-memory)");
-}
-
 Status CheckName(const std::string& name) {
   if (!name.empty() && name.size() <= kMaxName) return {};
   return InvalidArgument("SHARED_MEMORY_REGION", "name",
                          StrCat("a region's name must have 1 to ", kMaxName,
                                 " bytes, not ", name.size()));
+}
+
+// Converts the field of a region, e.g. ".offset", to the field of a
+// registration, whose field `key` identifies the memory, like `name` in the
+// region.
+Status InRegistration(Status status, std::string_view name,
+                      std::string_view key) {
+  if (status.field == name) status.field = key;
+  if (status.field.starts_with('.')) status.field.erase(0, 1);
+  return status;
 }
 
 // Uses Triton's wording, because clients search error messages for it.
@@ -39,7 +43,7 @@ Status NotFound(const std::string& name) {
 Status Regions::Register(
     const inference::SystemSharedMemoryRegisterRequest& request,
     const Caller& caller) {
-  if (objects_ == nullptr) return NotAllowed();
+  if (objects_ == nullptr) return MemoryNotAllowed(false, "key");
   if (Status s = CheckLocal(caller.is_local, "key"); !s.ok()) return s;
   if (Status s = CheckName(request.name()); !s.ok()) return s;
   v1::SharedMemoryRegion region;
@@ -47,30 +51,15 @@ Status Regions::Register(
   region.set_offset(Size(request.offset()).value());
   region.set_byte_size(Size(request.byte_size()).value());
   // Open the object only to report errors early. Only outputs need kWrite.
-  const Result<SharedRegion> opened =
-      objects_->Open(region, Access::kRead, "key");
-  if (!opened.ok()) {
-    // Convert the fields that Open() reports, e.g. key.offset, to the fields of
-    // this request.
-    Status status = opened.status();
-    constexpr std::string_view kPrefix = "key.";
-    if (status.field == "key.name") status.field = "key";
-    if (status.field.starts_with(kPrefix)) {
-      status.field.erase(0, kPrefix.size());
-    }
-    return status;
-  }
+  const Result<SharedRegion> opened = objects_->Open(region, Access::kRead, "");
+  if (!opened.ok()) return InRegistration(opened.status(), ".name", "key");
   return Insert(request.name(), {std::move(region), caller.key, nullptr});
 }
 
 Status Regions::Register(
     const inference::CudaSharedMemoryRegisterRequest& request,
     const Caller& caller) {
-  if (devices_ == nullptr) {
-    return Unimplemented(
-        "CUDA_MEMORY_NOT_ALLOWED", "raw_handle",
-        "this server does not allow CUDA memory (--allow-cuda-memory)");
-  }
+  if (devices_ == nullptr) return MemoryNotAllowed(true, "raw_handle");
   if (Status s = CheckLocal(caller.is_local, "raw_handle"); !s.ok()) return s;
   if (Status s = CheckName(request.name()); !s.ok()) return s;
   const auto& devices = devices_->found_devices();
@@ -89,11 +78,7 @@ Status Regions::Register(
   auto opened = devices_->OpenMemory(
       {region.ipc_handle(), region.device_uuid(), 0, region.byte_size()}, "");
   if (!opened.ok()) {
-    // Convert the fields of OpenMemory() to the fields of this request.
-    Status status = opened.status();
-    if (status.field == ".ipc_handle") status.field = "raw_handle";
-    if (status.field == ".byte_size") status.field = "byte_size";
-    return status;
+    return InRegistration(opened.status(), ".ipc_handle", "raw_handle");
   }
   return Insert(request.name(), {std::move(region), caller.key,
                                  *std::move(opened), device->number});
@@ -182,25 +167,23 @@ Status Regions::List(const std::string& name,
 
 Result<MemoryRegion> Regions::Find(const std::string& name, int64_t offset,
                                    int64_t byte_size) const {
-  if (objects_ == nullptr && devices_ == nullptr) return NotAllowed();
   const MutexLock lock(mutex_);
   const auto found = regions_.find(name);
   if (found == regions_.end()) return NotFound(name);
   MemoryRegion part = found->second.memory;
-  Status status;
-  std::visit(
-      [&](auto& memory) {
+  const Status status = std::visit(
+      [&](auto& memory) -> Status {
         if (offset < 0 || byte_size < 0 || offset > memory.byte_size() ||
             byte_size > memory.byte_size() - offset) {
-          status = InvalidArgument(
+          return InvalidArgument(
               "SHARED_MEMORY_RANGE", "shared_memory_byte_size",
               StrCat("Invalid offset + byte size for shared memory region: ",
                      SingleQuote(name), ": ", offset, " + ", byte_size, " of ",
                      memory.byte_size()));
-          return;
         }
         memory.set_offset(memory.offset() + offset);
         memory.set_byte_size(byte_size);
+        return {};
       },
       part);
   if (!status.ok()) return status;

@@ -6,10 +6,6 @@
 namespace topk {
 namespace {
 
-size_t RowOf(const Model& model) {
-  return static_cast<size_t>(&model - Models().data());
-}
-
 void Count(std::chrono::nanoseconds length, inference::StatisticDuration& to) {
   to.set_count(to.count() + 1);
   to.set_ns(to.ns() +
@@ -18,15 +14,13 @@ void Count(std::chrono::nanoseconds length, inference::StatisticDuration& to) {
 
 }  // namespace
 
-ModelStatistics::ModelStatistics() : counts_(Models().size()) {}
-
 void ModelStatistics::Record(const Model& model, const RequestStats& stats,
                              bool ok) {
   const auto total = RequestStats::Clock::now() - stats.begun;
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::system_clock::now().time_since_epoch());
   const MutexLock lock(mutex_);
-  inference::ModelStatistics& counts = counts_[RowOf(model)];
+  inference::ModelStatistics& counts = counts_[&model];
   counts.set_last_inference(static_cast<uint64_t>(now.count()));
   inference::InferStatistics& to = *counts.mutable_inference_stats();
   Count(total, ok ? *to.mutable_success() : *to.mutable_fail());
@@ -46,7 +40,9 @@ void ModelStatistics::Describe(const Model& model,
                                inference::ModelStatistics& to) const {
   {
     const MutexLock lock(mutex_);
-    to = counts_[RowOf(model)];
+    if (const auto found = counts_.find(&model); found != counts_.end()) {
+      to = found->second;
+    }
   }
   to.set_name(model.name);
   to.set_version(std::to_string(model.version->version));

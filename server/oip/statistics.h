@@ -1,7 +1,7 @@
 // Per-model statistics for Triton's clients.
 #pragma once
 
-#include <vector>
+#include <map>
 
 #include "core/common/mutex.h"
 #include "inference/grpc_service.pb.h"
@@ -14,8 +14,6 @@ namespace topk {
 /// together, because load generators rely on consistent counts. Thread-safe.
 class ModelStatistics {
  public:
-  ModelStatistics();
-
   /// Counts a request that has just ended.
   void Record(const Model& model, const RequestStats& stats, bool ok);
 
@@ -24,8 +22,8 @@ class ModelStatistics {
 
  private:
   mutable Mutex mutex_;
-  // In the order of Models().
-  std::vector<inference::ModelStatistics> counts_ TOPK_GUARDED_BY(mutex_);
+  std::map<const Model*, inference::ModelStatistics> counts_
+      TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -3,7 +3,6 @@
 #include <grpc/grpc_security_constants.h>
 #include <strings.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -50,17 +49,11 @@ Status Identify(std::string_view kind, std::string_view name, Caller& caller) {
   return {};
 }
 
-Status NotAllowed(const std::vector<std::string>& names) {
-  constexpr size_t kMaxNamed = 8;
-  std::string message = names.empty()
-                            ? "the client's certificate has no name"
-                            : "no name in the client's certificate is allowed";
-  for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
-    message += StrCat(i == 0 ? ": " : ", ", Quote(names[i]));
-  }
-  if (names.size() > kMaxNamed) message += ", ...";
+Status NotAllowed(const std::string& names) {
   return {Code::kPermissionDenied, "CLIENT_NOT_ALLOWED", "",
-          std::move(message)};
+          names.empty()
+              ? "the client's certificate has no name"
+              : "no name in the client's certificate is allowed:" + names};
 }
 
 }  // namespace
@@ -139,7 +132,8 @@ Status Authenticator::CheckCertificate(const grpc::ServerContextBase& context,
       !status.ok()) {
     return status;
   }
-  std::vector<std::string> names;
+  constexpr size_t kMaxNames = 500;  // bytes
+  std::string names;
   std::string_view name;
   bool may = allowed_.empty();
   for (const auto& [property, kind] : kKinds) {
@@ -148,7 +142,9 @@ Status Authenticator::CheckCertificate(const grpc::ServerContextBase& context,
       const bool match = allowed_.Match(kind, View(text));
       if (match || name.empty()) name = View(text);
       if (match) return Identify("cert:", name, caller);
-      if (!may) names.push_back(StrCat(kind, View(text)));
+      if (!may && names.size() < kMaxNames) {
+        names += " " + Quote(StrCat(kind, View(text)));
+      }
     }
   }
   if (!may) return NotAllowed(names);

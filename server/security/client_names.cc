@@ -70,9 +70,9 @@ bool AllowedNames::Match(std::string_view kind, std::string_view name) const {
           names_.contains(StrCat(kind, "*", lower.substr(label))));
 }
 
-Status CheckAllowedName(const std::string& name) {
+std::string CheckAllowedName(const std::string& name) {
   const Result<AllowedNames> parsed = AllowedNames::Parse({name});
-  return parsed.ok() ? Status{} : parsed.status();
+  return parsed.ok() ? "" : parsed.status().message;
 }
 
 }  // namespace topk

@@ -36,7 +36,7 @@ class AllowedNames {
   std::set<std::string> names_;  // with their kind, e.g. "DNS:a.example"
 };
 
-/// Returns OK if AllowedNames::Parse() accepts `name`.
-Status CheckAllowedName(const std::string& name);
+/// Returns "" if AllowedNames::Parse() accepts `name`, or an error message.
+std::string CheckAllowedName(const std::string& name);
 
 }  // namespace topk

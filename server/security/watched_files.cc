@@ -1,18 +1,18 @@
 #include "server/security/watched_files.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace topk {
 
 Result<std::unique_ptr<WatchedFiles>> WatchedFiles::Start(
-    std::vector<NamedFile> files, Load load, spdlog::logger& log,
-    std::chrono::milliseconds interval) {
+    std::vector<NamedFile> files, Load load, spdlog::logger& log) {
   std::unique_ptr<WatchedFiles> watch(
       new WatchedFiles(std::move(files), std::move(load), log));
   if (Status s = watch->Read(watch->snapshot_); !s.ok()) return s;
   if (Status s = watch->load_(watch->snapshot_.contents); !s.ok()) return s;
-  watch->check_.emplace(interval,
+  watch->check_.emplace(std::chrono::seconds(1),
                         [self = watch.get()] { self->CheckForChanges(); });
   return watch;
 }

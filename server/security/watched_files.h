@@ -4,7 +4,6 @@
 #include <spdlog/logger.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -27,12 +26,11 @@ class WatchedFiles {
   using Load = std::function<Status(const std::vector<std::string>& contents)>;
 
   /// Loads the files, or returns an error. A background thread then checks for
-  /// changes every `interval`. Logs an error only once, and only if it persists
+  /// changes every second. Logs an error only once, and only if it persists
   /// at the next check, because related files cannot be replaced at the same
   /// instant.
   static Result<std::unique_ptr<WatchedFiles>> Start(
-      std::vector<NamedFile> files, Load load, spdlog::logger& log,
-      std::chrono::milliseconds interval = std::chrono::seconds(1));
+      std::vector<NamedFile> files, Load load, spdlog::logger& log);
 
   const std::vector<NamedFile>& files() const { return files_; }
 

@@ -1,7 +1,6 @@
 #include "server/shared_memory/request_memory.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "core/base/checked.h"
@@ -111,51 +110,48 @@ Status RequestMemory::OpenTensor(v1::TopKRequest& request, bool is_local) {
 Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
   if (!request.has_output()) return {};
   v1::OutputOptions& options = *request.mutable_output();
-  const auto open = [&]<class Region>(bool is_values, const char* field,
-                                      const Region& named) -> Status {
-    if (Status s = CheckLocal(is_local, field); !s.ok()) return s;
-    if (options.selection() == (is_values ? v1::OUTPUT_SELECTION_INDICES_ONLY
-                                          : v1::OUTPUT_SELECTION_VALUES_ONLY)) {
-      return InvalidArgument(
-          "OUTPUT_NOT_SELECTED", field,
-          StrCat(field, " is set, but output.selection omits this output"));
+  for (const bool is_values : {true, false}) {
+    const bool is_shared =
+        is_values ? options.has_values() : options.has_indices();
+    const bool is_cuda =
+        is_values ? options.has_cuda_values() : options.has_cuda_indices();
+    if (is_shared ? objects_ == nullptr : !is_cuda || devices_ == nullptr) {
+      continue;
     }
     Output output;
     output.is_values = is_values;
-    output.field = field;
-    if constexpr (std::is_same_v<Region, v1::SharedMemoryRegion>) {
+    output.field = StrCat("output.", is_cuda ? "cuda_" : "",
+                          is_values ? "values" : "indices");
+    if (Status s = CheckLocal(is_local, output.field); !s.ok()) return s;
+    if (options.selection() == (is_values ? v1::OUTPUT_SELECTION_INDICES_ONLY
+                                          : v1::OUTPUT_SELECTION_VALUES_ONLY)) {
+      return InvalidArgument("OUTPUT_NOT_SELECTED", output.field,
+                             StrCat(output.field,
+                                    " is set, but output.selection omits this "
+                                    "output"));
+    }
+    if (is_shared) {
+      const auto& named = is_values ? options.values() : options.indices();
       Result<SharedRegion> region =
-          objects_->Open(named, Access::kWrite, field);
+          objects_->Open(named, Access::kWrite, output.field);
       if (!region.ok()) return region.status();
       output.shared = *std::move(region);
       *output.written.mutable_shared_memory() = named;
     } else {
-      Status s = Convert(named, *devices_, field, output.device);
+      const auto& named =
+          is_values ? options.cuda_values() : options.cuda_indices();
+      Status s = Convert(named, *devices_, output.field, output.device);
       if (!s.ok()) return s;
       *output.written.mutable_cuda_memory() = named;
     }
     outputs_.push_back(std::move(output));
-    return {};
-  };
-  Status status;
-  if (objects_ != nullptr && options.has_values()) {
-    status = open(true, "output.values", options.values());
-    options.clear_values();
+    if (is_values) {
+      options.clear_values_region();
+    } else {
+      options.clear_indices_region();
+    }
   }
-  if (devices_ != nullptr && options.has_cuda_values()) {
-    status = open(true, "output.cuda_values", options.cuda_values());
-    options.clear_cuda_values();
-  }
-  if (!status.ok()) return status;
-  if (objects_ != nullptr && options.has_indices()) {
-    status = open(false, "output.indices", options.indices());
-    options.clear_indices();
-  }
-  if (devices_ != nullptr && options.has_cuda_indices()) {
-    status = open(false, "output.cuda_indices", options.cuda_indices());
-    options.clear_cuda_indices();
-  }
-  return status;
+  return {};
 }
 
 std::optional<int64_t> RequestMemory::tensor_bytes() const {

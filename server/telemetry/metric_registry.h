@@ -1,9 +1,9 @@
 // The metrics of a server.
 #pragma once
 
-#include <prometheus/collectable.h>
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace topk {
 
 /// Combines a prometheus-cpp registry with values that are computed at each
 /// scrape. Metrics and series are never removed. Thread-safe.
-class MetricRegistry final : public prometheus::Collectable {
+class MetricRegistry {
  public:
   /// Returns the series with these labels, for the server to update. Creates
   /// the family and the series if they do not exist.
@@ -56,7 +56,7 @@ class MetricRegistry final : public prometheus::Collectable {
   }
 
   /// Returns all families with their current values.
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  std::vector<prometheus::MetricFamily> Collect() const;
 
  private:
   struct ComputedFamily {

@@ -31,26 +31,21 @@ double Seconds(int64_t nanoseconds) {
   return 1e-9 * static_cast<double>(nanoseconds);
 }
 
-// Returns the label value for a rejected request, or null if the request failed
-// for another reason, e.g. invalid input.
-const char* RejectionOf(const Status& status) {
-  static const std::map<std::string_view, const char*> reasons = {
-      {"TOO_MANY_BYTES", "inflight_bytes"},
-      {"TOO_MANY_CALLS", "inflight_calls"},
-      {"TOO_MANY_BYTES_OF_CLIENT", "client_bytes"},
-      {"TOO_MANY_CALLS_OF_CLIENT", "client_calls"},
-      {"RATE_LIMITED", "rate"},
-      {"DEADLINE_TOO_SHORT", "deadline"},
-      {"OUT_OF_MEMORY", "memory"},
-      {"SHUTTING_DOWN", "draining"},
-  };
-  const auto found = reasons.find(status.reason);
-  if (found != reasons.end()) return found->second;
-  if (status.code == Code::kResourceExhausted) return "limit";
-  if (status.code == Code::kUnauthenticated) return "unauthenticated";
-  if (status.code == Code::kPermissionDenied) return "permission";
-  return nullptr;
-}
+// The reasons of rejections and their labels. The last ones stand for all
+// errors with certain codes.
+constexpr std::pair<std::string_view, const char*> kRejections[] = {
+    {"TOO_MANY_BYTES", "inflight_bytes"},
+    {"TOO_MANY_CALLS", "inflight_calls"},
+    {"TOO_MANY_BYTES_OF_CLIENT", "client_bytes"},
+    {"TOO_MANY_CALLS_OF_CLIENT", "client_calls"},
+    {"RATE_LIMITED", "rate"},
+    {"DEADLINE_TOO_SHORT", "deadline"},
+    {"OUT_OF_MEMORY", "memory"},
+    {"SHUTTING_DOWN", "draining"},
+    {"RESOURCE_EXHAUSTED", "limit"},
+    {"UNAUTHENTICATED", "unauthenticated"},
+    {"PERMISSION_DENIED", "permission"},
+};
 
 }  // namespace
 
@@ -69,15 +64,12 @@ Metrics::Metrics()
           "CPU time of a poller for one event in seconds; other events wait "
           "meanwhile",
           {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1})) {
-  for (const char* reason :
-       {"inflight_bytes", "inflight_calls", "client_bytes", "client_calls",
-        "rate", "deadline", "memory", "limit", "unauthenticated", "permission",
-        "draining"}) {
+  for (const auto& [reason, label] : kRejections) {
     rejected_[reason] = &registry_->MakeCounter(
         "topk_rejected_total",
         "Requests rejected because of a limit, missing credentials or a "
         "drain",
-        {{"reason", reason}});
+        {{"reason", label}});
   }
   for (const char* when :
        {"before_compute", "during_compute", "after_compute"}) {
@@ -107,7 +99,6 @@ Metrics::Metrics()
     }
   }
   unknown_operator_ = MakeOperatorMetrics("unknown", "unknown");
-  (void)CounterOf("other", "other");  // exposes the counter at zero
   registry_->AddGauge("topk_ready",
                       "1 while the server accepts calls, 0 while it drains",
                       [this] { return ready_ ? 1 : 0; });
@@ -168,18 +159,20 @@ void Metrics::Record(std::string_view method, const v1::TopKRequest& request,
     found->second->Observe(Seconds(total));
   }
   if (!status.ok()) return RecordFailure(stats, status);
-  CounterOf(stats.backend, stats.kernel).Increment();
+  CountAnswer(stats.backend, stats.kernel);
   row.compute_seconds->Observe(Seconds(stats[Stage::kCompute]));
   tensor_bytes_.Observe(static_cast<double>(stats.tensor_bytes));
   elements_.Observe(static_cast<double>(ElementsOf(request).value_or(0)));
-  if (const int64_t k = KOf(request).value_or(0); k > 0) {
-    k_.Observe(static_cast<double>(k));
-  }
+  k_.Observe(static_cast<double>(stats.k.value_or(0)));
 }
 
 void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
-  if (const char* label = RejectionOf(status); label != nullptr) {
-    rejected_.at(label)->Increment();
+  auto rejected = rejected_.find(status.reason);
+  if (rejected == rejected_.end()) {
+    rejected = rejected_.find(CodeName(status.code));
+  }
+  if (rejected != rejected_.end()) {
+    rejected->second->Increment();
   } else if (status.code == Code::kCancelled ||
              status.code == Code::kDeadlineExceeded) {
     cancelled_
@@ -190,20 +183,17 @@ void Metrics::RecordFailure(const RequestStats& stats, const Status& status) {
   }
 }
 
-prometheus::Counter& Metrics::CounterOf(std::string_view backend,
-                                        std::string_view kernel) {
+void Metrics::CountAnswer(const std::string& backend,
+                          const std::string& kernel) {
   const MutexLock lock(mutex_);
-  for (const KernelCounter& row : kernels_) {
-    if (row.kernel == kernel && row.backend == backend) return *row.count;
+  prometheus::Counter*& counter = answers_[{backend, kernel}];
+  if (counter == nullptr) {
+    counter = &registry_->MakeCounter(
+        "topk_answers_total",
+        "Responses by the backend and the kernel that computed them",
+        {{"backend", backend}, {"kernel", kernel}});
   }
-  if (kernels_.size() > kMaxKernels) return *kernels_.front().count;
-  KernelCounter added = {std::string(backend), std::string(kernel), nullptr};
-  added.count = &registry_->MakeCounter(
-      "topk_answers_total",
-      "Responses by the backend and the kernel that computed them",
-      {{"backend", added.backend}, {"kernel", added.kernel}});
-  kernels_.push_back(added);
-  return *added.count;
+  counter->Increment();
 }
 
 void Metrics::RecordPollerBusy(std::chrono::nanoseconds busy,

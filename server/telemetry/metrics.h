@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/common/mutex.h"
 #include "server/telemetry/line_limiter.h"
@@ -27,10 +26,6 @@ namespace topk {
 /// The service's own metrics. The number of series is bounded. Thread-safe.
 class Metrics {
  public:
-  /// Maximum number of kernels with their own series. All other kernels share
-  /// the series "other".
-  static constexpr size_t kMaxKernels = 64;
-
   Metrics();
 
   /// Records a finished request of a method, e.g. "ComputeTopK".
@@ -56,18 +51,10 @@ class Metrics {
     std::map<Code, prometheus::Counter*> requests;
   };
 
-  // Counts the responses that a backend's kernel computed.
-  struct KernelCounter {
-    std::string backend;
-    std::string kernel;
-    prometheus::Counter* count;
-  };
-
   OperatorMetrics MakeOperatorMetrics(const std::string& dialect,
                                       const std::string& version);
   void RecordFailure(const RequestStats& stats, const Status& status);
-  prometheus::Counter& CounterOf(std::string_view backend,
-                                 std::string_view kernel);
+  void CountAnswer(const std::string& backend, const std::string& kernel);
 
   const std::shared_ptr<MetricRegistry> registry_ =
       std::make_shared<MetricRegistry>();
@@ -86,8 +73,9 @@ class Metrics {
   OperatorMetrics unknown_operator_;
 
   Mutex mutex_;
-  std::vector<KernelCounter> kernels_
-      TOPK_GUARDED_BY(mutex_);  // the first is "other"
+  // By backend and kernel.
+  std::map<std::pair<std::string, std::string>, prometheus::Counter*> answers_
+      TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

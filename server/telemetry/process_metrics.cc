@@ -1,6 +1,5 @@
 #include "server/telemetry/process_metrics.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,8 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+
+#include "server/grpc_workarounds/connection_limits.h"
 
 namespace topk {
 namespace {
@@ -29,10 +30,6 @@ double StatField(int field) {
   return std::strtod(word.c_str(), nullptr);
 }
 
-double Seconds(double ticks) {
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
 double OpenFiles() {
   std::error_code error;
   const auto files = std::ranges::distance(
@@ -41,41 +38,26 @@ double OpenFiles() {
   return static_cast<double>(std::max<int64_t>(files - 1, 0));
 }
 
-double MaxFiles() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<double>(limit.rlim_cur);
-}
-
-double Bytes(double pages) {
-  return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
 }  // namespace
 
-double AnonymousBytes() {
-  std::ifstream file("/proc/self/statm");
-  double size = 0;
-  double resident = 0;
-  double shared = 0;
-  file >> size >> resident >> shared;
-  return Bytes(resident - shared);
-}
-
 void AddProcessMetrics(MetricRegistry& registry) {
-  registry.AddGauge("process_resident_memory_bytes",
-                    "Resident memory size in bytes",
-                    [] { return Bytes(StatField(24)); });
+  registry.AddGauge(
+      "process_resident_memory_bytes", "Resident memory size in bytes", [] {
+        return StatField(24) * static_cast<double>(sysconf(_SC_PAGESIZE));
+      });
   registry.AddGauge("process_virtual_memory_bytes",
                     "Virtual memory size in bytes",
                     [] { return StatField(23); });
   registry.AddCounter("process_cpu_seconds_total",
-                      "User and system CPU time spent in seconds",
-                      [] { return Seconds(StatField(14) + StatField(15)); });
+                      "User and system CPU time spent in seconds", [] {
+                        return (StatField(14) + StatField(15)) /
+                               static_cast<double>(sysconf(_SC_CLK_TCK));
+                      });
   registry.AddGauge("process_open_fds", "Number of open file descriptors",
                     OpenFiles);
   registry.AddGauge("process_max_fds",
-                    "Maximum number of open file descriptors", MaxFiles);
+                    "Maximum number of open file descriptors",
+                    [] { return static_cast<double>(DescriptorLimit()); });
   registry.AddGauge("process_threads", "Number of threads",
                     [] { return StatField(20); });
   registry.AddGauge("process_start_time_seconds",

@@ -5,9 +5,6 @@
 
 namespace topk {
 
-/// Returns the resident memory in bytes, excluding files and shared memory.
-double AnonymousBytes();
-
 /// Adds metrics of memory, CPU time, file descriptors, threads and start time.
 /// Prometheus's client libraries use the same names, process_*.
 void AddProcessMetrics(MetricRegistry& registry);

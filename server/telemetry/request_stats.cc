@@ -20,11 +20,6 @@ void RequestStats::AddResponse(const v1::TopKResponse& answer) {
   kernel = execution.kernel();
 }
 
-std::optional<int64_t> KOf(const v1::TopKRequest& request) {
-  const Dialect* const dialect = FindDialect(request.attributes_case());
-  return dialect == nullptr ? std::nullopt : dialect->peek(request).k;
-}
-
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
   int64_t elements = 1;
   for (const int64_t size : request.tensor().shape()) {
@@ -58,7 +53,7 @@ std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     add_number("elements", ElementsOf(request));
     add_number("request_bytes", stats.tensor_bytes);
   }
-  add_number("k", KOf(request));
+  add_number("k", stats.k);
   add_text("backend", stats.backend);
   add_text("kernel", stats.kernel);
   return properties;

@@ -40,6 +40,8 @@ struct RequestStats {
   /// Bytes of the input, and of the output's values and indices.
   int64_t tensor_bytes = 0;
   int64_t answer_bytes = 0;
+  /// nullopt if the request is invalid.
+  std::optional<int64_t> k;
   /// Nanoseconds by Stage; -1 if the stage was not reached.
   std::array<int64_t, kStageNames.size()> nanoseconds = {-1, -1, -1, -1};
   /// Whether the engine was called.
@@ -89,9 +91,6 @@ struct RequestStats {
 /// Maximum bytes of client-supplied text and error messages in logs and spans.
 inline constexpr size_t kMaxText = 256;
 inline constexpr size_t kMaxErrorText = 1024;
-
-/// Returns k, or nullopt if the request is invalid or passes K as a tensor.
-std::optional<int64_t> KOf(const v1::TopKRequest& request);
 
 /// Returns the number of elements of the shape, or nullopt if it overflows.
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request);

@@ -1,6 +1,5 @@
 #include "server/telemetry/span_exporter.h"
 
-#include <endian.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -9,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/base/text.h"
 
@@ -25,11 +25,6 @@ constexpr char kRetries[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {
 constexpr int kRetryBytes = 4 << 20;
 constexpr int kMaxReconnectMs = 5000;
 
-// Flags of an OTLP span.
-constexpr uint32_t kSampled = 1;
-constexpr uint32_t kRemoteKnown = 0x100;
-constexpr uint32_t kRemote = 0x200;
-
 std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
   const auto credentials = config.endpoint.starts_with("https:")
                                ? grpc::SslCredentials({})
@@ -45,73 +40,7 @@ std::shared_ptr<grpc::Channel> Connect(const TraceConfig& config) {
                                    arguments);
 }
 
-std::string IdBytes(uint64_t id) {
-  const uint64_t bytes = htobe64(id);
-  return {reinterpret_cast<const char*>(&bytes), sizeof(bytes)};
-}
-
-// Adds an attribute to a span or a resource. Returns the attribute's value.
-template <class Message>
-otlp::common::v1::AnyValue& AddAttribute(const std::string& name, Message& to) {
-  otlp::common::v1::KeyValue& attribute = *to.add_attributes();
-  attribute.set_key(name);
-  return *attribute.mutable_value();
-}
-
-// Appends a span and its stages. Span::Clock + `clock_offset` is Unix time.
-void AppendSpan(const Span& span, std::chrono::nanoseconds clock_offset,
-                otlp::trace::v1::ScopeSpans& spans) {
-  const auto unix_nanoseconds = [&](Span::Clock::time_point time) {
-    return static_cast<uint64_t>(
-        (time.time_since_epoch() + clock_offset).count());
-  };
-  otlp::trace::v1::Span& to = *spans.add_spans();
-  to.set_trace_id(IdBytes(span.trace.trace_high) +
-                  IdBytes(span.trace.trace_low));
-  to.set_span_id(IdBytes(span.trace.span));
-  const bool has_parent = span.trace.parent != 0;
-  if (has_parent) to.set_parent_span_id(IdBytes(span.trace.parent));
-  to.set_flags(kSampled | kRemoteKnown |
-               (has_parent && span.of_call ? kRemote : 0));
-  to.set_trace_state(span.trace.state);
-  to.set_name(span.name);
-  to.set_kind(span.of_call ? otlp::trace::v1::Span::SPAN_KIND_SERVER
-                           : otlp::trace::v1::Span::SPAN_KIND_INTERNAL);
-  to.set_start_time_unix_nano(unix_nanoseconds(span.start));
-  to.set_end_time_unix_nano(unix_nanoseconds(span.end));
-  if (span.failed) {
-    to.mutable_status()->set_code(otlp::trace::v1::Status::STATUS_CODE_ERROR);
-    to.mutable_status()->set_message(span.error);
-  }
-  for (const auto& [name, value] : span.attributes) {
-    otlp::common::v1::AnyValue& attribute = AddAttribute(name, to);
-    if (const auto* number = std::get_if<int64_t>(&value)) {
-      attribute.set_int_value(*number);
-    } else {
-      attribute.set_string_value(std::get<std::string>(value));
-    }
-  }
-  Span stage;
-  stage.trace = span.trace;
-  stage.trace.parent = span.trace.span;
-  stage.of_call = false;
-  stage.end = span.stages_end;
-  for (size_t i = span.stages.size(); i-- > 0;) {
-    if (span.stages[i] < 0) continue;
-    stage.trace.span = NewTraceId();
-    stage.name = kStageNames[i];
-    stage.start = stage.end - std::chrono::nanoseconds(span.stages[i]);
-    AppendSpan(stage, clock_offset, spans);
-    stage.end = stage.start;
-  }
-}
-
 }  // namespace
-
-int64_t Span::Count() const {
-  return 1 + std::ranges::count_if(
-                 stages, [](int64_t nanoseconds) { return nanoseconds >= 0; });
-}
 
 SpanExporter::SpanExporter(const TraceConfig& config, spdlog::logger& log)
     : config_(config),
@@ -119,14 +48,16 @@ SpanExporter::SpanExporter(const TraceConfig& config, spdlog::logger& log)
       log_(log) {
   otlp::trace::v1::ResourceSpans& resource = *request_.add_resource_spans();
   for (const auto& [name, value] : config_.resource) {
-    AddAttribute(name, *resource.mutable_resource()).set_string_value(value);
+    auto& attribute = *resource.mutable_resource()->add_attributes();
+    attribute.set_key(name);
+    attribute.mutable_value()->set_string_value(value);
   }
   resource.add_scope_spans()->mutable_scope()->set_name("topkd");
   sender_.emplace(kInterval, [this] { SendAll(); });
 }
 
 SpanExporter::~SpanExporter() {
-  give_up_at_ = Span::Clock::now() + kFlush;
+  give_up_at_ = Clock::now() + kFlush;
   sender_.reset();
   SendAll();
 }
@@ -137,12 +68,12 @@ bool SpanExporter::Samples(const TraceContext& trace) const {
   return trace.trace_low >> 1 < static_cast<uint64_t>(config_.ratio * 0x1p63);
 }
 
-void SpanExporter::Add(Span span) {
+void SpanExporter::Add(Spans spans) {
   const MutexLock lock(mutex_);
   if (queued_.size() + sending_ < kMaxQueued) {
-    queued_.push_back(std::move(span));
+    queued_.push_back(std::move(spans));
   } else {
-    queue_full_ += span.Count();
+    queue_full_ += spans.size();
   }
 }
 
@@ -163,7 +94,7 @@ void SpanExporter::SendAll() {
   otlp::trace::v1::ScopeSpans& spans =
       *request_.mutable_resource_spans(0)->mutable_scope_spans(0);
   while (!IsOutOfTime()) {
-    std::vector<Span> batch;
+    std::vector<Spans> batch;
     {
       const MutexLock lock(mutex_);
       sending_ = std::min(queued_.size(), kMaxBatch);
@@ -172,11 +103,10 @@ void SpanExporter::SendAll() {
         batch.push_back(std::move(queued_.front()));
       }
     }
-    const std::chrono::nanoseconds clock_offset =
-        std::chrono::system_clock::now().time_since_epoch() -
-        Span::Clock::now().time_since_epoch();
     spans.clear_spans();
-    for (const Span& span : batch) AppendSpan(span, clock_offset, spans);
+    for (Spans& some : batch) {
+      for (Span& span : some) *spans.add_spans() = std::move(span);
+    }
     Send(spans.spans_size());
   }
 }

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <charconv>
 #include <random>
 
 #include "core/base/text.h"
@@ -12,15 +13,12 @@ namespace {
 
 constexpr size_t kLength = 55;  // vv-<32 of the trace>-<16 of the span>-ff
 
-// Parses at most 16 digits of lower-case hex.
+// Parses hexadecimal digits.
 std::optional<uint64_t> ParseHex(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   uint64_t value = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
-    value = value << 4 | digit;
-  }
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value, 16);
+  if (error != std::errc() || rest != end) return std::nullopt;
   return value;
 }
 
@@ -46,8 +44,10 @@ uint64_t NewTraceId() {
 }
 
 std::optional<TraceContext> ParseTraceParent(std::string_view text) {
+  // Upper-case digits are invalid.
   if (text.size() < kLength || text[2] != '-' || text[35] != '-' ||
-      text[52] != '-') {
+      text[52] != '-' ||
+      text.substr(0, kLength).find_first_of("ABCDEF") != text.npos) {
     return std::nullopt;
   }
   const auto version = ParseHex(text.substr(0, 2));

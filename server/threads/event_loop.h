@@ -63,6 +63,7 @@ class OwningTag final : public CompletionTag {
 
   void OnComplete(bool ok) override {
     const std::shared_ptr<Owner> owner = std::move(owner_);
+    WidenRace();
     (owner.get()->*kMember)(ok);
     WidenRace();
   }

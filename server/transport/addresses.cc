@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "core/base/text.h"
-#include "core/common/target.h"
 
 namespace topk {
 
@@ -30,14 +29,11 @@ std::string AddressOf(std::string_view peer) {
   if (peer.starts_with(kUnixPeer)) return std::string(kUnixPeer);
   const size_t scheme = peer.find(':');
   if (scheme != std::string_view::npos) peer.remove_prefix(scheme + 1);
-  peer = peer.substr(0, peer.rfind(':'));
-  for (const std::string_view open : {"%5B", "["}) {
-    if (peer.starts_with(open)) peer.remove_prefix(open.size());
+  std::string address(peer.substr(0, peer.rfind(':')));
+  for (const std::string_view bracket : {"%5B", "[", "%5D", "]"}) {
+    const size_t at = address.find(bracket);
+    if (at != std::string::npos) address.erase(at, bracket.size());
   }
-  for (const std::string_view close : {"%5D", "]"}) {
-    if (peer.ends_with(close)) peer.remove_suffix(close.size());
-  }
-  std::string address(peer);
   in6_addr bits;
   const bool mapped = inet_pton(AF_INET6, address.c_str(), &bits) == 1 &&
                       IN6_IS_ADDR_V4MAPPED(&bits);
@@ -65,17 +61,6 @@ std::string NetworkOf(const std::string& address, int ipv6_prefix) {
     bits.s6_addr[i] &= static_cast<uint8_t>(0xff00 >> kept);
   }
   return StrCat(Text(bits), "/", ipv6_prefix);
-}
-
-std::string WithPort(const std::string& address, int port) {
-  if (IsUnixAddress(address)) return address;
-  return StrCat(address.substr(0, address.rfind(':') + 1), port);
-}
-
-Status CannotBind(std::string_view doing, std::string_view address,
-                  std::string_view why) {
-  return {Code::kUnavailable, "LISTEN", "",
-          StrCat("cannot ", doing, " ", address, ": ", why)};
 }
 
 }  // namespace topk

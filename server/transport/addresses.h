@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "topk/status.h"
-
 namespace topk {
 
 /// The address used for all clients of a Unix socket.
@@ -23,16 +21,5 @@ std::string AddressOf(const sockaddr& peer);
 /// an IPv6 address, e.g. "2001:db8::/64", or the IPv4 address of an IPv4-mapped
 /// address. Returns any other address unchanged.
 std::string NetworkOf(const std::string& address, int ipv6_prefix);
-
-/// Returns a listener's `address` with its port replaced by `port`. Unix socket
-/// addresses are returned unchanged.
-std::string WithPort(const std::string& address, int port);
-
-/// Returns an UNAVAILABLE status for an address that cannot be bound. `doing`
-/// is the action that failed, e.g. "listen on"; `why` is the system's error.
-Status CannotBind(std::string_view doing, std::string_view address,
-                  std::string_view why =
-                      "in use, not an address of this machine, or not "
-                      "permitted");
 
 }  // namespace topk

@@ -5,9 +5,12 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
 #include <cstddef>
+
+#include "server/grpc_workarounds/connection_limits.h"
 
 namespace topk {
 namespace {
@@ -61,6 +64,8 @@ ConnectionOptions SideConnectionOptions() {
   options.max_connection_idle = 30;
   options.max_connection_age = 600;
   options.max_connection_age_grace = 10;
+  options.max_replaced =
+      static_cast<int>(std::clamp<rlim_t>(DescriptorLimit() / 16, 1, 64));
   options.max_concurrent_streams = 16;
   options.handshake_timeout = 5;
   return options;

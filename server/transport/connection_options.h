@@ -25,6 +25,10 @@ struct ConnectionOptions {
   /// More than a large machine has processes, and few enough that one client
   /// cannot use up the memory or the file descriptors.
   int max_connections_per_client = 1024;
+  /// A connection beyond this limit replaces the oldest one, so that clients
+  /// that keep connections open cannot lock out others. 0 = no limit. No flag
+  /// sets this.
+  int max_replaced = 0;
   int max_concurrent_streams = 256;
   int max_metadata_bytes = 8192;
   double handshake_timeout = 10;
@@ -42,12 +46,13 @@ struct ConnectionOptions {
 void ApplyConnectionOptions(const ConnectionOptions& options,
                             grpc::ServerBuilder& builder);
 
-/// Applies strict limits for connections from health probes and admin tools, so
-/// that these connections cannot starve the main listeners of file descriptors,
-/// memory or threads. Rejects compressed messages.
-void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
-
-/// Returns the options that ApplySideConnectionOptions() applies.
+/// Returns strict limits for connections from scrapers, health probes and admin
+/// tools.
 ConnectionOptions SideConnectionOptions();
+
+/// Applies SideConnectionOptions(), and limits memory and threads, so that
+/// these connections cannot starve the main listeners. Rejects compressed
+/// messages.
+void ApplySideConnectionOptions(grpc::ServerBuilder& builder);
 
 }  // namespace topk

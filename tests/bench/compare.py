@@ -4,6 +4,7 @@ usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS] [--threads N]
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import statistics
@@ -11,21 +12,22 @@ import subprocess
 import sys
 
 import harness
+from service import KIB, MIB, load
 
 ALLOWED_LOSS = 0.05
 SECONDS = 0.5  # per round, for each row of SERVICE
-# Flags of `topk bench`.
+# For each row: the path of `topk bench --path`, the bytes of the tensor, and the
+# number of callers.
 SERVICE = {
-    "unary 1 KiB, 1 caller": ("--shape", "1,256"),
-    "unary 1 KiB, 8 callers": ("--shape", "1,256", "--concurrency", "8"),
-    "unary 64 KiB": ("--shape", "16,1024"),
-    "unary 4 MiB": ("--shape", "1,1048576"),
-    "stream 64 KiB, 8 callers": ("--shape", "16,1024", "--path", "stream",
-                                 "--concurrency", "8"),
-    "stream 4 MiB": ("--shape", "1,1048576", "--path", "stream"),
-    "stream 64 MiB": ("--shape", "16,1048576", "--path", "stream"),
-    "many 1 KiB": ("--shape", "1,256", "--path", "many", "--batch", "64"),
-    "shared memory 4 MiB": ("--shape", "1,1048576", "--path", "shm"),
+    "unary 1 KiB, 1 caller": ("unary", KIB, 1),
+    "unary 1 KiB, 8 callers": ("unary", KIB, 8),
+    "unary 64 KiB": ("unary", 64 * KIB, 1),
+    "unary 4 MiB": ("unary", 4 * MIB, 1),
+    "stream 64 KiB, 8 callers": ("stream", 64 * KIB, 8),
+    "stream 4 MiB": ("stream", 4 * MIB, 1),
+    "stream 64 MiB": ("stream", 64 * MIB, 1),
+    "many 1 KiB": ("many", KIB, 1),
+    "shared memory 4 MiB": ("shm", 4 * MIB, 1),
 }
 
 
@@ -45,18 +47,10 @@ def topkd(binaries):
                           "--max-message-bytes", "2147483647")
 
 
-def ask(client, address, flags):
-    """Returns the requests per second of one row."""
-    out = harness.run(
-        client, "bench", "--target", address, "--k", 5, "--json", "--duration",
-        SECONDS, "--warmup", 0.1, "--verify", 0.01, *flags)
-    return json.loads(out)["requests_per_second"]
-
-
 def measure(options, names=()):
     """Returns pairs of rates (base, new) of the named rows, or of all rows."""
     sides = (options.base, options.new)
-    service = {name: flags for name, flags in SERVICE.items()
+    service = {name: row for name, row in SERVICE.items()
                if options.only != "kernels" and (not names or name in names)}
     run_kernels = options.only != "service" and (
         not names or set(names) - set(service))
@@ -73,9 +67,10 @@ def measure(options, names=()):
                     (rates[0][name], rates[1][name]))
         # New processes in each round: speed varies with a process's addresses.
         with topkd(sides[0]) as base, topkd(sides[1]) as new:
-            for name, flags in service.items():
-                rates = {side: ask(options.new / "topk",
-                                   (base, new)[side].target, flags)
+            for name, row in service.items():
+                rates = {side: load(options.new / "topk",
+                                    (base, new)[side].target, *row, SECONDS,
+                                    warmup=0.1, verify=0.01)[0]
                          for side in order}
                 rows.setdefault(name, []).append((rates[0], rates[1]))
     return rows

@@ -11,7 +11,7 @@ import pathlib
 
 import harness
 import recorded
-from service import KIB, MIB, runs
+from service import KIB, MIB, load
 
 # (name, path of `topk bench --path`, bytes of the tensor, callers)
 LOADS = (("1 KiB", "unary", KIB, 1),
@@ -29,27 +29,18 @@ PROGRAMS = 5
 CALLERS = 8  # of each program
 
 
-def load(topk, target, path, size, callers, seconds):
-    """Returns calls per second and the median latency in microseconds."""
-    batch = ("--batch", "256") if path == "many" else ()
-    return runs((
-        topk, "bench", "--json", "--target", target, "--path", path, "--shape",
-        str(size // 4), "--k", "10", "--concurrency", str(callers),
-        "--connections", str(callers), "--duration", str(seconds), "--warmup",
-        str(WARMUP), "--verify", "0", *batch))
-
-
 def compare(topk, ours, plain, seconds):
     """Yields a row for each load. The no-op server has neither ComputeTopKMany
     nor shared memory."""
     for name, path, size, callers in LOADS:
         before = ours.wakeups()
-        rate, p50 = load(topk, ours.target, path, size, callers, seconds)
+        rate, p50 = load(topk, ours.target, path, size, callers, seconds,
+                         WARMUP)
         wakeups = (ours.wakeups() - before) / (rate * (seconds + WARMUP))
         row = {"load": name, "callers": callers, "calls_per_second": rate,
                "p50_us": p50, "wakeups_per_call": wakeups}
         if path in ("unary", "stream"):
-            rate, p50 = load(topk, plain, path, size, callers, seconds)
+            rate, p50 = load(topk, plain, path, size, callers, seconds, WARMUP)
             row |= {"no_op_calls_per_second": rate, "no_op_p50_us": p50,
                     "ratio": row["calls_per_second"] / rate}
         yield row
@@ -66,7 +57,7 @@ def instances(programs, count, seconds):
                 programs / "topkd", *flags, listen=first.target))
         with concurrent.futures.ThreadPoolExecutor(PROGRAMS) as pool:
             loads = [pool.submit(load, programs / "topk", first.target, "unary",
-                                 KIB, CALLERS, seconds)
+                                 KIB, CALLERS, seconds, WARMUP)
                      for _ in range(PROGRAMS)]
             rates = [one.result()[0] for one in loads]
     return {"load": f"1 KiB, {PROGRAMS} load programs", "instances": count,

@@ -25,25 +25,25 @@ CALLS = {"unary": ("ComputeTopK", SIZES),
 TURNS = 4
 
 
-def runs(command):
-    """Runs a load. Returns (requests per second, median microseconds)."""
-    report = json.loads(harness.run(*command))
+def load(topk, target, path, size, callers, seconds, warmup, verify=0):
+    """Returns (requests per second, median microseconds)."""
+    batch = ("--batch", 256) if path == "many" else ()
+    report = json.loads(harness.run(
+        topk, "bench", "--json", "--target", target, "--path", path, "--shape",
+        size // 4, "--k", 10, "--concurrency", callers, "--connections",
+        callers, "--duration", seconds, "--warmup", warmup, "--verify", verify,
+        *batch))
     return report["requests_per_second"], report["p50_us"]
 
 
 def measure(topk, targets, path, size, callers, seconds):
     """Returns a row of the results. The no-op server has neither ComputeTopKMany
     nor shared memory, so it receives unary calls instead."""
-    common = [topk, "bench", "--json", "--k", "10", "--shape", str(size // 4),
-              "--concurrency", str(callers), "--connections", str(callers),
-              "--duration", str(seconds / TURNS), "--warmup", "0.1"]
-    ours = [*common, "--target", targets["topkd"], "--path", path, "--verify",
-            "0.05"]
-    if path == "many":
-        ours += ["--batch", "256"]
-    plain = [*common, "--target", targets["plain"], "--path",
-             path if path == "stream" else "unary", "--verify", "0"]
-    turns = [(runs(ours), runs(plain)) for _ in range(TURNS)]
+    other = path if path == "stream" else "unary"
+    how = (size, callers, seconds / TURNS, 0.1)
+    turns = [(load(topk, targets["topkd"], path, *how, verify=0.05),
+              load(topk, targets["plain"], other, *how))
+             for _ in range(TURNS)]
     (rate, p50), (other_rate, other_p50) = (
         [statistics.median(figures) for figures in zip(*side)]
         for side in zip(*turns))

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "core/answer.h"
 #include "core/backends/cpu/cpu_backend.h"
 #include "core/dialects/registry.h"
 #include "core/engine.h"

@@ -64,21 +64,6 @@ TEST(Admission, OneClientCannotUseTheWholeLimit) {
   EXPECT_TRUE(call.Finish().ok());
 }
 
-TEST(Admission, KnowsAnIPv4ClientOfAnIPv6ListenerByItsIPv4Address) {
-  ServerConfig config;
-  config.listen = {"[::]:0"};
-  config.security.client_requests_per_second = 0.001;
-  const TestServer server(config);
-  const std::string target =
-      "127.0.0.1" + server.target().substr(server.target().rfind(':'));
-  EXPECT_TRUE(Ask(target, OnnxRequest({1, 2}, 1)).status.ok());
-  const grpc::Status status = Ask(target, OnnxRequest({1, 2}, 1)).status;
-  const Details details = DetailsOf(status);
-  ASSERT_EQ(details.quota.violations_size(), 1) << status.error_message();
-  EXPECT_EQ(details.quota.violations(0).subject(), "client:addr:127.0.0.1");
-  EXPECT_TRUE(server.HasLogged("\"peer\":\"ipv4:127.0.0.1:"));
-}
-
 TEST(Admission, ReportsRequestsThatNeverFit) {
   const TestServer server(
       {.max_selected_elements = 2, .max_inflight_bytes = 1 << 20});

@@ -133,26 +133,6 @@ TEST(Config, ReadsAndPrintsSettings) {
   }
 }
 
-TEST(Config, FillsTheServersSettings) {
-  const Read read =
-      ReadWords({"--max-connection-age", "1.5s", "--max-concurrent-streams",
-                 "7", "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca",
-                 "a", "--auth-tokens-file", "t", "--health-listen", "[::1]:0",
-                 "--unix-socket-mode", "666", "--max-rank", "010"});
-  EXPECT_EQ(read.error, "");
-  EXPECT_EQ(read.line.action, CommandLine::Action::kServe);
-  const ServerConfig& server = read.line.server;
-  EXPECT_EQ(server.connections.max_connection_age, 1.5);
-  EXPECT_EQ(server.connections.max_concurrent_streams, 7);
-  const SecurityConfig& security = server.security;
-  EXPECT_EQ(security.tls_cert + security.tls_key + security.tls_client_ca +
-                security.auth_tokens_file,
-            "ckat");
-  EXPECT_EQ(server.health_listen, "[::1]:0");
-  EXPECT_EQ(server.unix_socket_mode, 0666u);
-  EXPECT_EQ(server.max_rank, 10);
-}
-
 TEST(Config, HashTokenIgnoresVariables) {
   const Variable unknown("TOPKD_BOGUS", "1");
   const Variable empty("TOPKD_TLS_CERT", "");
@@ -161,14 +141,6 @@ TEST(Config, HashTokenIgnoresVariables) {
   EXPECT_EQ(read.line.action, CommandLine::Action::kHashToken);
   EXPECT_EQ(read.line.token_name, "alice");
   EXPECT_EQ(ReadWords({"hash-token"}).line.exit_code, 2);
-}
-
-TEST(Config, NamesMissingAndRepeatedValues) {
-  EXPECT_THAT(ReadWords({"--threads"}).error,
-              HasSubstr("topkd: --threads: 1 required "));
-  EXPECT_THAT(
-      ReadWords({"--threads", "1", "--threads=2"}).error,
-      HasSubstr("topkd: --threads: At Most 1 required but received 2\n"));
 }
 
 // An unset shell variable must not disable TLS or enable shared memory.

@@ -85,8 +85,8 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
   };
   const Case cases[] = {
       {f32 + "contents{fp32_contents:1}" + data, "inputs.contents",
-       "contents field must not be specified when using raw_input_contents for "
-       "'X' for model 'onnx_topk'"},
+       "contents field must not be specified when using raw_input_contents or "
+       "shared memory for 'X' for model 'onnx_topk'"},
       {f32 + "contents{fp32_contents:1}}" + parameter("k", "int64_param:1"),
        "raw_input_contents", "has 4 bytes of data"},
       {f32 + "contents{fp32_contents:1 int_contents:1}}", "inputs.contents",

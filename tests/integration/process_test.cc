@@ -138,11 +138,11 @@ TEST(Topkd, LogsValidJson) {
 TEST(Topkd, ReportsTooFewFileDescriptors) {
   Subprocess topkd(
       {"/bin/sh", "-c",
-       StrCat("ulimit -n 31 && exec ", kTopkd, " --listen 127.0.0.1:0")});
+       StrCat("ulimit -n 127 && exec ", kTopkd, " --listen 127.0.0.1:0")});
   EXPECT_EQ(topkd.Wait(), 1);
   EXPECT_THAT(topkd.Output(),
-              HasSubstr("the limit on open files, 31 (ulimit -n), must be at "
-                        "least 32"));
+              HasSubstr("the limit on open files, 127 (ulimit -n), must be at "
+                        "least 128"));
 }
 
 TEST(Topkd, ReplacesOnlyARegularFileByTheReadyFile) {
@@ -215,14 +215,6 @@ TEST(Topkd, ServesIPv4AndIPv6UnlessTheKernelHasNoIPv6) {
       EXPECT_EQ(IsServing(at(host, topkd.ready()["health"])), answers);
     }
     EXPECT_EQ(topkd.process().Stop(), 0);
-    const std::string log = topkd.process().Output();
-    for (const std::string& address :
-         {topkd.target(), topkd.ready()["health"].get<std::string>(),
-          topkd.ready()["metrics"].get<std::string>()}) {
-      const bool logged =
-          log.find(address + ": this machine has no IPv6") != log.npos;
-      EXPECT_EQ(logged, !ipv6) << address << "\n" << log;
-    }
   }
 }
 
@@ -354,15 +346,6 @@ TEST(Admin, OnlyAdminServesChannelzAndReflection) {
                 grpc::StatusCode::UNIMPLEMENTED);
     }
   }
-}
-
-TEST(Admin, IsInTheReadyFileAndTheLog) {
-  Topkd topkd({"--admin-listen", "127.0.0.1:0"});
-  const std::string admin = topkd.ready()["admin"];
-  EXPECT_EQ(ServersOf(admin), 2);
-  EXPECT_TRUE(topkd.HasLogged("serving admin on " + admin));
-  EXPECT_EQ(topkd.process().Stop(), 0);
-  EXPECT_FALSE(Topkd().ready().contains("admin"));
 }
 
 TEST(Instances, ShareAPortAndLoseNoCallWhenOneDrains) {

@@ -290,7 +290,7 @@ TEST(ComputeTopKMany, RecordsTheRequestsOfAStreamThatIsCutOff) {
       << sum("topk_requests_total");
 }
 
-// Pollers compute groups of small requests, and workers compute large requests.
+// Pollers compute small requests, and workers compute large requests.
 TEST(ComputeTopKMany, PreservesTheOrderOfThousands) {
   const TestServer server;
   ManyCall stream(server);

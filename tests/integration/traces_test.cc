@@ -353,9 +353,10 @@ TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
     for (int64_t i = 0; i < kThreads; ++i) {
       threads.emplace_back([&exporter] {
         for (int64_t j = 0; j < kSpans / kThreads; ++j) {
-          topk::Span span;
-          span.stages[0] = 1;
-          exporter.Add(std::move(span));
+          SpanExporter::Spans spans;
+          spans.Add();
+          spans.Add();
+          exporter.Add(std::move(spans));
         }
       });
     }
@@ -367,8 +368,8 @@ TEST_F(Traces, SpansBeyondTheQueueAreDroppedAndCounted) {
     EXPECT_TRUE(Eventually([&] {
       return exporter.exported() == 2 * int64_t{SpanExporter::kMaxQueued};
     }));
-    topk::Span last;
-    last.name = "last";
+    SpanExporter::Spans last;
+    last.Add()->set_name("last");
     exporter.Add(std::move(last));
   }
   EXPECT_THAT(collector.Spans("last"), SizeIs(1)) << "room again";

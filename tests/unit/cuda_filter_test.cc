@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/backends/cuda/items.h"
+#include "core/backends/cuda/elements.h"
 #include "tests/support/backends.h"
 #include "tests/support/cuda/fake_runtime.h"
 #include "tests/support/generators.h"
@@ -72,30 +72,7 @@ TEST(CudaKernels, EqualTheOracle) {
   }
 }
 
-// With threads that run at the same time, for ThreadSanitizer.
-TEST(CudaKernels, HaveNoRaces) {
-  ScopedFakeCuda fake;
-  const auto run = [&](DType type, int64_t n, int64_t k, Order order,
-                       int64_t chunk_bytes, const std::string& data) {
-    fake.Set({});
-    const auto backend = FakeCudaBackend(chunk_bytes);
-    fake.Set({.on_threads = true});
-    PlanRequest request = Ask(type, {1, n}, 1, k);
-    request.order = order;
-    const Plan plan = ValidPlan(request);
-    EXPECT_EQ(RunPlan(*backend, plan, data), SlowAnswer(plan, data));
-  };
-  // In ascending order, every element exceeds the bound.
-  std::string ascending(20000 * 4, '\0');
-  for (int i = 0; i < 20000; ++i) std::memcpy(&ascending[i * 4UL], &i, 4);
-  run(DType::kF32, 900, 20, Order::kValue, 2000, ascending.substr(0, 3600));
-  run(DType::kF64, 900, 20, Order::kIndex, 4000, SomeData(DType::kF64, 900, 1));
-  // Too many elements at a time for the capacity.
-  run(DType::kU8, 6000, 50, Order::kIndex, 6000, SomeData(DType::kU8, 6000, 2));
-  run(DType::kU32, 20000, 500, Order::kValue, 1 << 20, ascending);
-}
-
-TEST(CudaItems, DivideNumbersOfAnySize) {
+TEST(CudaElements, DivideNumbersOfAnySize) {
   constexpr int64_t kWide = int64_t{1} << 40;
   for (const int64_t b : {int64_t{1}, int64_t{7}, kWide + 1}) {
     for (const int64_t a : {int64_t{0}, int64_t{6}, kWide, INT64_MAX}) {

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "core/answer.h"
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
+#include "core/engine.h"
 #include "tests/support/requests.h"
 
 namespace topk {
@@ -69,15 +69,15 @@ TEST(Lower, ExplainsRefusals) {
       {OnnxRequest(),
        [](R& r) { r.mutable_tensor()->set_data_type(v1::DATA_TYPE_BF16); },
        "data type bf16 is not allowed; ONNX TopK-11 allows f16, f32, f64, i8, "
-       "i16, i32, i64, u8, u16, u32, u64; use 24 (ONNX TopK-24)"},
+       "i16, i32, i64, u8, u16, u32, u64"},
       {OnnxRequest(),
        [](R& r) { r.mutable_tensor()->set_data_type(v1::DATA_TYPE_U4); },
        "data type u4 is not allowed; ONNX TopK-11 allows f16, f32, f64, i8, "
        "i16, i32, i64, u8, u16, u32, u64"},
       {OnnxRequest(),
        [](R& r) { r.mutable_spec()->set_dialect(v1::DIALECT_OPENVINO); },
-       "spec.dialect is OpenVINO, but the attributes are ONNX's; set the field "
-       "openvino"},
+       "spec.dialect is OpenVINO, but the field openvino, which has the "
+       "attributes, is not set"},
       {DirectMLRequest(),
        [](R& r) {
          for (int i = 0; i < 4; ++i) r.mutable_tensor()->add_shape(1);
@@ -109,8 +109,9 @@ TEST(Lower, ExplainsRefusals) {
          r.mutable_tensor()->set_data_type(v1::DATA_TYPE_U8);
          r.mutable_tensor()->set_shape(0, (int64_t{1} << 31) + 1);
        },
-       "index 2147483648 along axis 0 exceeds 2147483647, the maximum of the "
-       "index type i32"},
+       "index 2147483648 along axis 0 with index_offset = 0 exceeds "
+       "2147483647, "
+       "the maximum of the index type i32"},
   };
   for (const Refusal& refusal : refusals) {
     R request = refusal.request;

@@ -1,5 +1,5 @@
 // Merging shards in any grouping and order gives the result of the whole axis.
-#include "core/merge/merge.h"
+#include "topk/merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,32 +14,24 @@
 namespace topk::testing {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-// A partial that owns its bytes.
-struct Part {
-  Partial partial;
-  std::string values;
-  std::string indices;
+using Parts = std::vector<PartialResponse>;
 
-  Partial View() const {
-    Partial view = partial;
-    view.values = std::as_bytes(std::span(values));
-    view.indices = std::as_bytes(std::span(indices));
-    return view;
-  }
-};
+v1::Tensor& Values(PartialResponse& part) {
+  return *part.response.mutable_values();
+}
+v1::Tensor& Indices(PartialResponse& part) {
+  return *part.response.mutable_indices();
+}
 
-Result<Part> Merge(const std::vector<Part>& parts) {
-  std::vector<Partial> views;
-  for (const Part& part : parts) views.push_back(part.View());
-  Result<Merged> merged = MergePartials(views);
-  if (!merged.ok()) return merged.status();
-  Part part = parts.at(0);
-  part.partial.shape = std::move(merged->shape);
-  part.values = std::move(merged->values);
-  part.indices = std::move(merged->indices);
-  return part;
+void Set(DType type, const std::vector<int64_t>& shape, std::string data,
+         v1::Tensor& tensor) {
+  tensor.set_data_type(static_cast<v1::DataType>(type));
+  tensor.mutable_shape()->Assign(shape.begin(), shape.end());
+  tensor.set_data(std::move(data));
 }
 
 // Returns elements begin .. end - 1 along the axis.
@@ -61,38 +53,36 @@ std::string Shard(const Plan& whole, const std::string& tensor, int64_t begin,
 
 // Returns the result of shard begin .. end - 1, which may have fewer than k
 // elements.
-Part Compute(const PlanRequest& asked, int64_t k, const std::string& shard,
-             int64_t begin, int64_t end) {
+PartialResponse Compute(const PlanRequest& asked, int64_t k,
+                        const std::string& shard, int64_t begin, int64_t end) {
   PlanRequest request = asked;
   request.shape[static_cast<size_t>(request.axis)] = end - begin;
   request.k = std::min(k, end - begin);
   request.index_offset += begin;
   const Plan plan = ValidPlan(request);
   Answer answer = SlowAnswer(plan, shard);
-  return {{.dtype = plan.dtype,
-           .shape = plan.output_shape(),
-           .axis = plan.axis,
-           .k = k,
-           .direction = plan.direction,
-           .order = plan.order,
-           .index_type = plan.index_type,
-           .values = {},
-           .indices = {}},
-          std::move(answer.values),
-          std::move(answer.indices)};
+  PartialResponse part = {.response = {},
+                          .k = k,
+                          .axis = plan.axis,
+                          .direction = plan.direction,
+                          .order = plan.order};
+  Set(plan.dtype, plan.output_shape(), std::move(answer.values), Values(part));
+  Set(plan.index_type, plan.output_shape(), std::move(answer.indices),
+      Indices(part));
+  return part;
 }
 
 // Merges randomly chosen parts until one is left.
-Part MergeSomehow(std::vector<Part> parts, Random& random) {
+PartialResponse MergeSomehow(Parts parts, Random& random) {
   do {
     std::shuffle(parts.begin(), parts.end(), random);
     const auto some = static_cast<ptrdiff_t>(Pick(
         random, parts.size() > 1 ? 2 : 1, static_cast<int64_t>(parts.size())));
-    Result<Part> merged = Merge({parts.end() - some, parts.end()});
+    const auto merged = Merge(Parts(parts.end() - some, parts.end()));
     EXPECT_TRUE(merged.ok()) << merged.status().message;
     if (!merged.ok()) return parts[0];
     parts.erase(parts.end() - some, parts.end());
-    parts.push_back(*std::move(merged));
+    parts.push_back(*merged);
   } while (parts.size() > 1);
   return parts[0];
 }
@@ -124,7 +114,7 @@ TEST_P(Merging, HasTheBytesOfTheWholeForAnySharding) {
         random, static_cast<v1::DataType>(whole.dtype), whole.slices() * n);
     const Answer expected = SlowAnswer(whole, tensor);
 
-    std::vector<Part> parts;
+    Parts parts;
     const int64_t longest = round % 5 == 0 ? 1 : Pick(random, 1, n);
     for (int64_t begin = 0, end = 0; begin < n; begin = end) {
       end = std::min(n, begin + Pick(random, 1, longest));
@@ -132,10 +122,12 @@ TEST_P(Merging, HasTheBytesOfTheWholeForAnySharding) {
           Compute(request, k, Shard(whole, tensor, begin, end), begin, end));
     }
     for (int grouping = 0; grouping < 3; ++grouping) {
-      const Part merged = MergeSomehow(parts, random);
-      ASSERT_EQ(merged.partial.shape, whole.output_shape()) << round;
-      ASSERT_EQ(merged.values, expected.values) << round;
-      ASSERT_EQ(merged.indices, expected.indices) << round;
+      const v1::TopKResponse merged = MergeSomehow(parts, random).response;
+      ASSERT_THAT(merged.values().shape(),
+                  ElementsAreArray(whole.output_shape()))
+          << round;
+      ASSERT_EQ(merged.values().data(), expected.values) << round;
+      ASSERT_EQ(merged.indices().data(), expected.indices) << round;
     }
   }
 }
@@ -146,155 +138,187 @@ INSTANTIATE_TEST_SUITE_P(Types, Merging, ::testing::ValuesIn(kDTypes),
                          });
 
 // Returns a partial of two slices of i8 with i32 indices.
-Part Given(int64_t k, const std::vector<int8_t>& values,
-           const std::vector<int32_t>& indices) {
-  const auto own = static_cast<int64_t>(values.size() / 2);
-  return {{.dtype = DType::kI8,
-           .shape = {2, own},
-           .axis = 1,
-           .k = k,
-           .direction = Direction::kLargest,
-           .order = Order::kValue,
-           .index_type = DType::kI32,
-           .values = {},
-           .indices = {}},
-          std::string(values.begin(), values.end()),
-          std::string(reinterpret_cast<const char*>(indices.data()),
-                      indices.size() * sizeof(int32_t))};
+PartialResponse Given(int64_t k, const std::vector<int8_t>& values,
+                      const std::vector<int32_t>& indices) {
+  const std::vector<int64_t> shape = {2,
+                                      static_cast<int64_t>(values.size() / 2)};
+  PartialResponse part;
+  part.k = k;
+  Set(DType::kI8, shape, std::string(values.begin(), values.end()),
+      Values(part));
+  Set(DType::kI32, shape,
+      std::string(reinterpret_cast<const char*>(indices.data()),
+                  indices.size() * sizeof(int32_t)),
+      Indices(part));
+  return part;
 }
 
-Part First() { return Given(2, {9, 7, 5, 5}, {0, 2, 0, 1}); }
-Part Second() { return Given(2, {8, 7, 5, 4}, {4, 3, 3, 4}); }
+PartialResponse First() { return Given(2, {9, 7, 5, 5}, {0, 2, 0, 1}); }
+PartialResponse Second() { return Given(2, {8, 7, 5, 4}, {4, 3, 3, 4}); }
 
-TEST(MergePartials, IgnoresEmptyShards) {
-  const auto merged = Merge({Given(2, {}, {}), First(), Given(2, {}, {})});
+void SetIndices(PartialResponse& part, const std::vector<int32_t>& indices) {
+  Indices(part).set_data(Given(2, {}, indices).response.indices().data());
+}
+
+TEST(Merge, IgnoresEmptyShards) {
+  const auto merged = Merge(Parts{Given(2, {}, {}), First(), Given(2, {}, {})});
   ASSERT_TRUE(merged.ok()) << merged.status().message;
-  EXPECT_EQ(merged->values, First().values);
-  EXPECT_EQ(merged->indices, First().indices);
-  EXPECT_EQ(Merge({Given(2, {}, {})})->partial.shape,
-            (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(merged->response.SerializeAsString(),
+            First().response.SerializeAsString());
+  EXPECT_THAT(Merge(Parts{Given(2, {}, {})})->response.values().shape(),
+              ElementsAre(2, 0));
 }
 
-TEST(MergePartials, MergesTensorsWithoutSlices) {
-  Part part = First();
-  part.partial.shape = {0, 2};
-  part.values = part.indices = "";
-  const auto merged = Merge({part, part});
+TEST(Merge, MergesTensorsWithoutSlices) {
+  PartialResponse part = First();
+  Set(DType::kI8, {0, 2}, "", Values(part));
+  Set(DType::kI32, {0, 2}, "", Indices(part));
+  const auto merged = Merge(Parts{part, part});
   ASSERT_TRUE(merged.ok()) << merged.status().message;
-  EXPECT_EQ(merged->partial.shape, (std::vector<int64_t>{0, 2}));
-  EXPECT_EQ(merged->values, "");
+  EXPECT_THAT(merged->response.values().shape(), ElementsAre(0, 2));
+  EXPECT_EQ(merged->response.values().data(), "");
 }
 
-void SetIndices(Part& part, std::vector<int32_t> indices) {
-  part.indices = Given(2, {}, indices).indices;
+using Change = std::function<void(PartialResponse&)>;
+
+void SetShape(PartialResponse& part, const std::vector<int64_t>& shape) {
+  Values(part).mutable_shape()->Assign(shape.begin(), shape.end());
+  Indices(part).mutable_shape()->Assign(shape.begin(), shape.end());
 }
 
-TEST(MergePartials, NamesWhatDiffers) {
+TEST(Merge, NamesWhatDiffers) {
   struct Difference {
-    std::function<void(Partial&)> make;
+    Change make;
     std::string field;
     const char* rest;
   };
+  using P = PartialResponse;
   const Difference differences[] = {
-      {[](Partial& p) { p.k = 3; }, "k", "3 differs from 2 in partials[0]"},
-      {[](Partial& p) { p.dtype = DType::kU8; }, "dtype", "u8 differs from i8"},
-      {[](Partial& p) { p.axis = 0; }, "axis", "0 differs from 1"},
-      {[](Partial& p) { p.direction = Direction::kSmallest; }, "direction",
+      {[](P& p) { p.k = 3; }, "k", "3 differs from 2 in partials[0]"},
+      {[](P& p) { Values(p).set_data_type(v1::DATA_TYPE_U8); },
+       "response.values.data_type", "u8 differs from i8"},
+      {[](P& p) { p.axis = 0; }, "axis", "0 differs from 1"},
+      {[](P& p) { p.direction = Direction::kSmallest; }, "direction",
        "smallest differs from largest"},
-      {[](Partial& p) { p.order = Order::kIndex; }, "order",
+      {[](P& p) { p.order = Order::kIndex; }, "order",
        "by index differs from by value"},
-      {[](Partial& p) { p.index_type = DType::kU32; }, "index_type",
-       "u32 differs from i32"},
-      {[](Partial& p) { p.shape.push_back(1); }, "rank", "3 differs from 2"},
-      {[](Partial& p) { p.shape[0] = 1; }, "shape[0]", "1 differs from 2"},
+      {[](P& p) { Indices(p).set_data_type(v1::DATA_TYPE_U32); },
+       "response.indices.data_type", "u32 differs from i32"},
+      {[](P& p) {
+         p.axis = 1;
+         SetShape(p, {2, 2, 1});
+       },
+       "response.values.shape", "3 dimensions differs from 2 dimensions"},
+      {[](P& p) {
+         p = Given(2, {}, {});
+         SetShape(p, {1, 0});
+       },
+       "response.values.shape[0]", "1 differs from 2"},
   };
   for (const auto& [make, field, rest] : differences) {
-    Part second = Second();
-    make(second.partial);
-    const Status status = Merge({First(), second}).status();
+    PartialResponse second = Second();
+    make(second);
+    const Status status = Merge(Parts{First(), second}).status();
     EXPECT_EQ(status.reason, "PARTIALS_DIFFER");
     EXPECT_EQ(status.field, "partials[1]." + field);
     EXPECT_THAT(status.message, HasSubstr(field + " = " + rest));
   }
 }
 
-TEST(MergePartials, RejectsInvalidPartials) {
+TEST(Merge, RejectsInvalidPartials) {
   struct Mistake {
-    std::function<void(Part&)> make;
+    Change make;
     const char* reason;
     const char* field;
-    const char* message;
+    const char* message = "";
   };
+  using P = PartialResponse;
   const Mistake mistakes[] = {
-      {[](Part& p) {
+      {[](P& p) { p.response.clear_values(); }, "OUTPUT_MISSING",
+       "[1].response.values"},
+      {[](P& p) { p.response.clear_indices(); }, "OUTPUT_MISSING",
+       "[1].response.indices"},
+      {[](P& p) { Values(p).add_strides(2); }, "OUTPUT_STRIDED",
+       "[1].response.values"},
+      {[](P& p) { Values(p).mutable_shared_memory()->set_name("/topk"); },
+       "OUTPUT_IN_SHARED_MEMORY", "[1].response.values"},
+      {[](P& p) {
+         SetShape(p, {4, 1}), Values(p).set_shape(0, 1);
+       },
+       "DATA_LENGTH", "[1].response.values.data"},
+      {[](P& p) {
+         Values(p).set_shape(0, 1);
+         Values(p).set_data("12");
+       },
+       "SHAPES_DIFFER", "[1].response.indices.shape"},
+      {[](P& p) { p.k = 0; }, "K_NOT_POSITIVE", "[1].k"},
+      {[](P& p) { p.axis = 2; }, "AXIS_RANGE", "[1].axis"},
+      {[](P& p) {
+         Set(DType::kI8, {2, 2}, "1234", Indices(p));
+       },
+       "INDEX_TYPE", "[1].response.indices.data_type",
+       "the indices are i8; they must be i32"},
+      {[](P& p) {
          p = Given(2, {8, 7, 6, 5, 4, 3}, {3, 4, 5, 3, 4, 5});
        },
-       "MORE_THAN_K", "[1].shape[1]", "axis 1 has 3 elements, more than k = 2"},
-      {[](Part& p) { p.partial.shape[1] = -1; }, "NEGATIVE_DIMENSION",
-       "[1].shape[1]", "size -1"},
-      {[](Part& p) { p.values.pop_back(); }, "DATA_LENGTH", "[1].values",
+       "MORE_THAN_K", "[1].response.values.shape[1]",
+       "axis 1 has 3 elements, more than k = 2"},
+      {[](P& p) { Values(p).set_shape(1, -1); }, "NEGATIVE_DIMENSION",
+       "[1].response.values.shape[1]", "size -1"},
+      {[](P& p) { Values(p).mutable_data()->pop_back(); }, "DATA_LENGTH",
+       "[1].response.values.data",
        "3 bytes of data; shape and type (i8) imply 4"},
-      {[](Part& p) { p.indices += "    "; }, "DATA_LENGTH", "[1].indices",
+      {[](P& p) { *Indices(p).mutable_data() += "    "; }, "DATA_LENGTH",
+       "[1].response.indices.data",
        "20 bytes of data; shape and type (i32) imply 16"},
-      {[](Part& p) {
+      {[](P& p) {
          SetIndices(p, {4, -3, 3, 4});
        },
-       "INDEX_RANGE", "[1].indices",
+       "INDEX_RANGE", "[1].response.indices",
        "index -3 (as a signed number) is outside 0 .. 2147483647"},
-      {[](Part& p) { p.values = "\x0a\x14\x05\x04"; }, "NOT_IN_ORDER",
-       "[1].values", "slice 0 is not sorted: element 1 must not follow"},
-      {[](Part& p) {
-         p.values[1] = p.values[0];
+      {[](P& p) { Values(p).set_data("\x0a\x14\x05\x04"); }, "NOT_IN_ORDER",
+       "[1].response.values",
+       "slice 0 is not sorted: element 1 must not follow"},
+      {[](P& p) {
+         Values(p).set_data("\x08\x08\x05\x04");
          SetIndices(p, {3, 3, 3, 4});
        },
-       "NOT_IN_ORDER", "[1].values", "element 1 must not follow element 0"},
-      {[](Part& p) { p = First(); }, "SHARDS_OVERLAP", "",
+       "NOT_IN_ORDER", "[1].response.values",
+       "element 1 must not follow element 0"},
+      {[](P& p) { p = First(); }, "SHARDS_OVERLAP", "",
        "index 0 occurs twice in slice 0"},
       // The shard has no offset.
-      {[](Part& p) {
+      {[](P& p) {
          SetIndices(p, {5, 6, 0, 1});
-         p.values[2] = 6;
+         Values(p).set_data("\x08\x07\x06\x04");
        },
        "SHARDS_OVERLAP", "", "index 0 occurs twice in slice 1"},
       // One shard has an index twice.
-      {[](Part& p) {
+      {[](P& p) {
          SetIndices(p, {3, 3, 3, 4});
-         p.values[1] = 10;
-         p.values[0] = 11;
+         Values(p).set_data("\x0b\x0a\x05\x04");
        },
        "SHARDS_OVERLAP", "", "index 3 occurs twice in slice 0"},
   };
   for (const Mistake& mistake : mistakes) {
-    Part second = Second();
+    PartialResponse second = Second();
     mistake.make(second);
-    const Status status = Merge({First(), second}).status();
+    const Status status = Merge(Parts{First(), second}).status();
     EXPECT_EQ(status.code, Code::kInvalidArgument);
     EXPECT_EQ(status.reason, mistake.reason);
     EXPECT_EQ(status.field, std::string("partials") + mistake.field);
     EXPECT_THAT(status.message, HasSubstr(mistake.message));
   }
+  EXPECT_EQ(Merge({}).status().reason, "NO_PARTIALS");
 }
 
-TEST(MergePartials, RejectsRepeatedIndices) {
-  Part first = First();
-  Part second = Second();
-  first.partial.order = second.partial.order = Order::kIndex;
-  ASSERT_TRUE(Merge({first, second}).ok());
+TEST(Merge, RejectsRepeatedIndices) {
+  PartialResponse first = First();
+  PartialResponse second = Second();
+  first.order = second.order = Order::kIndex;
+  ASSERT_TRUE(Merge(Parts{first, second}).ok());
   SetIndices(second, {0, 3, 3, 4});
-  EXPECT_EQ(Merge({first, second}).status().reason, "SHARDS_OVERLAP");
-}
-
-TEST(MergePartials, RejectsFaultsOfAllShards) {
-  EXPECT_EQ(MergePartials({}).status().reason, "NO_PARTIALS");
-  Part part = First();
-  part.partial.k = 0;
-  EXPECT_EQ(Merge({part}).status().reason, "K_NOT_POSITIVE");
-  part = First();
-  part.partial.axis = 2;
-  EXPECT_EQ(Merge({part}).status().reason, "AXIS_RANGE");
-  part = First();
-  part.partial.index_type = DType::kI8;
-  EXPECT_EQ(Merge({part}).status().reason, "INDEX_TYPE");
+  EXPECT_EQ(Merge(Parts{first, second}).status().reason, "SHARDS_OVERLAP");
 }
 
 }  // namespace

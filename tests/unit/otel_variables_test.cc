@@ -9,8 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "server/config/config_values.h"
-
 namespace topk {
 namespace {
 
@@ -50,7 +48,7 @@ TEST(OtelVariables, CollectorsAreUrlsOfHttpOrHttps) {
       " a a:1 http: http:/ http:// http://:1 http://a: http://a:0 "
       "http://a:65536 http://a:x http://a:-1 http://a:1:2 http://a\n "
       "http://u:p@a:1 http://a:1/v1/traces http://a?x http://a%41 http://[::1 "
-      "http://[::1]x http://[::1]x:1 http://[]:1 http://[a.z]:1 http:///a "
+      "http://[::1]x http://[::1]x:1 http:///a "
       "grpc://a:1 unix:/a dns:///a:1 http://http://a http://a:1//");
   for (std::string wrong; std::getline(list, wrong, ' ');) {
     EXPECT_THAT(Checked(wrong), HasSubstr(" is not http://host:port")) << wrong;
@@ -136,7 +134,7 @@ TEST(OtelVariables, InvalidResourceAttributesAreIgnoredAsAWhole) {
   for (const std::string& wrong :
        {std::string("b"), std::string("b=c,d"), std::string("=c"),
         std::string("b=%4"), std::string("b=%zz"), std::string("b=c%"),
-        std::string("b=%+1"), "b=" + std::string(8192, 'x')}) {
+        std::string("b=%+1")}) {
     const TraceConfig config = Read({{kResource, wrong}}, "http://a:1");
     EXPECT_EQ(config.resource.size(), 3) << wrong.substr(0, 20);
     ASSERT_THAT(config.warnings, ElementsAre(HasSubstr(kResource)));

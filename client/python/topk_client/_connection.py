@@ -5,12 +5,11 @@ overrides. The methods of topk_client.Client block and never suspend, so this
 client can run a coroutine with a single send().
 """
 
+import configparser
+import contextlib
 import dataclasses
 import glob
-import ipaddress
-import json
 import logging
-import math
 import os
 import re
 import ssl
@@ -22,11 +21,10 @@ from typing import (Any, Awaitable, Callable, Dict, Iterator, List, Optional,
 import grpc
 from google.protobuf import wrappers_pb2
 
-from topk_client._dtypes import check_unmasked
 from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, from_rpc
-from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, M, Request,
-                                  Response, StreamedResponse, TopK, parse)
+from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, Request, Response,
+                                  StreamedResponse, TopK, parse)
 from topk_client.specs import AnyOnnx, integer
 
 VERSION = "0.1.0"
@@ -49,20 +47,30 @@ class Options(TypedDict, total=False):
 
 _LOGGER = logging.getLogger("topk_client")
 _SERVICE = "topk.v1.TopKService"
-# A connection is closed if the server acknowledges no bytes for this long.
-_STUCK_MILLISECONDS = 10_000
-# gRPC enforces the timeout above only if keepalive pings are enabled. Servers
-# reject ping intervals below 5 minutes.
-_PING_MILLISECONDS = 600_000
-# The initial and the maximum backoff between connection attempts. gRPC's
-# defaults are 1 s and 2 minutes. With 1 s, only two connection attempts would
-# fit into a call's retries. If one of two servers behind an address is dead,
-# both attempts may reach the dead server.
-_FIRST_RECONNECT_MILLISECONDS = 100
-_RECONNECT_MILLISECONDS = 10_000
-# The minimum time between two DNS queries. A rolling update can replace all
-# servers within gRPC's default of 30 s.
-_RESOLVE_MILLISECONDS = 1000
+_CHANNEL_OPTIONS: Dict[str, Any] = {
+    # Servers that report NOT_SERVING still get calls, because a draining server
+    # still answers, and may be the only known server.
+    "grpc.service_config": '{"loadBalancingConfig": [{"round_robin": {}}]}',
+    "grpc.max_send_message_length": -1,
+    "grpc.max_receive_message_length": -1,
+    # A connection is closed if the server acknowledges no bytes for 10 seconds.
+    # gRPC enforces this only if keepalive pings are enabled. Servers reject
+    # ping intervals below 5 minutes.
+    "grpc.keepalive_timeout_ms": 10_000,
+    "grpc.keepalive_time_ms": 600_000,
+    # The initial and the maximum backoff between connection attempts. With
+    # gRPC's default of 1 s, only two connection attempts would fit into a
+    # call's retries. If one of two servers behind an address is dead, both
+    # attempts may reach the dead server.
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 10_000,
+    # A rolling update can replace all servers within gRPC's default of 30 s.
+    "grpc.dns_min_time_between_resolutions_ms": 1000,
+    # Leave retries to Attempts. gRPC's own retries may wait past the deadline,
+    # and then lose the server's status. Also, gRPC 1.51 may omit a message when
+    # it resends a stream after a connection breaks.
+    "grpc.enable_retries": 0,
+}
 # One year. Replaces None and longer timeouts, which gRPC may not support.
 _MAX_TIMEOUT_SECONDS = 365 * 86400.0
 
@@ -73,18 +81,11 @@ _KEPT_BYTES = 8 << 20
 
 # The prefixes of targets that have no port.
 _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
-# A host name, an IPv4 address or an IPv6 address in brackets; then a port.
-_ADDRESS = re.compile(r"(\[[!-+\--~]+\]|[!-+\--9;-~]+):0*([0-9]{1,5})")
 
 # The text options that environment variables such as TOPK_TLS_CA can set.
 _VARIABLES = ("target", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
               "token_file")
 _FLAG_VARIABLES = ("tls", "token_over_plaintext")
-_TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
-_FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
-
-# The minimum length of a token in characters, as in the server.
-_MIN_TOKEN = 16
 
 
 def _finite(timeout: Optional[float]) -> float:
@@ -101,70 +102,37 @@ def _finite(timeout: Optional[float]) -> float:
 def _checked_metadata(metadata: Metadata) -> Metadata:
     """Returns the metadata as a tuple. Raises TypeError or ValueError if gRPC
     would reject it. The errors do not contain values, which may be secret."""
-    if not metadata:
-        return ()
-    try:
-        pairs = tuple((key, value) for key, value in metadata)
-    except (TypeError, ValueError):
-        raise TypeError("metadata must be pairs of a key and a value") from None
+    pairs = tuple((key, value) for key, value in metadata)
     for key, value in pairs:
-        if not (isinstance(key, str) and re.fullmatch("[0-9a-z_.-]+", key)):
+        if not re.fullmatch("[0-9a-z_.-]+", key):
             raise ValueError(f"metadata key {key!r} must consist of lowercase "
                              "letters, digits and _.-")
-        text = value.decode("latin-1") if isinstance(value, bytes) else value
         if not (isinstance(value, bytes) if key.endswith("-bin") else
-                isinstance(text, str) and text.isascii()
-                and text.isprintable()):
+                isinstance(value, str) and re.fullmatch("[ -~]*", value)):
             raise ValueError(f"the value of metadata {key!r} must be printable "
                              "ASCII, or bytes if the key ends with -bin")
     return pairs
 
 
-# Servers that report NOT_SERVING still get calls, because a draining server
-# still answers, and may be the only known server.
-_SERVICE_CONFIG = json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})
-
-
 def _grpc_target(target: str) -> str:
     """Returns the target with the scheme that gRPC needs for a list of
-    addresses: ipv6 if they are in brackets, otherwise ipv4. Raises TypeError if
-    the target is not a str, and ValueError if an address or a port is invalid.
-    gRPC reports no error: it uses a port modulo 65536, and 0x50 as 0."""
-    if not isinstance(target, str):
-        raise TypeError(f"target is {target!r}, not a str")
+    addresses: ipv6 if they are in brackets, otherwise ipv4. Raises ValueError
+    for addresses without a port, for which gRPC would use 443, and for a list
+    of names, which gRPC does not support."""
     if target.startswith(_WITHOUT_PORTS):
         return target
-    scheme = ""
-    if "," in target and "/" not in target and not target.startswith("ipv"):
-        scheme = "ipv6:" if target.startswith("[") else "ipv4:"
-    full = scheme + target
-    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", full).split(",")
-    found = [_ADDRESS.fullmatch(address) for address in addresses]
-    expected = "host:port with a port of 1 .. 65535"
-    try:
-        hosts = [match[1] for match in found
-                 if match and 1 <= int(match[2]) <= 65535]
-        if len(hosts) < len(addresses):
-            raise ValueError
-        expected = ("a list of IPv4 addresses, or of IPv6 addresses in "
-                    "brackets, each with a port")
-        for host in hosts:
-            if full.startswith("ipv6:"):
-                ipaddress.IPv6Address(host[1:-1].partition("%")[0])
-            elif len(hosts) > 1 or full.startswith("ipv4:"):
-                ipaddress.IPv4Address(host)
-    except ValueError:
-        raise ValueError(
-            f"target: {full[:64]!r} is not {expected}") from None
-    return full
-
-
-def _is_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0] or address
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    bare = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target)
+    addresses = bare.split(",")
+    if all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]{1,5}", address)
+           for address in addresses):
+        if bare != target or len(addresses) == 1:
+            return target
+        for scheme, begin in (("ipv4:", "[0-9.]+:"), ("ipv6:", r"\[")):
+            if all(re.match(begin, address) for address in addresses):
+                return scheme + target
+    raise ValueError(
+        f"target is {target[:64]!r}; it must be host:port, unix:path, or a list "
+        "of IPv4 addresses, or of IPv6 addresses in brackets, with ports")
 
 
 def _is_unix(target: str) -> bool:
@@ -172,20 +140,10 @@ def _is_unix(target: str) -> bool:
 
 
 def _is_local(target: str) -> bool:
-    if _is_unix(target):
-        return True
-    addresses = re.sub(r"\A(dns:|ipv4:|ipv6:)?(///)?", "", target)
-    return all(map(_is_loopback, addresses.split(",")))
-
-
-def _checked_path(argument: str, path: Path) -> str:
-    """Returns the path as a string. Raises TypeError if it is not a path:
-    open() would take an int as a file descriptor, read it and close it."""
-    if not isinstance(path, (str, os.PathLike)):
-        # Do not print the value, which may be a private key.
-        raise TypeError(f"{argument} is a {type(path).__name__}, not a path: "
-                        "pass the name of the file")
-    return os.fspath(path)
+    addresses = re.sub(r"\A(dns:|ipv4:|ipv6:)?(///)?", "", target).split(",")
+    return _is_unix(target) or all(re.fullmatch(
+        r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", address)
+        for address in addresses)
 
 
 def _system_authorities() -> Optional[bytes]:
@@ -194,17 +152,14 @@ def _system_authorities() -> Optional[bytes]:
     the list that the user has set for gRPC."""
     if os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"):
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_default_certs()
+    context = ssl.create_default_context()
     # OpenSSL would read certificates in folders only when needed.
-    paths = ssl.get_default_verify_paths()
-    for folder in os.environ.get(paths.openssl_capath_env,
-                                 paths.openssl_capath).split(os.pathsep):
+    folders = os.environ.get("SSL_CERT_DIR",
+                             ssl.get_default_verify_paths().openssl_capath)
+    for folder in folders.split(os.pathsep):
         for path in glob.glob(os.path.join(glob.escape(folder), "*.[0-9]*")):
-            try:
+            with contextlib.suppress(OSError):  # not a readable certificate
                 context.load_verify_locations(path)
-            except OSError:  # not a readable certificate
-                pass
     return "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(
         binary_form=True))).encode() or None
 
@@ -215,63 +170,46 @@ def _read_tls_files(ca: Optional[Path], key: Optional[Path],
     ValueError for invalid files, which gRPC would not report."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    def load_key(name: str) -> None:
+    def load_key(path: Path) -> None:
         if certificate is not None:  # the empty password avoids a prompt
-            context.load_cert_chain(certificate, name, password="")
+            context.load_cert_chain(certificate, path, password="")
 
-    contents: Dict[str, bytes] = {}
-    for argument, path, load in (
-            ("tls_ca", ca, context.load_verify_locations),
-            ("tls_cert", certificate, context.load_verify_locations),
-            ("tls_key", key, load_key)):
-        if path is None:
-            continue
-        name = _checked_path(argument, path)
-        try:
-            load(name)
-            with open(name, "rb") as file:
-                contents[argument] = file.read()
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ValueError(
-                f"{argument}: {_shown(name, error)}; the files must be in PEM "
-                "form, and tls_key must have the key of tls_cert without a "
-                "passphrase") from None
-    return [_system_authorities() if ca is None else contents["tls_ca"],
-            contents.get("tls_key"), contents.get("tls_cert")]
+    chain = _read("tls_cert", certificate, context.load_verify_locations)
+    return [_system_authorities() if ca is None else
+            _read("tls_ca", ca, context.load_verify_locations),
+            _read("tls_key", key, load_key), chain]
 
 
-def _check_token(token: Any) -> str:
-    """Returns the token. Raises TypeError or ValueError if no server would
-    accept it. The error never contains a part of the token."""
-    if not isinstance(token, str):
-        raise TypeError(f"token is a {type(token).__name__}, not a str")
-    if not re.fullmatch(r"[A-Za-z0-9._~+/=-]*", token):
-        raise ValueError("a token must consist of letters, digits and "
-                         "-._~+/=, without spaces or line breaks")
-    if len(token) < _MIN_TOKEN:
-        raise ValueError(f"a token of {len(token)} characters is too short; "
-                         f"use at least {_MIN_TOKEN}")
+def _read(argument: str, path: Optional[Path],
+          check: Optional[Callable[[Path], object]] = None) -> Optional[bytes]:
+    """Returns the content of a file. Raises ValueError if it cannot be read or
+    checked. The error does not contain the path, in case a caller passes a
+    secret instead of the name of its file."""
+    if path is None:
+        return None
+    try:
+        if check is not None:
+            check(path)
+        with open(os.fspath(path), "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{argument}: {reason}") from None
+
+
+def _check_token(token: str, argument: str = "token") -> str:
+    """Returns the token. Raises ValueError if no server would accept it. The
+    error never contains a part of the token."""
+    if not re.fullmatch(r"[A-Za-z0-9._~+/=-]{16,}", token):
+        raise ValueError(f"{argument}: a token must consist of at least 16 "
+                         "letters, digits and -._~+/=")
     return token
 
 
 def _read_token(path: Path) -> str:
     """Reads a token file. Raises ValueError if it has no valid token."""
-    name = _checked_path("token_file", path)
-    try:
-        with open(name, "rb") as file:
-            content = file.read()
-        return _check_token(content.strip(b" \t\r\n").decode("latin-1"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"token_file: {_shown(name, error)}") from None
-
-
-def _shown(name: str, error: Exception) -> str:
-    """Returns the name of an unusable file and the reason. Omits the name if it
-    may be a key or a token that was passed instead of the name of its file."""
-    reason = getattr(error, "strerror", None) or str(error)
-    if "\n" not in name and os.path.isdir(os.path.dirname(name)):
-        return f"{name!r}: {reason}"
-    return f"{reason}; pass the name of a file, with its folder"
+    content = _read("token_file", path) or b""
+    return _check_token(content.strip().decode("latin-1"), "token_file")
 
 
 def check_no_token(arguments: Dict[str, Any]) -> None:
@@ -313,16 +251,6 @@ class Retry:
     initial: float = 0.1
     maximum: float = 2.0
     multiplier: float = 4.0
-
-    def __post_init__(self) -> None:
-        for name, value, least in (
-                ("attempts", integer("attempts", self.attempts), 1),
-                ("initial", self.initial, 0),
-                ("maximum", self.maximum, self.initial),
-                ("multiplier", self.multiplier, 1)):
-            if not least <= value < math.inf:
-                raise ValueError(f"{name} is {value}; it must be finite and at "
-                                 f"least {least}")
 
 
 class Attempts:
@@ -381,12 +309,9 @@ class Route:
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
                  sorted: bool) -> Request:
-    """Returns the request of topk(). Raises TypeError or ValueError if k is not
-    an integer."""
-    if type(k) is not int:
-        check_unmasked("k", k)
-        k = integer("k", k)
-    return Request(tensor, AnyOnnx(k, axis, int(bool(largest)),
+    """Returns the request of topk(). Raises TypeError if k is not an integer.
+    """
+    return Request(tensor, AnyOnnx(integer("k", k), axis, int(bool(largest)),
                                    int(bool(sorted)), 11))
 
 
@@ -413,9 +338,8 @@ class Connection:
     _prepare: Callable[[Any], Awaitable[Any]]
     # Calls make(*arguments), which opens a channel, and adds the interceptors.
     _open: Callable[..., Any]
-    # Makes a unary call and returns the response, or an awaitable of it.
-    _unary: Callable[[Any, bytes, Attempts], Any]
-    _is_async = False
+    # Makes a unary call.
+    _unary: Callable[[Any, bytes, Attempts], Awaitable[bytes]]
     # Makes a StreamTopK call and adds its messages to the response.
     _stream: Callable[[Iterator[bytes], StreamedResponse, Attempts],
                       Awaitable[None]]
@@ -440,21 +364,13 @@ class Connection:
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key must be set together")
         grpc_target = _grpc_target(target)
-        for name, text in (("user_agent", user_agent),
-                           ("tls_server_name", tls_server_name)):
-            if not isinstance(text, (str, type(None))):
-                raise TypeError(f"{name} is a {type(text).__name__}, not a str")
         tls = tls or any(argument is not None for argument in (
             tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
             raise ValueError(f"{target} is a Unix socket, which has no TLS")
-        if credentials is not None:
-            if not isinstance(credentials, grpc.ChannelCredentials):
-                raise TypeError(f"credentials is a {type(credentials).__name__}"
-                                ", not a grpc.ChannelCredentials")
-            if tls:
-                raise ValueError("credentials replace the options for TLS: do "
-                                 "not set both")
+        if credentials is not None and tls:
+            raise ValueError("credentials replace the options for TLS: do not "
+                             "set both")
         self._is_secure = tls or credentials is not None
         has_token = token is not None or token_file is not None
         if has_token and not (self._is_secure or token_over_plaintext
@@ -474,35 +390,19 @@ class Connection:
         self._token_file = token_file
         if token_file is not None:
             self._token = _read_token(token_file)
-        options: Dict[str, Any] = {
-            "grpc.service_config": _SERVICE_CONFIG,
-            "grpc.max_send_message_length": -1,
-            "grpc.max_receive_message_length": -1,
-            "grpc.keepalive_time_ms": _PING_MILLISECONDS,
-            "grpc.keepalive_timeout_ms": _STUCK_MILLISECONDS,
-            "grpc.initial_reconnect_backoff_ms": _FIRST_RECONNECT_MILLISECONDS,
-            "grpc.max_reconnect_backoff_ms": _RECONNECT_MILLISECONDS,
-            "grpc.dns_min_time_between_resolutions_ms": _RESOLVE_MILLISECONDS,
-            # Leave retries to Attempts. gRPC's own retries may wait past the
-            # deadline, and then lose the server's status. Also, gRPC 1.51 may
-            # omit a message when it resends a stream after a connection breaks.
-            "grpc.enable_retries": 0,
-            "grpc.primary_user_agent":
-                f"{user_agent} topk-client-python/{VERSION}".lstrip(),
-        }
+        options = {
+            **_CHANNEL_OPTIONS, "grpc.primary_user_agent":
+            f"{user_agent} topk-client-python/{VERSION}".lstrip()}
         if tls_server_name:
             options["grpc.ssl_target_name_override"] = tls_server_name
         if has_token and not self._is_secure:
             # A proxy must not see a token that is sent without TLS.
             options["grpc.enable_http_proxy"] = 0
-        try:
-            options.update(channel_options)
-        except (TypeError, ValueError):
-            raise TypeError("channel_options must be pairs of a name and a "
-                            "value") from None
+        options.update(channel_options)
         self._grpc_target, self._options = grpc_target, list(options.items())
-        self._tls = _read_tls_files(tls_ca, tls_key, tls_cert) if tls else None
-        self._credentials = credentials
+        self._credentials = (
+            credentials if not tls else grpc.ssl_channel_credentials(
+                *_read_tls_files(tls_ca, tls_key, tls_cert)))
         self._lock = threading.Condition()  # notified when the client closes
         self._closed = False
         self._opened: Optional[Route] = None
@@ -516,22 +416,23 @@ class Connection:
         and override the variables. Empty variables are ignored."""
         for name in (*_VARIABLES, *_FLAG_VARIABLES):
             variable = "TOPK_" + name.upper()
-            value = os.environ.get(variable, "")
-            if not value or name in options:
-                continue
-            if name in _VARIABLES:
-                options[name] = value
-            elif value.lower() in (*_TRUE, *_FALSE):
-                options[name] = value.lower() in _TRUE
-            else:
-                raise ValueError(f"{variable}: {value!r} is not true or false")
+            value: Any = os.environ.get(variable, "")
+            if name in _FLAG_VARIABLES and value:
+                try:
+                    value = configparser.ConfigParser.BOOLEAN_STATES[
+                        value.lower()]
+                except KeyError:
+                    raise ValueError(f"{variable}: {value!r} is not true or "
+                                     "false") from None
+            if value != "":
+                options.setdefault(name, value)
         return cls(**options)
 
     def __getstate__(self) -> Dict[str, Any]:
         """Pickles the arguments. A copy of the client opens its own
         connections. Raises TypeError if an argument is a secret."""
         check_no_token(self._arguments)
-        if self._credentials is not None:
+        if self._arguments["credentials"] is not None:
             raise TypeError("a client with credentials cannot be pickled: pass "
                             "tls_ca, tls_cert and tls_key")
         return self._arguments
@@ -560,15 +461,12 @@ class Connection:
             with self._lock:
                 if self._opened is None:
                     self._check_not_closed()
-                    credentials = self._credentials
-                    if self._tls is not None:
-                        credentials = grpc.ssl_channel_credentials(*self._tls)
                     self._opened = Route(
                         self._open(self._grpc.insecure_channel,
                                    self._grpc_target, self._options)
-                        if credentials is None else
+                        if self._credentials is None else
                         self._open(self._grpc.secure_channel, self._grpc_target,
-                                   credentials, self._options))
+                                   self._credentials, self._options))
         return self._opened
 
     def _error(self, rpc: Any, begun: bool = False) -> TopKError:
@@ -579,8 +477,9 @@ class Connection:
         error._begun = begun and not self._closed
         return error
 
-    def _attempts(self, timeout: Optional[float], metadata: Metadata,
-                  wait_for_ready: Optional[bool]) -> Attempts:
+    def _attempts(self, *, timeout: Optional[float] = None,
+                  metadata: Metadata = (),
+                  wait_for_ready: Optional[bool] = None) -> Attempts:
         """Returns the attempts of a call that begins now. Raises ValueError if
         the client is closed."""
         if self._closed:
@@ -599,42 +498,31 @@ class Connection:
         """Returns the keyword arguments for an RPC. Raises TopKError if the
         client was closed, or if no time is left: with a timeout of 0, gRPC
         might still send the request."""
-        if self._closed:
-            self._check_not_closed()
+        self._check_not_closed()
         seconds = attempts.deadline - time.monotonic()
         if seconds <= 0:
             raise TopKError(grpc.StatusCode.DEADLINE_EXCEEDED,
                             "the timeout expired before the request was sent")
         metadata = attempts.metadata
-        if self._token is not None:
-            metadata = self._with_token(metadata)
+        if self._token is not None and "authorization" not in dict(metadata):
+            metadata = (*metadata,
+                        ("authorization", f"Bearer {self._current_token()}"))
         return {"timeout": seconds, "metadata": metadata,
                 "wait_for_ready": attempts.wait_for_ready or None}
 
-    def _with_token(self, metadata: Metadata) -> Metadata:
+    def _current_token(self) -> Any:
         if self._token_file is not None:
-            try:
+            with contextlib.suppress(ValueError):  # keeps the last valid token
                 self._token = _read_token(self._token_file)
-            except ValueError:
-                pass  # the last valid token stays in use
         token = self._token
-        if "authorization" in dict(metadata):
-            return metadata
-        if callable(token):
-            token = _check_token(token())
-        return (*metadata, ("authorization", f"Bearer {token}"))
-
-    async def _ask(self, method: Any, message: bytes, kind: Type[M],
-                   attempts: Attempts) -> M:
-        answer = self._unary(method, message, attempts)
-        return parse(kind, await answer if self._is_async else answer)
+        return _check_token(token()) if callable(token) else token
 
     async def _capabilities(self, attempts: Attempts
                             ) -> topk_pb2.Capabilities:
         while True:
             try:
-                return await self._ask(self._route().get_capabilities, b"",
-                                       topk_pb2.Capabilities, attempts)
+                return parse(topk_pb2.Capabilities, await self._unary(
+                    self._route().get_capabilities, b"", attempts))
             except TopKError as error:
                 pause = attempts.pause_after(error, "GetCapabilities")
             await self._sleep(pause)
@@ -643,9 +531,8 @@ class Connection:
         # These types are encoded like the messages of grpc.health.v1, whose
         # stubs would collide with those of grpcio-health-checking.
         request = wrappers_pb2.StringValue(value=service)
-        response = await self._ask(
-            self._route().check_health, request.SerializeToString(),
-            wrappers_pb2.Int32Value, attempts)
+        response = parse(wrappers_pb2.Int32Value, await self._unary(
+            self._route().check_health, request.SerializeToString(), attempts))
         return bool(response.value == 1)  # SERVING
 
     async def _topk(self, request: Request,
@@ -653,8 +540,7 @@ class Connection:
         try:
             return topk_result(await self._compute(request, None, attempts))
         except TopKError as error:
-            _for_argument(error)
-            raise
+            raise _for_argument(error)
 
     async def _compute(self, request: Request, stream: Optional[bool],
                        attempts: Attempts) -> Response:
@@ -662,19 +548,17 @@ class Connection:
         streamed = call.is_streamed(stream)
         make: Any = call.chunks if streamed else call.message
         while True:
+            message = (await self._prepare(make)
+                       if call.nbytes > HEAVY_BYTES else make())
             try:
-                message = (await self._prepare(make)
-                           if call.nbytes > HEAVY_BYTES else make())
                 if streamed:
                     response = StreamedResponse(call)
                     await self._stream(message, response, attempts)
                     return response.response()
                 if len(message) <= _KEPT_BYTES:
                     self._last_message = message
-                route = self._opened or self._route()
-                answer = self._unary(route.compute_topk, message, attempts)
-                if self._is_async:
-                    answer = await answer
+                answer = await self._unary(self._route().compute_topk, message,
+                                           attempts)
                 return call.decode(parse(topk_pb2.TopKResponse, answer))
             except TopKError as error:
                 pause = attempts.pause_after(

@@ -5,10 +5,12 @@ stay on the GPU. Only the driver is needed, which this module calls with ctypes.
 """
 
 import ctypes
+import dataclasses
 import functools
+import math
 import sys
 import threading
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -95,92 +97,83 @@ def _export(pointer: int, nbytes: int, stream: Any, region: Any) -> None:
     region.offset, region.byte_size = pointer - begin.value, nbytes
 
 
+def _no_output(shape: Tuple[int, ...], index: Optional[DType]) -> Any:
+    return None
+
+
+@dataclasses.dataclass
 class CudaTensor:
-    """A contiguous tensor on a GPU: an object with __cuda_array_interface__.
+    """A contiguous tensor on a GPU.
 
     Attributes:
       tensor: the object of the library that allocated the memory.
       shape, dtype: as in NumPy.
+      pointer: the address of the first element.
+      stream: the stream that uses the memory, or None if unknown.
+      empty: returns a new tensor of the library on the same GPU, of the same
+        type, or of the NumPy type `index`, or None if the library is unknown.
       name: the short name of the element type if NumPy lacks the type.
     """
 
+    tensor: Any
+    shape: Tuple[int, ...]
+    dtype: DType
+    pointer: int
+    stream: Any
+    empty: Callable[[Tuple[int, ...], Optional[DType]], Any] = _no_output
     name: Optional[str] = None
-
-    def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor
-        interface = self._interface = tensor.__cuda_array_interface__
-        self.shape: Tuple[int, ...] = tuple(interface["shape"])
-        self.dtype: DType = np.dtype(interface["typestr"])
-        steps = np.empty(self.shape, np.void).strides
-        strides = interface.get("strides")
-        if strides is not None and self.nbytes and any(
-                n > 1 and s != step * self.dtype.itemsize
-                for n, s, step in zip(self.shape, strides, steps)):
-            raise TypeError("the tensor is on a GPU and not contiguous: copy "
-                            "it with ascontiguousarray()")
-        if interface.get("mask") is not None:
-            raise TypeError("the tensor has a mask, which is not supported")
-
-    @property
-    def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    def pointer(self) -> int:
-        """Returns the address of the first element."""
-        return int(self._interface["data"][0])
-
-    def stream(self) -> Any:
-        """Returns the stream that uses the memory, or None if unknown."""
-        return self._interface.get("stream")
-
-    def empty(self, shape: Tuple[int, ...], index: Optional[DType]
-              ) -> Optional["CudaTensor"]:
-        """Returns a new tensor on the same GPU, of the same type, or of the
-        NumPy type `index`. Returns None if this library cannot create one."""
-        return None
 
     def export(self, region: Any) -> None:
         """Sets a CudaMemoryRegion to the tensor's memory, after the work that
         uses the memory. Raises ValueError if the memory cannot be shared."""
-        _export(self.pointer(), self.nbytes, self.stream(), region)
+        _export(self.pointer, math.prod(self.shape) * self.dtype.itemsize,
+                self.stream, region)
 
 
-class _Torch(CudaTensor):
-    def __init__(self, tensor: Any) -> None:
-        torch: Any = sys.modules["torch"]
-        self.tensor = resolved(tensor).contiguous()
-        self.shape = tuple(tensor.shape)
-        self.name, bits = TORCH_TYPES.get(str(tensor.dtype), (None, None))
-        self.dtype = torch.empty(
-            0, dtype=tensor.dtype if bits is None else getattr(torch, bits)
-        ).numpy().dtype
-
-    def pointer(self) -> int:
-        return int(self.tensor.data_ptr())
-
-    def stream(self) -> Any:
-        cuda: Any = sys.modules["torch"].cuda
-        return cuda.current_stream(self.tensor.device).cuda_stream
-
-    def empty(self, shape: Tuple[int, ...], index: Optional[DType]
-              ) -> Optional[CudaTensor]:
-        torch: Any = sys.modules["torch"]
-        return _Torch(torch.empty(
-            shape, device=self.tensor.device, dtype=self.tensor.dtype
-            if index is None else getattr(torch, index.name)))
+def _of_interface(tensor: Any) -> CudaTensor:
+    interface = tensor.__cuda_array_interface__
+    shape = tuple(interface["shape"])
+    dtype = np.dtype(str(interface["typestr"]))
+    strides = interface.get("strides")
+    if strides is not None and 0 not in shape and any(
+            n > 1 and s != step * dtype.itemsize for n, s, step in zip(
+                shape, strides, np.empty(shape, np.void).strides)):
+        raise TypeError("the tensor is on a GPU and not contiguous: copy it "
+                        "with ascontiguousarray()")
+    if interface.get("mask") is not None:
+        raise TypeError("the tensor has a mask, which is not supported")
+    return CudaTensor(tensor, shape, dtype, int(interface["data"][0]),
+                      interface.get("stream"))
 
 
-class _CuPy(CudaTensor):
-    def __init__(self, tensor: Any) -> None:
-        cupy: Any = sys.modules["cupy"]
-        with tensor.device:
-            super().__init__(cupy.ascontiguousarray(tensor))
+def _of_torch(tensor: Any) -> CudaTensor:
+    torch: Any = sys.modules["torch"]
+    tensor = resolved(tensor).contiguous()
+    device, dtype = tensor.device, tensor.dtype
+    name, bits = TORCH_TYPES.get(str(dtype), (None, None))
+    return CudaTensor(
+        tensor, tuple(tensor.shape),
+        torch.empty(0, dtype=dtype if bits is None else getattr(torch, bits)
+                    ).numpy().dtype,
+        int(tensor.data_ptr()), torch.cuda.current_stream(device).cuda_stream,
+        lambda shape, index: torch.empty(
+            shape, device=device,
+            dtype=dtype if index is None else getattr(torch, index.name)), name)
 
-    def empty(self, shape: Tuple[int, ...], index: Optional[DType]
-              ) -> Optional[CudaTensor]:
-        cupy: Any = sys.modules["cupy"]
-        with self.tensor.device:
-            return _CuPy(cupy.empty(shape, index or self.dtype))
+
+def _of_cupy(tensor: Any) -> CudaTensor:
+    cupy: Any = sys.modules["cupy"]
+    device = tensor.device
+    with device:
+        array = _of_interface(cupy.ascontiguousarray(tensor))
+    dtype = array.dtype
+
+    def empty(shape: Tuple[int, ...], index: Optional[DType]) -> Any:
+        with device:
+            return cupy.empty(shape, index or dtype)
+
+    array.empty = empty
+    return array
 
 
 def cuda_tensor_of(tensor: Any) -> Optional[CudaTensor]:
@@ -190,12 +183,12 @@ def cuda_tensor_of(tensor: Any) -> Optional[CudaTensor]:
     contiguous."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
-        return _Torch(tensor) if tensor.device.type == "cuda" else None
+        return _of_torch(tensor) if tensor.device.type == "cuda" else None
     cupy: Any = sys.modules.get("cupy")
     if cupy is not None and isinstance(tensor, cupy.ndarray):
-        return _CuPy(tensor)
+        return _of_cupy(tensor)
     if hasattr(tensor, "__cuda_array_interface__"):
-        return CudaTensor(tensor)
+        return _of_interface(tensor)
     return None
 
 
@@ -206,7 +199,7 @@ class Memory:
     def __init__(self, tensor: CudaTensor) -> None:
         self.tensor = tensor
         # By name: "values" and "indices".
-        self.outputs: Dict[str, CudaTensor] = {}
+        self.outputs: Dict[str, Any] = {}
         self.is_answered = False
 
     def __del__(self) -> None:

@@ -9,8 +9,8 @@ import os
 import random
 import secrets
 import threading
-import weakref
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+import time
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from topk_client.specs import OpenVINO
 
 _ROUNDS = 3  # how many times all servers are tried again
 _PREFIX = "/topk-shard-"  # starts with the server's default prefix, "/topk"
+_NEW_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,33 +89,6 @@ def _client(target: str, options: Tuple[Tuple[str, Any], ...]) -> Client:
     return Client(target, **arguments)
 
 
-class _Buffer:
-    """Shared memory that is locked while its process lives, so that other
-    processes can tell which objects a killed process has left behind."""
-
-    def __init__(self, nbytes: int) -> None:
-        while not self._is_made(nbytes):
-            pass  # another process removed the object before it was locked
-
-    def _is_made(self, nbytes: int) -> bool:
-        self.memory = SharedMemory(
-            nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
-        try:
-            file = os.open(FOLDER + self.memory.name, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        self._unlock = weakref.finalize(self, os.close, file)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.fstat(file).st_nlink > 0
-        except BlockingIOError:
-            return False
-
-    def close(self) -> None:
-        self.memory.close()
-        self._unlock()
-
-
 def remove_abandoned() -> int:
     """Removes the shared memory objects that killed workers on this machine
     have left behind. Returns their number. Each worker calls this before it
@@ -122,30 +96,30 @@ def remove_abandoned() -> int:
     count = 0
     for path in glob.glob(FOLDER + _PREFIX + "*"):
         try:
-            file = os.open(path, os.O_RDONLY)
-        except OSError:  # already removed, or owned by another user
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
-            count += 1
-        except OSError:  # the object is in use
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # A new object may not be locked yet.
+                if time.time() - os.fstat(file.fileno()).st_ctime > _NEW_SECONDS:
+                    os.unlink(path)
+                    count += 1
+        except OSError:  # in use, already removed, or owned by another user
             pass
-        finally:
-            os.close(file)
     return count
 
 
 def _in_shared_memory(shard: Array) -> Region:
     """Copies the shard to the thread's shared memory. The memory is kept for
     the next shard, since fresh pages cost as much as the copy."""
-    buffer = getattr(_of_thread, "buffer", None)
-    if buffer is None or len(buffer.memory.buffer) < shard.nbytes:
-        if buffer is not None:
-            buffer.close()
+    memory: Optional[SharedMemory] = getattr(_of_thread, "memory", None)
+    if memory is None or len(memory.buffer) < shard.nbytes:
+        if memory is not None:
+            memory.close()
         remove_abandoned()
-        buffer = _of_thread.buffer = _Buffer(shard.nbytes)
-    memory: SharedMemory = buffer.memory
+        memory = _of_thread.memory = SharedMemory(
+            shard.nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
+        # The lock is held until the process ends: then the object is abandoned.
+        _of_thread.lock = open(FOLDER + memory.name, "rb")
+        fcntl.flock(_of_thread.lock, fcntl.LOCK_EX)
     copy = memory.array(shard.shape, shard.dtype)
     copy[...] = shard
     return memory.region(copy)
@@ -167,26 +141,20 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     name = question.data_type or _dtypes.short_name_of(shard.dtype)
     if question.shared_memory and shard.size and name not in _dtypes.WIDTHS:
         tensor = _in_shared_memory(_dtypes.little_endian(shard))
-    first = next(_turn)
     clients = [_client(target, question.client_options)
                for target in question.servers]
     attempts = Attempts(Retry(1 + _ROUNDS), clients[0]._timeout)
-    while True:
-        errors: List[TopKError] = []
-        for turn in range(len(clients)):
-            left = attempts.seconds()
-            if errors and not left:
-                break
-            client = clients[(first + turn) % len(clients)]
-            try:
-                got = client.compute_topk(tensor, spec, index_offset=begin,
-                                          data_type=question.data_type,
-                                          timeout=left)
-                return question.partial(got.values, got.indices)
-            except TopKError as error:
-                if not is_retried(error):
-                    raise
-                errors.append(error)
-        clients[first % len(clients)]._pause(attempts.pause_after(
-            min(errors, key=lambda error: error.retry_delay or 0.0),
-            "ComputeTopK"))
+    first = next(_turn)
+    for turn in itertools.count():
+        client = clients[(first + turn) % len(clients)]
+        try:
+            got = client.compute_topk(tensor, spec, index_offset=begin,
+                                      data_type=question.data_type,
+                                      timeout=attempts.seconds())
+            return question.partial(got.values, got.indices)
+        except TopKError as error:
+            if not is_retried(error):
+                raise
+            if (turn + 1) % len(clients) == 0:  # no server has answered
+                client._pause(attempts.pause_after(error, "ComputeTopK"))
+    raise AssertionError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import grpc
 import grpc.aio
 
-from topk_client._connection import (Attempts, Connection, Metadata, Options,
+from topk_client._connection import (Attempts, Connection, Options,
                                      topk_request, topk_result)
 from topk_client._dtypes import Array
 from topk_client._many import AsyncPendingCalls
@@ -35,12 +35,6 @@ async def _each(items: Iterable[T] | AsyncIterable[T]
     else:
         for item in items:
             yield item
-
-
-def _cancellations() -> int:
-    """Returns how often the current task has been cancelled, or always 0 before
-    Python 3.11, where tasks do not count cancellations."""
-    return int(getattr(asyncio.current_task(), "cancelling", lambda: 0)())
 
 
 class _End:
@@ -79,7 +73,6 @@ class Client(Connection):
     call cancels the call."""
 
     _grpc = grpc.aio
-    _is_async = True
     _loop: asyncio.AbstractEventLoop | None = None
     _closing: asyncio.Future[None] | None = None  # done when the client closes
 
@@ -110,13 +103,12 @@ class Client(Connection):
             **options: Unpack[Options]) -> TopK[Array]: ...
 
     async def topk(self, tensor: Any, k: int, axis: int = -1,
-                   largest: bool = True, sorted: bool = True, *,
-                   timeout: float | None = None, metadata: Metadata = (),
-                   wait_for_ready: bool | None = None) -> TopK[Any]:
+                   largest: bool = True, sorted: bool = True,
+                   **options: Unpack[Options]) -> TopK[Any]:
         """See topk_client.Client.topk."""
         return await self._topk(
             topk_request(tensor, k, axis, largest, sorted),
-            self._attempts(timeout, metadata, wait_for_ready))
+            self._attempts(**options))
 
     @overload
     def topk_many(
@@ -134,15 +126,12 @@ class Client(Connection):
     async def topk_many(
             self, tensors: Iterable[Any] | AsyncIterable[Any],
             k: int, axis: int = -1, largest: bool = True, sorted: bool = True,
-            *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None
-            ) -> AsyncGenerator[TopK[Any], None]:
+            **options: Unpack[Options]) -> AsyncGenerator[TopK[Any], None]:
         """See topk_client.Client.topk_many. `tensors` may be an asynchronous
         iterable."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
-             async for tensor in _each(tensors)), timeout=timeout,
-            metadata=metadata, wait_for_ready=wait_for_ready)
+             async for tensor in _each(tensors)), **options)
         try:
             async for result in results:
                 yield topk_result(result)
@@ -154,23 +143,21 @@ class Client(Connection):
             output: str = "both", values_out: Region | None = None,
             indices_out: Region | None = None, request_id: str = "",
             index_offset: int = 0, data_type: str | None = None,
-            stream: bool | None = None, timeout: float | None = None,
-            metadata: Metadata = (), wait_for_ready: bool | None = None
+            stream: bool | None = None, **options: Unpack[Options]
             ) -> Response:
         """See topk_client.Client.compute_topk."""
         return await self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
                     index_offset, data_type), stream,
-            self._attempts(timeout, metadata, wait_for_ready))
+            self._attempts(**options))
 
     async def compute_topk_many(
             self, requests: Iterable[Request] | AsyncIterable[Request],
-            *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None
+            **options: Unpack[Options]
             ) -> AsyncGenerator[Response | TopKError, None]:
         """See topk_client.Client.compute_topk_many. `requests` may be an
         asynchronous iterable."""
-        attempts = self._attempts(timeout, metadata, wait_for_ready)
+        attempts = self._attempts(**options)
         pending = AsyncPendingCalls(_each(requests))
         try:
             while True:
@@ -187,6 +174,10 @@ class Client(Connection):
                         yield pending.result(result)
                 except StopAsyncIteration:
                     pass
+                except asyncio.CancelledError:
+                    # gRPC may cancel a call whose requests end.
+                    pending.check_requests()
+                    raise
                 except grpc.RpcError as rpc:
                     pending.check_requests()
                     if not end.is_ok():
@@ -201,29 +192,24 @@ class Client(Connection):
         finally:
             pending.close()
 
-    async def get_capabilities(
-            self, *, timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None) -> topk_pb2.Capabilities:
+    async def get_capabilities(self, **options: Unpack[Options]
+                               ) -> topk_pb2.Capabilities:
         """See topk_client.Client.get_capabilities."""
-        return await self._capabilities(
-            self._attempts(timeout, metadata, wait_for_ready))
+        return await self._capabilities(self._attempts(**options))
 
-    async def is_serving(self, service: str = "", *,
-                         timeout: float | None = None, metadata: Metadata = (),
-                         wait_for_ready: bool | None = None) -> bool:
+    async def is_serving(self, service: str = "",
+                         **options: Unpack[Options]) -> bool:
         """See topk_client.Client.is_serving."""
-        return await self._serving(
-            service, self._attempts(timeout, metadata, wait_for_ready))
+        return await self._serving(service, self._attempts(**options))
 
-    def _attempts(self, timeout: float | None, metadata: Metadata,
-                  wait_for_ready: bool | None) -> Attempts:
+    def _attempts(self, **options: Any) -> Attempts:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
         if self._loop is not loop:
             raise RuntimeError("the client belongs to another event loop: "
                                "create a client for each asyncio.run()")
-        return super()._attempts(timeout, metadata, wait_for_ready)
+        return super()._attempts(**options)
 
     def _open(self, make: Any, *arguments: Any) -> Any:
         return make(*arguments, interceptors=self._interceptors)
@@ -235,13 +221,12 @@ class Client(Connection):
         await asyncio.wait([self._closing], timeout=seconds)
 
     async def _prepare(self, function: Any) -> Any:
-        return await self._checked(asyncio.to_thread(function))
+        return await asyncio.to_thread(function)
 
     async def _unary(self, method: Any, message: bytes,
                      attempts: Attempts) -> bytes:
-        how = self._how(attempts)
         try:
-            return await self._checked(method(message, **how))
+            return await self._checked(method(message, **self._how(attempts)))
         except grpc.RpcError as error:
             raise self._error(error) from error
 
@@ -266,10 +251,8 @@ class Client(Connection):
     async def _checked(self, awaitable: Awaitable[T]) -> T:
         """Awaits a part of a call. Raises TopKError if close() cancels the
         call."""
-        before = _cancellations()
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if _cancellations() == before:  # the task was not cancelled
-                self._check_not_closed()
+            self._check_not_closed()
             raise

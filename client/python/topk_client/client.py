@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import grpc
 
-from topk_client._connection import (Attempts, Connection, Metadata, Options,
+from topk_client._connection import (Attempts, Connection, Options,
                                      topk_request, topk_result)
 from topk_client._dtypes import Array
 from topk_client._many import PendingCalls
@@ -122,9 +122,8 @@ class Client(Connection):
             **options: Unpack[Options]) -> TopK[Array]: ...
 
     def topk(self, tensor: Any, k: int, axis: int = -1,
-             largest: bool = True, sorted: bool = True, *,
-             timeout: float | None = None, metadata: Metadata = (),
-             wait_for_ready: bool | None = None) -> TopK[Any]:
+             largest: bool = True, sorted: bool = True,
+             **options: Unpack[Options]) -> TopK[Any]:
         """Returns (values, indices) of the k largest or smallest elements along
         an axis.
 
@@ -149,7 +148,7 @@ class Client(Connection):
         the argument's name."""
         return self._run(self._topk(
             topk_request(tensor, k, axis, largest, sorted),
-            self._attempts(timeout, metadata, wait_for_ready)))
+            self._attempts(**options)))
 
     @overload
     def topk_async(
@@ -189,9 +188,8 @@ class Client(Connection):
             ) -> Generator[TopK[Array], None, None]: ...
 
     def topk_many(self, tensors: Iterable[Any], k: int, axis: int = -1,
-                  largest: bool = True, sorted: bool = True, *,
-                  timeout: float | None = None, metadata: Metadata = (),
-                  wait_for_ready: bool | None = None
+                  largest: bool = True, sorted: bool = True,
+                  **options: Unpack[Options]
                   ) -> Generator[TopK[Any], None, None]:
         """Yields the result of topk() for each tensor, in order, over one
         stream. The tensors may differ in shape and type, but each needs at
@@ -202,8 +200,7 @@ class Client(Connection):
         tensor, or to continue after an error, see compute_topk_many()."""
         results = self.compute_topk_many(
             (topk_request(tensor, k, axis, largest, sorted)
-             for tensor in tensors), timeout=timeout, metadata=metadata,
-            wait_for_ready=wait_for_ready)
+             for tensor in tensors), **options)
         try:
             yield from map(topk_result, results)
         finally:
@@ -214,8 +211,7 @@ class Client(Connection):
             output: str = "both", values_out: Region | None = None,
             indices_out: Region | None = None, request_id: str = "",
             index_offset: int = 0, data_type: str | None = None,
-            stream: bool | None = None, timeout: float | None = None,
-            metadata: Metadata = (), wait_for_ready: bool | None = None
+            stream: bool | None = None, **options: Unpack[Options]
             ) -> Response:
         """Applies an operator, with the exact semantics of its specification,
         to one tensor.
@@ -227,12 +223,10 @@ class Client(Connection):
         return self._run(self._compute(
             Request(tensor, spec, output, values_out, indices_out, request_id,
                     index_offset, data_type), stream,
-            self._attempts(timeout, metadata, wait_for_ready)))
+            self._attempts(**options)))
 
     def compute_topk_many(
-            self, requests: Iterable[Request], *,
-            timeout: float | None = None, metadata: Metadata = (),
-            wait_for_ready: bool | None = None
+            self, requests: Iterable[Request], **options: Unpack[Options]
             ) -> Generator[Response | TopKError, None, None]:
         """Computes many requests over one stream. The timeout bounds the whole
         call.
@@ -247,7 +241,7 @@ class Client(Connection):
         raises, the responses to the requests before it are yielded first. A
         request above the server's --max-message-bytes ends the call. Closing
         the generator cancels the requests in flight."""
-        attempts = self._attempts(timeout, metadata, wait_for_ready)
+        attempts = self._attempts(**options)
         pending = PendingCalls(iter(requests))
         try:
             while True:
@@ -270,24 +264,19 @@ class Client(Connection):
         finally:
             pending.close()
 
-    def get_capabilities(self, *, timeout: float | None = None,
-                         metadata: Metadata = (),
-                         wait_for_ready: bool | None = None
+    def get_capabilities(self, **options: Unpack[Options]
                          ) -> topk_pb2.Capabilities:
         """Returns the server's Capabilities message."""
-        return self._run(self._capabilities(
-            self._attempts(timeout, metadata, wait_for_ready)))
+        return self._run(self._capabilities(self._attempts(**options)))
 
-    def is_serving(self, service: str = "", *, timeout: float | None = None,
-                   metadata: Metadata = (),
-                   wait_for_ready: bool | None = None) -> bool:
+    def is_serving(self, service: str = "",
+                   **options: Unpack[Options]) -> bool:
         """Returns whether a service ("" = the whole server) is SERVING. Raises
         TopKError NOT_FOUND if the server has no such service. Also reaches
         servers that are NOT_SERVING. With several servers, asks any of them.
         Raises UNAVAILABLE after one attempt, without retries, so that the
         answer is current. To wait for a server, pass wait_for_ready=True."""
-        return self._run(self._serving(
-            service, self._attempts(timeout, metadata, wait_for_ready)))
+        return self._run(self._serving(service, self._attempts(**options)))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
@@ -320,7 +309,8 @@ class Client(Connection):
     async def _prepare(self, function: Any) -> Any:
         return function()
 
-    def _unary(self, method: Any, message: bytes, attempts: Attempts) -> bytes:
+    async def _unary(self, method: Any, message: bytes,
+                     attempts: Attempts) -> bytes:
         try:
             response: bytes = method(message, **self._how(attempts))
             return response

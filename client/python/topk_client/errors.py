@@ -1,15 +1,12 @@
 """Errors of calls."""
 
-import re
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-# Longer retry delays are shortened.
-_MAX_RETRY_DELAY_SECONDS = 86400.0
 
 
 class TopKError(Exception):
@@ -21,8 +18,8 @@ class TopKError(Exception):
       reason: a stable UPPER_SNAKE identifier for programs, or "".
       field: the path of the invalid field, e.g. "onnx.k" (for topk(), "k"), or
         the subject whose quota is exhausted, or "".
-      retry_delay: the server's retry delay in seconds, at most a day; None if
-        the server sent none.
+      retry_delay: the server's retry delay in seconds; None if the server sent
+        none.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str, *,
@@ -54,7 +51,7 @@ def bad_response(message: str, field: str = "") -> TopKError:
 
 
 def from_status(status: status_pb2.Status) -> TopKError:
-    """Converts a google.rpc.Status. Ignores corrupt details."""
+    """Converts a google.rpc.Status."""
     error = TopKError(_CODES.get(status.code, grpc.StatusCode.UNKNOWN),
                       status.message)
     info = error_details_pb2.ErrorInfo()
@@ -63,55 +60,46 @@ def from_status(status: status_pb2.Status) -> TopKError:
     retry = error_details_pb2.RetryInfo()
     details: Any = status.details
     for detail in details:
-        try:
-            if detail.Unpack(info):
-                error.reason = info.reason
-                error.field = info.metadata.get("field", error.field)
-            elif detail.Unpack(bad) and bad.field_violations:
-                error.field = bad.field_violations[0].field
-            elif detail.Unpack(quota) and quota.violations:
-                error.field = quota.violations[0].subject
-            elif detail.Unpack(retry):
-                delay = retry.retry_delay
-                error.retry_delay = min(_MAX_RETRY_DELAY_SECONDS, max(
-                    0.0, delay.seconds + delay.nanos / 1e9))
-        except DecodeError:
-            pass
+        if detail.Unpack(info):
+            error.reason = info.reason
+            error.field = info.metadata.get("field", error.field)
+        elif detail.Unpack(bad) and bad.field_violations:
+            error.field = bad.field_violations[0].field
+        elif detail.Unpack(quota) and quota.violations:
+            error.field = quota.violations[0].subject
+        elif detail.Unpack(retry):
+            delay = retry.retry_delay
+            error.retry_delay = delay.seconds + delay.nanos / 1e9
     return error
 
 
 def from_rpc(rpc: Any, target: str, tls: bool) -> TopKError:
     """Converts a grpc.RpcError or grpc.aio.AioRpcError of a call to `target`.
     """
-    if not hasattr(rpc, "code"):  # an interceptor raised a bare RpcError
-        return TopKError(grpc.StatusCode.UNKNOWN, repr(rpc))
-    code, details = rpc.code(), rpc.details()
-    status = status_pb2.Status()
-    trailing = getattr(rpc, "trailing_metadata", tuple)
-    metadata = {key: value for key, value in trailing() or ()}
+    code, details = rpc.code(), rpc.details() or ""
+    metadata: Dict[str, Any] = dict(tuple(rpc.trailing_metadata() or ()))
     encoded = metadata.get("grpc-status-details-bin")
-    try:
-        status.ParseFromString(encoded or b"")
-    except DecodeError:  # the service never sends malformed details
-        status.Clear()
-    # Use the code and message of the call, because proxies send no details.
-    status.code = code.value[0]
-    status.message = details or ""
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
         # The server always sends details. An error without details is from a
         # proxy whose server died during the response.
         return TopKError(grpc.StatusCode.UNAVAILABLE,
                          f"the answer broke off: {details}",
                          reason="ANSWER_BROKE_OFF")  # servers never send this
+    status = status_pb2.Status()
+    try:
+        status.ParseFromString(encoded or b"")
+    except DecodeError:  # the service never sends malformed details
+        status.Clear()
+    # Use the code and message of the call, because proxies send no details.
+    status.code, status.message = code.value[0], details
     error = from_status(status)
     if not error.reason and code in (grpc.StatusCode.UNAVAILABLE,
                                      grpc.StatusCode.DEADLINE_EXCEEDED):
         # gRPC's message may be only "Socket closed".
         error.message = (f"calling {target} {'with' if tls else 'without'} "
-                         f"TLS: {error.message}")
+                         f"TLS: {details}")
     # HAProxy sends a delay without details.
     pushback = str(metadata.get("grpc-retry-pushback-ms", ""))
-    if error.retry_delay is None and re.fullmatch(r"[0-9]+", pushback):
-        error.retry_delay = min(float(pushback) / 1e3,
-                                _MAX_RETRY_DELAY_SECONDS) or None
+    if error.retry_delay is None and pushback.isdecimal():
+        error.retry_delay = int(pushback) / 1e3
     return error

@@ -7,7 +7,7 @@ is byte-identical to the result of one server over the whole axis.
 """
 
 import dataclasses
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Dict, Iterable, Optional, Sequence
 
 import numpy as np
 
@@ -68,6 +68,15 @@ class Partial:
                     self.values.dtype, None, self.data_type)[0]))):
             object.__setattr__(self, name, value)
 
+    def _asked(self) -> Dict[str, Any]:
+        """Returns what the partials of an axis have in common."""
+        sizes = [*self.values.shape]
+        del sizes[self.axis]
+        return {"k": self.k, "data_type": self.data_type,
+                "dtype": str(self.values.dtype), "axis": self.axis,
+                "shape without the axis": tuple(sizes), "largest": self.largest,
+                "order": self.order, "index type": str(self.indices.dtype)}
+
     @classmethod
     def of(cls, response: Response, spec: Spec, *, k: Optional[int] = None,
            data_type: Optional[str] = None) -> "Partial":
@@ -105,9 +114,13 @@ def merge(partials: Iterable[Partial]) -> Partial:
     parts = list(partials)
     if not parts:
         raise ValueError("there is no partial to merge")
-    for number, part in enumerate(parts):
-        _check_alike(parts[0], part, number)
     first = parts[0]
+    for number, part in enumerate(parts):
+        for (name, ours), theirs in zip(first._asked().items(),
+                                        part._asked().values()):
+            if theirs != ours:
+                raise ValueError(f"{name} is {theirs!r} in partial {number}, "
+                                 f"but {ours!r} in partial 0")
 
     def joined(arrays: Iterable[Array]) -> Array:
         return np.moveaxis(np.concatenate(list(arrays), first.axis),
@@ -153,20 +166,3 @@ def _check_order(parts: Sequence[Partial], keys: Array,
             raise ValueError(f"partial {number} is not sorted by value (equal "
                              "values by index)")
         begin = end
-
-
-def _check_alike(first: Partial, other: Partial, number: int) -> None:
-    def asked(part: Partial) -> Any:
-        sizes = [*part.values.shape]
-        del sizes[part.axis]  # the sizes along the axis may differ
-        return {"k": part.k, "data_type": part.data_type,
-                "dtype": str(part.values.dtype), "axis": part.axis,
-                "shape without the axis": tuple(sizes),
-                "largest": part.largest,
-                "order": part.order, "index type": str(part.indices.dtype)}
-
-    ours, theirs = asked(first), asked(other)
-    for name, value in ours.items():
-        if theirs[name] != value:
-            raise ValueError(f"{name} is {theirs[name]!r} in partial {number}, "
-                             f"but {value!r} in partial 0")

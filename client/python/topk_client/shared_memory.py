@@ -11,16 +11,13 @@ from typing import Any, Optional, Sequence, Tuple
 import numpy as np
 
 from topk_client._dtypes import Array
-from topk_client.specs import integer
 
 FOLDER = "/dev/shm"
 
 
 def _open(name: str, flags: int) -> int:
-    """Opens an object. Raises TypeError or ValueError unless the name is a str
-    that starts with a slash and contains no other."""
-    if not isinstance(name, str):
-        raise TypeError(f"name is {name!r}, not a str")
+    """Opens an object. Raises ValueError unless the name starts with a slash
+    and contains no other."""
     if name[:1] != "/" or "/" in name[1:]:
         raise ValueError(f"name is {name!r}; it must be a slash, then a name "
                          "without slashes")
@@ -51,12 +48,9 @@ class SharedMemory:
         """Creates an object of `nbytes` >= 1 zero bytes that only this user may
         open. All of its memory is allocated. If the name is empty, a unique
         name is chosen that starts with "/topk", the server's default prefix.
-        Raises TypeError or ValueError unless the name starts with a slash and
-        contains no other, and `nbytes` is 1 .. 2^63 - 1. Raises OSError if the
-        name exists or there is not enough memory."""
-        nbytes = integer("nbytes", nbytes)
-        if nbytes < 1:
-            raise ValueError(f"nbytes is {nbytes}, which is less than 1")
+        Raises ValueError unless the name starts with a slash and contains no
+        other. Raises OSError if the name exists, `nbytes` is less than 1, or
+        there is not enough memory."""
         self.name = name or f"/topk-{os.getpid()}-{secrets.token_hex(8)}"
         file = _open(self.name, os.O_CREAT | os.O_EXCL)
         self._close: Optional[Any] = weakref.finalize(

@@ -4,7 +4,7 @@ import concurrent.futures
 import contextlib
 import math
 import re
-from typing import Any, Dict, Generator, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Generator, Iterator, List, Sequence
 
 import grpc
 import numpy as np
@@ -45,18 +45,25 @@ def fake_server() -> Generator[str, None, None]:
     GetCapabilities returns only the version. Shared memory is UNIMPLEMENTED."""
     rpc: Any = grpc
     unary = rpc.unary_unary_rpc_method_handler
-    stream = rpc.stream_stream_rpc_method_handler
-    handlers = [rpc.method_handlers_generic_handler(service, methods)
-                for service, methods in (
-                    ("topk.v1.TopKService", {
-                        "ComputeTopK": unary(_compute_topk),
-                        "ComputeTopKMany": stream(_compute_topk_many),
-                        "GetCapabilities": unary(_get_capabilities),
-                        "StreamTopK": stream(_stream_topk)}),
-                    ("grpc.health.v1.Health", {"Check": unary(_health)}))]
+    services = {
+        "topk.v1.TopKService": {
+            "ComputeTopK": _handler(unary, topk_pb2.TopKRequest, _response),
+            "ComputeTopKMany": rpc.stream_stream_rpc_method_handler(
+                _compute_topk_many, topk_pb2.TopKRequest.FromString,
+                topk_pb2.TopKResult.SerializeToString),
+            "GetCapabilities": _handler(
+                unary, topk_pb2.GetCapabilitiesRequest,
+                lambda _: topk_pb2.Capabilities(build_version=VERSION)),
+            # A stream of one message.
+            "StreamTopK": _handler(rpc.stream_unary_rpc_method_handler,
+                                   topk_pb2.TopKRequestChunk, _stream_topk)},
+        "grpc.health.v1.Health": {
+            "Check": _handler(unary, wrappers_pb2.StringValue, _health)}}
     server = rpc.server(
         concurrent.futures.ThreadPoolExecutor(64),  # a thread for each stream
-        handlers, options=[("grpc.max_receive_message_length", -1)])
+        [rpc.method_handlers_generic_handler(name, methods)
+         for name, methods in services.items()],
+        options=[("grpc.max_receive_message_length", -1)])
     target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     try:
@@ -65,38 +72,46 @@ def fake_server() -> Generator[str, None, None]:
         server.stop(None).wait()
 
 
-def _compute_topk(message: bytes, context: Any) -> bytes:
-    return _response_or_abort(topk_pb2.TopKRequest.FromString(message),
-                              context).SerializeToString()
-
-
-def _compute_topk_many(messages: Iterator[bytes], _: Any) -> Iterator[bytes]:
-    for request in map(topk_pb2.TopKRequest.FromString, messages):
+def _handler(make: Any, kind: Any, respond: Callable[[Any], Any]) -> Any:
+    """Returns a handler of messages of type `kind`."""
+    def handle(request: Any, context: Any) -> Any:
         try:
-            result = topk_pb2.TopKResult(response=_response(request))
+            return respond(request)
         except TopKError as error:
-            result = topk_pb2.TopKResult(error=_status(error))
-        yield result.SerializeToString()
+            context.set_trailing_metadata((
+                ("grpc-status-details-bin",
+                 _status(error).SerializeToString()),))
+            context.abort(error.code, error.message)
+
+    return make(handle, kind.FromString, _serialized)
 
 
-def _stream_topk(messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
-    first, *chunks = map(topk_pb2.TopKRequestChunk.FromString, messages)
+def _serialized(message: Any) -> Any:
+    return message.SerializeToString()
+
+
+def _compute_topk_many(requests: Iterator[topk_pb2.TopKRequest], _: Any
+                       ) -> Iterator[topk_pb2.TopKResult]:
+    for request in requests:
+        try:
+            yield topk_pb2.TopKResult(response=_response(request))
+        except TopKError as error:
+            yield topk_pb2.TopKResult(error=_status(error))
+
+
+def _stream_topk(messages: Iterator[topk_pb2.TopKRequestChunk]
+                 ) -> topk_pb2.TopKResponseChunk:
+    first, *chunks = messages
     first.header.tensor.data = b"".join(chunk.data for chunk in chunks)
-    yield topk_pb2.TopKResponseChunk(
-        header=_response_or_abort(first.header, context)).SerializeToString()
+    return topk_pb2.TopKResponseChunk(header=_response(first.header))
 
 
-def _get_capabilities(_: bytes, __: Any) -> bytes:
-    return topk_pb2.Capabilities(build_version=VERSION).SerializeToString()
-
-
-def _health(message: bytes, context: Any) -> bytes:
-    service = wrappers_pb2.StringValue.FromString(message).value
-    if service not in ("", "topk.v1.TopKService", "grpc.health.v1.Health"):
-        _abort(context, TopKError(
+def _health(request: wrappers_pb2.StringValue) -> wrappers_pb2.Int32Value:
+    if request.value not in ("", "topk.v1.TopKService", "grpc.health.v1.Health"):
+        raise TopKError(
             grpc.StatusCode.NOT_FOUND, "the server has no service of this name",
-            reason="SERVICE_UNKNOWN", field="service"))
-    return wrappers_pb2.Int32Value(value=1).SerializeToString()  # SERVING
+            reason="SERVICE_UNKNOWN", field="service")
+    return wrappers_pb2.Int32Value(value=1)  # SERVING
 
 
 def _status(error: TopKError) -> Any:
@@ -105,21 +120,6 @@ def _status(error: TopKError) -> Any:
     status.details.add().Pack(error_details_pb2.ErrorInfo(
         reason=error.reason, domain="topk.v1", metadata={"field": error.field}))
     return status
-
-
-def _response_or_abort(request: topk_pb2.TopKRequest,
-                       context: Any) -> topk_pb2.TopKResponse:
-    try:
-        return _response(request)
-    except TopKError as error:
-        _abort(context, error)
-        raise
-
-
-def _abort(context: Any, error: TopKError) -> None:
-    context.set_trailing_metadata((("grpc-status-details-bin",
-                                    _status(error).SerializeToString()),))
-    context.abort(error.code, error.message)
 
 
 def _check(valid: bool, reason: str, field: str, message: str = "") -> None:
@@ -222,14 +222,16 @@ def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
         values = _dtypes.pack(values, name)
     shape[axis] = k
     response = topk_pb2.TopKResponse(
-        request_id=request.request_id,
-        execution=topk_pb2.ExecutionInfo(backend="fake"))
-    if request.output.selection != topk_pb2.OUTPUT_SELECTION_INDICES_ONLY:
-        response.values.CopyFrom(tensor_pb2.Tensor(
-            data_type=tensor.data_type, shape=shape, data=values.tobytes()))
-    if request.output.selection != topk_pb2.OUTPUT_SELECTION_VALUES_ONLY:
-        response.indices.CopyFrom(tensor_pb2.Tensor(
+        values=tensor_pb2.Tensor(data_type=tensor.data_type, shape=shape,
+                                 data=values.tobytes()),
+        indices=tensor_pb2.Tensor(
             data_type=_dtypes.number_of(index_type), shape=shape,
             data=(indices + request.index_offset).astype(
-                _dtypes.NUMPY_NAMES[index_type]).tobytes()))
+                _dtypes.NUMPY_NAMES[index_type]).tobytes()),
+        request_id=request.request_id,
+        execution=topk_pb2.ExecutionInfo(backend="fake"))
+    if request.output.selection == topk_pb2.OUTPUT_SELECTION_INDICES_ONLY:
+        response.ClearField("values")
+    if request.output.selection == topk_pb2.OUTPUT_SELECTION_VALUES_ONLY:
+        response.ClearField("indices")
     return response

@@ -1,4 +1,4 @@
-// Compiles simd/ once for each instruction set, and lists the kernel tables.
+// Compiles simd/ once for each instruction set, and lists the sets.
 // Highway includes this file again for each set.
 #include "core/backends/cpu/kernels.h"
 
@@ -9,7 +9,6 @@
 
 #include <iterator>
 
-#include "core/backends/cpu/instruction_set.h"
 // clang-format off
 // These two files come first, because the other files use them.
 #include "core/backends/cpu/simd/vectors-inl.h"
@@ -26,9 +25,12 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 template <class Key, bool kFloat>
 constexpr Kernels<Key, kFloat> KernelsFor() {
-  Kernels<Key, kFloat> kernels = {Scan<Key, kFloat>, RaiseMaxima<Key, kFloat>,
-                                  Kth<Key>,  ScanColumns<Key, kFloat>,
-                                  Rank<Key>, SelectShortRows<Key, kFloat>,
+  Kernels<Key, kFloat> kernels = {Scan<Key, kFloat>,
+                                  RaiseMaxima<Key, kFloat>,
+                                  Kth<Key>,
+                                  ScanColumns<Key, kFloat>,
+                                  Rank<Key>,
+                                  SelectShortRows<Key, kFloat>,
                                   nullptr};
   if constexpr (sizeof(Key) >= 4) {
     kernels.feed_columns = FeedColumns<Key, kFloat>;
@@ -36,13 +38,16 @@ constexpr Kernels<Key, kFloat> KernelsFor() {
   return kernels;
 }
 
-constexpr KernelTable kTable = {
-    {KernelsFor<uint8_t, false>(), KernelsFor<uint8_t, true>(),
-     KernelsFor<uint16_t, false>(), KernelsFor<uint16_t, true>(),
-     KernelsFor<uint32_t, false>(), KernelsFor<uint32_t, true>(),
-     KernelsFor<uint64_t, false>(), KernelsFor<uint64_t, true>()},
-    Transpose,
-    UnpackHalves};
+constexpr InstructionSet MakeInstructionSet(std::string_view name) {
+  return {name,
+          HWY_TARGET,
+          {KernelsFor<uint8_t, false>(), KernelsFor<uint8_t, true>(),
+           KernelsFor<uint16_t, false>(), KernelsFor<uint16_t, true>(),
+           KernelsFor<uint32_t, false>(), KernelsFor<uint32_t, true>(),
+           KernelsFor<uint64_t, false>(), KernelsFor<uint64_t, true>()},
+          Transpose,
+          UnpackHalves};
+}
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -54,22 +59,22 @@ namespace topk::cpu {
 std::vector<InstructionSet> SupportedInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3
-    {"avx512", HWY_AVX3, &N_AVX3::kTable},
+    N_AVX3::MakeInstructionSet("avx512"),
 #endif
 #if HWY_TARGETS & HWY_AVX2
-    {"avx2", HWY_AVX2, &N_AVX2::kTable},
+    N_AVX2::MakeInstructionSet("avx2"),
 #endif
 #if HWY_TARGETS & HWY_SSE4
-    {"sse4", HWY_SSE4, &N_SSE4::kTable},
+    N_SSE4::MakeInstructionSet("sse4"),
 #endif
 #if HWY_TARGETS & HWY_NEON
-    {"neon", HWY_NEON, &N_NEON::kTable},
+    N_NEON::MakeInstructionSet("neon"),
 #endif
 #if HWY_TARGETS & HWY_EMU128
-    {"scalar", HWY_EMU128, &N_EMU128::kTable},
+    N_EMU128::MakeInstructionSet("scalar"),
 #endif
 #if HWY_TARGETS & HWY_SCALAR
-    {"scalar", HWY_SCALAR, &N_SCALAR::kTable},
+    N_SCALAR::MakeInstructionSet("scalar"),
 #endif
   };
   // The last instruction set is the baseline that every machine must support.

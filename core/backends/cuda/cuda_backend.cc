@@ -2,8 +2,8 @@
 // The kernels read a tensor of another process in place. If the process changes
 // it at the same time, only the result of its own request is wrong (filter.h).
 //
-// Results equal those of the CPU backend, because items with equal keys rank by
-// index (items.h).
+// Results equal those of the CPU backend, because elements with equal keys rank
+// by index (elements.h).
 //
 // Tests: unit/cuda_*_test.cc and, on a device, those with the CTest label gpu.
 #include "core/backends/cuda/cuda_backend.h"
@@ -13,27 +13,25 @@
 #include <utility>
 
 #include "core/backends/cuda/cuda_fold.h"
-#include "core/base/checked.h"
 #include "core/base/text.h"
 
 namespace topk {
 namespace {
 
 using cuda::Device;
-using cuda::ImportedMemory;
 using cuda::Lane;
 using cuda::LanePtr;
 
 constexpr std::string_view kName = "cuda";
 
 // Returns whether the kernels can run a plan. Strides, sub-byte elements, empty
-// tensors, and indices that do not fit into an item are not supported.
+// tensors, and positions that do not fit into a sort key are not supported.
 bool CanRun(const Plan& plan) {
-  constexpr int64_t kNarrowIndices = int64_t{1} << 32;
+  constexpr int64_t kNarrowPositions = int64_t{1} << 32;
   const DTypeInfo& type = InfoOf(plan.dtype);
   return plan.input.contiguous && plan.values.contiguous &&
          plan.indices.contiguous && !type.packed() && plan.slices() > 0 &&
-         (type.bytes > 4 || plan.n <= kNarrowIndices);
+         (type.bytes > 4 || plan.n <= kNarrowPositions);
 }
 
 // Returns the cost of a plan that takes `nanoseconds`, including the time to
@@ -47,9 +45,10 @@ Cost CostOf(const Plan& plan, int64_t nanoseconds) {
 
 class Region final : public DeviceMemory {
  public:
-  Region(Device& device, std::shared_ptr<const ImportedMemory> memory,
-         std::span<std::byte> bytes)
-      : DeviceMemory(bytes), device_(device), memory_(std::move(memory)) {}
+  Region(Device& device, std::shared_ptr<std::byte> memory, int64_t bytes)
+      : DeviceMemory({memory.get(), static_cast<size_t>(bytes)}),
+        device_(device),
+        memory_(std::move(memory)) {}
 
   // Keeps the region open for a lane. Returns its address.
   std::byte* In(Lane& lane) const {
@@ -60,13 +59,13 @@ class Region final : public DeviceMemory {
   Status Read(std::span<std::byte> to,
               const Cancellation* cancellation) const override {
     return InLane(cancellation,
-                  [&](Lane& lane) { lane.Download(In(lane), to, /*slot=*/0); });
+                  [&](Lane& lane) { lane.Download(In(lane), to); });
   }
 
   Status Write(std::span<const std::byte> from,
                const Cancellation* cancellation) const override {
     return InLane(cancellation, [&](Lane& lane) {
-      lane.Upload(from, In(lane), /*slot=*/0);
+      lane.Upload(from, In(lane));
       lane.Finish();
     });
   }
@@ -81,13 +80,13 @@ class Region final : public DeviceMemory {
   }
 
   Device& device_;
-  const std::shared_ptr<const ImportedMemory> memory_;
+  const std::shared_ptr<std::byte> memory_;
 };
 
 class CudaResidentPlan final : public ResidentPlan {
  public:
-  CudaResidentPlan(const Plan& plan, Device& device, int64_t positions)
-      : plan_(plan), device_(device), positions_(positions) {}
+  CudaResidentPlan(const Plan& plan, Device& device, int64_t batches)
+      : plan_(plan), device_(device), batches_(batches) {}
 
   Cost cost() const override {
     constexpr int64_t kBytesPerNanosecond = 100;
@@ -99,7 +98,7 @@ class CudaResidentPlan final : public ResidentPlan {
   Execution Run(const ResidentMemory& memory, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
     Result<LanePtr> lane = device_.OpenLane(
-        cuda::DeviceBytes(plan_, positions_, /*in_place=*/true), cancellation);
+        cuda::DeviceBytes(plan_, batches_, /*in_place=*/true), cancellation);
     if (!lane.ok()) return {kName, "", "", lane.status()};
     const auto address = [&](const DeviceMemory* region) {
       return region == nullptr ? nullptr
@@ -108,8 +107,7 @@ class CudaResidentPlan final : public ResidentPlan {
     address(memory.tensor);
     const cuda::Residence residence{true, address(memory.values),
                                     address(memory.indices)};
-    cuda::CudaFold fold(plan_, outputs, *std::move(lane), positions_,
-                        device_.architecture(), residence);
+    cuda::CudaFold fold(plan_, outputs, *std::move(lane), batches_, residence);
     fold.Feed(memory.tensor->bytes());
     return fold.Finish();
   }
@@ -117,7 +115,7 @@ class CudaResidentPlan final : public ResidentPlan {
  private:
   const Plan& plan_;
   Device& device_;
-  const int64_t positions_;  // per chunk
+  const int64_t batches_;  // per chunk
 };
 
 // A backend that uses its devices round-robin.
@@ -148,26 +146,10 @@ class CudaBackend final : public Backend {
       const DeviceRegion& region, const std::string& field) const override {
     Device* const device = Find(region.device_uuid);
     if (device == nullptr) return std::unique_ptr<DeviceMemory>();
-    Result<std::unique_ptr<ImportedMemory>> memory =
-        device->Import(region.handle, StrCat(field, ".ipc_handle"));
+    Result<std::shared_ptr<std::byte>> memory = device->Import(region, field);
     if (!memory.ok()) return memory.status();
-    const std::span<std::byte> all = (*memory)->bytes();
-    const auto size = static_cast<int64_t>(all.size());
-    int64_t end = 0;
-    if (region.offset < 0 || region.bytes < 0 ||
-        !CheckedAdd(region.offset, region.bytes, &end) || end > size) {
-      const bool size_is_wrong = region.offset >= 0 && region.offset <= size;
-      return InvalidArgument(
-          "CUDA_MEMORY_RANGE",
-          StrCat(field, size_is_wrong ? ".byte_size" : ".offset"),
-          StrCat("the region with offset ", region.offset, " and byte_size ",
-                 region.bytes, " is not within the allocation of ", size,
-                 " bytes"));
-    }
-    const auto part = all.subspan(static_cast<size_t>(region.offset),
-                                  static_cast<size_t>(region.bytes));
     return std::unique_ptr<DeviceMemory>(
-        std::make_unique<Region>(*device, *std::move(memory), part));
+        std::make_unique<Region>(*device, *std::move(memory), region.bytes));
   }
 
   // Processes the tensor at once, or in chunks if the device has too little
@@ -176,18 +158,16 @@ class CudaBackend final : public Backend {
       const Plan& plan, const std::string& device_uuid) const override {
     Device* const device = Find(device_uuid);
     if (device == nullptr || device->lost() || !CanRun(plan)) return nullptr;
-    const auto bytes = [&](int64_t positions) {
-      return cuda::DeviceBytes(plan, positions, /*in_place=*/true);
+    const auto bytes = [&](int64_t batches) {
+      return cuda::DeviceBytes(plan, batches, /*in_place=*/true);
     };
     // One chunk needs the fewest launches. Leave memory for other requests.
-    int64_t positions = plan.outer * plan.n;
-    if (bytes(positions) > device->memory_limit() / 4) {
-      // If k is large, chunks may need more memory than the whole tensor.
-      const int64_t chunk = cuda::PositionsPerChunk(plan, chunk_bytes_);
-      if (bytes(chunk) < bytes(positions)) positions = chunk;
+    int64_t batches = plan.outer;
+    if (bytes(batches) > device->memory_limit() / 4) {
+      batches = cuda::BatchesPerChunk(plan, chunk_bytes_);
     }
-    if (bytes(positions) > device->memory_limit()) return nullptr;
-    return std::make_unique<CudaResidentPlan>(plan, *device, positions);
+    if (bytes(batches) > device->memory_limit()) return nullptr;
+    return std::make_unique<CudaResidentPlan>(plan, *device, batches);
   }
 
   // Opens a lane on the next device that works and has enough free memory.
@@ -217,11 +197,11 @@ class CudaBackend final : public Backend {
 
 class CudaPlan final : public PreparedPlan {
  public:
-  CudaPlan(const Plan& plan, const CudaBackend& backend, int64_t positions,
+  CudaPlan(const Plan& plan, const CudaBackend& backend, int64_t batches,
            int64_t nanoseconds)
       : plan_(plan),
         backend_(backend),
-        positions_(positions),
+        batches_(batches),
         nanoseconds_(nanoseconds) {}
 
   int64_t EstimateNanoseconds() const override { return nanoseconds_; }
@@ -244,32 +224,30 @@ class CudaPlan final : public PreparedPlan {
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
     Result<LanePtr> lane =
-        backend_.OpenLane(cuda::DeviceBytes(plan_, positions_), cancellation);
+        backend_.OpenLane(cuda::DeviceBytes(plan_, batches_), cancellation);
     if (!lane.ok()) return lane.status();
     return std::unique_ptr<Fold>(std::make_unique<cuda::CudaFold>(
-        plan_, outputs, *std::move(lane), positions_,
-        backend_.instruction_set()));
+        plan_, outputs, *std::move(lane), batches_));
   }
 
  private:
   const Plan& plan_;
   const CudaBackend& backend_;
-  const int64_t positions_;  // per chunk
+  const int64_t batches_;  // per chunk
   const int64_t nanoseconds_;
 };
 
 std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
                                                          Arrival) const {
   if (!CanRun(plan)) return nullptr;
-  const int64_t positions = cuda::PositionsPerChunk(plan, chunk_bytes_);
-  const int64_t bytes = cuda::DeviceBytes(plan, positions);
+  const int64_t batches = cuda::BatchesPerChunk(plan, chunk_bytes_);
+  const int64_t bytes = cuda::DeviceBytes(plan, batches);
   const auto has_memory = [&](const std::unique_ptr<Device>& device) {
     return !device->lost() && bytes <= device->memory_limit();
   };
   if (std::ranges::none_of(devices_, has_memory)) return nullptr;
-  return std::make_unique<CudaPlan>(
-      plan, *this, positions,
-      cuda::EstimateNanoseconds(plan, positions, speeds_));
+  return std::make_unique<CudaPlan>(plan, *this, batches,
+                                    cuda::EstimateNanoseconds(plan, speeds_));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <utility>
 
@@ -21,167 +20,116 @@ struct Residence {
 };
 
 /// Copies the tensor to the device in chunks, and processes each chunk while
-/// the next one is copied. Reads a tensor on the device in place. Keeps the
-/// best k items of each unfinished slice on the device, and copies the results
-/// of finished slices to the host. Finish() returns the first device error.
+/// the next one is staged. Reads a tensor on the device in place. Copies the
+/// results of a chunk to their places. Finish() returns the first device error.
 class CudaFold final : public Fold {
  public:
-  /// `plan` and `architecture` must outlive this object. `chunk_positions` is
-  /// from PositionsPerChunk(), or all positions. A tensor on the device must be
-  /// aligned to its elements, and passed to Feed() as a whole.
+  /// `plan` must outlive this object. `chunk_batches` is from
+  /// BatchesPerChunk(), or all batches. A tensor on the device must be aligned
+  /// to its elements, and passed to Feed() as a whole.
   CudaFold(const Plan& plan, const Outputs& outputs, LanePtr lane,
-           int64_t chunk_positions, std::string_view architecture,
-           const Residence& residence = {})
+           int64_t chunk_batches, const Residence& residence = {})
       : Fold(plan),
         plan_(plan),
         outputs_(outputs),
-        rule_(
-            RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest)),
+        type_(InfoOf(plan.dtype)),
         index_bytes_(InfoOf(plan.index_type).bytes),
-        chunk_positions_(chunk_positions),
-        architecture_(architecture),
+        chunk_batches_(chunk_batches),
         residence_(residence),
-        lane_(std::move(lane)) {}
+        lane_(std::move(lane)) {
+    const int64_t count = chunk_batches * plan.inner * plan.k;
+    if (plan.wants_values) values_ = Allocate(count * type_.bytes);
+    if (plan.wants_indices) indices_ = Allocate(count * index_bytes_);
+    if (!residence.tensor) {
+      chunk_ = Allocate(chunk_batches * (plan.input.bytes / plan.outer));
+    }
+  }
 
   Execution Finish() override {
-    Collect(current_ ^ 1);
-    const bool is_filtered = plan_.k <= MaxFilteredK(rule_.bytes);
+    Collect();
+    lane_->Finish();
+    const bool is_filtered = plan_.k <= MaxFilteredK(type_.bytes);
     return {"cuda", is_filtered ? "cuda_filter" : "cub_radix_sort",
-            architecture_, lane_->status()};
+            lane_->architecture(), lane_->status()};
   }
 
  private:
-  // A chunk on the device: whole batches, or some positions of one batch. If it
-  // reaches the end of its batches, `values` and `indices` are their outputs.
-  struct Buffer {
-    Memory copy;  // null if the tensor is on the device
-    const std::byte* elements = nullptr;
-    size_t filled = 0;
-    int64_t first_batch = 0;
-    int64_t batches = 0;
-    Memory values;
-    Memory indices;
-  };
-
   void Take(std::span<const std::byte> bytes) override {
     while (!bytes.empty() && lane_->status().ok()) {
-      Buffer& buffer = buffers_[current_];
-      const auto size = static_cast<size_t>(BytesOf(PositionsOfChunk()));
-      const auto part =
-          bytes.first(std::min(bytes.size(), size - buffer.filled));
-      if (residence_.tensor) {
-        buffer.elements = part.data();
-      } else {
-        if (buffer.copy == nullptr) {
-          buffer.copy = Allocate(RoundUpToVectors(BytesOf(chunk_positions_)));
-          buffer.elements = buffer.copy.get();
-          lane_->Mark(current_);
-        }
-        lane_->Upload(part, buffer.copy.get() + buffer.filled, current_);
-      }
-      buffer.filled += part.size();
+      const auto size = static_cast<size_t>(BatchesOfChunk() *
+                                            (plan_.input.bytes / plan_.outer));
+      const auto part = bytes.first(std::min(bytes.size(), size - filled_));
+      if (!residence_.tensor) lane_->Upload(part, chunk_ + filled_);
+      filled_ += part.size();
       bytes = bytes.subspan(part.size());
-      if (buffer.filled < size) continue;
-      // Downloads the outputs of the other buffer while this one is processed.
-      Compute(buffer);
-      current_ ^= 1;
-      Collect(current_);
+      if (filled_ == size) Compute(residence_.tensor ? part.data() : chunk_);
     }
   }
 
-  int64_t PositionsOfChunk() const {
-    const int64_t batches =
-        chunk_positions_ < plan_.n ? 1 : plan_.outer - batch_;
-    return std::min(chunk_positions_, batches * plan_.n - position_);
-  }
-
-  int64_t BytesOf(int64_t positions) const {
-    return positions * plan_.inner * rule_.bytes;
+  int64_t BatchesOfChunk() const {
+    return std::min(chunk_batches_, plan_.outer - batch_);
   }
 
   // Starts to process a chunk.
-  void Compute(Buffer& buffer) {
+  void Compute(const std::byte* elements) {
+    Collect();
     SelectTask task;
-    task.rule = rule_;
-    task.elements = buffer.elements;
-    task.positions = std::min(PositionsOfChunk(), plan_.n);
-    task.batches = PositionsOfChunk() / task.positions;
+    task.rule = RuleOf(type_, plan_.direction == Direction::kLargest);
+    task.elements = elements;
+    task.batches = BatchesOfChunk();
+    task.positions = plan_.n;
     task.inner = plan_.inner;
-    task.first_position = position_;
-    if (position_ > 0) {
-      task.carried = ArraysIn(carried_.get(), carried_count_, rule_.bytes);
-      task.carried_count = carried_count_ / task.slices();
-    }
-    task.k = std::min(plan_.k, task.length());
-    const int64_t count = task.kept_count();
-    Memory kept;
-    if (position_ + task.positions < plan_.n) {
-      kept = Allocate(count * ItemBytes(rule_.bytes));
-      if (kept == nullptr) return;
-      task.kept = ArraysIn(kept.get(), count, rule_.bytes);
-      position_ += task.positions;
-    } else {
-      if (plan_.wants_values) buffer.values = Allocate(count * rule_.bytes);
-      if (plan_.wants_indices) buffer.indices = Allocate(count * index_bytes_);
-      task.values = buffer.values.get();
-      task.indices = buffer.indices.get();
-      task.by_index = plan_.order == Order::kIndex;
-      task.index_bytes = index_bytes_;
-      task.index_offset = plan_.index_offset;
-      buffer.first_batch = batch_;
-      buffer.batches = task.batches;
-      position_ = 0;
-      batch_ += task.batches;
-    }
+    task.index_offset = plan_.index_offset;
+    task.k = plan_.k;
+    task.values = values_;
+    task.indices = indices_;
+    task.index_bytes = index_bytes_;
+    task.by_index = plan_.order == Order::kIndex;
     lane_->Select(task);
-    lane_->Mark(current_);
-    buffer.filled = 0;
-    carried_ = std::move(kept);
-    carried_count_ = count;
+    filled_ = 0;
+    finished_ = task.batches;
+    batch_ += task.batches;
   }
 
-  // Copies the outputs of a buffer to their places.
-  void Collect(int number) {
-    Buffer& buffer = buffers_[number];
-    const auto collect = [&](const Memory from, std::span<std::byte> host,
+  // Copies the outputs of the last chunk to their places.
+  void Collect() {
+    if (finished_ == 0) return;
+    const auto collect = [&](const std::byte* from, std::span<std::byte> host,
                              std::byte* device, int bytes) {
-      if (from == nullptr) return;
       const int64_t batch = plan_.k * plan_.inner * bytes;
-      const auto at = static_cast<size_t>(buffer.first_batch * batch);
-      const auto size = static_cast<size_t>(buffer.batches * batch);
+      const auto begin = static_cast<size_t>((batch_ - finished_) * batch);
+      const auto size = static_cast<size_t>(finished_ * batch);
       if (device != nullptr) {
-        lane_->Copy(from.get(), device + at, size, number);
-      } else {
-        lane_->Download(from.get(), host.subspan(at, size), number);
+        lane_->Copy(from, device + begin, size);
+      } else if (!host.empty()) {
+        lane_->Download(from, host.subspan(begin, size));
       }
     };
-    collect(std::move(buffer.values), outputs_.values, residence_.values,
-            rule_.bytes);
-    collect(std::move(buffer.indices), outputs_.indices, residence_.indices,
-            index_bytes_);
+    collect(values_, outputs_.values, residence_.values, type_.bytes);
+    collect(indices_, outputs_.indices, residence_.indices, index_bytes_);
+    finished_ = 0;
   }
 
-  Memory Allocate(int64_t bytes) {
-    return lane_->Allocate(static_cast<size_t>(bytes));
+  // Returns memory that may be read in vectors.
+  std::byte* Allocate(int64_t bytes) {
+    return lane_->Allocate(static_cast<size_t>(RoundUpToVectors(bytes)));
   }
 
   const Plan& plan_;
   const Outputs outputs_;
-  const KeyRule rule_;
+  const DTypeInfo& type_;
   const int index_bytes_;
-  const int64_t chunk_positions_;
-  const std::string_view architecture_;
+  const int64_t chunk_batches_;
   const Residence residence_;
-  // Declared before all Memory objects, because the lane must outlive them.
   const LanePtr lane_;
-  std::array<Buffer, Lane::kSlots> buffers_;
-  int current_ = 0;
-  // Where the next chunk begins.
-  int64_t batch_ = 0;
-  int64_t position_ = 0;
-  // The best items found so far in the unfinished batch.
-  Memory carried_;
-  int64_t carried_count_ = 0;
+  // On the device: a chunk, unless the tensor is read in place, and the outputs
+  // of the last chunk.
+  std::byte* chunk_ = nullptr;
+  std::byte* values_ = nullptr;
+  std::byte* indices_ = nullptr;
+  size_t filled_ = 0;     // bytes of the chunk
+  int64_t batch_ = 0;     // the first of the chunk
+  int64_t finished_ = 0;  // batches whose outputs are not copied yet
 };
 
 }  // namespace topk::cuda

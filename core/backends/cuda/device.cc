@@ -1,14 +1,13 @@
 #include "core/backends/cuda/device.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "core/backends/cuda/probe.h"
+#include "core/base/checked.h"
 #include "core/base/text.h"
 
 namespace topk::cuda {
@@ -19,30 +18,6 @@ namespace {
 constexpr size_t kIdleLanes = 16;
 
 using Clock = std::chrono::steady_clock;
-
-// Calls `query` until it returns an error other than cudaErrorNotReady, or
-// until a cancellation. Returns the last error. Sleeps in between, but never
-// for more than an eighth of the time that the caller has already waited, or 1
-// ms.
-template <class Query>
-cudaError_t Wait(const Query& query, const Cancellation* cancellation) {
-  constexpr std::chrono::microseconds kSpin{50};
-  constexpr std::chrono::nanoseconds kLongestSleep =
-      std::chrono::milliseconds(1);
-  const auto start = Clock::now();
-  for (;;) {
-    const cudaError_t error = query();
-    if (error != cudaErrorNotReady) return error;
-    cudaGetLastError();  // otherwise, a later call would return the error
-    if (IsCancelled(cancellation)) return error;
-    const std::chrono::nanoseconds waited = Clock::now() - start;
-    if (waited < kSpin) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::min(waited / 8, kLongestSleep));
-    }
-  }
-}
 
 std::string TextOf(cudaError_t error) {
   return StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
@@ -71,18 +46,12 @@ cudaError_t GetBytesAt(void* data, size_t& bytes) {
 // Returns why there is no device. Checks the driver's version, because
 // cudaGetDeviceCount() does not distinguish a missing driver from an old one.
 std::string WhyNoDevice(cudaError_t error) {
-  const auto version = [](int number) {
-    return StrCat(number / 1000, ".", number % 1000 / 10);
-  };
   int driver = 0;
   cudaDriverGetVersion(&driver);
   if (driver == 0) return "this machine has no NVIDIA driver";
   if (error == cudaErrorInsufficientDriver) {
-    // Drivers of the same major version can run code of a newer toolkit.
-    return StrCat("the NVIDIA driver is too old: it supports CUDA ",
-                  version(driver), ", and this program needs ",
-                  CUDART_VERSION / 1000,
-                  ".0, which drivers of version 580 and later support");
+    return "the NVIDIA driver is too old: this program needs version 580 or "
+           "later (CUDA 13.0)";
   }
   if (error != cudaSuccess) {
     return StrCat("this machine has no CUDA device: ", TextOf(error));
@@ -92,100 +61,72 @@ std::string WhyNoDevice(cudaError_t error) {
 
 }  // namespace
 
-ImportedMemory::~ImportedMemory() {
-  static_cast<void>(device_.Use());
-  cudaIpcCloseMemHandle(bytes_.data());
-  cudaGetLastError();
+void CloseLane::operator()(Lane* lane) const {
+  Device& device = lane->device_;
+  std::unique_ptr<Lane> closed(lane);
+  lane->status_ = {};
+  // Until all work of this lane is done, its memory is not available to other
+  // lanes.
+  const bool is_finished = device.Use() == cudaSuccess && !device.lost() &&
+                           lane->Wait([&] { return lane->FinishWork(); });
+  if (is_finished) lane->kept_.clear();
+  const std::lock_guard lock(device.mutex_);
+  if (!is_finished) {
+    device.unfinished_.push_back(std::move(closed));
+    return;
+  }
+  device.reserved_ -= lane->reserved_;
+  if (device.idle_.size() < kIdleLanes) {
+    device.idle_.push_back(std::move(closed));
+  }
 }
 
+std::string_view Lane::architecture() const { return device_.architecture(); }
+
 cudaError_t Lane::Create() {
-  cudaError_t error = cudaSuccess;
-  const auto create = [&](auto& object, const auto& function) {
-    if (error != cudaSuccess || object != nullptr) return;
-    typename std::remove_reference_t<decltype(object)>::pointer created = {};
-    error = function(&created);
-    object.reset(created);
-  };
-  for (Stream* stream : {&copying_, &computing_}) {
-    create(*stream, [](cudaStream_t* to) {
-      return cudaStreamCreateWithFlags(to, cudaStreamNonBlocking);
-    });
-  }
+  if (staging_.back().copied != nullptr) return cudaSuccess;
+  cudaStream_t stream = nullptr;
+  cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  stream_.reset(stream);
   for (Staging& each : staging_) {
-    create(each.data, [](void* to) {
-      return cudaHostAlloc(static_cast<void**>(to), kStagingBytes,
-                           cudaHostAllocDefault);
-    });
-  }
-  for (Event* event : {&staging_[0].copied, &staging_[1].copied, &marks_[0],
-                       &marks_[1], &copied_}) {
-    create(*event, [](cudaEvent_t* to) {
-      return cudaEventCreateWithFlags(to, cudaEventDisableTiming);
-    });
+    if (error != cudaSuccess) return error;
+    void* data = nullptr;
+    error = cudaHostAlloc(&data, kStagingBytes, cudaHostAllocDefault);
+    each.data.reset(static_cast<std::byte*>(data));
+    if (error != cudaSuccess) return error;
+    cudaEvent_t event = nullptr;
+    error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    each.copied.reset(event);
   }
   return error;
 }
 
 cudaError_t Lane::FinishWork() {
-  for (const Stream* stream : {&copying_, &computing_}) {
-    const cudaError_t error = cudaStreamQuery(stream->get());
-    if (error != cudaSuccess) return error;
+  for (void* memory : std::exchange(allocated_, {})) {
+    cudaFreeAsync(memory, stream_.get());
   }
-  for (void* data : unfreed_) cudaFreeAsync(data, computing_.get());
-  unfreed_.clear();
-  return cudaSuccess;
+  return cudaStreamQuery(stream_.get());
 }
 
-void CloseLane::operator()(Lane* lane) const {
-  Device& device = lane->device_;
-  // Until all work of this lane is done, memory that this lane freed is not
-  // available to other lanes.
-  if (device.Use() == cudaSuccess && !device.lost()) {
-    Wait([&] { return lane->FinishWork(); }, lane->cancellation_);
-  }
-  Device::Unused unused;
-  const std::lock_guard lock(device.mutex_);
-  device.closed_.emplace_back(lane);
-  device.Reclaim(unused);
-}
-
-void FreeInLane::operator()(std::byte* memory) const {
-  // After an error, work may use the memory that computations do not wait for.
-  if (lane->Begins() && lane->AfterCopies()) {
-    lane->Succeeds(cudaFreeAsync(memory, lane->computing_.get()));
-  } else {
-    lane->unfreed_.push_back(memory);
-  }
-}
-
-Memory Lane::Allocate(size_t bytes) {
+std::byte* Lane::Allocate(size_t bytes) {
   void* data = nullptr;
-  if (Begins()) {
-    Succeeds(cudaMallocFromPoolAsync(&data, std::max<size_t>(bytes, 1),
-                                     device_.pool_, computing_.get()));
+  if (Begins() && Succeeds(cudaMallocAsync(&data, bytes, stream_.get()))) {
+    allocated_.push_back(data);
   }
-  return Memory(static_cast<std::byte*>(data), FreeInLane{this});
+  return static_cast<std::byte*>(data);
 }
 
 void Lane::Select(const SelectTask& task) {
-  CopyStaged();
-  if (Begins() && AfterCopies()) {
-    Succeeds(LaunchSelect(task, computing_.get(), device_.pool_));
-  }
-}
-
-void Lane::Mark(int slot) {
-  if (!Begins()) return;
-  Succeeds(cudaEventRecord(marks_[slot].get(), computing_.get()));
+  if (CopyStaged()) Succeeds(LaunchSelect(task, stream_.get()));
 }
 
 // Gathers small uploads in the staging buffer, so that each copy is large.
-void Lane::Upload(std::span<const std::byte> from, std::byte* to, int slot) {
+void Lane::Upload(std::span<const std::byte> from, std::byte* to) {
   if (to != staged_to_ + staged_) CopyStaged();
   while (!from.empty() && Begins()) {
-    Staging& staging = staging_[next_staging_];
+    const Staging& staging = staging_[next_staging_];
     if (staged_ == 0) {
-      if (!Wait(staging.copied) || !AfterMark(slot)) return;
+      if (!Wait(staging)) return;
       staged_to_ = to;
     }
     const size_t size = std::min(from.size(), kStagingBytes - staged_);
@@ -197,55 +138,51 @@ void Lane::Upload(std::span<const std::byte> from, std::byte* to, int slot) {
   }
 }
 
-void Lane::CopyStaged() {
-  if (staged_ == 0 || !Begins()) return;
-  Staging& staging = staging_[next_staging_];
-  Transfer(staged_to_, staging.data.get(), staged_, cudaMemcpyHostToDevice,
-           staging.copied);
-  staged_ = 0;
+bool Lane::CopyStaged() {
+  if (!Begins() || staged_ == 0) return status_.ok();
+  const Staging& staging = staging_[next_staging_];
   next_staging_ ^= 1;
+  return Transfer(staging, staged_to_, staging.data.get(),
+                  std::exchange(staged_, 0), cudaMemcpyHostToDevice);
 }
 
 // Copies from the device to one staging buffer while emptying the other.
-void Lane::Download(const std::byte* from, std::span<std::byte> to, int slot) {
-  CopyStaged();
-  if (!Begins() || !AfterMark(slot)) return;
-  std::array<std::span<std::byte>, 2> arriving;
-  for (;;) {
-    const size_t number = next_staging_;
+void Lane::Download(const std::byte* from, std::span<std::byte> to) {
+  if (!CopyStaged()) return;
+  std::span<std::byte> arriving;
+  while (!to.empty() || !arriving.empty()) {
+    const Staging& staging = staging_[next_staging_];
     next_staging_ ^= 1;
-    Staging& staging = staging_[number];
-    if (!Begins() || !Wait(staging.copied)) return;
-    std::span<std::byte>& arrived = arriving[number];
-    if (!arrived.empty()) {
-      device_.CopyOnHost(staging.data.get(), arrived.data(), arrived.size());
-    }
-    arrived = to.first(std::min(to.size(), kStagingBytes));
-    if (arrived.empty() && arriving[number ^ 1].empty()) return;
-    if (arrived.empty()) continue;
-    if (!Transfer(staging.data.get(), from, arrived.size(),
-                  cudaMemcpyDeviceToHost, staging.copied)) {
+    const auto next = to.first(std::min(to.size(), kStagingBytes));
+    if (!Begins()) return;
+    if (!next.empty() &&
+        !(Wait(staging) && Transfer(staging, staging.data.get(), from,
+                                    next.size(), cudaMemcpyDeviceToHost))) {
       return;
     }
-    from += arrived.size();
-    to = to.subspan(arrived.size());
+    const Staging& arrived = staging_[next_staging_];
+    if (!arriving.empty()) {
+      if (!Wait(arrived)) return;
+      device_.CopyOnHost(arrived.data.get(), arriving.data(), arriving.size());
+    }
+    arriving = next;
+    from += next.size();
+    to = to.subspan(next.size());
   }
 }
 
-void Lane::Copy(const std::byte* from, std::byte* to, size_t bytes, int slot) {
-  CopyStaged();
-  if (Begins() && AfterMark(slot) &&
-      Transfer(to, from, bytes, cudaMemcpyDeviceToDevice, copied_)) {
-    Wait(copied_);
+void Lane::Copy(const std::byte* from, std::byte* to, size_t bytes) {
+  if (CopyStaged()) {
+    Succeeds(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                             stream_.get()));
   }
 }
 
 void Lane::Finish() {
-  CopyStaged();
-  if (Begins() && AfterCopies()) Wait(copied_);
+  if (CopyStaged()) Wait([&] { return cudaStreamQuery(stream_.get()); });
 }
 
-void Lane::Keep(std::shared_ptr<const ImportedMemory> memory) {
+void Lane::Keep(std::shared_ptr<const std::byte> memory) {
   kept_.push_back(std::move(memory));
 }
 
@@ -259,27 +196,36 @@ bool Lane::Begins() {
   return status_.ok() && Succeeds(device_.Use());
 }
 
-bool Lane::Wait(const Event& event) {
-  const cudaError_t error =
-      cuda::Wait([&] { return cudaEventQuery(event.get()); }, cancellation_);
-  if (error != cudaErrorNotReady) return Succeeds(error);
-  status_ = Cancelled();
-  return false;
+// Sleeps between the calls, but never for more than an eighth of the time that
+// the caller has already waited, or 1 ms.
+bool Lane::Wait(absl::FunctionRef<cudaError_t()> query) {
+  constexpr std::chrono::microseconds kSpin{50};
+  constexpr std::chrono::nanoseconds kLongestSleep{1'000'000};
+  const auto start = Clock::now();
+  for (;;) {
+    const cudaError_t error = query();
+    if (error != cudaErrorNotReady) return Succeeds(error);
+    if (IsCancelled(cancellation_)) {
+      status_ = Cancelled();
+      return false;
+    }
+    const std::chrono::nanoseconds waited = Clock::now() - start;
+    if (waited < kSpin) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::min(waited / 8, kLongestSleep));
+    }
+  }
 }
 
-bool Lane::AfterMark(int slot) {
-  return Succeeds(cudaStreamWaitEvent(copying_.get(), marks_[slot].get(), 0));
+bool Lane::Wait(const Staging& staging) {
+  return Wait([&] { return cudaEventQuery(staging.copied.get()); });
 }
 
-bool Lane::AfterCopies() {
-  return Succeeds(cudaEventRecord(copied_.get(), copying_.get())) &&
-         Succeeds(cudaStreamWaitEvent(computing_.get(), copied_.get(), 0));
-}
-
-bool Lane::Transfer(void* to, const void* from, size_t bytes,
-                    cudaMemcpyKind kind, const Event& copied) {
-  return Succeeds(cudaMemcpyAsync(to, from, bytes, kind, copying_.get())) &&
-         Succeeds(cudaEventRecord(copied.get(), copying_.get()));
+bool Lane::Transfer(const Staging& staging, void* to, const void* from,
+                    size_t bytes, cudaMemcpyKind kind) {
+  return Succeeds(cudaMemcpyAsync(to, from, bytes, kind, stream_.get())) &&
+         Succeeds(cudaEventRecord(staging.copied.get(), stream_.get()));
 }
 
 Device::Device(int number, const cudaDeviceProp& properties,
@@ -295,35 +241,22 @@ Device::~Device() {
   // A device that hangs must not prevent the process from exiting.
   constexpr std::chrono::seconds kPatience{1};
   const auto end = Clock::now() + kPatience;
-  if (Use() == cudaSuccess) {
-    while (!closed_.empty() && Clock::now() < end) {
-      Unused unused;
-      Reclaim(unused);
-      std::this_thread::yield();
-    }
+  const bool works = Use() == cudaSuccess;
+  while (works && !unfinished_.empty() && Clock::now() < end) {
+    TakeFinished();
+    std::this_thread::yield();
   }
-  // Work in progress uses these lanes and the pool, so leak them.
-  if (!closed_.empty() && Use() == cudaSuccess) {
-    for (auto& lane : closed_) static_cast<void>(lane.release());
-  } else if (pool_ != nullptr) {
-    closed_.clear();
-    idle_.clear();
-    cudaMemPoolDestroy(pool_);
+  // Work in progress uses these lanes, so leak them.
+  for (auto& lane : unfinished_) {
+    if (works) static_cast<void>(lane.release());
   }
-  cudaGetLastError();
 }
 
 Status Device::Start() {
-  // Make threads block, rather than spin, in calls that wait for the device.
-  cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
-                                     cudaInitDeviceFlagsAreValid);
-  if (error == cudaSuccess) error = Use();
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = number_;
-  properties.maxSize = static_cast<size_t>(memory_limit_);
-  if (error == cudaSuccess) error = cudaMemPoolCreate(&pool_, &properties);
+  cudaError_t error = Use();
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetDefaultMemPool(&pool_, number_);
+  }
   // Keep freed memory in the pool for later requests.
   auto keep = static_cast<uint64_t>(memory_limit_);
   if (error == cudaSuccess) {
@@ -336,52 +269,91 @@ Status Device::Start() {
 Result<LanePtr> Device::OpenLane(int64_t bytes,
                                  const Cancellation* cancellation) {
   if (Status s = Ready(); !s.ok()) return s;
-  Result<LanePtr> lane = Reserve(bytes, cancellation);
-  if (!lane.ok()) return lane;
-  const cudaError_t error = (*lane)->Create();
+  Lanes finished;
+  std::unique_ptr<Lane> lane;
+  {
+    const std::lock_guard lock(mutex_);
+    finished = TakeFinished();
+    if (bytes > memory_limit_ - reserved_) {
+      return ResourceExhausted("DEVICE_MEMORY", "server",
+                               StrCat("requests have reserved ", reserved_,
+                                      " of the ", memory_limit_, " bytes of ",
+                                      name_, ", and this one needs ", bytes),
+                               std::chrono::seconds(1));
+    }
+    reserved_ += bytes;
+    if (!idle_.empty()) {
+      lane = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (lane == nullptr) lane = std::make_unique<Lane>(*this);
+  lane->reserved_ = bytes;
+  lane->cancellation_ = cancellation;
+  lane->status_ = {};
+  lane->staged_ = 0;
+  LanePtr open(lane.release());
+  const cudaError_t error = open->Create();
   if (error != cudaSuccess) return StatusOf(error);
-  return lane;
+  return open;
 }
 
-Result<std::unique_ptr<ImportedMemory>> Device::Import(
-    const std::string& handle, const std::string& field) {
+Result<std::shared_ptr<std::byte>> Device::Import(const DeviceRegion& region,
+                                                  const std::string& field) {
   cudaIpcMemHandle_t exported{};
-  if (handle.size() != sizeof(exported)) {
+  if (region.handle.size() != sizeof(exported)) {
     return InvalidArgument(
-        "CUDA_MEMORY_HANDLE", field,
-        StrCat("the handle has ", handle.size(),
+        "CUDA_MEMORY_HANDLE", StrCat(field, ".ipc_handle"),
+        StrCat("the handle has ", region.handle.size(),
                " bytes; a cudaIpcMemHandle_t has ", sizeof(exported)));
   }
   if (Status s = Ready(); !s.ok()) return s;
-  std::memcpy(&exported, handle.data(), handle.size());
+  std::memcpy(&exported, region.handle.data(), sizeof(exported));
   // CUDA counts how often this process has opened the same memory.
   void* data = nullptr;
   cudaError_t error =
       cudaIpcOpenMemHandle(&data, exported, cudaIpcMemLazyEnablePeerAccess);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // otherwise, a later call would return the error
     if (error == cudaErrorMemoryAllocation || HasStickyError()) {
       return StatusOf(error);
     }
     return InvalidArgument(
-        "CUDA_MEMORY_HANDLE", field,
+        "CUDA_MEMORY_HANDLE", StrCat(field, ".ipc_handle"),
         StrCat("the handle cannot be opened on ", name_, ": ", TextOf(error),
                "; another process must have exported memory that it has not "
                "freed"));
   }
+  std::shared_ptr<std::byte> memory(static_cast<std::byte*>(data),
+                                    [this](std::byte* opened) {
+                                      static_cast<void>(Use());
+                                      cudaIpcCloseMemHandle(opened);
+                                    });
   size_t bytes = 0;
   error = GetBytesAt(data, bytes);
-  auto memory = std::make_unique<ImportedMemory>(
-      *this, std::span(static_cast<std::byte*>(data), bytes));
   if (error != cudaSuccess) return StatusOf(error);
-  return memory;
+  const auto size = static_cast<int64_t>(bytes);
+  int64_t end = 0;
+  if (region.offset < 0 || region.bytes < 0 ||
+      !CheckedAdd(region.offset, region.bytes, &end) || end > size) {
+    const bool size_is_wrong = region.offset >= 0 && region.offset <= size;
+    return InvalidArgument(
+        "CUDA_MEMORY_RANGE",
+        StrCat(field, size_is_wrong ? ".byte_size" : ".offset"),
+        StrCat("the region with offset ", region.offset, " and byte_size ",
+               region.bytes, " is not within the allocation of ", size,
+               " bytes"));
+  }
+  std::byte* const begin = memory.get() + region.offset;
+  return std::shared_ptr<std::byte>(std::move(memory), begin);
 }
 
 DeviceState Device::state() {
   DeviceState state{name_, 0, memory_limit_, lost(), number_, uuid_};
   if (state.lost || Use() != cudaSuccess) return state;
-  Unused unused;
-  if (std::unique_lock lock(mutex_, std::try_to_lock); lock) Reclaim(unused);
+  Lanes finished;
+  if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+    finished = TakeFinished();
+  }
   uint64_t used = 0;
   if (cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent,
                               &used) == cudaSuccess) {
@@ -411,7 +383,6 @@ Status Device::Ready() {
 }
 
 Status Device::StatusOf(cudaError_t error) {
-  cudaGetLastError();  // clears the error unless it is sticky
   if (error == cudaErrorMemoryAllocation) {
     return ResourceExhausted("DEVICE_MEMORY", "server",
                              StrCat("no memory left on ", name_),
@@ -439,48 +410,19 @@ void Device::CopyOnHost(const std::byte* from, std::byte* to, size_t bytes) {
   });
 }
 
-Result<LanePtr> Device::Reserve(int64_t bytes,
-                                const Cancellation* cancellation) {
-  Unused unused;
-  const std::lock_guard lock(mutex_);
-  Reclaim(unused);
-  if (bytes > memory_limit_ - reserved_) {
-    return ResourceExhausted(
-        "DEVICE_MEMORY", "server",
-        StrCat("requests have reserved ", reserved_, " of the ", memory_limit_,
-               " bytes of ", name_, ", and this one needs ", bytes),
-        std::chrono::seconds(1));
-  }
-  if (idle_.empty()) idle_.push_back(std::make_unique<Lane>(*this));
-  LanePtr lane(idle_.back().release());
-  idle_.pop_back();
-  lane->reserved_ = bytes;
-  reserved_ += bytes;
-  lane->cancellation_ = cancellation;
-  lane->status_ = {};
-  lane->staged_ = 0;
-  return lane;
-}
-
-void Device::Reclaim(Unused& unused) {
-  std::erase_if(closed_, [&](std::unique_ptr<Lane>& lane) {
+Device::Lanes Device::TakeFinished() {
+  Lanes finished;
+  std::erase_if(unfinished_, [&](std::unique_ptr<Lane>& lane) {
     if (lane->FinishWork() != cudaSuccess) return false;
     reserved_ -= lane->reserved_;
-    for (auto& memory : std::exchange(lane->kept_, {})) {
-      unused.push_back(std::move(memory));
-    }
-    if (idle_.size() < kIdleLanes) {
-      idle_.push_back(std::move(lane));
-    } else {
-      unused.push_back(std::shared_ptr<Lane>(std::move(lane)));
-    }
+    finished.push_back(std::move(lane));
     return true;
   });
-  cudaGetLastError();
+  return finished;
 }
 
 std::vector<std::unique_ptr<Device>> OpenDevices(
-    const DeviceOptions& options, std::vector<std::string>& errors) {
+    int64_t memory_bytes, int threads, std::vector<std::string>& errors) {
   std::vector<std::unique_ptr<Device>> devices;
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -488,14 +430,12 @@ std::vector<std::unique_ptr<Device>> OpenDevices(
   for (int number = 0; number < count; ++number) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, number) != cudaSuccess ||
-        properties.major < 8 || properties.memoryPoolsSupported == 0) {
+        properties.major < 8) {
       continue;
     }
     const auto half = static_cast<int64_t>(properties.totalGlobalMem / 2);
     auto device = std::make_unique<Device>(
-        number, properties,
-        options.memory_bytes > 0 ? options.memory_bytes : half,
-        options.threads);
+        number, properties, memory_bytes > 0 ? memory_bytes : half, threads);
     if (Status s = device->Start(); s.ok()) {
       devices.push_back(std::move(device));
     } else {
@@ -505,7 +445,6 @@ std::vector<std::unique_ptr<Device>> OpenDevices(
   if (devices.empty() && errors.empty()) {
     errors.push_back(WhyNoDevice(error));
   }
-  cudaGetLastError();
   return devices;
 }
 

@@ -5,6 +5,7 @@
 // because such a wait cannot be cancelled.
 #pragma once
 
+#include <absl/functional/function_ref.h>
 #include <cuda_runtime_api.h>
 
 #include <array>
@@ -30,37 +31,11 @@ namespace topk::cuda {
 class Device;
 class Lane;
 
-/// Frees memory when all earlier work of a lane is done.
-struct FreeInLane {
-  Lane* lane = nullptr;
-  void operator()(std::byte* memory) const;
-};
-/// Device memory that a lane allocated.
-using Memory = std::unique_ptr<std::byte, FreeInLane>;
-
 /// Closes a lane, which its device may reuse.
 struct CloseLane {
   void operator()(Lane* lane) const;
 };
 using LanePtr = std::unique_ptr<Lane, CloseLane>;
-
-/// Memory that another process allocated. Closed on destruction. Other
-/// processes may change the bytes at any time.
-class ImportedMemory {
- public:
-  ImportedMemory(const Device& device, std::span<std::byte> bytes)
-      : device_(device), bytes_(bytes) {}
-  ImportedMemory(const ImportedMemory&) = delete;
-  ImportedMemory& operator=(const ImportedMemory&) = delete;
-  ~ImportedMemory();
-
-  /// The addresses on the device.
-  std::span<std::byte> bytes() const { return bytes_; }
-
- private:
-  const Device& device_;
-  const std::span<std::byte> bytes_;
-};
 
 /// The size of a buffer of pinned memory. A lane has two buffers. All copies
 /// pass through these buffers, because copies from pageable memory are slow and
@@ -72,17 +47,13 @@ class ImportedMemory {
 /// is still the same and has the same size.
 inline constexpr size_t kStagingBytes = DeviceMemory::kBufferBytes / 2;
 
-/// A queue of work on a device. Only one thread at a time may use a lane.
-/// Computations run in the order of the calls, after all earlier copies. Copies
-/// run in the order of the calls too, and overlap with computations: a copy
-/// waits only for the computations before the last Mark() of its slot.
+/// A queue of work on a device, which runs in the order of the calls. Only one
+/// thread at a time may use a lane.
 ///
 /// After an error or a cancellation, all operations are no-ops. No operation
 /// waits for the device after a cancellation.
 class Lane {
  public:
-  static constexpr int kSlots = 2;
-
   explicit Lane(Device& device) : device_(device) {}
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -90,80 +61,75 @@ class Lane {
   /// The first error: RESOURCE_EXHAUSTED if the device ran out of memory,
   /// UNAVAILABLE if it failed, CANCELLED after a cancellation. Errors of
   /// asynchronous work are reported by a later operation, no later than the
-  /// next Download().
+  /// next Download() or Finish().
   const Status& status() const { return status_; }
 
-  /// Returns uninitialized memory, for computations, and for copies after the
-  /// next Mark(). Returns null after an error.
-  Memory Allocate(size_t bytes);
+  /// See Device.
+  std::string_view architecture() const;
+
+  /// Returns uninitialized memory, which is freed when the lane is closed.
+  /// Returns null after an error.
+  std::byte* Allocate(size_t bytes);
 
   /// Runs a task.
   void Select(const SelectTask& task);
 
-  /// Makes later copies of a slot wait for all computations so far.
-  void Mark(int slot);
-
   /// Copies bytes to the device. The caller may change `from` as soon as
-  /// Upload() returns. `to` must live until the next Select() or Download().
-  void Upload(std::span<const std::byte> from, std::byte* to, int slot);
+  /// Upload() returns.
+  void Upload(std::span<const std::byte> from, std::byte* to);
 
   /// Fills `to` from the device. Blocks until the copy is done.
-  void Download(const std::byte* from, std::span<std::byte> to, int slot);
+  void Download(const std::byte* from, std::span<std::byte> to);
 
-  /// Copies bytes on the device. Blocks until the copy is done.
-  void Copy(const std::byte* from, std::byte* to, size_t bytes, int slot);
+  /// Copies bytes on the device.
+  void Copy(const std::byte* from, std::byte* to, size_t bytes);
 
-  /// Blocks until all copies are done.
+  /// Blocks until all work is done.
   void Finish();
 
   /// Keeps imported memory open until all work of this lane is done. After a
   /// cancellation, this may be later than the end of this lane.
-  void Keep(std::shared_ptr<const ImportedMemory> memory);
+  void Keep(std::shared_ptr<const std::byte> memory);
 
  private:
   friend class Device;
   friend struct CloseLane;
-  friend struct FreeInLane;
-  using Stream = std::unique_ptr<CUstream_st, FreeWith<cudaStreamDestroy>>;
-  // Waiting for an event that was never recorded is a no-op.
-  using Event = std::unique_ptr<CUevent_st, FreeWith<cudaEventDestroy>>;
   struct Staging {
     std::unique_ptr<std::byte, FreeWith<cudaFreeHost>> data;
-    Event copied;
+    // Waiting for an event that was never recorded is a no-op.
+    std::unique_ptr<CUevent_st, FreeWith<cudaEventDestroy>> copied;
   };
 
   // Creates the resources that do not exist yet.
   cudaError_t Create();
-  // Returns cudaErrorNotReady if work is not done. Otherwise frees `unfreed_`.
+  // Frees the memory of a closed lane. Returns cudaErrorNotReady if work is not
+  // done.
   cudaError_t FinishWork();
   // Returns whether a call succeeded, and sets the status if not.
   bool Succeeds(cudaError_t error);
   // Makes the device current. Returns false after an error or a cancellation.
   bool Begins();
-  // Waits for an event. Returns false after an error or a cancellation.
-  bool Wait(const Event& event);
-  // Makes later copies wait for the work that Mark() recorded.
-  bool AfterMark(int slot);
-  // Makes later computations wait for all copies so far.
-  bool AfterCopies();
+  // Calls `query` until it does not return cudaErrorNotReady. Returns false
+  // after an error, or if cancelled before.
+  bool Wait(absl::FunctionRef<cudaError_t()> query);
+  bool Wait(const Staging& staging);
   // Copies between a staging buffer and the device.
-  bool Transfer(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                const Event& copied);
-  // Starts the copy of the staged bytes to the device.
-  void CopyStaged();
+  bool Transfer(const Staging& staging, void* to, const void* from,
+                size_t bytes, cudaMemcpyKind kind);
+  // Starts the copy of the staged bytes to the device. Returns whether another
+  // operation may begin.
+  bool CopyStaged();
 
   Device& device_;
   // The resources, which are reused because pinned memory is slow to allocate.
-  Stream copying_;
-  Stream computing_;
+  // The work of the stream uses the buffers.
   std::array<Staging, 2> staging_;
-  std::array<Event, kSlots> marks_;
-  Event copied_;
+  std::unique_ptr<CUstream_st, FreeWith<cudaStreamDestroy>> stream_;
   // The device memory that the lane may allocate, in bytes.
   int64_t reserved_ = 0;
-  // Device memory to free, and memory to close, when all work is done.
-  std::vector<void*> unfreed_;
-  std::vector<std::shared_ptr<const ImportedMemory>> kept_;
+  // Device memory to free, and memory to close, at the end.
+  std::vector<void*> allocated_;
+  std::vector<std::shared_ptr<const std::byte>> kept_;
   const Cancellation* cancellation_ = nullptr;
   Status status_;
   size_t next_staging_ = 0;
@@ -173,8 +139,7 @@ class Lane {
   std::byte* staged_to_ = nullptr;
 };
 
-/// A device with a memory pool. Reuses the resources of closed lanes.
-/// Thread-safe.
+/// A device. Reuses the resources of closed lanes. Thread-safe.
 class Device {
  public:
   /// Start() must succeed before any other call.
@@ -182,7 +147,7 @@ class Device {
          int threads);
   ~Device();
 
-  /// Creates the context and the memory pool, and runs a kernel.
+  /// Creates the context, and runs a kernel.
   Status Start();
 
   /// Returns a lane that may allocate `bytes` bytes. Returns RESOURCE_EXHAUSTED
@@ -191,12 +156,14 @@ class Device {
   /// lane.
   Result<LanePtr> OpenLane(int64_t bytes, const Cancellation* cancellation);
 
-  /// Opens memory that another process allocated on this device. `handle` has
-  /// the bytes of a cudaIpcMemHandle_t. Returns INVALID_ARGUMENT for `field` if
-  /// the handle cannot be opened. Such an error does not affect the device.
-  /// Also returns the errors of OpenLane(). The device must outlive the result.
-  Result<std::unique_ptr<ImportedMemory>> Import(const std::string& handle,
-                                                 const std::string& field);
+  /// Opens memory that another process allocated on this device. The handle is
+  /// a cudaIpcMemHandle_t. Returns INVALID_ARGUMENT for a field of `field` if
+  /// the handle cannot be opened, or if the region is not within the
+  /// allocation. Such an error does not affect the device. Also returns the
+  /// errors of OpenLane(). The device must outlive the result. Other processes
+  /// may change the bytes at any time.
+  Result<std::shared_ptr<std::byte>> Import(const DeviceRegion& region,
+                                            const std::string& field);
 
   /// See DeviceState::uuid.
   const std::string& uuid() const { return uuid_; }
@@ -211,10 +178,9 @@ class Device {
   DeviceState state();
 
  private:
-  friend class ImportedMemory;
   friend class Lane;
   friend struct CloseLane;
-  using Unused = std::vector<std::shared_ptr<const void>>;
+  using Lanes = std::vector<std::unique_ptr<Lane>>;
 
   // Makes this the current device of the calling thread. Clears the error that
   // an earlier call left, for example in a destructor, because the next launch
@@ -229,13 +195,10 @@ class Device {
   Status StatusOf(cudaError_t error);
   // Copies host memory, with several threads if that is faster.
   void CopyOnHost(const std::byte* from, std::byte* to, size_t bytes);
-  // Returns a lane that has reserved memory.
-  Result<LanePtr> Reserve(int64_t bytes, const Cancellation* cancellation);
-  // Takes back what closed lanes have finished using. Appends lanes and
-  // imported memory that are not needed to `unused`, which the caller must
-  // destroy without the lock, because freeing pinned memory is slow. REQUIRES:
-  // `mutex_` is locked, and Use() was called.
-  void Reclaim(Unused& unused);
+  // Removes the lanes whose work is done from `unfinished_`. The caller must
+  // destroy them without the lock, because freeing pinned memory is slow.
+  // REQUIRES: `mutex_` is locked, and Use() was called.
+  Lanes TakeFinished();
 
   const int number_;
   const std::string name_;
@@ -244,25 +207,20 @@ class Device {
   const std::string architecture_;
   cpu::ArenaPool arenas_;
   std::atomic<bool> lost_ = false;
-  cudaMemPool_t pool_ = nullptr;
+  cudaMemPool_t pool_ = nullptr;  // CUDA's default pool
   // Guards the members below.
   std::mutex mutex_;
-  int64_t reserved_ = 0;  // bytes of open lanes, and of `closed_`
-  std::vector<std::unique_ptr<Lane>> closed_;  // whose work may not be done
-  std::vector<std::unique_ptr<Lane>> idle_;    // for reuse
-};
-
-struct DeviceOptions {
-  /// The memory limit of each device in bytes, or 0 for half of its memory.
-  int64_t memory_bytes = 0;
-  /// The maximum number of threads that copy from and to host memory.
-  int threads = 1;
+  int64_t reserved_ = 0;  // bytes of open lanes, and of `unfinished_`
+  Lanes idle_;            // for reuse
+  Lanes unfinished_;      // closed, but their work is not done
 };
 
 /// Returns the devices of this machine that can run the kernels. Takes a
-/// second, because it initializes each device and runs a kernel. Appends to
-/// `errors` why devices are not used, or why there is no device.
+/// second, because it initializes each device and runs a kernel. The memory
+/// limit of each device is `memory_bytes`, or half of its memory if 0. At most
+/// `threads` threads copy from and to host memory. Appends to `errors` why
+/// devices are not used, or why there is no device.
 std::vector<std::unique_ptr<Device>> OpenDevices(
-    const DeviceOptions& options, std::vector<std::string>& errors);
+    int64_t memory_bytes, int threads, std::vector<std::string>& errors);
 
 }  // namespace topk::cuda

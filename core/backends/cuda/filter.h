@@ -26,7 +26,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/backends/cuda/items.h"
+#include "core/backends/cuda/elements.h"
 
 #ifdef __CUDACC__
 #define TOPK_DEVICE __device__
@@ -38,10 +38,6 @@
 
 namespace topk::cuda {
 
-/// The type that holds the bits of an element.
-template <class Element>
-using BitsOf = std::conditional_t<sizeof(Element) <= 4, uint32_t, uint64_t>;
-
 /// The shared memory of a Filter, in candidates.
 struct FilterLimits {
   /// The number of candidates that fit.
@@ -52,14 +48,15 @@ struct FilterLimits {
   uint32_t target;
 };
 
-/// Selects the best k items of each part of each slice, for k of up to
-/// MaxFilteredK(). Reads the items once, in ascending order of their positions.
+/// Selects the best k elements of each part of each slice, for k of up to
+/// MaxFilteredK(). Reads the elements once, in ascending order of their
+/// positions. Writes k outputs for each part, in the order of the parts.
 ///
 /// A thread block collects candidates in shared memory. Whenever there are
-/// many, it drops all but about the best k, and from then on ignores items that
-/// rank below them: those with smaller keys, and those with the same key as the
-/// k-th, because they have higher positions. Most items are thus read and
-/// compared with one number, and nothing else. In the end, it sorts the
+/// many, it drops all but about the best k, and from then on ignores elements
+/// that rank below them: those with smaller keys, and those with the same key
+/// as the k-th, because they have higher positions. Most elements are thus read
+/// and compared with one number, and nothing else. In the end, it sorts the
 /// candidates.
 ///
 /// Reads whole vectors, also if only a part of the first and the last vector
@@ -79,10 +76,10 @@ struct Filter {
   static constexpr int64_t kShortSlice = 1024;
   static constexpr int64_t kShortK = 512 / static_cast<int64_t>(sizeof(Bits));
 
-  Items<Bits> items;
+  Elements<Element> elements;
   int64_t parts;
 
-  /// Returns the limits for k items.
+  /// Returns the limits for k elements.
   static constexpr FilterLimits LimitsOf(int64_t k) {
     uint32_t target = 64;
     while (target < k) target *= 2;
@@ -100,7 +97,7 @@ struct Filter {
     return limits.capacity * sizeof(Key) + sizeof(Control) +
            limits.target * sizeof(uint16_t);
   }
-  int64_t jobs() const { return items.task.slices() * parts; }
+  int64_t jobs() const { return elements.task.slices() * parts; }
 
   template <class Block>
   TOPK_DEVICE void Run(Block& block, int64_t job) const {
@@ -171,14 +168,11 @@ struct Filter {
     }
   };
 
-  // Which items become candidates.
+  // Which elements become candidates.
   enum class Passing {
-    kAll,            // all items: there is no bound yet
-    kGreaterFloats,  // floats greater than the bound, and NaNs, which rank
-                     // first
-    kLessFloats,     // floats less than the bound
-    kGreaterKeys,    // items whose key is greater than the bound
-    kNone,           // no items: the bound is the greatest key
+    kAll,            // there is no bound yet
+    kGreaterFloats,  // those greater than the bound, and NaNs, which rank first
+    kGreaterKeys,    // those whose key is greater than the bound
   };
 
   // The work of a block on one part of a slice.
@@ -187,7 +181,7 @@ struct Filter {
    public:
     TOPK_DEVICE Running(const Filter& filter, Block& block, int64_t job)
         : filter_(filter),
-          task_(filter.items.task),
+          task_(filter.elements.task),
           block_(block),
           limits_(LimitsOf(task_.k)),
           k_(static_cast<uint32_t>(task_.k)),
@@ -195,17 +189,15 @@ struct Filter {
       const Division at = Divide(job, filter.parts);
       slice_ = at.quotient;
       part_ = at.remainder;
-      begin_ = Divide(task_.length() * part_, filter.parts).quotient;
-      end_ = Divide(task_.length() * (part_ + 1), filter.parts).quotient;
+      begin_ = Divide(task_.positions * part_, filter.parts).quotient;
+      end_ = Divide(task_.positions * (part_ + 1), filter.parts).quotient;
     }
 
     TOPK_DEVICE void Run() {
       block_.Each([&](int thread) {
         if (thread == 0) Reset(0);
       });
-      const int64_t carried = task_.carried_count;
-      if (begin_ < carried) OfferCarried(carried < end_ ? carried : end_);
-      if (end_ > carried) OfferElements(begin_ > carried ? begin_ : carried);
+      Offer();
       Finish();
     }
 
@@ -227,83 +219,67 @@ struct Filter {
       c.holes = c.filled = 0;
     }
 
-    // Offers the items that were kept from earlier tiles, up to `end`.
-    TOPK_DEVICE void OfferCarried(int64_t end) {
-      constexpr int kAtOnce = 8;
-      const Bits* const row = static_cast<const Bits*>(task_.carried.bits) +
-                              slice_ * task_.carried_count;
-      for (int64_t first = begin_; first < end && passing_ != Passing::kNone;
-           first += kAtOnce * kThreads) {
-        const int64_t left = end - first;
-        const int count = left < kAtOnce * kThreads ? static_cast<int>(left)
-                                                    : kAtOnce * kThreads;
-        const Bits* const from = row + first;
-        Offer(
-            [&](int thread, bool) {
-              Bits bits[kAtOnce];
-              TOPK_UNROLL
-              for (int i = 0; i < kAtOnce; ++i) {
-                const int at = i * kThreads + thread;
-                bits[i] = from[at < count ? at : 0];
-              }
-              uint32_t mask = 0;
-              TOPK_UNROLL
-              for (int i = 0; i < kAtOnce; ++i) {
-                const bool passes =
-                    passing_ == Passing::kAll || KeyOf(bits[i]) > bound_;
-                if (passes && i * kThreads + thread < count) {
-                  mask |= uint32_t{1} << i;
-                }
-              }
-              return mask;
-            },
-            [&](int thread, int bit) {
-              const int at = bit * kThreads + thread;
-              return MakeSortKey(KeyOf(from[at]), first + at);
-            });
-      }
-    }
-
     // Returns the key of an element whose bits are the low bits.
     TOPK_DEVICE Bits KeyOf(Bits bits) const {
       return encoder_(static_cast<Bits>(
           bits << (kHalf<Bits> - 8 * static_cast<int>(sizeof(Element)))));
     }
 
-    // Offers elements, from position `begin`. Reads the next tile of elements
-    // while it processes the current one.
-    TOPK_DEVICE void OfferElements(int64_t begin) {
-      const int64_t carried = task_.carried_count;
+    // Adds the elements of the part that pass to the candidates. Reads the next
+    // tile of elements while it processes the current one.
+    TOPK_DEVICE void Offer() {
       const Element* const row = static_cast<const Element*>(task_.elements) +
                                  slice_ * task_.positions;
-      begin -= carried;
-      const int64_t end = end_ - carried;
       // Begin where vectors are aligned.
-      const auto address = reinterpret_cast<uintptr_t>(row + begin);
+      const auto address = reinterpret_cast<uintptr_t>(row + begin_);
       const int64_t before =
           static_cast<int64_t>(address / sizeof(Element) % kWidth);
       typename Block::template Local<Chunk> chunk;
       typename Block::template Local<Chunk> next;
+      typename Block::template Local<bool> pending;
       block_.Each([&](int thread) {
-        next[thread] = Load(row, begin - before, begin, end, thread);
+        next[thread] = Load(row, begin_ - before, thread);
       });
-      for (int64_t first = begin - before;
-           first < end && passing_ != Passing::kNone; first += kTile) {
-        Offer(
-            [&](int thread, bool is_first) {
-              if (is_first) {
-                chunk[thread] = next[thread];
-                if (first + kTile < end) {
-                  next[thread] = Load(row, first + kTile, begin, end, thread);
-                }
-              }
-              return Test(chunk[thread]);
-            },
-            [&](int thread, int bit) {
-              const int64_t at =
-                  first + PlaceOf(thread, bit / kWidth) + bit % kWidth;
-              return MakeSortKey(KeyOf(row[at]), carried + at);
-            });
+      for (int64_t first = begin_ - before; first < end_; first += kTile) {
+        bool is_first = true;
+        Bits bound = 0;
+        while (block_.Any([&](int thread) {
+          if (is_first) {
+            chunk[thread] = next[thread];
+            if (first + kTile < end_) {
+              next[thread] = Load(row, first + kTile, thread);
+            }
+          } else if (!pending[thread]) {
+            return false;
+          }
+          uint32_t mask = Test(chunk[thread]);
+          const uint32_t count = Block::CountOnes(mask);
+          pending[thread] = false;
+          if (count == 0) return false;
+          uint32_t slot = Block::AtomicAdd(&control().count, count);
+          const uint32_t after = slot + count;
+          if (after > limits_.capacity) {
+            Block::AtomicMin(&control().valid, slot);
+            pending[thread] = true;
+            return true;
+          }
+          for (; mask != 0; mask &= mask - 1) {
+            const int bit = Block::LowestOne(mask);
+            const int64_t at =
+                first + PlaceOf(thread, bit / kWidth) + bit % kWidth;
+            candidates()[slot++] =
+                (static_cast<Key>(KeyOf(row[at])) << kHalf<Bits>) |
+                static_cast<Bits>(~static_cast<Bits>(at));
+          }
+          return after > limits_.high;
+        })) {
+          bound = Reduce(limits_.target);
+          is_first = false;
+        }
+        // Use the new bound only for later tiles. An element of this tile may
+        // have the same key as a candidate and a lower position, so it ranks
+        // first.
+        if (!is_first) Bound(bound);
       }
     }
 
@@ -313,15 +289,15 @@ struct Filter {
     }
 
     // Reads a thread's part of the tile that begins at `first`.
-    static TOPK_DEVICE Chunk Load(const Element* row, int64_t first,
-                                  int64_t begin, int64_t end, int thread) {
+    TOPK_DEVICE Chunk Load(const Element* row, int64_t first,
+                           int thread) const {
       Chunk chunk{};
-      const bool is_whole = first >= begin && first + kTile <= end;
+      const bool is_whole = first >= begin_ && first + kTile <= end_;
       TOPK_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         const int64_t at = first + PlaceOf(thread, v);
-        const int skip = is_whole ? 0 : Clamp(begin - at);
-        const int stop = is_whole ? kWidth : Clamp(end - at);
+        const int skip = is_whole ? 0 : Clamp(begin_ - at);
+        const int stop = is_whole ? kWidth : Clamp(end_ - at);
         if (skip >= stop) continue;
         chunk.vectors[v] =
             *reinterpret_cast<const typename Chunk::Vector*>(row + at);
@@ -340,18 +316,12 @@ struct Filter {
     // as floats if possible, which takes a third of the instructions.
     TOPK_DEVICE uint32_t Test(const Chunk& chunk) const {
       if (passing_ == Passing::kAll) return chunk.valid;
-      if constexpr (kFloat) {
+      if (kFloat && passing_ == Passing::kGreaterFloats) {
         const Bits negative_infinity = encoder_.sign | encoder_.infinity;
-        const auto bound = AsFloat(bound_bits_);
-        if (passing_ == Passing::kGreaterFloats) {
-          return chunk.Where([&](Bits top) {
-            return !(AsFloat(top) <= bound) | (top > negative_infinity);
-          });
-        }
-        if (passing_ == Passing::kLessFloats) {
-          // Lets some NaNs pass, which does no harm.
-          return chunk.Where([&](Bits top) { return AsFloat(top) < bound; });
-        }
+        const auto bound = AsFloat(encoder_.Bits(bound_));
+        return chunk.Where([&](Bits top) {
+          return !(AsFloat(top) <= bound) | (top > negative_infinity);
+        });
       }
       return chunk.Where([&](Bits top) { return encoder_(top) > bound_; });
     }
@@ -362,54 +332,16 @@ struct Filter {
       return value;
     }
 
-    // Adds the items that pass `test` to the candidates. test(thread, is_first)
-    // returns a bit for each such item of a thread, and is first called with
-    // true. make(thread, bit) returns the item's sort key.
-    template <class TestFn, class MakeFn>
-    TOPK_DEVICE void Offer(const TestFn& test, const MakeFn& make) {
-      typename Block::template Local<bool> pending;
-      bool is_first = true;
-      Bits bound = 0;
-      while (block_.Any([&](int thread) {
-        if (!is_first && !pending[thread]) return false;
-        uint32_t mask = test(thread, is_first);
-        const uint32_t count = Block::CountOnes(mask);
-        pending[thread] = false;
-        if (count == 0) return false;
-        uint32_t slot = Block::AtomicAdd(&control().count, count);
-        const uint32_t after = slot + count;
-        if (after > limits_.capacity) {
-          Block::AtomicMin(&control().valid, slot);
-          pending[thread] = true;
-          return true;
-        }
-        for (; mask != 0; mask &= mask - 1) {
-          candidates()[slot++] = make(thread, Block::LowestOne(mask));
-        }
-        return after > limits_.high;
-      })) {
-        bound = Reduce(limits_.target);
-        is_first = false;
-      }
-      // Use the new bound only for later tiles. An item of this tile may have
-      // the same key as a candidate and a lower position, so it ranks first.
-      if (!is_first) Bound(bound);
-    }
-
-    // Lets only items with a greater key pass.
+    // Lets only elements with a greater key pass.
     TOPK_DEVICE void Bound(Bits key) {
       bound_ = key;
-      bound_bits_ = encoder_.Bits(key);
-      passing_ = key == static_cast<Bits>(~Bits{0}) ? Passing::kNone
-                                                    : Passing::kGreaterKeys;
       // No key between those of two numbers is that of a NaN, but the bound
       // need not be the key of an element.
       const bool is_number =
-          (bound_bits_ & ~encoder_.sign) <= encoder_.infinity;
-      if (kFloat && is_number) {
-        passing_ =
-            task_.rule.largest ? Passing::kGreaterFloats : Passing::kLessFloats;
-      }
+          (encoder_.Bits(key) & ~encoder_.sign) <= encoder_.infinity;
+      passing_ = kFloat && task_.rule.largest && is_number
+                     ? Passing::kGreaterFloats
+                     : Passing::kGreaterKeys;
     }
 
     TOPK_DEVICE uint32_t ReadCount() const {
@@ -420,9 +352,9 @@ struct Filter {
     }
 
     // Drops the worst candidates, so that at least k and at most `target`
-    // remain. Returns a key. All items with this key or a lower one that have
-    // not been offered yet rank below the best k. REQUIRES: k <= target; there
-    // are at least k candidates.
+    // remain. Returns a key. All elements with this key or a lower one that
+    // have not been offered yet rank below the best k. REQUIRES: k <= target;
+    // there are at least k candidates.
     TOPK_DEVICE Bits Reduce(uint32_t target) {
       constexpr int kKeyBits = static_cast<int>(8 * sizeof(Key));
       const uint32_t count = ReadCount();
@@ -524,7 +456,7 @@ struct Filter {
 
     // Sorts the best candidates and writes them.
     TOPK_DEVICE void Finish() {
-      const bool by_index = task_.writes_by_index();
+      const bool by_index = task_.by_index;
       const uint32_t target = by_index ? k_ : limits_.target;
       uint32_t count = ReadCount();
       if (count > target) {
@@ -549,8 +481,9 @@ struct Filter {
           Key key = candidates()[rank];
           if (by_index) key >>= kHalf<Bits>;
           const Bits position = static_cast<Bits>(~static_cast<Bits>(key));
-          filter_.items.Write(slice_, filter_.parts, part_, rank,
-                              static_cast<int64_t>(position));
+          filter_.elements.Write(slice_, static_cast<int64_t>(position),
+                                 part_ * task_.k + rank,
+                                 filter_.parts * task_.k);
         }
       });
     }
@@ -590,7 +523,6 @@ struct Filter {
     int64_t end_;
     Passing passing_ = Passing::kAll;
     Bits bound_ = 0;
-    Bits bound_bits_ = 0;
   };
 };
 

@@ -44,11 +44,9 @@ Status Probe(Device& device) {
   std::array<int64_t, 2> indices{};
   const Outputs outputs{std::as_writable_bytes(std::span(values)),
                         std::as_writable_bytes(std::span(indices))};
-  const int64_t positions = plan->n;
-  auto lane = device.OpenLane(DeviceBytes(*plan, positions), nullptr);
+  auto lane = device.OpenLane(DeviceBytes(*plan, 1), nullptr);
   if (!lane.ok()) return lane.status();
-  CudaFold fold(*plan, outputs, *std::move(lane), positions,
-                device.architecture());
+  CudaFold fold(*plan, outputs, *std::move(lane), /*chunk_batches=*/1);
   fold.Feed(std::as_bytes(std::span(kData)));
   if (Status s = fold.Finish().status; !s.ok()) return s;
   if (indices == kRightIndices) return {};
@@ -69,25 +67,22 @@ Result<Speeds> MeasureSpeeds(Device& device) {
   const auto opened = device.OpenLane(kLaneBytes, nullptr);
   if (!opened.ok()) return opened.status();
   Lane& lane = **opened;
-  const auto elements = lane.Allocate(kCopied);
-  const auto values = lane.Allocate(kSlices * kLength * sizeof(uint32_t));
-  const auto indices = lane.Allocate(kSlices * kLength * sizeof(int64_t));
-  lane.Mark(0);
+  std::byte* const elements = lane.Allocate(kCopied);
+  std::byte* const values = lane.Allocate(kSlices * kLength * sizeof(uint32_t));
   std::vector<std::byte> host(kCopied);
   const double copying = LeastNanoseconds([&] {
-    lane.Upload(host, elements.get(), 0);
-    lane.Download(elements.get(), host, 0);
+    lane.Upload(host, elements);
+    lane.Download(elements, host);
   });
   SelectTask task;  // sorts the first elements, as numbers of 4 bytes
-  task.elements = elements.get();
+  task.elements = elements;
   task.batches = kSlices;
   task.positions = task.k = kLength;
-  task.values = values.get();
-  task.indices = indices.get();
+  task.values = values;
+  task.indices = lane.Allocate(kSlices * kLength * sizeof(int64_t));
   const double sorting = LeastNanoseconds([&] {
     lane.Select(task);
-    lane.Mark(0);
-    lane.Download(values.get(), std::span(host).first(1), 0);
+    lane.Finish();
   });
   if (!lane.status().ok()) return lane.status();
   return Speeds{request, 2.0 * kCopied / copying, kSlices * kLength / sorting};

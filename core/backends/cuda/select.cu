@@ -5,8 +5,8 @@
 #include <cub/device/device_for.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
+#include "core/backends/cuda/elements.h"
 #include "core/backends/cuda/filter.h"
-#include "core/backends/cuda/items.h"
 #include "core/backends/cuda/tasks.h"
 
 // Makes the enclosing function return the error if a call fails.
@@ -106,64 +106,65 @@ cudaError_t Launch(const Kernel& kernel, size_t shared_bytes,
 
 #endif
 
-// The stream and the memory pool that a task uses.
-struct Place {
-  cudaStream_t stream;
-  cudaMemPool_t pool;
-};
-
 // Scratch memory. The destructor queues the release on the stream, so work that
 // was queued earlier can still use the memory.
 class Scratch {
  public:
-  explicit Scratch(const Place& place) : place_(place) {}
+  explicit Scratch(cudaStream_t stream) : stream_(stream) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    if (data_ != nullptr) cudaFreeAsync(data_, place_.stream);
+    if (data_ != nullptr) cudaFreeAsync(data_, stream_);
   }
   cudaError_t Allocate(int64_t bytes) {
-    return cudaMallocFromPoolAsync(&data_,
-                                   static_cast<size_t>(RoundUpToVectors(bytes)),
-                                   place_.pool, place_.stream);
+    return cudaMallocAsync(&data_, static_cast<size_t>(RoundUpToVectors(bytes)),
+                           stream_);
   }
   void* data() const { return data_; }
 
  private:
-  Place place_;
+  cudaStream_t stream_;
   void* data_ = nullptr;
 };
 
-// Selects with filter.h. If the slices have several parts, selects from the
-// items that the parts kept.
+template <class Element>
+cudaError_t Select(SelectTask task, cudaStream_t stream);
+
+// Selects with filter.h. If the slices have several parts, selects from each
+// part, and then from the results.
 template <class Element, bool kFloat>
-cudaError_t FilterSlices(const SelectTask& task, const Place& place) {
-  using Bits = BitsOf<Element>;
+cudaError_t FilterSlices(const SelectTask& task, cudaStream_t stream) {
   using InWarps = Filter<Element, kFloat, 32>;
   using InBlocks = Filter<Element, kFloat, 256>;
-  const int64_t parts = PartsOf(task.slices(), task.length(), task.k);
+  const int64_t parts = PartsOf(task.slices(), task.positions, task.k);
   // More would need cudaFuncSetAttribute().
   static_assert(InBlocks::SharedBytes(MaxFilteredK(sizeof(Element))) <= 49152);
   const auto launch = [&](const auto& kernel) {
-    return Launch(kernel, kernel.SharedBytes(task.k), place.stream);
+    return Launch(kernel, kernel.SharedBytes(task.k), stream);
   };
   if (parts == 1) {
-    const Items<Bits> items{task};
-    return task.length() <= InWarps::kShortSlice && task.k <= InWarps::kShortK
-               ? launch(InWarps{items, 1})
-               : launch(InBlocks{items, 1});
+    return task.positions <= InWarps::kShortSlice && task.k <= InWarps::kShortK
+               ? launch(InWarps{{task}, 1})
+               : launch(InBlocks{{task}, 1});
   }
-  const int64_t count = task.kept_count() * parts;
-  Scratch memory(place);
-  TOPK_CUDA_RETURN(memory.Allocate(count * ItemBytes(sizeof(Element))));
+  const int64_t count = task.slices() * parts * task.k;
+  Scratch values(stream);
+  Scratch indices(stream);
+  TOPK_CUDA_RETURN(
+      values.Allocate(count * static_cast<int64_t>(sizeof(Element))));
+  TOPK_CUDA_RETURN(
+      indices.Allocate(count * static_cast<int64_t>(sizeof(int64_t))));
   SelectTask first = task;
-  first.kept = ArraysIn(memory.data(), count, sizeof(Element));
-  TOPK_CUDA_RETURN(launch(InBlocks{Items<Bits>{first}, parts}));
+  first.values = values.data();
+  first.indices = indices.data();
+  first.index_bytes = sizeof(int64_t);
+  first.by_index = true;
+  TOPK_CUDA_RETURN(launch(InBlocks{{first}, parts}));
   SelectTask rest = task;
-  rest.positions = 0;
-  rest.carried = first.kept;
-  rest.carried_count = parts * task.k;
-  return FilterSlices<Element, kFloat>(rest, place);
+  rest.elements = values.data();
+  rest.positions = parts * task.k;
+  rest.element_indices = static_cast<const int64_t*>(indices.data());
+  return Select<Element>(rest, stream);
 }
 
 template <class T>
@@ -174,40 +175,27 @@ cub::DoubleBuffer<T> Halves(const Scratch& memory, int64_t count) {
 
 // Runs a CUB algorithm with the scratch memory that it requests.
 template <class Algorithm>
-cudaError_t WithScratch(const Place& place, const Algorithm& algorithm) {
+cudaError_t WithScratch(cudaStream_t stream, const Algorithm& algorithm) {
   size_t bytes = 0;
   TOPK_CUDA_RETURN(algorithm(nullptr, bytes));
-  Scratch scratch(place);
+  Scratch scratch(stream);
   TOPK_CUDA_RETURN(scratch.Allocate(static_cast<int64_t>(bytes)));
   return algorithm(scratch.data(), bytes);
 }
 
-// Writes k items of each slice. position(i, at) returns the position of output
-// i, which is number at.remainder of slice at.quotient.
-template <class Bits, class Position>
-cudaError_t Write(const SelectTask& task, const Place& place,
-                  const Position& position) {
-  const Items<Bits> items{task};
-  return cub::DeviceFor::Bulk(
-      task.kept_count(),
-      [=] __device__(int64_t i) {
-        const Division at = Divide(i, items.task.k);
-        items.Write(at.quotient, 1, 0, at.remainder, position(i, at));
-      },
-      place.stream);
-}
-
 // Sorts all slices at once, by numbers: the slice, then the inverted key. A
 // stable sort leaves equal numbers in the order of their positions.
-template <class Bits, class Number>
-cudaError_t SortSlices(const SelectTask& task, const Place& place) {
-  const Items<Bits> items{task};
-  const int64_t length = task.length();
+template <class Element, class Number>
+cudaError_t SortSlices(const SelectTask& task, cudaStream_t stream) {
+  using Bits = BitsOf<Element>;
+  const Elements<Element> elements{task};
+  const int64_t length = task.positions;
   const int64_t k = task.k;
   const int64_t count = task.slices() * length;
+  const int64_t outputs = task.slices() * k;
   constexpr auto kBytes = static_cast<int64_t>(sizeof(SortKey<Bits>));
-  Scratch number_memory(place);
-  Scratch position_memory(place);
+  Scratch number_memory(stream);
+  Scratch position_memory(stream);
   TOPK_CUDA_RETURN(number_memory.Allocate(2 * count * kBytes));
   TOPK_CUDA_RETURN(position_memory.Allocate(2 * count * kBytes / 2));
   auto numbers = Halves<Number>(number_memory, count);
@@ -219,97 +207,90 @@ cudaError_t SortSlices(const SelectTask& task, const Place& place) {
       [=] __device__(int64_t i) {
         const Division at = Divide(i, length);
         Number number =
-            static_cast<Bits>(~items.KeyAt(at.quotient, at.remainder));
+            static_cast<Bits>(~elements.KeyAt(at.quotient, at.remainder));
         if constexpr (sizeof(Number) > sizeof(Bits)) {
           number |= static_cast<Number>(at.quotient) << kHalf<Bits>;
         }
         number_to[i] = number;
         position_to[i] = static_cast<Bits>(at.remainder);
       },
-      place.stream));
+      stream));
   // The lower bits of the inverted keys of narrow elements are equal. Those of
   // the slice are the highest.
-  const int begin = kHalf<Bits> - 8 * task.rule.bytes;
+  const int begin = kHalf<Bits> - static_cast<int>(8 * sizeof(Element));
   int end = kHalf<Bits>;
   for (int64_t last = task.slices() - 1; last > 0; last /= 2) ++end;
-  TOPK_CUDA_RETURN(WithScratch(place, [&](void* scratch, size_t& bytes) {
+  TOPK_CUDA_RETURN(WithScratch(stream, [&](void* scratch, size_t& bytes) {
     return cub::DeviceRadixSort::SortPairs(scratch, bytes, numbers, positions,
-                                           count, begin, end, place.stream);
+                                           count, begin, end, stream);
   }));
+  // Choose the first k positions of each slice.
   const Bits* const sorted = positions.Current();
-  if (!task.writes_by_index()) {
-    return Write<Bits>(task, place, [=] __device__(int64_t, Division at) {
-      return static_cast<int64_t>(sorted[at.quotient * length + at.remainder]);
-    });
-  }
-  // Sort the first k positions of each slice.
   auto chosen = Halves<SortKey<Bits>>(number_memory, count);
   SortKey<Bits>* const chosen_to = chosen.Current();
   TOPK_CUDA_RETURN(cub::DeviceFor::Bulk(
-      task.kept_count(),
+      outputs,
       [=] __device__(int64_t i) {
         const Division at = Divide(i, k);
         chosen_to[i] =
             (static_cast<SortKey<Bits>>(at.quotient) << kHalf<Bits>) |
             sorted[at.quotient * length + at.remainder];
       },
-      place.stream));
-  TOPK_CUDA_RETURN(WithScratch(place, [&](void* scratch, size_t& bytes) {
-    return cub::DeviceRadixSort::SortKeys(
-        scratch, bytes, chosen, task.kept_count(), 0, end, place.stream);
-  }));
-  const SortKey<Bits>* const ascending = chosen.Current();
-  return Write<Bits>(task, place, [=] __device__(int64_t i, Division) {
-    return static_cast<int64_t>(static_cast<Bits>(ascending[i]));
-  });
-}
-
-template <class Bits>
-cudaError_t Sort(const SelectTask& task, const Place& place) {
-  if (task.writes_by_index() && task.k == task.length()) {
-    return Write<Bits>(task, place, [] __device__(int64_t, Division at) {
-      return at.remainder;
-    });
+      stream));
+  if (task.by_index) {
+    TOPK_CUDA_RETURN(WithScratch(stream, [&](void* scratch, size_t& bytes) {
+      return cub::DeviceRadixSort::SortKeys(scratch, bytes, chosen, outputs, 0,
+                                            end, stream);
+    }));
   }
-  return task.slices() == 1 ? SortSlices<Bits, Bits>(task, place)
-                            : SortSlices<Bits, SortKey<Bits>>(task, place);
+  const SortKey<Bits>* const ordered = chosen.Current();
+  return cub::DeviceFor::Bulk(
+      outputs,
+      [=] __device__(int64_t i) {
+        const Division at = Divide(i, k);
+        const auto position = static_cast<Bits>(ordered[i]);
+        elements.Write(at.quotient, static_cast<int64_t>(position),
+                       at.remainder, k);
+      },
+      stream);
 }
 
 template <class Element>
-cudaError_t Select(SelectTask task, const Place& place) {
-  Scratch transposed(place);
-  if (task.inner > 1 && task.positions > 0) {
-    const int64_t elements = task.slices() * task.positions;
+cudaError_t Select(SelectTask task, cudaStream_t stream) {
+  Scratch transposed(stream);
+  if (task.inner > 1) {
+    const int64_t count = task.slices() * task.positions;
     TOPK_CUDA_RETURN(
-        transposed.Allocate(elements * static_cast<int64_t>(sizeof(Element))));
+        transposed.Allocate(count * static_cast<int64_t>(sizeof(Element))));
     const Transpose<Element> transpose{
         static_cast<const Element*>(task.elements),
         static_cast<Element*>(transposed.data()), task.batches, task.positions,
         task.inner};
-    TOPK_CUDA_RETURN(Launch(transpose, transpose.SharedBytes(), place.stream));
+    TOPK_CUDA_RETURN(Launch(transpose, transpose.SharedBytes(), stream));
     task.elements = transposed.data();
   }
   if (task.k > MaxFilteredK(sizeof(Element))) {
-    return Sort<BitsOf<Element>>(task, place);
+    using Bits = BitsOf<Element>;
+    return task.slices() == 1
+               ? SortSlices<Element, Bits>(task, stream)
+               : SortSlices<Element, SortKey<Bits>>(task, stream);
   }
-  return task.rule.is_float ? FilterSlices<Element, true>(task, place)
-                            : FilterSlices<Element, false>(task, place);
+  return task.rule.is_float ? FilterSlices<Element, true>(task, stream)
+                            : FilterSlices<Element, false>(task, stream);
 }
 
 }  // namespace
 
-cudaError_t LaunchSelect(const SelectTask& task, cudaStream_t stream,
-                         cudaMemPool_t pool) {
-  const Place place{stream, pool};
+cudaError_t LaunchSelect(const SelectTask& task, cudaStream_t stream) {
   switch (task.rule.bytes) {
     case 1:
-      return Select<uint8_t>(task, place);
+      return Select<uint8_t>(task, stream);
     case 2:
-      return Select<uint16_t>(task, place);
+      return Select<uint16_t>(task, stream);
     case 4:
-      return Select<uint32_t>(task, place);
+      return Select<uint32_t>(task, stream);
     default:
-      return Select<uint64_t>(task, place);
+      return Select<uint64_t>(task, stream);
   }
 }
 

@@ -38,34 +38,14 @@ constexpr int64_t MaxFilteredK(int element_bytes) {
 inline constexpr int64_t kBusyBlocks = 1024;
 
 /// Returns into how many parts to divide each slice, so that the device has
-/// enough thread blocks to be busy. Each part has at least 8 * k items, so a
-/// selection from all parts leaves at most one item in 8.
+/// enough thread blocks to be busy. Each part has at least 8 * k elements, so a
+/// selection from all parts leaves at most one element in 8.
 inline int64_t PartsOf(int64_t slices, int64_t length, int64_t k) {
-  // A part with fewer items is not worth a thread block and the merging.
+  // A part with fewer elements is not worth a thread block and the merging.
   constexpr int64_t kLeastPart = 8192;
   const int64_t parts =
       std::min(kBusyBlocks / slices, length / std::max(kLeastPart, 8 * k));
   return std::max<int64_t>(parts, 1);
-}
-
-/// Items of several slices on the device. An item is an element with its index.
-/// Both arrays have the shape [slices, count], and numbers of ItemBytes() / 2
-/// bytes. The items of a slice are in ascending order of their indices.
-struct ItemArrays {
-  void* bits = nullptr;
-  void* indices = nullptr;
-};
-
-/// Returns the size in bytes of an item.
-constexpr int64_t ItemBytes(int element_bytes) {
-  return element_bytes <= 4 ? 8 : 16;
-}
-
-/// Divides `memory` into the two arrays that hold `count` items. REQUIRES:
-/// `memory` has count * ItemBytes() bytes.
-inline ItemArrays ArraysIn(void* memory, int64_t count, int element_bytes) {
-  return {memory,
-          static_cast<char*>(memory) + count * ItemBytes(element_bytes) / 2};
 }
 
 /// Returns the size of memory that is read in vectors of 16 bytes.
@@ -73,49 +53,36 @@ constexpr int64_t RoundUpToVectors(int64_t bytes) {
   return (bytes / 16 + 1) * 16;
 }
 
-/// For each slice, selects the best k of the items kept from earlier tiles and
-/// the tile's elements. Then writes either the kept items or the outputs.
+/// Selects the best k elements of each slice, and writes them with their
+/// indices.
 struct SelectTask {
   KeyRule rule;
-  /// The tile, [batches, positions, inner], contiguous and on the device. There
-  /// are batches * inner slices. Its memory must begin and end at multiples of
-  /// 16 bytes, or the bytes up to there must be readable.
+  /// The elements, [batches, positions, inner], contiguous and on the device.
+  /// There are batches * inner slices. The memory must begin and end at
+  /// multiples of 16 bytes, or the bytes up to there must be readable.
   const void* elements = nullptr;
   int64_t batches = 1;
   int64_t positions = 0;
   int64_t inner = 1;
-  /// The tile's first position along the axis.
-  int64_t first_position = 0;
-  /// The items kept from earlier tiles, of shape [slices, carried_count].
-  ItemArrays carried;
-  int64_t carried_count = 0;
-  /// REQUIRES: 1 <= k <= length().
+  /// The indices of the elements, in the same shape, ascending in each slice.
+  /// If null, the index of an element is its position plus `index_offset`.
+  const int64_t* element_indices = nullptr;
+  int64_t index_offset = 0;
+  /// REQUIRES: 1 <= k <= positions.
   int64_t k = 1;
-  /// If the slices continue in later tiles: the kept items, of shape [slices,
-  /// k]. Null if the slices end in this tile.
-  ItemArrays kept;
-  /// The outputs on the device, of shape [batches, k, inner]. Null if not
-  /// requested, or if the slices continue in later tiles.
+  /// The outputs on the device, [batches, k, inner]. Null if not requested.
   void* values = nullptr;
   void* indices = nullptr;
-  /// The order of the outputs: by rank, or by index.
-  bool by_index = false;
   /// The size of an index, in bytes: 4 or 8.
   int index_bytes = 8;
-  int64_t index_offset = 0;
+  /// The order of the outputs: by rank, or by index.
+  bool by_index = false;
 
   constexpr int64_t slices() const { return batches * inner; }
-  constexpr int64_t length() const { return carried_count + positions; }
-  constexpr int64_t kept_count() const { return slices() * k; }
-  /// Whether items are written in ascending order of their indices.
-  constexpr bool writes_by_index() const {
-    return by_index || kept.bits != nullptr;
-  }
 };
 
-/// Launches a task on `stream`. Scratch memory is allocated from `pool`. Errors
-/// of the task itself are returned by a later call.
-cudaError_t LaunchSelect(const SelectTask& task, cudaStream_t stream,
-                         cudaMemPool_t pool);
+/// Launches a task on `stream`. Errors of the task itself are returned by a
+/// later call.
+cudaError_t LaunchSelect(const SelectTask& task, cudaStream_t stream);
 
 }  // namespace topk::cuda

@@ -91,12 +91,6 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
                 Answer& answer) {
   const DeviceBuffer values(answer.values.size());
   const DeviceBuffer indices(answer.indices.size());
-  cudaMemPool_t pool = nullptr;
-  Check(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");
-  uint64_t keep = ~uint64_t{0};
-  Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep),
-        "cudaMemPoolSetAttribute");
-
   cuda::SelectTask select;
   select.rule =
       cuda::RuleOf(InfoOf(plan.dtype), plan.direction == Direction::kLargest);
@@ -107,9 +101,8 @@ double Resident(const Plan& plan, const DeviceBuffer& elements,
   select.k = plan.k;
   select.values = values.get();
   select.indices = indices.get();
-  const double least = LeastOnDevice([&] {
-    Check(cuda::LaunchSelect(select, nullptr, pool), "LaunchSelect");
-  });
+  const double least = LeastOnDevice(
+      [&] { Check(cuda::LaunchSelect(select, nullptr), "LaunchSelect"); });
   Check(cudaMemcpy(answer.values.data(), values.get(), answer.values.size(),
                    cudaMemcpyDeviceToHost),
         "values");
@@ -129,7 +122,7 @@ void Say(const Workload& workload, const char* way, double microseconds,
 
 int Main(const std::string& path) {
   std::vector<std::string> errors;
-  auto devices = cuda::OpenDevices({0, AvailableProcessors()}, errors);
+  auto devices = cuda::OpenDevices(0, AvailableProcessors(), errors);
   if (devices.empty()) {
     std::cerr << "gpu_bench: " << errors.front() << "\n";
     return 1;

@@ -15,7 +15,6 @@
 #include "client/retry.h"
 #include "core/base/text.h"
 #include "core/common/target.h"
-#include "topk/merge.h"
 
 namespace topk {
 namespace {
@@ -119,32 +118,6 @@ TEST(Targets, AreCheckedAsByThePythonClient) {
   for (const std::string target : targets["remote"]) {
     EXPECT_FALSE(IsLocalTarget(target)) << target;
   }
-}
-
-TEST(Merge, RejectsMissingAndStridedOutputs) {
-  PartialResponse answer;
-  answer.k = 1;
-  EXPECT_EQ(Merge(std::span(&answer, 1)).status().field,
-            "partials[0].response.values");
-  v1::Tensor& values = *answer.response.mutable_values();
-  values.set_data_type(v1::DATA_TYPE_U8);
-  values.add_shape(1);
-  values.set_data("7");
-  EXPECT_EQ(Merge(std::span(&answer, 1)).status().reason, "OUTPUT_MISSING");
-  v1::Tensor& indices = *answer.response.mutable_indices();
-  indices = values;
-  indices.set_data_type(v1::DATA_TYPE_U32);
-  indices.set_data("\1\0\0\0", 4);
-  EXPECT_TRUE(Merge(std::span(&answer, 1)).ok());
-  indices.add_shape(1);
-  EXPECT_EQ(Merge(std::span(&answer, 1)).status().reason, "SHAPES_DIFFER");
-  indices.mutable_shape()->RemoveLast();
-  values.add_strides(2);
-  EXPECT_EQ(Merge(std::span(&answer, 1)).status().reason, "OUTPUT_STRIDED");
-  values.clear_strides();
-  values.mutable_shared_memory()->set_name("/topk");
-  EXPECT_EQ(Merge(std::span(&answer, 1)).status().reason,
-            "OUTPUT_IN_SHARED_MEMORY");
 }
 
 }  // namespace

@@ -5,7 +5,6 @@ usage: client_options_test.py TOPKD
 
 import concurrent.futures
 import logging
-import math
 import pathlib
 import pickle
 import tempfile
@@ -95,17 +94,14 @@ class Options(both_clients.ServerTest):
             self.assertEqual(
                 [headers["authorization"] for headers in server.headers],
                 ["Bearer first-token-of-16", "Bearer second-token-of-16"])
-            with self.assertRaisesRegex(ValueError, "^a token of 5 characters"):
+            with self.assertRaisesRegex(ValueError, "^token: a token must .* 16 "):
                 client.topk(X, 1)
-            with self.assertRaisesRegex(TypeError, "^token is a int, not a str$"
-                                        ):
+            with self.assertRaises(TypeError):
                 client.topk(X, 1)
             with self.assertRaises((StopIteration, RuntimeError)):
                 client.topk(X, 1)
         with self.assertRaisesRegex(ValueError, "without TLS"):
             self.kind("example.com:1", token=token)
-        with self.assertRaisesRegex(TypeError, "^token is a int, not a str$"):
-            self.kind(server.target, token=7)
 
     def test_retries(self):
         server = Recorder(self.addCleanup, grpc.StatusCode.UNAVAILABLE)
@@ -172,11 +168,6 @@ class Options(both_clients.ServerTest):
                       {"tls_server_name": "topk.test"}):
             with self.assertRaisesRegex(ValueError, "^credentials replace "):
                 self.kind(server.target, credentials=credentials, **wrong)
-        with self.assertRaisesRegex(TypeError, "^credentials is a str, not a "):
-            self.kind(server.target, credentials="ca.pem")
-        for wrong in (7, [("a",)], [7]):
-            with self.assertRaisesRegex(TypeError, "^channel_options must be "):
-                self.kind(server.target, channel_options=wrong)
         # The options of the caller override those of this package.
         with self.kind(self.server.target, retry=None, channel_options=[
                 ("grpc.max_receive_message_length", 10)]) as client:
@@ -240,15 +231,6 @@ class Blocking(both_clients.ServerTest):
             client.topk_async(X, 1)
 
     def test_retry_is_checked(self):
-        for wrong, text in (({"attempts": 0}, "^attempts is 0; it must"),
-                            ({"initial": -1}, "^initial is -1; "),
-                            ({"initial": 3}, "^maximum is 2.0; .* least 3$"),
-                            ({"maximum": math.inf}, "^maximum is inf; "),
-                            ({"multiplier": 0.5}, "^multiplier is 0.5; ")):
-            with self.assertRaisesRegex(ValueError, text):
-                Retry(**wrong)
-        with self.assertRaisesRegex(TypeError, "^attempts is 1.5, not an "):
-            Retry(1.5)
         for kind in CLIENTS:
             with self.assertRaisesRegex(TypeError, "^retry is 3, not a Retry"):
                 kind(self.server.target, retry=3)
@@ -292,20 +274,28 @@ class Blocking(both_clients.ServerTest):
                 attempts.pause_after(error)  # no attempts are left
 
     def test_targets(self):
-        targets = CASES["targets"]
-        for kind, text in (
-                ("no port", "is not host:port with a port of 1 .. 65535$"),
-                ("no list", " is not a list of IPv4 addresses, or of IPv6 ")):
-            for target in targets[kind]:
-                with self.assertRaisesRegex(ValueError, text, msg=target):
-                    topk_client.Client(target)
-        with self.assertRaisesRegex(ValueError, "^.{64,200}$"):
-            topk_client.Client("a" * 100_000)
-        for target in targets["valid"]:
+        for target in (
+                "", "localhost", ":1", "localhost:", "localhost:http",
+                "localhost:1 ", "::1:1", "a:1,b:2", "a:1,", "dns:a",
+                "127.0.0.1:1,[::1]:1", "ipv4:10.0.0.1", "a\n:1" * 50_000):
+            with self.assertRaisesRegex(ValueError, "^target is .{70,260}$"):
+                topk_client.Client(target)
+        for target in (
+                "[::1]:50051", "10.0.0.1:1,10.0.0.2:2", "[::1]:1,[fe80::1]:2",
+                "dns:///a.example:1", "dns://8.8.8.8:53/a:1", "ipv4:10.0.0.1:1",
+                "ipv6:[::1]:1,[::2]:1", "unix:/run/a:99999", "unix-abstract:a",
+                "xds:///topk"):
             topk_client.Client(target).close()
-        for target in (*targets["local"], *targets["remote"]):
-            self.assertEqual(_is_local(target), target in targets["local"],
-                             target)
+        local = (
+            "localhost:1", "127.0.0.1:1,127.3.2.1:1", "[::1]:1", "unix:/a,b",
+            "unix-abstract:a", "dns:///localhost:1", "dns:localhost:1",
+            "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1")
+        for target in (
+                *local, "example.org:1", "10.0.0.1:1", "127.0.0.1:1,10.0.0.1:1",
+                "127.0.0.1.example.org:1", "localhost.example.org:1", "[::2]:1",
+                "dns://8.8.8.8/localhost:1", "dns://a127.0.0.1:1",
+                "0.0.0.0:1", "unix.example.org:1", "unixhost:1", ""):
+            self.assertEqual(_is_local(target), target in local, target)
 
 
 if __name__ == "__main__":

@@ -103,20 +103,13 @@ class Security(unittest.TestCase):
             with self.assertRaises(ValueError) as caught:
                 topk_client.Client(self.server.target, **wrong)
             self.assertIn(list(wrong)[-1], str(caught.exception))
-        # open() would take an int as a file descriptor and close it.
-        # The error must not contain a key that was passed instead of a path.
-        for wrong in ({"tls_ca": 2}, {"token_file": True},
-                      {**self.mine, "tls_key": b"secret"}):
-            with self.assertRaisesRegex(TypeError, "^[a-z_]+ is a [a-z]+, not "
-                                        "a path: pass the name of the file$"):
-                topk_client.Client(self.server.target, **wrong)
 
     def test_errors_contain_no_secrets(self):
         key = self.mine["tls_key"]
         for wrong in ({**self.mine, "tls_key": pathlib.Path(key).read_text()},
                       {"token_file": TOKEN}, {"token_file": "a/" + TOKEN}):
             with self.assertRaisesRegex(
-                    ValueError, "pass the name of a file, with its folder"
+                    ValueError, "^[a-z_]+: (No such file|File name too long)"
                     ) as caught:
                 topk_client.Client(self.server.target, **wrong)
             self.assertNotIn(str(list(wrong.values())[-1]),
@@ -218,7 +211,7 @@ class Security(unittest.TestCase):
                         client.compute_topk(X, Onnx(1)).indices[0], 1)
                     with self.assertRaises(ValueError) as caught:
                         topk_client.Client(self.socket, token_file=path)
-                    self.assertIn(str(path), str(caught.exception))
+                    self.assertIn("token_file: ", str(caught.exception))
                     self.assertNotIn(self.token[:9], str(caught.exception))
             path.mkdir()
             self.assertEqual(client.compute_topk(X, Onnx(1)).indices[0], 1)

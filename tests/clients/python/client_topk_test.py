@@ -134,8 +134,6 @@ class TopK(both_clients.ServerTest):
                 self.client.topk(tensor, 1)
             with self.assertRaisesRegex(TypeError, text):
                 list(self.client.topk_many([tensor], 1))
-        with self.assertRaisesRegex(TypeError, r"masked.* k\.filled"):
-            self.client.topk(masked.data, np.ma.array([1], mask=[True]))
 
     @unittest.skipUnless(pandas, "pandas, polars or pyarrow is not installed")
     def test_columns(self):

@@ -48,14 +48,13 @@ MAY_INCLUDE = {
     "core/plan": ["core/plan", "core/base"],
     "core/backends": ["core/backends", "core/plan", "core/base"],
     "core/dialects": ["core/dialects", "core/plan", "core/base"],
-    "core/merge": ["core/merge", "core/plan", "core/base"],
     "core/common": ["core/common", "core/base"],
     "core": ["core"],
     "server": ["server", *_OF_SERVER],
     **{folder: [*SERVER[:i + 1], *_OF_SERVER]
        for i, folder in enumerate(SERVER)},
     "client": ["client", "core/base", "core/common", "core/dialects",
-               "core/engine.h", "core/merge", "proto"],
+               "core/engine.h", "core/plan", "proto"],
 }
 # The headers of other projects that a folder may not include.
 GRPC, PROTOBUF = r"(grpc|grpcpp)/|.*\.grpc\.pb\.h", r"google/|.*\.pb\.h"

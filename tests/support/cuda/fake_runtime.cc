@@ -1,6 +1,6 @@
 #include "tests/support/cuda/fake_runtime.h"
 
-#include <atomic>
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +9,6 @@
 #include <latch>
 #include <map>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -39,6 +38,17 @@ struct Block {
   cudaMemPool_t pool;
 };
 
+}  // namespace
+
+struct CUmemPoolHandle_st {
+  size_t used = 0;
+  size_t high = 0;
+  // The release threshold. The backend sets it to its limit.
+  size_t limit = SIZE_MAX;
+};
+
+namespace {
+
 struct Runtime {
   std::mutex mutex;
   std::condition_variable changed;
@@ -48,12 +58,7 @@ struct Runtime {
   int waiting = 0;  // streams that wait for !hangs
   cudaError_t sticky = cudaSuccess;
   std::map<void*, Block> blocks;
-  std::set<cudaMemPool_t> pools;
-  // Locked before `mutex`.
-  std::mutex streams_mutex;
-  std::set<cudaStream_t> streams;
-  // The begin and the end of each range of pinned memory.
-  std::map<const std::byte*, const std::byte*> pinned;
+  std::map<int, CUmemPoolHandle_st> pools;  // by device
 };
 
 Runtime& TheRuntime() {
@@ -100,29 +105,6 @@ bool Lost(int device) {
          (runtime.fake.device < 0 || runtime.fake.device == device);
 }
 
-void Pin(const void* data, size_t bytes) {
-  Runtime& runtime = TheRuntime();
-  const std::lock_guard lock(runtime.mutex);
-  const auto* const begin = static_cast<const std::byte*>(data);
-  runtime.pinned[begin] = begin + bytes;
-}
-
-void Unpin(const void* data) {
-  Runtime& runtime = TheRuntime();
-  const std::lock_guard lock(runtime.mutex);
-  Require(runtime.pinned.erase(static_cast<const std::byte*>(data)) == 1,
-          "memory is not pinned");
-}
-
-bool IsPinned(const void* data, size_t bytes) {
-  Runtime& runtime = TheRuntime();
-  const std::lock_guard lock(runtime.mutex);
-  const auto* const begin = static_cast<const std::byte*>(data);
-  const auto after = runtime.pinned.upper_bound(begin);
-  return after != runtime.pinned.begin() &&
-         begin + bytes <= std::prev(after)->second;
-}
-
 }  // namespace
 
 struct CUevent_st {
@@ -155,12 +137,6 @@ struct CUstream_st {
     return queue.empty();
   }
 
-  void Drain() {
-    auto point = std::make_shared<Point>(1);
-    Push([point] { point->count_down(); });
-    point->wait();
-  }
-
   void Loop() {
     for (;;) {
       std::function<void()> work;
@@ -190,13 +166,6 @@ struct CUstream_st {
   // The first element may be running.
   std::deque<std::function<void()>> queue;
   std::thread thread;
-};
-
-struct CUmemPoolHandle_st {
-  int device;
-  size_t limit;
-  std::atomic<size_t> used = 0;
-  std::atomic<size_t> high = 0;
 };
 
 namespace {
@@ -231,12 +200,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::memcpy(properties->uuid.bytes, uuid.data(), uuid.size());
   properties->totalGlobalMem = TheRuntime().fake.memory;
   properties->major = 9;
-  properties->memoryPoolsSupported = 1;
-  return cudaSuccess;
-}
-
-cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
-  CALL(device);
   return cudaSuccess;
 }
 
@@ -265,19 +228,11 @@ cudaError_t cudaGetLastError() {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   CALL(current_device);
   *stream = new CUstream_st(current_device);
-  Runtime& runtime = TheRuntime();
-  const std::lock_guard lock(runtime.streams_mutex);
-  runtime.streams.insert(*stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   RequireCurrent(stream->device);
-  {
-    Runtime& runtime = TheRuntime();
-    const std::lock_guard lock(runtime.streams_mutex);
-    runtime.streams.erase(stream);
-  }
   delete stream;
   CALL(current_device);
   return cudaSuccess;
@@ -290,17 +245,6 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
       return Return(cudaErrorNotReady);
   }
   CALL(current_device);
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
-                                unsigned) {
-  RequireCurrent(stream->device);
-  CALL(current_device);
-  if (event == nullptr) return Return(cudaErrorInvalidResourceHandle);
-  if (auto point = event->point(); point != nullptr) {
-    stream->Push([point] { point->wait(); });
-  }
   return cudaSuccess;
 }
 
@@ -344,17 +288,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
   CALL(current_device);
   *data = std::malloc(bytes);
-  Pin(*data, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void* data) {
-  Unpin(data);
-  {  // waits for all work, like the real function
-    Runtime& runtime = TheRuntime();
-    const std::lock_guard lock(runtime.streams_mutex);
-    for (const cudaStream_t stream : runtime.streams) stream->Drain();
-  }
   std::free(data);
   CALL(current_device);
   return cudaSuccess;
@@ -394,13 +331,9 @@ cudaError_t cudaGetDriverEntryPointByVersion(
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
-                            cudaMemcpyKind kind, cudaStream_t stream) {
+                            cudaMemcpyKind, cudaStream_t stream) {
   RequireCurrent(stream->device);
   CALL(current_device);
-  if (kind != cudaMemcpyDeviceToDevice) {
-    Require(IsPinned(kind == cudaMemcpyHostToDevice ? from : to, bytes),
-            "a copy from or to memory that is not pinned");
-  }
   const auto least = TheRuntime().fake.copy_time;
   stream->Push([=] {
     std::this_thread::sleep_for(least);
@@ -409,63 +342,47 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
   return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool,
-                              const cudaMemPoolProps* properties) {
-  CALL(properties->location.id);
-  *pool = new CUmemPoolHandle_st{properties->location.id, properties->maxSize};
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  CALL(device);
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
-  runtime.pools.insert(*pool);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  if (!Lost(pool->device)) {
-    Require(pool->used == 0, "a pool is destroyed while in use");
-    Runtime& runtime = TheRuntime();
-    const std::lock_guard lock(runtime.mutex);
-    runtime.pools.erase(pool);
-    delete pool;
-  }
-  CALL(current_device);
+  *pool = &runtime.pools[device];
   return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr,
-                                    void*) {
-  CALL(pool->device);
+                                    void* value) {
+  CALL(current_device);
+  const std::lock_guard lock(TheRuntime().mutex);
+  pool->limit = *static_cast<uint64_t*>(value);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr,
                                     void* value) {
-  CALL(pool->device);
+  CALL(current_device);
+  const std::lock_guard lock(TheRuntime().mutex);
   *static_cast<uint64_t*>(value) = pool->high;
   return cudaSuccess;
 }
 
-cudaError_t cudaMallocFromPoolAsync(void** data, size_t bytes,
-                                    cudaMemPool_t pool, cudaStream_t stream) {
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
   RequireCurrent(stream->device);
-  RequireCurrent(pool->device);
   CALL(current_device);
   Require(bytes > 0, "an allocation of 0 bytes");
-  const size_t used = pool->used += bytes;
-  if (used > pool->limit) {
-    pool->used -= bytes;
-    return Return(cudaErrorMemoryAllocation);
-  }
-  size_t high = pool->high;
-  while (used > high && !pool->high.compare_exchange_weak(high, used)) {
-  }
-  void* const block = std::malloc(bytes);
   {
     Runtime& runtime = TheRuntime();
     const std::lock_guard lock(runtime.mutex);
-    runtime.blocks[block] = {bytes, pool};
+    CUmemPoolHandle_st& pool = runtime.pools[stream->device];
+    if (pool.used + bytes > pool.limit) {
+      return Return(cudaErrorMemoryAllocation);
+    }
+    pool.used += bytes;
+    pool.high = std::max(pool.high, pool.used);
+    *data = std::malloc(bytes);
+    runtime.blocks[*data] = {bytes, &pool};
   }
-  stream->Push([block, bytes] { std::memset(block, 0xCD, bytes); });
-  *data = block;
+  stream->Push([block = *data, bytes] { std::memset(block, 0xCD, bytes); });
   return cudaSuccess;
 }
 
@@ -479,9 +396,9 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
     Require(found != runtime.blocks.end(), "cudaFreeAsync() of other memory");
     block = found->second;
     runtime.blocks.erase(found);
+    // Later allocations on the stream can use the memory.
+    block.pool->used -= block.bytes;
   }
-  // Later allocations on the stream can use the memory.
-  block.pool->used -= block.bytes;
   stream->Push([data, block] {
     std::memset(data, 0xDD, block.bytes);
     std::free(data);
@@ -504,7 +421,6 @@ ScopedFakeCuda::~ScopedFakeCuda() {
   const std::lock_guard lock(runtime.mutex);
   for (const auto& [data, block] : runtime.blocks) std::free(data);
   runtime.blocks.clear();
-  for (const cudaMemPool_t pool : runtime.pools) delete pool;
   runtime.pools.clear();
 }
 
@@ -536,17 +452,14 @@ void ScopedFakeCuda::Hang(bool hangs) {
   runtime.changed.notify_all();
 }
 
-cudaError_t FakeLaunch(cudaStream_t stream, std::function<void(bool)> kernel) {
+cudaError_t FakeLaunch(cudaStream_t stream, std::function<void()> kernel) {
   RequireCurrent(stream->device);
   if (const cudaError_t error = Call("launch", current_device);
       error != cudaSuccess) {
     return error;
   }
   if (last_error != cudaSuccess) return last_error;
-  stream->Push(
-      [kernel = std::move(kernel), on_threads = TheRuntime().fake.on_threads] {
-        kernel(on_threads);
-      });
+  stream->Push(std::move(kernel));
   return cudaSuccess;
 }
 

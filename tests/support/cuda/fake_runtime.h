@@ -1,14 +1,12 @@
 // A CUDA runtime without a GPU, so that every machine and every sanitizer can
 // run the CUDA backend.
 //
-// Each stream is a thread. Only events and waits order streams, as on a GPU, so
-// ThreadSanitizer reports missing waits. Device memory is from malloc(), so
-// AddressSanitizer reports accesses that are out of bounds or after a free. New
-// and freed memory is overwritten.
+// Each stream is a thread, so ThreadSanitizer reports missing waits. Device
+// memory is from malloc(), so AddressSanitizer reports accesses that are out of
+// bounds or after a free. New and freed memory is overwritten.
 //
 // Aborts the process if code uses an object of a device that is not the
-// thread's current one, copies from or to memory that is not pinned, or frees
-// memory twice.
+// thread's current one, or frees memory twice.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -44,9 +42,6 @@ struct FakeCuda {
   int device = -1;
   /// The least time of a copy.
   std::chrono::milliseconds copy_time{0};
-  /// Whether the threads of a block run at the same time, so that
-  /// ThreadSanitizer can find races between barriers.
-  bool on_threads = false;
 };
 
 /// Configures the runtime until destruction. REQUIRES: no other instance
@@ -68,9 +63,9 @@ class ScopedFakeCuda {
   bool has_work() const;
 };
 
-/// Queues kernel(FakeCuda::on_threads) on a stream. Returns the error of an
+/// Queues kernel() on a stream. Returns the error of an
 /// earlier call if the thread has not cleared that error, like the launch of a
 /// CUDA kernel.
-cudaError_t FakeLaunch(cudaStream_t stream, std::function<void(bool)> kernel);
+cudaError_t FakeLaunch(cudaStream_t stream, std::function<void()> kernel);
 
 }  // namespace topk::testing

@@ -4,48 +4,21 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <barrier>
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <random>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace topk::testing {
 
-/// Functions of all blocks.
-struct HostOperations {
-  static uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
-    return std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
-  }
-  static void AtomicMin(uint32_t* to, uint32_t value) {
-    std::atomic_ref number(*to);
-    uint32_t old = number.load(std::memory_order_relaxed);
-    while (value < old && !number.compare_exchange_weak(
-                              old, value, std::memory_order_relaxed)) {
-    }
-  }
-  static void AtomicMax(uint32_t* to, uint32_t value) {
-    std::atomic_ref number(*to);
-    uint32_t old = number.load(std::memory_order_relaxed);
-    while (value > old && !number.compare_exchange_weak(
-                              old, value, std::memory_order_relaxed)) {
-    }
-  }
-  static uint32_t CountOnes(uint32_t bits) {
-    return static_cast<uint32_t>(std::popcount(bits));
-  }
-  static int LowestOne(uint32_t bits) { return std::countr_zero(bits); }
-  static int Width(uint32_t bits) { return std::bit_width(bits); }
-};
-
 /// Runs the threads of a block one after another between barriers, in a random
 /// order. Aborts if a kernel accesses shared memory elsewhere.
 template <int kThreads>
-class HostBlock : public HostOperations {
+class HostBlock {
  public:
   template <class T>
   using Local = std::array<T, kThreads>;
@@ -91,6 +64,21 @@ class HostBlock : public HostOperations {
     return memory_.data();
   }
 
+  static uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
+    return std::exchange(*to, *to + value);
+  }
+  static void AtomicMin(uint32_t* to, uint32_t value) {
+    *to = std::min(*to, value);
+  }
+  static void AtomicMax(uint32_t* to, uint32_t value) {
+    *to = std::max(*to, value);
+  }
+  static uint32_t CountOnes(uint32_t bits) {
+    return static_cast<uint32_t>(std::popcount(bits));
+  }
+  static int LowestOne(uint32_t bits) { return std::countr_zero(bits); }
+  static int Width(uint32_t bits) { return std::bit_width(bits); }
+
  private:
   struct alignas(16) Unit {
     std::array<std::byte, 16> bytes;
@@ -108,73 +96,6 @@ void RunOnHost(const Kernel& kernel, size_t shared_bytes) {
   static std::atomic<uint32_t> seed = 0;
   HostBlock<Kernel::kThreads> block(shared_bytes, ++seed);
   for (int64_t job = 0; job < kernel.jobs(); ++job) kernel.Run(block, job);
-}
-
-/// A thread of a block whose threads run at the same time, as on a device, so
-/// that ThreadSanitizer can find races between barriers.
-template <int kThreads>
-class ThreadOfBlock : public HostOperations {
- public:
-  template <class T>
-  struct Local {
-    T& operator[](int) { return value; }
-    T value;
-  };
-  struct Shared {
-    explicit Shared(size_t bytes) : memory(bytes / 16 + 1) {}
-    struct alignas(16) Unit {
-      std::array<std::byte, 16> bytes;
-    };
-    std::vector<Unit> memory;
-    std::barrier<> barrier{kThreads};
-    std::array<std::atomic<bool>, 2> any = {};
-  };
-
-  ThreadOfBlock(Shared& shared, int thread)
-      : shared_(shared), thread_(thread) {}
-
-  template <class F>
-  void Each(const F& f) {
-    f(thread_);
-    shared_.barrier.arrive_and_wait();
-  }
-  template <class F>
-  bool Any(const F& f) {
-    std::atomic<bool>& any = shared_.any[turn_];
-    turn_ ^= 1;
-    if (f(thread_)) any = true;
-    shared_.barrier.arrive_and_wait();
-    const bool result = any;
-    shared_.barrier.arrive_and_wait();
-    any = false;
-    return result;
-  }
-  template <class F>
-  auto Read(const F& f) {
-    const auto value = f();
-    shared_.barrier.arrive_and_wait();
-    return value;
-  }
-  void* memory() { return shared_.memory.data(); }
-
- private:
-  Shared& shared_;
-  const int thread_;
-  size_t turn_ = 0;
-};
-
-/// Runs the jobs of a kernel on ThreadOfBlocks.
-template <class Kernel>
-void RunOnThreads(const Kernel& kernel, size_t shared_bytes) {
-  using Thread = ThreadOfBlock<Kernel::kThreads>;
-  typename Thread::Shared shared(shared_bytes);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < Kernel::kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      Thread block(shared, i);
-      for (int64_t job = 0; job < kernel.jobs(); ++job) kernel.Run(block, job);
-    });
-  }
 }
 
 }  // namespace topk::testing

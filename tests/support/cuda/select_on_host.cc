@@ -10,13 +10,8 @@ namespace {
 template <class Kernel>
 cudaError_t Launch(const Kernel& kernel, size_t shared_bytes,
                    cudaStream_t stream) {
-  return testing::FakeLaunch(stream, [=](bool on_threads) {
-    if (on_threads) {
-      testing::RunOnThreads(kernel, shared_bytes);
-    } else {
-      testing::RunOnHost(kernel, shared_bytes);
-    }
-  });
+  return testing::FakeLaunch(stream,
+                             [=] { testing::RunOnHost(kernel, shared_bytes); });
 }
 
 }  // namespace

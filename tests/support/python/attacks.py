@@ -6,14 +6,11 @@ tests/system/hostile has the attacks on the service.
 """
 
 import collections
-import contextlib
 import dataclasses
 import multiprocessing
 import os
 import random
 import select
-import socket
-import struct
 import time
 
 import h2
@@ -48,7 +45,6 @@ class Attack:
     caller        keyword arguments of the well-behaved caller
     longest       the maximum of cheap_attacks_test.typical_wait(), in seconds
     valid         whether the server must accept all requests of the attack
-    sanitized     whether a server with sanitizers is fast enough
     """
 
     function: object
@@ -60,7 +56,6 @@ class Attack:
     caller: dict = dataclasses.field(default_factory=dict)
     longest: float = 0.25
     valid: bool = False
-    sanitized: bool = True
 
 
 def attack(**options):
@@ -89,15 +84,10 @@ class Client(h2.Connection):
         first, self._next = self._next, self._next + 2 * count
         return range(first, self._next, 2)
 
-    def open(self, path, timeout=None):
-        """Starts a call and returns its stream."""
-        stream, = self.new_streams(1)
-        self.send(h2.call(stream, h2.fields(path=path, grpc_timeout=timeout)))
-        return stream
-
-    def call(self, path, *messages, end=True, timeout=None, seconds=3):
+    def call(self, path, *messages, end=True, seconds=3):
         """Starts a call, sends its messages and returns its stream."""
-        stream = self.open(path, timeout)
+        stream, = self.new_streams(1)
+        self.send(h2.call(stream, h2.fields(path=path)))
         body = b"".join(h2.message(one) for one in messages)
         self.upload(stream, body, end, seconds)
         return stream
@@ -307,27 +297,6 @@ def calls_on_closed_connections(attacker):
         client.send(b"".join(h2.call(stream, h2.fields())
                              for stream in client.new_streams(250)))
         attacker.delivered(250)
-
-
-@attack(rounds=1000, flags=("--handshake-timeout=1s",), sanitized=False)
-def connection_crowd(attacker):
-    """500 connections in all states of the handshake, closed at random."""
-    chance = attacker.random
-    host, port = attacker.target.rsplit(":", 1)
-    with contextlib.ExitStack() as stack:
-        crowd = [stack.enter_context(socket.socket()) for _ in range(500)]
-        while attacker.goes_on():
-            at = chance.randrange(len(crowd))
-            if chance.random() < 0.3:  # send a RST when closing
-                crowd[at].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
-                                     struct.pack("ii", 1, 0))
-            crowd[at].close()
-            crowd[at] = stack.enter_context(socket.socket())
-            crowd[at].bind((attacker.source(), 0))
-            crowd[at].connect((host, int(port)))
-            crowd[at].sendall(chance.choice((
-                b"", h2.PREFACE[:12], h2.PREFACE, h2.PREFACE + h2.settings())))
-            attacker.delivered()
 
 
 # Allow 192 MiB for calls that arrive while the pollers lag behind.

@@ -19,6 +19,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/packages.sh
 source "$here/../../../deploy/packages.sh"
+# shellcheck source=tests/system/cluster/wait_for.sh
+source "$here/wait_for.sh"
 
 home=${TOPK_CLUSTER:-${XDG_CACHE_HOME:-$HOME/.cache}/topk-cluster}
 bin=$home/bin
@@ -32,16 +34,6 @@ nodes=(node1 node2)
 export PATH=$bin:$PATH KUBECONFIG=$run/admin.conf
 
 step() { echo "== $*" >&2; }
-
-# Polls a command for up to 60 s.
-wait_for() {
-  for _ in $(seq 120); do
-    if "$@" >/dev/null 2>&1; then return 0; fi
-    sleep 0.5
-  done
-  step "gave up waiting for: $*; see the logs in $run/log"
-  return 1
-}
 
 # Returns whether a service is running.
 runs() { kill -0 "$(cat "$pids/$1" 2>/dev/null)" 2>/dev/null; }

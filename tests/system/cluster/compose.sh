@@ -8,6 +8,8 @@
 # builds a stand-in from Debian's or PyPI's package.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=tests/system/cluster/wait_for.sh
+source tests/system/cluster/wait_for.sh
 if ! docker compose version >/dev/null 2>&1 || ! docker info >/dev/null 2>&1
 then
   echo "SKIPPED: needs a running Docker engine and the plugin docker compose"
@@ -31,16 +33,6 @@ cleanup() {
 }
 trap cleanup EXIT
 ok() { echo "ok    $*"; }
-
-# Polls a command for up to 60 s.
-await() {
-  for _ in $(seq 120); do
-    if "$@" >/dev/null 2>&1; then return 0; fi
-    sleep 0.5
-  done
-  echo "gave up waiting for: $*" >&2
-  return 1
-}
 
 # Returns whether an image neither exists nor can be pulled.
 is_missing() {
@@ -119,7 +111,7 @@ ok "a client in the server's namespaces shares memory"
 prometheus=http://$("${compose[@]}" port prometheus 9090)
 query() { curl -fsS "$prometheus/api/v1/$1"; }
 scraped() { query targets | grep -q '"health":"up"'; }
-await scraped
+wait_for scraped
 ok "Prometheus scrapes topkd"
 rules=$(grep -cE '^ *- (alert|record):' deploy/kubernetes/helm/topkd/files/alerts.yml)
 [ "$(query rules | grep -oE '"type":"(alert|record)ing"' | wc -l)" = "$rules" ]
@@ -128,7 +120,7 @@ ok "Prometheus has all $rules rules"
 "${compose[@]}" up --detach --wait --wait-timeout 120 --scale topkd=3 \
   topkd envoy
 envoy=$("${compose[@]}" port envoy 50050)
-await topk --network host -- health --target "$envoy"
+wait_for topk --network host -- health --target "$envoy"
 topk --network host -- bench --target "$envoy" --k 10 --shape 4,1000 \
   --requests 600 --warmup 0 >"$work/bench"
 for id in $("${compose[@]}" ps --quiet topkd); do

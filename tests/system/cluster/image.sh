@@ -9,6 +9,8 @@
 # Needs a Docker engine (cluster.sh docker) and build/dev/bin/topk.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+# shellcheck source=tests/system/cluster/wait_for.sh
+source tests/system/cluster/wait_for.sh
 
 image=topkd:0.1.0
 topk=${TOPK:-build/dev/bin/topk}
@@ -17,22 +19,16 @@ case "$*" in *TOPK_WITH_CUDA=ON*) megabytes=200 ;; esac  # with the kernels
 work=$(mktemp -d)
 container=
 cleanup() {
-  if [ -n "$container" ]; then docker rm -f "$container" >/dev/null; fi
+  local status=$?
+  if [ -n "$container" ]; then
+    [ $status = 0 ] || docker logs "$container" >&2
+    docker rm -f "$container" >/dev/null
+  fi
   rm -rf "$work"
 }
 trap cleanup EXIT
 step() { echo "== $*" >&2; }
 
-# Polls a command for up to 30 s.
-wait_for() {
-  for _ in $(seq 150); do
-    if "$@" >/dev/null 2>&1; then return 0; fi
-    sleep 0.2
-  done
-  step "gave up waiting for: $*"
-  docker logs "$container" >&2
-  return 1
-}
 state() { docker inspect -f "{{.State.$1}}" "$container"; }
 # The server's response is the one that topk computes locally.
 check_response() {

@@ -20,13 +20,13 @@ class Gpu : public ::testing::Test {
  protected:
   void SetUp() override {
     std::vector<std::string> errors;
-    if (cuda::OpenDevices({}, errors).empty()) GTEST_SKIP() << errors.front();
+    if (cuda::OpenDevices(0, 1, errors).empty()) GTEST_SKIP() << errors.front();
   }
 
   static std::unique_ptr<Backend> OnDevice(
       int64_t chunk_bytes = cuda::kChunkBytes) {
     std::vector<std::string> errors;
-    return MakeCudaBackend(cuda::OpenDevices({0, 4}, errors), chunk_bytes);
+    return MakeCudaBackend(cuda::OpenDevices(0, 4, errors), chunk_bytes);
   }
 
   static std::unique_ptr<Backend> OnCpu() {

@@ -114,8 +114,10 @@ def test_calls_of_a_connection_are_limited(path, _):
 
 
 def test_connections_are_limited(path, _):
+    # On this socket, the kernel reports IPv4 clients as IPv4-mapped addresses.
     with AttackedServer(path, "--max-connections", "3",
-                        "--max-connections-per-client", "2") as server:
+                        "--max-connections-per-client", "2",
+                        listen="0.0.0.0:0") as server:
         with contextlib.ExitStack() as stack:
             def connect(source):
                 return stack.enter_context(
@@ -130,6 +132,9 @@ def test_connections_are_limited(path, _):
             second.socket.close()
             harness.poll("the closed connection's place", lambda: (
                 harness.serves(server.target, source="127.0.0.1")))
+        assert ("connection from 127.0.0.1 rejected: the client has too many "
+                "open connections (--max-connections-per-client = 2)\n"
+                ) in server.log(), server.log()
 
 
 def test_header_fields_are_limited(path, _):
@@ -209,6 +214,19 @@ def growth_by_upload(server, address, fields):
     return server.peak() - before
 
 
+def test_connections_leave_file_descriptors(path, _):
+    """150 connections may use only half of 200 file descriptors."""
+    with AttackedServer(path, *LISTENERS, descriptors=200) as server:
+        crowd = [h2.Connection(server.target, greets=False)
+                 for _ in range(150)]
+        assert crowd[-1].wait_closed()
+        assert is_served(crowd[0])
+        for one in crowd:
+            one.socket.close()
+        harness.poll("a new client to be served",
+                     lambda: harness.serves(server.target))
+
+
 def test_idle_connections_do_not_lock_out_others(path, _):
     """150 connections, for a server with 200 file descriptors."""
     for side, own in SIDE:
@@ -263,7 +281,7 @@ def test_watches_are_limited(path, factor):
                 lambda kind, flags, stream, payload: answered.add(stream) or
                 len(answered - {0}) == 2400, 60), len(answered)
             rejected = harness.call(client, 9001, WATCH, b"")
-            assert "(limit 2048)" in rejected, rejected
+            assert "2048 from one client address" in rejected, rejected
             grown = server.memory() - before
             assert grown < 96 * factor, f"{grown:.0f} MiB"
             assert watches(server.target, "127.0.0.9"), "another client"

@@ -7,7 +7,6 @@ usage: fronts_test.py TOPKD TOPK client | envoy ENVOY PROTOSET
 
 import contextlib
 import json
-import pathlib
 import re
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import sys
 import envoys
 import harness
 
-PYTHON_LOAD = pathlib.Path(__file__).with_name("python_load.py")
 # Longer than a balancer needs to notice the drain.
 DELAY = ("--drain-delay", "3s")
 ANSWERED = re.compile(
@@ -43,29 +41,22 @@ def three_servers(topkd, *flags):
         yield replicas
 
 
-class Load:
-    """A load that ends at its first failed call or wrong answer."""
+def check(load):
+    """Checks that a load, which ends at its first failed call, is running."""
+    if load.poll() is not None:
+        raise AssertionError(f"{load.args} ended with {load.returncode}: "
+                             f"{load.stderr.read()}")
 
-    def __init__(self, command):
-        self.command = command
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def check(self):
-        if self.process.poll() is not None:
-            raise AssertionError(
-                f"{self.command} ended with {self.process.returncode}: "
-                f"{self.process.stderr.read()}")
-
-    def end(self):
-        """Ends the load. Returns its output."""
-        self.check()
-        self.process.send_signal(signal.SIGINT)
-        out, err = self.process.communicate(timeout=60)
-        # `topk bench` exits with 130 if it was interrupted and no call failed.
-        if self.process.returncode not in (0, 130) or not out:
-            raise AssertionError(f"{self.command} failed: {err}")
-        return out
+def end(load):
+    """Ends a load. Returns the number of its requests."""
+    check(load)
+    load.send_signal(signal.SIGINT)
+    out, err = load.communicate(timeout=60)
+    # `topk bench` exits with 130 if it was interrupted and no call failed.
+    if load.returncode not in (0, 130) or not out:
+        raise AssertionError(f"{load.args} failed: {err}")
+    return json.loads(out)["requests"]
 
 
 def bench(topk, target, path, attempts=4):
@@ -84,7 +75,7 @@ def await_answers(replicas, loads, count=MIN_ANSWERS):
 
     def more():
         for load in loads:
-            load.check()
+            check(load)
         now = [answered(r) - b for r, b in zip(replicas, before)]
         return now if min(now) >= count else None
     return harness.poll("every server's part of the load", more)
@@ -94,16 +85,14 @@ def await_answers(replicas, loads, count=MIN_ANSWERS):
 def running_loads(commands, replicas):
     """Starts loads on the replicas, each after the previous load has received
     responses. Kills the loads at the end."""
-    loads = []
-    try:
+    with contextlib.ExitStack() as stack:
+        loads = []
         for command in commands:
-            loads.append(Load(command))
+            loads.append(stack.enter_context(harness.running(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True)))
             await_answers(replicas, loads)
         yield loads
-    finally:
-        for load in loads:
-            load.process.kill()
-            load.process.communicate()
 
 
 def kill_and_drain(name, replicas, commands):
@@ -118,7 +107,7 @@ def kill_and_drain(name, replicas, commands):
         a.start()
         b.start()
         await_answers(replicas, loads)
-        requests = sum(json.loads(load.end())["requests"] for load in loads)
+        requests = sum(end(load) for load in loads)
     print(f"ok    {name}: {requests} calls, none lost; the servers' parts "
           f"were {parts}", flush=True)
     return parts
@@ -128,9 +117,7 @@ def by_clients(topkd, topk):
     with three_servers(topkd) as replicas:
         target = ",".join(replica.target for replica in replicas)
         parts = kill_and_drain("client-side round robin", replicas, [
-            [sys.executable, PYTHON_LOAD, topkd, target],
-            *(bench(topk, target, path)
-              for path in ("unary", "stream", "many"))])
+            bench(topk, target, path) for path in ("unary", "stream", "many")])
         # Each server has answered a similar number of calls.
         assert max(parts) < 1.5 * min(parts), parts
 

@@ -36,7 +36,6 @@ struct cudaDeviceProp {
   size_t totalGlobalMem;
   int major;
   int minor;
-  int memoryPoolsSupported;
 };
 
 enum cudaMemcpyKind {
@@ -53,19 +52,6 @@ enum cudaMemPoolAttr {
   cudaMemPoolAttrReleaseThreshold = 4,
   cudaMemPoolAttrReservedMemCurrent = 5,
 };
-enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
-enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
-struct cudaMemLocation {
-  cudaMemLocationType type;
-  int id;
-};
-// Has fewer members than the real type.
-struct cudaMemPoolProps {
-  cudaMemAllocationType allocType;
-  cudaMemLocation location;
-  size_t maxSize;
-};
-
 struct cudaIpcMemHandle_t {
   char reserved[64];
 };
@@ -73,8 +59,6 @@ struct cudaIpcMemHandle_t {
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostAllocDefault = 0;
-inline constexpr unsigned cudaDeviceScheduleBlockingSync = 4;
-inline constexpr unsigned cudaInitDeviceFlagsAreValid = 1;
 inline constexpr unsigned cudaIpcMemLazyEnablePeerAccess = 1;
 inline constexpr unsigned long long cudaEnableDefault = 0;
 
@@ -82,7 +66,6 @@ extern "C" {
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
-cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags);
 cudaError_t cudaSetDevice(int device);
 
 const char* cudaGetErrorName(cudaError_t error);
@@ -92,8 +75,6 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
-                                unsigned flags);
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
@@ -106,15 +87,12 @@ cudaError_t cudaFreeHost(void* data);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream);
 
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool,
-                              const cudaMemPoolProps* properties);
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
                                     cudaMemPoolAttr attribute, void* value);
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool,
                                     cudaMemPoolAttr attribute, void* value);
-cudaError_t cudaMallocFromPoolAsync(void** data, size_t bytes,
-                                    cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream);
 
 cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle,

@@ -10,7 +10,7 @@ struct DeviceFor {
   /// process them in order.
   template <class Count, class Op>
   static cudaError_t Bulk(Count count, Op op, cudaStream_t stream) {
-    return topk::testing::FakeLaunch(stream, [=](bool) {
+    return topk::testing::FakeLaunch(stream, [=] {
       for (Count i = count; i-- > 0;) op(i);
     });
   }

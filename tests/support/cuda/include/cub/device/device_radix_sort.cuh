@@ -60,7 +60,7 @@ struct DeviceRadixSort {
       scratch_bytes = kScratchBytes;
       return cudaSuccess;
     }
-    const cudaError_t error = topk::testing::FakeLaunch(stream, [=](bool) {
+    const cudaError_t error = topk::testing::FakeLaunch(stream, [=] {
       std::memset(scratch, 0x5A, kScratchBytes);
       sort();
     });
