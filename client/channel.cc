@@ -10,6 +10,7 @@
 
 #include "client/credentials.h"
 #include "core/base/text.h"
+#include "core/common/target.h"
 
 namespace topk {
 namespace {
@@ -49,11 +50,8 @@ bool Has(const grpc::ChannelArguments& arguments, std::string_view name) {
                              [&](const grpc_arg& a) { return a.key == name; });
 }
 
-}  // namespace
-
-std::shared_ptr<grpc::ChannelInterface> Connect(
-    const ClientOptions& options,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+std::shared_ptr<grpc::ChannelInterface> Connect(const ClientOptions& options,
+                                                bool is_valid) {
   grpc::ChannelArguments arguments;
   if (options.channel_arguments) arguments = *options.channel_arguments;
   const auto set = [&arguments](const char* name, int value) {
@@ -69,7 +67,7 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMilliseconds);
   set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMilliseconds);
   set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveMilliseconds);
-  // Leave retries to Attempts (retry.h). gRPC's own retries may wait past the
+  // Leave retries to ClientCall. gRPC's own retries may wait past the
   // deadline, and then lose the server's status. Also, gRPC 1.51 may skip a
   // message when it resends a stream after a connection breaks.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -83,8 +81,20 @@ std::shared_ptr<grpc::ChannelInterface> Connect(
   if (!options.token_file.empty() && !IsSecure(options)) {
     set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   }
-  return grpc::CreateCustomChannel(Target(options.target), credentials,
-                                   arguments);
+  return grpc::CreateCustomChannel(
+      Target(options.target),
+      is_valid ? MakeCredentials(options) : grpc::InsecureChannelCredentials(),
+      arguments);
 }
+
+}  // namespace
+
+Connection::Connection(const ClientOptions& client_options)
+    : options(client_options),
+      setup(Client::Check(options)),
+      token(options.token_file),
+      copies(IsUnixAddress(options.target)),
+      channel(Connect(options, setup.ok())),
+      stub(channel) {}
 
 }  // namespace topk

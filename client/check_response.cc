@@ -29,29 +29,29 @@ bool HasItsSize(const v1::Tensor& tensor, bool may_be_larger) {
 }
 
 Status CheckOutput(std::string_view name, const v1::TopKRequest& request,
-                   bool is_selected, bool is_sent, bool has_type,
-                   const v1::Tensor& tensor) {
+                   bool is_selected, bool is_sent, const v1::Tensor& tensor) {
+  const auto bad = [name](std::string_view field, auto... why) {
+    return BadAnswer(StrCat("response.", name, field), StrCat(why...));
+  };
   const int rank = request.tensor().shape_size();
   if (is_selected != is_sent) {
-    return BadAnswer(name, is_sent ? "the request does not select this output"
-                                   : "the output is missing");
+    return bad("", is_sent ? "the request does not select this output"
+                           : "the output is missing");
   }
   if (!is_sent) return {};
-  if (!has_type) {
-    return BadAnswer(
-        StrCat(name, ".data_type"),
-        StrCat("unexpected type ", static_cast<int>(tensor.data_type())));
+  const DTypeInfo* const type = FindDType(tensor.data_type());
+  if (type == nullptr ||
+      (name == "values" ? tensor.data_type() != request.tensor().data_type()
+                        : type->is_float || type->bits < 32)) {
+    return bad(".data_type", "unexpected type ", int{tensor.data_type()});
   }
   if (tensor.shape_size() != rank) {
-    return BadAnswer(
-        StrCat(name, ".shape"),
-        StrCat(tensor.shape_size(), " dimensions, expected ", rank));
+    return bad(".shape", tensor.shape_size(), " dimensions, expected ", rank);
   }
   if (!tensor.has_shared_memory() && !tensor.has_cuda_memory() &&
       !HasItsSize(tensor, request.has_directml())) {
-    return BadAnswer(StrCat(name, ".data"),
-                     StrCat(tensor.data().size(),
-                            " bytes do not fit the type and the shape"));
+    return bad(".data", tensor.data().size(),
+               " bytes do not fit the type and the shape");
   }
   return {};
 }
@@ -75,33 +75,20 @@ Status ReadAnswer(grpc::ByteBuffer& bytes,
 Status CheckResponse(const v1::TopKRequest& request,
                      const v1::TopKResponse& response) {
   const v1::OutputSelection selection = request.output().selection();
-  const v1::Tensor& values = response.values();
-  const v1::Tensor& indices = response.indices();
-  const DTypeInfo* const index_type = FindDType(indices.data_type());
-  if (Status s = CheckOutput(
-          "response.values", request,
-          selection != v1::OUTPUT_SELECTION_INDICES_ONLY, response.has_values(),
-          FindDType(values.data_type()) != nullptr &&
-              values.data_type() == request.tensor().data_type(),
-          values);
-      !s.ok()) {
-    return s;
-  }
-  if (Status s = CheckOutput("response.indices", request,
-                             selection != v1::OUTPUT_SELECTION_VALUES_ONLY,
-                             response.has_indices(),
-                             index_type != nullptr && !index_type->is_float &&
-                                 index_type->bits >= 32,
-                             indices);
-      !s.ok()) {
-    return s;
-  }
-  if (response.has_values() && response.has_indices() &&
-      !std::ranges::equal(values.shape(), indices.shape())) {
+  Status status = CheckOutput("values", request,
+                              selection != v1::OUTPUT_SELECTION_INDICES_ONLY,
+                              response.has_values(), response.values());
+  if (!status.ok()) return status;
+  status = CheckOutput("indices", request,
+                       selection != v1::OUTPUT_SELECTION_VALUES_ONLY,
+                       response.has_indices(), response.indices());
+  if (status.ok() && response.has_values() && response.has_indices() &&
+      !std::ranges::equal(response.values().shape(),
+                          response.indices().shape())) {
     return BadAnswer("response.indices.shape",
                      "differs from the shape of the values");
   }
-  return {};
+  return status;
 }
 
 Status Assemble(v1::TopKResponseChunk& chunk,

@@ -1,5 +1,7 @@
 #include "client/credentials.h"
 
+#include <grpc/grpc.h>
+#include <grpc/slice.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
@@ -7,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "client/retry.h"
 #include "core/base/text.h"
 #include "core/common/bearer_token.h"
 #include "core/common/certificates.h"
@@ -19,19 +20,17 @@ namespace topk {
 namespace {
 
 constexpr unsigned kReloadSeconds = 1;
-constexpr char kKeyCharacters[] = "0123456789abcdefghijklmnopqrstuvwxyz_.-";
 
 bool HasCertificate(const ClientOptions& options) {
   return !options.tls_cert.empty() || !options.tls_key.empty();
 }
 
-Result<std::string> ReadToken(const NamedFile& file) {
-  const Result<std::string> content = ReadSmallFile(file);
+Result<std::string> ReadToken(const std::string& path) {
+  const Result<std::string> content = ReadSmallFile({"token_file", path});
   if (!content.ok()) return content.status();
   const std::string_view token = TrimToken(*content);
   if (Status s = CheckToken(token); !s.ok()) {
-    s.message =
-        StrCat(file.flag, ": ", EscapeControls(file.path), ": ", s.message);
+    s.message = StrCat("token_file: ", EscapeControls(path), ": ", s.message);
     return s;
   }
   return std::string(token);
@@ -43,50 +42,50 @@ Result<PemFile> ReadPem(NamedFile file) {
   return PemFile{std::move(file), *std::move(text)};
 }
 
-Status CheckClientCertificate(const ClientOptions& options, OptionName name) {
+Status CheckClientCertificate(const ClientOptions& options) {
   if (options.tls_cert.empty() || options.tls_key.empty()) {
     const std::string missing =
-        name(options.tls_cert.empty() ? "tls_cert" : "tls_key");
-    return InvalidArgument(
-        "TLS_FILE", missing,
-        StrCat(name("tls_cert"), " and ", name("tls_key"),
-               " must be set together; ", missing, " is missing"));
+        options.tls_cert.empty() ? "tls_cert" : "tls_key";
+    return InvalidArgument("TLS_FILE", missing,
+                           StrCat("tls_cert and tls_key must be set together; ",
+                                  missing, " is missing"));
   }
-  const Result<PemFile> certificate =
-      ReadPem({name("tls_cert"), options.tls_cert});
+  const Result<PemFile> certificate = ReadPem({"tls_cert", options.tls_cert});
   if (!certificate.ok()) return certificate.status();
-  const Result<PemFile> key = ReadPem({name("tls_key"), options.tls_key});
+  const Result<PemFile> key = ReadPem({"tls_key", options.tls_key});
   if (!key.ok()) return key.status();
   const auto checked = CheckKeyPair(*certificate, *key);
   return checked.ok() ? Status{} : checked.status();
 }
-
-}  // namespace
 
 bool UsesTls(const ClientOptions& options) {
   return options.tls || HasCertificate(options) || !options.tls_ca.empty() ||
          !options.tls_server_name.empty();
 }
 
+}  // namespace
+
 bool IsSecure(const ClientOptions& options) {
   return UsesTls(options) || options.credentials != nullptr;
 }
 
-Status CheckMetadata(const Metadata& metadata, std::string_view name) {
-  const auto invalid = [name](auto... why) {
-    return InvalidArgument("OPTION", "metadata", StrCat(name, ": ", why...));
+Status CheckMetadata(const Metadata& metadata) {
+  const auto invalid = [](auto... why) {
+    return InvalidArgument("OPTION", "metadata", StrCat("metadata: ", why...));
+  };
+  const auto slice = [](const std::string& text) {
+    return grpc_slice_from_static_buffer(text.data(), text.size());
   };
   for (const auto& [key, value] : metadata) {
-    if (key.empty() || key.find_first_not_of(kKeyCharacters) != key.npos) {
+    if (grpc_header_key_is_legal(slice(key)) == 0) {
       return invalid("the key ", Quote(key),
                      " must consist of lowercase letters, digits and _.-");
     }
     if (key.starts_with("grpc-")) {
       return invalid("the key ", Quote(key), " is reserved for gRPC");
     }
-    const bool printable = std::ranges::all_of(
-        value, [](char c) { return c >= 0x20 && c < 0x7f; });
-    if (!printable && !key.ends_with("-bin")) {
+    if (!key.ends_with("-bin") &&
+        grpc_header_nonbin_value_is_legal(slice(value)) == 0) {
       return invalid("the value of ", Quote(key), " must be printable ASCII");
     }
   }
@@ -116,47 +115,40 @@ bool IsLocalTarget(const std::string& target) {
   }
 }
 
-Status CheckOptions(const ClientOptions& options, OptionName name) {
+Status Client::Check(const ClientOptions& options) {
   if (const std::string error = TargetError(options.target); !error.empty()) {
-    return InvalidArgument("TARGET", "target",
-                           StrCat(name("target"), ": ", error));
+    return InvalidArgument("TARGET", "target", StrCat("target: ", error));
   }
-  if (Status s = CheckRetry(options.retry.value_or(Retry())); !s.ok()) return s;
-  if (Status s = CheckMetadata(options.metadata, name("metadata")); !s.ok()) {
-    return s;
-  }
+  if (Status s = CheckMetadata(options.metadata); !s.ok()) return s;
   if (UsesTls(options) && options.credentials != nullptr) {
-    return InvalidArgument(
-        "OPTION", "credentials",
-        StrCat(name("credentials"),
-               ": leave out the TLS options, which the credentials replace"));
+    return InvalidArgument("OPTION", "credentials",
+                           "credentials: leave out the TLS options, which the "
+                           "credentials replace");
   }
   if (UsesTls(options) && IsUnixAddress(options.target)) {
     return InvalidArgument("TLS_TARGET", "target",
-                           StrCat(name("tls"), ": ", Quote(options.target),
+                           StrCat("tls: ", Quote(options.target),
                                   " is a Unix socket, which has no TLS"));
   }
   if (!options.tls_ca.empty()) {
-    const Result<PemFile> ca = ReadPem({name("tls_ca"), options.tls_ca});
+    const Result<PemFile> ca = ReadPem({"tls_ca", options.tls_ca});
     if (!ca.ok()) return ca.status();
     const auto read = ReadCertificates(*ca);
     if (!read.ok()) return read.status();
   }
   if (HasCertificate(options)) {
-    if (Status s = CheckClientCertificate(options, name); !s.ok()) return s;
+    if (Status s = CheckClientCertificate(options); !s.ok()) return s;
   }
   if (options.token_file.empty()) return {};
   if (!IsSecure(options) && !options.token_over_plaintext &&
       !IsLocalTarget(options.target)) {
     return InvalidArgument(
         "TOKEN_OVER_PLAINTEXT", "token_file",
-        StrCat(name("token_file"), ": the token would go to ",
-               Quote(options.target), " without TLS; use ", name("tls"),
-               ", or ", name("token_over_plaintext"),
-               " if the network is trusted"));
+        StrCat("token_file: the token would go to ", Quote(options.target),
+               " without TLS; use tls, or token_over_plaintext if the network "
+               "is trusted"));
   }
-  const Result<std::string> token =
-      ReadToken({name("token_file"), options.token_file});
+  const Result<std::string> token = ReadToken(options.token_file);
   return token.ok() ? Status{} : token.status();
 }
 
@@ -204,7 +196,7 @@ void AddHeaders(const Metadata& call, const Metadata& client, TokenFile& token,
 
 void TokenFile::Read() {
   read_ = std::chrono::steady_clock::now();
-  const Result<std::string> token = ReadToken({"token_file", path_});
+  const Result<std::string> token = ReadToken(path_);
   if (token.ok()) header_ = StrCat("Bearer ", *token);
 }
 

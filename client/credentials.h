@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "topk/client.h"
@@ -20,23 +19,12 @@ namespace topk {
 /// localhost, 127.0.0.0/8 or ::1.
 bool IsLocalTarget(const std::string& target);
 
-/// Returns whether the options enable TLS.
-bool UsesTls(const ClientOptions& options);
-
 /// Returns whether the options enable TLS, or set other credentials.
 bool IsSecure(const ClientOptions& options);
 
 /// Returns INVALID_ARGUMENT for the first header that gRPC does not accept. The
-/// message starts with `name` and does not contain the header's value, which
-/// may be secret.
-Status CheckMetadata(const Metadata& metadata, std::string_view name);
-
-/// Returns the name that error messages use for an option such as "tls_ca".
-using OptionName = std::string (*)(std::string_view name);
-
-/// Returns the first error in the options, e.g. an invalid target, an unusable
-/// file, or a token without TLS.
-Status CheckOptions(const ClientOptions& options, OptionName name);
+/// message does not contain the header's value, which may be secret.
+Status CheckMetadata(const Metadata& metadata);
 
 /// Returns the credentials for `options`, which must be valid. Certificate
 /// files are reloaded within about a second of a change.

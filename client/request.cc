@@ -16,10 +16,6 @@ Request Make(const Elements& tensor, const std::vector<int64_t>& shape,
   return Request(std::move(message), tensor.bytes);
 }
 
-// Moves the data of a small output from the string's inline buffer to the heap,
-// where it is aligned for all element types.
-void Align(v1::Tensor& tensor) { tensor.mutable_data()->reserve(64); }
-
 }  // namespace
 
 Request Request::Onnx(Elements tensor, const std::vector<int64_t>& shape,
@@ -57,11 +53,6 @@ Request Request::DirectML(Elements tensor, const std::vector<int64_t>& shape,
                                   ? v1::AXIS_DIRECTION_DECREASING
                                   : v1::AXIS_DIRECTION_INCREASING);
   return request;
-}
-
-Response::Response(v1::TopKResponse message) : message_(std::move(message)) {
-  if (message_.values().has_data()) Align(*message_.mutable_values());
-  if (message_.indices().has_data()) Align(*message_.mutable_indices());
 }
 
 Status Response::CheckView(std::string_view output, const v1::Tensor& tensor,

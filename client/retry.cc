@@ -1,7 +1,6 @@
 #include "client/retry.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/base/text.h"
 
@@ -26,25 +25,6 @@ bool IsRetried(const Status& status, bool begun) {
 }
 
 }  // namespace
-
-Status CheckRetry(const Retry& retry) {
-  const auto invalid = [](const char* field, auto value, auto least) {
-    return InvalidArgument("OPTION", StrCat("retry.", field),
-                           StrCat("retry.", field, " is ", value,
-                                  "; it must be at least ", least));
-  };
-  if (retry.attempts < 1) return invalid("attempts", retry.attempts, 1);
-  if (retry.initial.count() < 0) {
-    return invalid("initial", retry.initial.count(), 0);
-  }
-  if (retry.maximum < retry.initial) {
-    return invalid("maximum", retry.maximum.count(), retry.initial.count());
-  }
-  if (!(retry.multiplier >= 1)) {
-    return invalid("multiplier", std::to_string(retry.multiplier), 1);
-  }
-  return {};
-}
 
 std::optional<Attempts::Time> Attempts::Next(Status& status, bool begun) {
   if (!IsRetried(status, begun) || ++failed_ >= retry_.attempts) return {};

@@ -9,15 +9,11 @@
 
 namespace topk {
 
-/// Returns the first error in `retry`.
-Status CheckRetry(const Retry& retry);
-
 /// Counts the attempts of a call, and decides when to make the next one.
 class Attempts {
  public:
   using Time = std::chrono::system_clock::time_point;
 
-  /// REQUIRES: CheckRetry() accepts `retry`.
   Attempts(const std::optional<Retry>& retry, Time deadline)
       : retry_(retry.value_or(Retry{.attempts = 1})), deadline_(deadline) {}
 

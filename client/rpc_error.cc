@@ -1,6 +1,7 @@
 #include "client/rpc_error.h"
 
-#include <algorithm>
+#include <google/protobuf/util/time_util.h>
+
 #include <charconv>
 #include <chrono>
 
@@ -10,50 +11,35 @@
 namespace topk {
 namespace {
 
+using google::protobuf::util::TimeUtil;
 using std::chrono::milliseconds;
-
-// Upper bound, so that a retry delay from a server cannot overflow the clock.
-// topkd never sends a longer delay.
-constexpr milliseconds kMaxDelay = std::chrono::hours(24);
-
-milliseconds DelayOf(const google::rpc::RetryInfo& retry) {
-  constexpr int64_t kMaxSeconds = kMaxDelay / std::chrono::seconds(1);
-  const std::chrono::nanoseconds delay =
-      std::chrono::seconds(
-          std::clamp<int64_t>(retry.retry_delay().seconds(), 0, kMaxSeconds)) +
-      std::chrono::nanoseconds(retry.retry_delay().nanos());
-  return std::clamp<milliseconds>(std::chrono::ceil<milliseconds>(delay),
-                                  milliseconds(0), kMaxDelay);
-}
 
 // Returns the delay in the trailer grpc-retry-pushback-ms, or 0.
 milliseconds PushbackOf(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
-  int64_t number = 0;
+  int32_t number = 0;
   if (found != trailers.end()) {
     std::from_chars(found->second.begin(), found->second.end(), number);
   }
-  return milliseconds(std::clamp<int64_t>(number, 0, kMaxDelay.count()));
+  return milliseconds(number);
 }
 
 // Copies the google.rpc details to `status`.
 void ReadDetails(const google::rpc::Status& rpc, Status& status) {
   for (const google::protobuf::Any& detail : rpc.details()) {
     google::rpc::ErrorInfo info;
-    google::rpc::BadRequest bad;
     google::rpc::QuotaFailure quota;
     google::rpc::RetryInfo retry;
     if (detail.UnpackTo(&info)) {
       status.reason = info.reason();
       const auto field = info.metadata().find("field");
       if (field != info.metadata().end()) status.field = field->second;
-    } else if (detail.UnpackTo(&bad) && bad.field_violations_size() > 0) {
-      status.field = bad.field_violations(0).field();
     } else if (detail.UnpackTo(&quota) && quota.violations_size() > 0) {
       status.field = quota.violations(0).subject();
     } else if (detail.UnpackTo(&retry)) {
-      status.retry_after = DelayOf(retry);
+      status.retry_after =
+          milliseconds(TimeUtil::DurationToMilliseconds(retry.retry_delay()));
     }
   }
 }

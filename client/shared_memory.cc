@@ -34,9 +34,6 @@ Status CannotCreate(const std::string& name, size_t bytes, int error) {
 Result<SharedMemory> SharedMemory::Create(const std::string& name,
                                           size_t bytes) {
   const std::string used = name.empty() ? UniqueName() : name;
-  if (used.find('\0') != std::string::npos) {  // a null byte truncates names
-    return CannotCreate(used, bytes, EINVAL);
-  }
   const int fd = shm_open(used.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
   if (fd < 0) return CannotCreate(used, bytes, errno);
   SharedMemory memory(used);  // unlinks the object on failure

@@ -1,9 +1,5 @@
 #include "client/bench/driver.h"
 
-#include <grpcpp/alarm.h>
-#include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -16,9 +12,8 @@
 #include <thread>
 
 #include "client/check_response.h"
-#include "client/retry.h"
+#include "client/client_call.h"
 #include "client/rpc_error.h"
-#include "core/base/happens_before.h"
 
 namespace topk::cli {
 namespace {
@@ -32,148 +27,88 @@ constexpr int kCallersPerThread = 8;
 // checks whether the load test is over.
 constexpr Load::Time kNap = std::chrono::milliseconds(100);
 
-// Makes one call at a time, with retries. The caller of Start() owns the object
-// until the call has begun, and the thread that polls `queue` afterwards.
-class Caller {
+// Makes one call at a time.
+class Caller : public ClientCall {
  public:
   // `number` is the index of this caller among all callers.
-  Caller(CallSettings& settings, const RequestTemplate& request, size_t number,
-         const std::shared_ptr<grpc::ChannelInterface>& channel,
+  Caller(Connection& connection, const BenchPath& path,
+         const RequestTemplate& request, size_t number,
          grpc::CompletionQueue& queue)
-      : settings_(settings),
+      : ClientCall(connection, queue, PathOf(path.method), path.unary()),
+        path_(path),
         request_(request),
-        number_(number),
-        channel_(channel),
-        stub_(channel),
-        queue_(queue),
-        method_(PathOf(settings.path.method)) {
-    for (int i = 0; i < kEvents; ++i) tags_[i] = {this, static_cast<Event>(i)};
-  }
+        number_(number) {}
 
   void Start(const Load::Call& call, Load::Time sent) {
+    static const CallOptions kOptions;
     call_ = call;
     sent_ = sent;
     outcome_ = {};
-    deadline_ = std::chrono::system_clock::now() + settings_.client.timeout;
-    attempts_.emplace(settings_.client.retry, deadline_);
-    Attempt();
+    next_ = 0;
+    response_.reset();
+    ClientCall::Start(kOptions);
   }
 
-  // Handles an event of the queue. Returns the caller if its call has ended,
-  // otherwise null.
-  static Caller* Handle(void* tag, bool ok) {
-    AnnotateHappensAfter(tag);
-    const auto [caller, event] = *static_cast<Tag*>(tag);
-    return caller->OnEvent(event, ok) ? caller : nullptr;
+  // Returns the outcome of the call that has ended.
+  const Outcome& Finish() {
+    Status end = status();
+    if (end.ok() && response_) end = Accept(*response_);
+    if (Unanswered() > 0) {
+      if (end.ok()) end = BadAnswer("", "the stream ended early");
+      outcome_.errors.resize(outcome_.errors.size() + Unanswered(), end);
+    }
+    return outcome_;
   }
 
   // The last call that was started.
   const Load::Call& call() const { return call_; }
   Load::Time sent() const { return sent_; }
-  const Outcome& outcome() const { return outcome_; }
 
  private:
-  enum Event { kStart, kWrite, kRead, kFinish, kRetry, kEvents };
-  struct Tag {
-    Caller* caller;
-    Event event;
-  };
-
-  void* TagOf(Event event) {
-    AnnotateHappensBefore(&tags_[event]);
-    return &tags_[event];
+  size_t Answered() const {
+    return outcome_.compute.size() + outcome_.errors.size();
+  }
+  size_t Unanswered() const {
+    return (path_.batched() ? request_.messages.size() : 1) - Answered();
   }
 
-  const std::vector<grpc::ByteBuffer>& messages() { return request_.messages; }
-  size_t unfinished() {
-    return (settings_.path.batched() ? messages().size() : 1) -
-           outcome_.compute.size() - outcome_.errors.size();
+  std::optional<Message> Next() override {
+    const std::vector<grpc::ByteBuffer>& messages = request_.messages;
+    if (path_.unary()) return Message{messages[number_ % messages.size()]};
+    if (next_ == messages.size()) return {};
+    Message message{messages[next_++]};
+    if (next_ == messages.size()) {
+      message.options.set_last_message();
+    } else if (path_.batched() && next_ % kTogether != 0) {
+      message.options.set_buffer_hint();
+    }
+    return message;
   }
 
-  void Attempt() {
-    context_.emplace();
-    context_->set_deadline(deadline_);
-    AddHeaders({}, settings_.client.metadata, settings_.token, *context_);
-    bad_ = {};
-    begun_ = false;
-    if (settings_.path.unary()) {
-      unary_ = stub_.PrepareUnaryCall(&*context_, method_,
-                                      messages()[number_ % messages().size()],
-                                      &queue_);
-      unary_->StartCall();
-      unary_->Finish(&incoming_, &status_, TagOf(kFinish));
-    } else {
-      next_ = settings_.path.batched() ? messages().size() - unfinished() : 0;
-      response_.reset();
-      stream_ = stub_.PrepareCall(&*context_, method_, &queue_);
-      stream_->StartCall(TagOf(kStart));
+  Status Receive(grpc::ByteBuffer& bytes) override {
+    if (path_.unary()) {
+      v1::TopKResponse response;
+      if (Status s = ReadAnswer(bytes, response); !s.ok()) return s;
+      return Accept(response);
     }
-  }
-
-  // Returns whether the call has ended.
-  bool OnEvent(Event event, bool ok) {
-    if (event == kFinish) return End();
-    if (event == kRetry) {
-      Attempt();
-      return false;
-    }
-    if (event == kWrite) writing_ = false;
-    if (event == kRead) reading_ = false;
-    if (event == kRead && ok) {
-      begun_ = true;
-      bad_ = Receive();
-      if (!bad_.ok()) context_->TryCancel();
-    }
-    if (event != kWrite && ok && bad_.ok()) {
-      reading_ = true;
-      stream_->Read(&incoming_, TagOf(kRead));
-    }
-    // If a write fails, the server has already ended the call with a status.
-    if (event != kRead && ok && reading_ && next_ < messages().size()) Write();
-    if (!reading_ && !writing_) stream_->Finish(&status_, TagOf(kFinish));
-    return false;
-  }
-
-  void Write() {
-    writing_ = true;
-    const grpc::ByteBuffer& message = messages()[next_++];
-    grpc::WriteOptions options;
-    if (next_ == messages().size()) {
-      options.set_last_message();
-    } else if (settings_.path.batched() && next_ % kTogether != 0) {
-      options.set_buffer_hint();
-    }
-    stream_->Write(message, options, TagOf(kWrite));
-  }
-
-  // Handles a message of a stream.
-  Status Receive() {
-    if (!settings_.path.batched()) {
+    if (!path_.batched()) {
       v1::TopKResponseChunk chunk;
-      if (Status s = ReadAnswer(incoming_, chunk); !s.ok()) return s;
+      if (Status s = ReadAnswer(bytes, chunk); !s.ok()) return s;
       return Assemble(chunk, response_);
     }
     v1::TopKResult result;
-    if (Status s = ReadAnswer(incoming_, result); !s.ok()) return s;
-    if (unfinished() == 0) return BadAnswer("", "more results than requests");
+    if (Status s = ReadAnswer(bytes, result); !s.ok()) return s;
+    if (Unanswered() == 0) return BadAnswer("", "more results than requests");
     if (result.has_response()) return Accept(result.response());
     if (result.error().code() == 0) return BadAnswer("", "an empty result");
     outcome_.errors.push_back(FromRpc(result.error()));
     return {};
   }
 
-  // Handles the end of a successful call.
-  Status Complete() {
-    if (unfinished() == 0) return {};
-    if (settings_.path.batched()) {
-      return BadAnswer("", "fewer results than requests");
-    }
-    if (settings_.path.unary()) {
-      if (!response_) response_.emplace();
-      if (Status s = ReadAnswer(incoming_, *response_); !s.ok()) return s;
-    }
-    if (!response_) return BadAnswer("", "the stream ended without a header");
-    return Accept(*response_);
+  void Rewind() override {
+    outcome_.retried = true;
+    next_ = Answered();
+    response_.reset();
   }
 
   Status Accept(const v1::TopKResponse& response) {
@@ -187,52 +122,14 @@ class Caller {
     return {};
   }
 
-  // Returns whether the call has ended, i.e. is not retried.
-  bool End() {
-    Status status = !bad_.ok()     ? bad_
-                    : status_.ok() ? Complete()
-                                   : FromGrpc(status_, *context_);
-    unary_.reset();
-    stream_.reset();
-    context_.reset();
-    if (unfinished() == 0) return true;
-    if (const auto then = attempts_->Next(status, begun_)) {
-      outcome_.retried = true;
-      channel_->GetState(/*try_to_connect=*/true);
-      alarm_.Set(&queue_, *then, TagOf(kRetry));
-      return false;
-    }
-    outcome_.errors.resize(outcome_.errors.size() + unfinished(), status);
-    return true;
-  }
-
-  CallSettings& settings_;
+  const BenchPath& path_;
   const RequestTemplate& request_;
   const size_t number_;
-  const std::shared_ptr<grpc::ChannelInterface> channel_;
-  grpc::GenericStub stub_;
-  grpc::CompletionQueue& queue_;
-  const std::string method_;
-  Tag tags_[kEvents];
-  grpc::Alarm alarm_;
-  // The call.
   Load::Call call_{};
   Load::Time sent_{};
-  std::chrono::system_clock::time_point deadline_;
-  std::optional<Attempts> attempts_;
   Outcome outcome_;
-  // The attempt. The context must outlive `unary_` and `stream_`.
-  std::optional<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::GenericClientAsyncResponseReader> unary_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  grpc::ByteBuffer incoming_;
-  grpc::Status status_;
-  std::optional<v1::TopKResponse> response_;
-  Status bad_;       // why a message from the server was not accepted
   size_t next_ = 0;  // the next message to write
-  bool reading_ = false;
-  bool writing_ = false;
-  bool begun_ = false;  // whether part of the response has arrived
+  std::optional<v1::TopKResponse> response_;
 };
 
 // Drives some of the callers with two threads. One thread receives responses.
@@ -244,11 +141,10 @@ class Driver {
   Driver(bool open, Load& load, steady_clock::time_point start)
       : open_(open), load_(load), start_(start) {}
 
-  void AddCaller(CallSettings& settings, const RequestTemplate& request,
-                 size_t number,
-                 const std::shared_ptr<grpc::ChannelInterface>& channel) {
+  void AddCaller(Connection& connection, const BenchPath& path,
+                 const RequestTemplate& request, size_t number) {
     idle_.push_back(
-        &callers_.emplace_back(settings, request, number, channel, queue_));
+        &callers_.emplace_back(connection, path, request, number, queue_));
   }
 
   // Blocks until the load is over.
@@ -290,10 +186,10 @@ class Driver {
     void* tag = nullptr;
     bool ok = false;
     while (queue_.Next(&tag, &ok)) {
-      Caller* const caller = Caller::Handle(tag, ok);
+      auto* const caller = static_cast<Caller*>(ClientCall::Handle(tag, ok));
       if (caller == nullptr) continue;
       const Load::Time now = Now();
-      load_.Record(caller->call(), caller->sent(), now, caller->outcome());
+      load_.Record(caller->call(), caller->sent(), now, caller->Finish());
       const auto call = open_ ? std::nullopt : load_.Next(now);
       if (call) {
         caller->Start(*call, Now());
@@ -317,22 +213,17 @@ class Driver {
 
 }  // namespace
 
-Outcome CallOnce(CallSettings& settings, const RequestTemplate& request,
-                 const std::shared_ptr<grpc::ChannelInterface>& channel) {
+Outcome CallOnce(Connection& connection, const BenchPath& path,
+                 const RequestTemplate& request) {
   grpc::CompletionQueue queue;
-  Caller caller(settings, request, 0, channel, queue);
-  caller.Start({}, {});
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue.Next(&tag, &ok)) {
-    if (Caller::Handle(tag, ok) != nullptr) queue.Shutdown();
-  }
-  return caller.outcome();
+  Caller caller(connection, path, request, 0, queue);
+  static_cast<void>(caller.Run({}));
+  return caller.Finish();
 }
 
-Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
-                 const Channels& channels, int callers, bool open, Load& load,
-                 const std::function<void(Load::Time now)>& tick) {
+Load::Time Drive(Connections& connections, const BenchPath& path,
+                 const RequestTemplate& request, int callers, bool open,
+                 Load& load, const std::function<void(Load::Time now)>& tick) {
   const auto cpus = static_cast<int>(std::thread::hardware_concurrency());
   const int threads =
       std::clamp((callers + kCallersPerThread - 1) / kCallersPerThread, 1,
@@ -343,8 +234,8 @@ Load::Time Drive(CallSettings& settings, const RequestTemplate& request,
     drivers.emplace_back(open, load, start);
   }
   for (size_t i = 0; i < static_cast<size_t>(callers); ++i) {
-    drivers[i % drivers.size()].AddCaller(settings, request, i,
-                                          channels[i % channels.size()]);
+    drivers[i % drivers.size()].AddCaller(connections[i % connections.size()],
+                                          path, request, i);
   }
   std::vector<std::future<void>> runs;
   for (Driver& driver : drivers) {

@@ -103,25 +103,10 @@ nlohmann::ordered_json ToJson(const LoadResult& result) {
   return json;
 }
 
-std::string ToText(const ProgressRow& row) {
-  const LoadStats& stats = row.stats;
+std::string CsvRow(double end, double seconds, const LoadStats& stats) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << row.end
-       << " s: " << stats.answered() << " requests, " << std::setprecision(0)
-       << static_cast<double>(stats.answered()) / row.seconds << "/s, p50 "
-       << TimeText(static_cast<double>(stats.latency.Percentile(0.5)))
-       << ", p99 "
-       << TimeText(static_cast<double>(stats.latency.Percentile(0.99))) << ", "
-       << stats.failed() << " errors";
-  return text.str();
-}
-
-std::string ToCsv(const ProgressRow& row) {
-  const LoadStats& stats = row.stats;
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << row.end << ','
-       << stats.answered() << ','
-       << static_cast<double>(stats.answered()) / row.seconds << ','
+  text << std::fixed << std::setprecision(3) << end << ',' << stats.answered()
+       << ',' << static_cast<double>(stats.answered()) / seconds << ','
        << Microseconds(stats.latency, 0.5) << ','
        << Microseconds(stats.latency, 0.99) << ',' << stats.failed();
   return text.str();

@@ -17,17 +17,9 @@ void PrintText(const LoadResult& result, std::ostream& out);
 /// microseconds.
 nlohmann::ordered_json ToJson(const LoadResult& result);
 
-/// The stats of a part of a load test, e.g. one second.
-struct ProgressRow {
-  /// When the part ended, and how long it took, in seconds.
-  double end;
-  double seconds;
-  const LoadStats& stats;
-};
-
-/// Returns a row as a line of text, and as a line of CSV.
-std::string ToText(const ProgressRow& row);
-std::string ToCsv(const ProgressRow& row);
+/// Returns a row of CSV with the stats of a part of a load test, e.g. one
+/// second. `end` is when the part ended, and `seconds` how long it took.
+std::string CsvRow(double end, double seconds, const LoadStats& stats);
 inline constexpr char kCsvHeader[] =
     "seconds,requests,requests_per_second,p50_us,p99_us,errors";
 

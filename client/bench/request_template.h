@@ -4,21 +4,16 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "client/cli/request.h"
-#include "client/numpy/npy.h"
+#include "core/base/dtype.h"
 #include "core/common/methods.h"
 #include "topk/shared_memory.h"
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
-
-namespace topk {
-class Engine;
-}
 
 namespace topk::cli {
 
@@ -32,9 +27,12 @@ struct BenchPath {
   /// Whether a call has several requests.
   bool batched() const { return method == Method::kComputeTopKMany; }
   bool unary() const { return method == Method::kComputeTopK; }
-  /// Whether a request is one message, whose size is limited.
-  bool in_one_message() const {
-    return method != Method::kStreamTopK && !in_shared_memory;
+  /// The maximum size of a tensor. A message must be smaller than 2 GiB, of
+  /// which 1 MiB is reserved for fields other than the tensor.
+  int64_t max_tensor_bytes() const {
+    return method == Method::kStreamTopK || in_shared_memory
+               ? std::numeric_limits<int64_t>::max()
+               : (int64_t{2} << 30) - (1 << 20);
   }
 };
 
@@ -45,44 +43,29 @@ inline constexpr BenchPath kBenchPaths[] = {
     {"many", Method::kComputeTopKMany},
     {"shm", Method::kComputeTopK, true}};
 
-/// The request to send.
-struct RequestSpec {
-  std::vector<int64_t> shape = {1, 1000};
-  std::string dtype = "f32";
-  OperatorFlags operation;
-  /// The tensor, of this shape and element type. Random if not set.
-  std::optional<NpyArray> input;
-};
-
 /// A request, serialized once for all calls.
 struct RequestTemplate {
   /// The tensor of each request.
-  NpyArray tensor;
+  v1::Tensor tensor;
   /// The request without its data.
   v1::TopKRequest request;
   /// The messages of a call. With --path shm, there is instead one message for
-  /// each caller, which refers to one of `regions`.
+  /// each caller, which refers to a part of `memory`.
   std::vector<grpc::ByteBuffer> messages;
-  std::vector<SharedMemory> regions;
+  std::optional<SharedMemory> memory;
   /// The expected response to each request, if responses are verified.
   std::optional<v1::TopKResponse> expected;
 };
 
-/// Returns a template with the tensor in `spec`, or with random elements, whose
-/// floats are finite and >= 0. Returns INVALID_ARGUMENT with
-/// the flag if the dialect does not support the flags, or if the tensor is too
-/// large for the path.
-Result<RequestTemplate> MakeRequestTemplate(const RequestSpec& spec,
-                                            const BenchPath& path,
-                                            uint64_t seed);
+/// Returns a tensor with random elements, whose floats are finite and >= 0.
+/// Returns INVALID_ARGUMENT if it would have more than `max_bytes` bytes.
+Result<v1::Tensor> RandomTensor(const DTypeInfo& type,
+                                const std::vector<int64_t>& shape,
+                                int64_t max_bytes, uint64_t seed);
 
 /// Serializes the messages. `batch` is the number of requests per call. Returns
 /// an error if the shared memory cannot be created.
 Status SerializeMessages(const BenchPath& path, int64_t batch, int callers,
                          RequestTemplate& made);
-
-/// Computes and sets the expected response. Returns the errors of
-/// Engine::Compute().
-Status SetExpected(const Engine& engine, RequestTemplate& made);
 
 }  // namespace topk::cli

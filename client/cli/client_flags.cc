@@ -1,14 +1,10 @@
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "client/cli/commands.h"
 #include "client/cli/number_flag.h"
-#include "client/credentials.h"
-#include "core/base/text.h"
 
 namespace topk::cli {
 namespace {
@@ -20,13 +16,6 @@ CLI::Validator NotEmpty() {
     return value.empty() ? "the value is empty" : "";
   };
   return CLI::Validator(check, "");
-}
-
-// Returns the flag for a client option, e.g. "--tls-ca" for "tls_ca".
-std::string FlagOf(std::string_view option) {
-  std::string flag = StrCat("--", option);
-  std::ranges::replace(flag, '_', '-');
-  return flag;
 }
 
 }  // namespace
@@ -106,7 +95,7 @@ void AddClientFlags(CLI::App& command, ClientOptions& client) {
 }
 
 ExitCode CheckClientFlags(const ClientOptions& client) {
-  const Status status = CheckOptions(client, FlagOf);
+  const Status status = Client::Check(client);
   return status.ok() ? kOk : ReportUsage(status);
 }
 

@@ -7,17 +7,10 @@
 
 namespace topk::cli {
 
-ExitCode Report(const Status& status, const ClientOptions* client) {
+ExitCode Report(const Status& status) {
   std::cerr << "topk: " << CodeName(status.code);
   if (!status.field.empty()) std::cerr << ": " << EscapeControls(status.field);
   std::cerr << ": ";
-  // For errors without a reason, gRPC's message may be only "Socket closed".
-  if (client != nullptr && status.reason.empty() &&
-      (status.code == Code::kUnavailable ||
-       status.code == Code::kDeadlineExceeded)) {
-    std::cerr << "calling " << EscapeControls(client->target)
-              << (UsesTls(*client) ? " with TLS: " : " without TLS: ");
-  }
   std::cerr << EscapeControls(status.message);
   if (!status.reason.empty()) {
     std::cerr << " [" << EscapeControls(status.reason) << "]";

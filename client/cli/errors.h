@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "topk/client.h"
 #include "topk/status.h"
 
 namespace topk::cli {
@@ -29,9 +28,9 @@ inline constexpr char kExitStatusText[] =
     "server, 5 server unavailable or deadline exceeded, 6 incorrect response, "
     "7 rate of bench not kept, 8 limit of bench exceeded, 130 interrupted.";
 
-/// Prints the error of a call, or of a local computation if `client` is null.
-/// Returns the exit status for the error.
-ExitCode Report(const Status& status, const ClientOptions* client);
+/// Prints the error of a call or of a local computation, and returns the exit
+/// status for the error.
+ExitCode Report(const Status& status);
 
 /// Prints why an input cannot be used.
 ExitCode ReportInput(const std::string& path, const Status& status);

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <climits>
 #include <random>
 #include <string>
 
@@ -13,14 +13,8 @@
 namespace topk::cli {
 namespace {
 
-// The names of all objects. Objects are only added, and never freed, so that a
-// signal handler can read the list.
-struct Name {
-  std::string text;
-  Name* next;
-};
-std::atomic<Name*> shared_names = nullptr;
-static_assert(std::atomic<Name*>::is_always_lock_free);
+// The name of the process's object, which a signal handler unlinks.
+char shared_name[NAME_MAX] = "";
 
 }  // namespace
 
@@ -37,20 +31,16 @@ void HandleInterrupts(void (*handler)(int)) {
 }
 
 void EndProcess(int signal) {
-  for (const Name* name = shared_names; name != nullptr; name = name->next) {
-    shm_unlink(name->text.c_str());  // glibc's is safe in a signal handler
-  }
+  shm_unlink(shared_name);  // glibc's is safe in a signal handler
   HandleInterrupts(SIG_DFL);
   raise(signal);
 }
 
 Result<SharedMemory> CreateShared(size_t bytes) {
   std::random_device random;
-  auto* const name = new Name{
-      StrCat("/topk-", getpid(), "-", random(), random()), shared_names.load()};
-  while (!shared_names.compare_exchange_weak(name->next, name)) {
-  }
-  return SharedMemory::Create(name->text, bytes);
+  const std::string name = StrCat("/topk-", getpid(), "-", random());
+  name.copy(shared_name, NAME_MAX - 1);
+  return SharedMemory::Create(name, bytes);
 }
 
 }  // namespace topk::cli

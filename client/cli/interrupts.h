@@ -11,11 +11,12 @@ namespace topk::cli {
 /// ignores SIGHUP.
 void HandleInterrupts(void (*handler)(int));
 
-/// A signal handler that unlinks all shared memory of CreateShared(), and lets
+/// A signal handler that unlinks the shared memory of CreateShared(), and lets
 /// the signal end the process.
 void EndProcess(int signal);
 
-/// Creates shared memory with a unique name. Call HandleInterrupts() first.
+/// Creates shared memory with a unique name. Call HandleInterrupts() first, and
+/// this function only once.
 Result<SharedMemory> CreateShared(size_t bytes);
 
 }  // namespace topk::cli

@@ -1,13 +1,11 @@
 // topk: TopK from the command line.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <new>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "client/cli/commands.h"
@@ -27,17 +25,6 @@ int AtEnd(int exit_code) {
   return kFailed;
 }
 
-// Returns the source of a flag's value: the flag or its environment variable.
-std::string SourceOf(const std::string& flag, int argc, char** argv) {
-  std::string variable = StrCat("TOPK", flag).erase(4, 1);  // TOPK-tls-ca
-  std::ranges::transform(variable, variable.begin(), [](unsigned char c) {
-    return c == '-' ? '_' : static_cast<char>(std::toupper(c));
-  });
-  const char* const value = std::getenv(variable.c_str());
-  const bool is_set = value != nullptr && *value != '\0';
-  return is_set && !IsArgument(argc, argv, flag) ? variable : flag;
-}
-
 int Main(int argc, char** argv) {
   if (const Status s = CheckEnvironment(); !s.ok()) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
@@ -47,11 +34,8 @@ int Main(int argc, char** argv) {
   app.footer(kExitStatusText);
   app.set_version_flag("--version", "topk " TOPK_VERSION);
   app.require_subcommand(1);
-  app.failure_message([argc, argv](const CLI::App*, const CLI::Error& error) {
-    const auto find = [=](const std::string& flag) {
-      return SourceOf(flag, argc, argv);
-    };
-    return StrCat("topk: ", UsageText(error.what(), find),
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return StrCat("topk: ", UsageText(error.what(), std::identity()),
                   "\nRun with --help for more information.\n");
   });
   ExitCode status = kOk;

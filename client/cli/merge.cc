@@ -1,3 +1,5 @@
+#include "topk/merge.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -7,9 +9,8 @@
 #include "client/cli/commands.h"
 #include "client/cli/number_flag.h"
 #include "client/cli/output.h"
-#include "client/numpy/read_array.h"
+#include "client/numpy/read_tensor.h"
 #include "core/base/text.h"
-#include "topk/merge.h"
 
 namespace topk::cli {
 namespace {
@@ -24,15 +25,6 @@ struct MergeFlags {
   ShowFlags show;
 };
 
-Status ReadTensor(const std::string& path, v1::Tensor& tensor) {
-  const Result<NpyArray> array = ReadArray(path, "");
-  if (!array.ok()) return array.status();
-  tensor.set_data_type(static_cast<v1::DataType>(array->dtype));
-  tensor.mutable_shape()->Add(array->shape.begin(), array->shape.end());
-  tensor.set_data(array->data.data(), array->data.size());
-  return {};
-}
-
 // Merges the responses in the folders, without calling a server.
 ExitCode MergeFolders(const MergeFlags& flags) {
   std::vector<PartialResponse> partials;
@@ -46,9 +38,9 @@ ExitCode MergeFolders(const MergeFlags& flags) {
          {std::pair(kValuesFile, partial.response.mutable_values()),
           std::pair(kIndicesFile, partial.response.mutable_indices())}) {
       const std::string path = StrCat(folder, "/", name);
-      if (Status s = ReadTensor(path, *tensor); !s.ok()) {
-        return ReportInput(path, s);
-      }
+      Result<v1::Tensor> read = ReadTensor(path);
+      if (!read.ok()) return ReportInput(path, read.status());
+      *tensor = *std::move(read);
     }
     partials.push_back(std::move(partial));
   }

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "client/cli/number_flag.h"
 #include "client/numpy/npy.h"
@@ -23,20 +22,16 @@
 namespace topk::cli {
 namespace {
 
-float FromHalf(uint64_t bits) {
-  const auto exponent = static_cast<int>(bits >> 10 & 0x1f);
-  const auto mantissa = static_cast<float>(bits & 0x3ff);
-  const float hidden = exponent > 0 ? 1024 : 0;
-  const float magnitude =
-      exponent < 0x1f
-          ? std::ldexp(hidden + mantissa, std::max(exponent, 1) - 25)
-      : mantissa == 0 ? INFINITY
-                      : NAN;
-  return bits >> 15 != 0 ? -magnitude : magnitude;
-}
-
 float FromFloatBits(uint64_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits));
+}
+
+float FromHalf(uint64_t bits) {
+  const uint64_t magnitude = (bits & 0x7fff) << 13;
+  const float value = magnitude < 0x0f800000  // not infinite or NaN
+                          ? FromFloatBits(magnitude) * 0x1p112F
+                          : FromFloatBits(magnitude | 0x7f800000);
+  return bits >> 15 != 0 ? -value : value;
 }
 
 template <class T>
@@ -109,31 +104,12 @@ void PrintTable(const v1::TopKResponse& response, int axis, int64_t max_slices,
   const int64_t slices = k == 0 ? 0 : CountOf(values) / k;
   const int64_t shown = std::min(slices, max_slices);
 
-  struct Row {
-    std::string name;
-    std::vector<std::string> values, indices;
-  };
-  std::vector<Row> rows;
-  size_t name_width = 0, value_width = 0, index_width = 0;
   for (int64_t slice = 0; slice < shown; ++slice) {
-    Row row;
-    row.name = SliceName(values, axis, slice);
+    out << SliceName(values, axis, slice);
     for (int64_t j = 0; j < k; ++j) {
       const int64_t at = (slice / inner * k + j) * inner + slice % inner;
-      row.values.push_back(ElementText(values, at));
-      row.indices.push_back(ElementText(indices, at));
-      value_width = std::max(value_width, row.values.back().size());
-      index_width = std::max(index_width, row.indices.back().size());
-    }
-    name_width = std::max(name_width, row.name.size());
-    rows.push_back(std::move(row));
-  }
-  for (Row& row : rows) {
-    out << row.name << std::string(name_width - row.name.size(), ' ');
-    for (size_t j = 0; j < row.values.size(); ++j) {
-      row.values[j].insert(0, value_width - row.values[j].size(), ' ');
-      row.indices[j].append(index_width - row.indices[j].size(), ' ');
-      out << "  " << row.values[j] << " @" << row.indices[j];
+      out << "  " << ElementText(values, at) << " @"
+          << ElementText(indices, at);
     }
     out << "\n";
   }
@@ -187,20 +163,11 @@ std::string WriteFiles(const std::string& out,
         std::pair(kIndicesFile, &response.indices())}) {
     const std::string path = StrCat(out, "/", name);
     std::ofstream file(path, std::ios::binary);
-    file << NpyBytes(
-        static_cast<DType>(tensor->data_type()),
-        {tensor->shape().data(), static_cast<size_t>(tensor->shape_size())},
-        tensor->data());
+    file << NpyHeader(*tensor) << tensor->data();
     file.close();
     if (!file) return StrCat("cannot write ", path, ": ", ErrnoText(errno));
   }
   return "";
-}
-
-// Rejects names such as x.npy, because --out would create a folder x.npy.
-std::string NoFile(const std::string& path) {
-  const bool is_file = path.ends_with(".npy") || path.ends_with(".npz");
-  return is_file ? "must be a folder" : "";
 }
 
 }  // namespace
@@ -215,8 +182,7 @@ void AddShowFlags(CLI::App& command, ShowFlags& flags) {
           .add_option("--out", flags.out,
                       "Write values.npy and indices.npy to this folder, "
                       "instead of printing a table")
-          ->type_name("DIR")
-          ->check(CLI::Validator(NoFile, ""));
+          ->type_name("DIR");
   command.add_flag("--json", flags.json, "Print JSON instead of a table")
       ->excludes(out);
   command

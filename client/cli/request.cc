@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "client/cli/number_flag.h"
 #include "core/base/dtype.h"
@@ -60,11 +61,12 @@ void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
 }
 
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
-                                    v1::DataType data_type,
-                                    const std::vector<int64_t>& shape) {
+                                    const v1::Tensor& tensor) {
   const Dialect* const dialect = *std::ranges::find(
       Dialects(), std::string_view(flags.dialect), &Dialect::name);
-  const Elements elements(data_type, {});
+  const Elements elements(tensor.data_type(), {});
+  const std::vector<int64_t> shape(tensor.shape().begin(),
+                                   tensor.shape().end());
   const bool largest = !flags.smallest;
   if (Status s = CheckFlags(flags, *dialect); !s.ok()) return s;
   v1::TopKRequest request;
@@ -76,8 +78,7 @@ Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
     OpenVinoAttributes attributes{
         .axis = flags.axis, .largest = largest, .sort = flags.order};
     if (!flags.index_type.empty()) attributes.index_type = flags.index_type;
-    request =
-        Request::OpenVino(elements, shape, flags.k, attributes).message();
+    request = Request::OpenVino(elements, shape, flags.k, attributes).message();
   } else {
     request = Request::DirectML(elements, shape, flags.k, {flags.axis, largest})
                   .message();

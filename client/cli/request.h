@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "topk/status.h"
 #include "topk/v1/topk.pb.h"
@@ -25,11 +24,11 @@ struct OperatorFlags {
 /// Adds the flags to a subcommand. `flags` must outlive `command`.
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 
-/// Returns the request for a tensor of this type and shape, without its data.
+/// Returns the request for a tensor of the type and shape of `tensor`, without
+/// its data.
 /// Returns INVALID_ARGUMENT for a flag that the dialect does not have.
 /// REQUIRES: flags.dialect names a dialect.
 Result<v1::TopKRequest> MakeRequest(const OperatorFlags& flags,
-                                    v1::DataType data_type,
-                                    const std::vector<int64_t>& shape);
+                                    const v1::Tensor& tensor);
 
 }  // namespace topk::cli

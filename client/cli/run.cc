@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -10,7 +11,7 @@
 #include "client/cli/number_flag.h"
 #include "client/cli/output.h"
 #include "client/cli/request.h"
-#include "client/numpy/read_array.h"
+#include "client/numpy/read_tensor.h"
 #include "core/engine.h"
 
 namespace topk::cli {
@@ -18,7 +19,7 @@ namespace {
 
 struct RunFlags {
   std::string file;
-  // The name of the array in a .npz archive; see ReadArray().
+  // The name of the array in a .npz archive; see ReadTensor().
   std::string member;
   bool has_header = false;
   OperatorFlags operation;
@@ -38,24 +39,24 @@ Engine LocalEngine() {
 
 // Sends the tensor in shared memory. The outputs are in the response.
 Result<Response> ComputeShared(const Client& client, v1::TopKRequest request,
-                               const NpyArray& array) {
+                               std::span<const std::byte> data) {
   HandleInterrupts(EndProcess);
-  Result<SharedMemory> input = CreateShared(array.data.size());
+  Result<SharedMemory> input = CreateShared(data.size());
   if (!input.ok()) return input.status();
-  std::ranges::copy(array.data, input->data().begin());
+  std::ranges::copy(data, input->data().begin());
   *request.mutable_tensor()->mutable_shared_memory() =
-      input->Region(0, array.data.size());
+      input->Region(0, data.size());
   return client.ComputeTopK(Request(std::move(request)));
 }
 
 Result<v1::TopKResponse> Compute(const RunFlags& flags,
                                  const v1::TopKRequest& request,
-                                 const NpyArray& array) {
-  if (flags.local) return LocalEngine().Compute(request, array.data);
+                                 std::span<const std::byte> data) {
+  if (flags.local) return LocalEngine().Compute(request, data);
   const Client client(flags.client);
   const Result<Response> response =
-      flags.shared_memory ? ComputeShared(client, request, array)
-                          : client.ComputeTopK(Request(request, array.data));
+      flags.shared_memory ? ComputeShared(client, request, data)
+                          : client.ComputeTopK(Request(request, data));
   if (!response.ok()) return response.status();
   return response->message();
 }
@@ -67,20 +68,17 @@ ExitCode Run(const RunFlags& flags) {
     const ExitCode code = CheckClientFlags(flags.client);
     if (code != kOk) return code;
   }
-  const Result<NpyArray> array =
-      ReadArray(flags.file, flags.member, flags.has_header);
-  if (!array.ok()) return ReportInput(flags.file, array.status());
-  Result<v1::TopKRequest> request = MakeRequest(
-      flags.operation, static_cast<v1::DataType>(array->dtype), array->shape);
+  const Result<v1::Tensor> tensor =
+      ReadTensor(flags.file, flags.member, flags.has_header);
+  if (!tensor.ok()) return ReportInput(flags.file, tensor.status());
+  Result<v1::TopKRequest> request = MakeRequest(flags.operation, *tensor);
   if (!request.ok()) return ReportUsage(request.status());
   request->set_index_offset(flags.index_offset);
-  const Result<v1::TopKResponse> response = Compute(flags, *request, *array);
-  if (!response.ok()) {
-    return Report(response.status(), flags.local ? nullptr : &flags.client);
-  }
-  const auto rank = static_cast<int64_t>(array->shape.size());
-  const auto dimension =
-      static_cast<int>((flags.operation.axis + rank) % rank);
+  const Result<v1::TopKResponse> response =
+      Compute(flags, *request, std::as_bytes(std::span(tensor->data())));
+  if (!response.ok()) return Report(response.status());
+  const int64_t rank = tensor->shape_size();
+  const auto dimension = static_cast<int>((flags.operation.axis + rank) % rank);
   return Show(*response, dimension, flags.show);
 }
 

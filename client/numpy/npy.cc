@@ -3,9 +3,12 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "core/base/checked.h"
+#include "core/base/dtype.h"
 #include "core/base/text.h"
 
 namespace topk {
@@ -27,16 +30,16 @@ Status Malformed(std::string_view why) {
 }
 
 Result<const DTypeInfo*> FindNpyType(std::string_view descr) {
-  std::string names;
   for (const DTypeInfo& type : kNpyTypes) {
-    const std::string name = NpyName(type);
-    if (!descr.starts_with('>') && descr.substr(1) == name) return &type;
-    names += (type.bytes == 1 ? " |" : " <") + name;
+    if (!descr.starts_with('>') && descr.substr(1) == NpyName(type)) {
+      return &type;
+    }
   }
   return InvalidArgument(
       "NPY_DTYPE", "file",
-      StrCat("the element type ", Quote(descr), " is not one of", names,
-             "; convert the array with NumPy, e.g. x.astype('<f4')"));
+      StrCat("the element type ", Quote(descr),
+             " is not supported; convert the array with NumPy, e.g. "
+             "x.astype('<f4')"));
 }
 
 // Removes `word` from the beginning of `text`. Returns false if `text` begins
@@ -50,7 +53,7 @@ bool Take(std::string_view word, std::string_view& text) {
 struct Header {
   std::string_view descr;
   bool fortran_order = false;
-  std::vector<int64_t> shape;
+  v1::Tensor tensor;  // has only the shape
 };
 
 // Parses a header as numpy.save writes it, e.g.
@@ -66,10 +69,11 @@ std::optional<Header> ParseHeader(std::string_view text) {
   if (!header.fortran_order && !Take("False", text)) return {};
   if (!Take(", 'shape': (", text)) return {};
   while (!Take("), }", text)) {
-    int64_t& size = header.shape.emplace_back();
+    int64_t size = 0;
     const auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), size);
     if (error != std::errc() || size < 0) return {};
+    header.tensor.add_shape(size);
     text.remove_prefix(static_cast<size_t>(end - text.data()));
     if (!Take(", ", text) && !Take(",", text) && !text.starts_with(')')) {
       return {};
@@ -81,10 +85,11 @@ std::optional<Header> ParseHeader(std::string_view text) {
 
 }  // namespace
 
-Result<NpyArray> ParseNpy(std::shared_ptr<const std::string> file) {
-  std::string_view text = *file;
-  if (!Take(kMagic, text))
+Result<v1::Tensor> ParseNpy(std::string file) {
+  std::string_view text = file;
+  if (!Take(kMagic, text)) {
     return Malformed("it does not begin with \\x93NUMPY");
+  }
   if (text.size() < 6) return Malformed("it is cut off");
   if (text[0] < 1 || text[0] > 3) {
     return Malformed("its version is not 1.0, 2.0 or 3.0");
@@ -109,7 +114,8 @@ Result<NpyArray> ParseNpy(std::shared_ptr<const std::string> file) {
                            "numpy.ascontiguousarray(x) instead");
   }
   int64_t bytes = (*type)->bytes;
-  for (const int64_t size : header->shape) {
+  v1::Tensor& tensor = header->tensor;
+  for (const int64_t size : tensor.shape()) {
     if (!CheckedMultiply(bytes, size, &bytes)) {
       return Malformed("its shape overflows 63 bits");
     }
@@ -119,28 +125,29 @@ Result<NpyArray> ParseNpy(std::shared_ptr<const std::string> file) {
                             " bytes of data; its shape and type imply ",
                             bytes));
   }
-  return NpyArray{(*type)->type, std::move(header->shape),
-                  std::as_bytes(std::span(text)), std::move(file)};
+  tensor.set_data_type(static_cast<v1::DataType>((*type)->type));
+  file.erase(0, file.size() - text.size());
+  tensor.set_data(std::move(file));
+  return std::move(tensor);
 }
 
-std::string NpyBytes(DType dtype, std::span<const int64_t> shape,
-                     std::string_view data) {
-  const DTypeInfo& type = InfoOf(dtype);
+std::string NpyHeader(const v1::Tensor& tensor) {
+  const DTypeInfo& type = InfoOf(static_cast<DType>(tensor.data_type()));
   std::string sizes;
-  for (const int64_t size : shape) {
+  for (const int64_t size : tensor.shape()) {
     sizes += StrCat(sizes.empty() ? "" : ", ", size);
   }
   std::string header =
       StrCat("{'descr': '", type.bytes == 1 ? "|" : "<", NpyName(type),
              "', 'fortran_order': False, 'shape': (", sizes,
-             shape.size() == 1 ? "," : "", "), }");
+             tensor.shape_size() == 1 ? "," : "", "), }");
   // The data begins at a multiple of 64 bytes, so that it can be mapped.
   header.append(63 - (header.size() + 10) % 64, ' ');
   header += '\n';
   const auto length = static_cast<uint16_t>(header.size());
   std::string file = StrCat(kMagic, std::string_view("\x01\x00", 2));
   file.append(reinterpret_cast<const char*>(&length), 2);
-  return file.append(header).append(data);
+  return file + header;
 }
 
 }  // namespace topk

@@ -1,38 +1,21 @@
 // NumPy's .npy format.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "core/base/dtype.h"
 #include "topk/status.h"
+#include "topk/v1/tensor.pb.h"
 
 namespace topk {
-
-/// An array read from a file.
-struct NpyArray {
-  DType dtype;
-  std::vector<int64_t> shape;
-  /// The elements, little-endian and row-major.
-  std::span<const std::byte> data;
-  /// Owns the memory of `data`.
-  std::shared_ptr<const void> owner;
-};
 
 /// Parses the content of a .npy file. Accepts the header that numpy.save writes
 /// for a little-endian row-major array of numbers. V2 is bf16, because that is
 /// how NumPy saves the bfloat16 of ml_dtypes. Returns INVALID_ARGUMENT for
 /// other arrays.
-Result<NpyArray> ParseNpy(std::shared_ptr<const std::string> file);
+Result<v1::Tensor> ParseNpy(std::string file);
 
-/// Returns the content of a .npy file for an array, with bf16 as V2. REQUIRES:
-/// `dtype` is one of the types that ParseNpy() returns.
-std::string NpyBytes(DType dtype, std::span<const int64_t> shape,
-                     std::string_view data);
+/// Returns what precedes the data in a .npy file, with bf16 as V2. REQUIRES:
+/// The type is one of those that ParseNpy() returns.
+std::string NpyHeader(const v1::Tensor& tensor);
 
 }  // namespace topk

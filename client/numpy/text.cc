@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -46,11 +45,13 @@ bool IsInteger(const Cell& cell) {
 // Converts all cells to `T`. Returns the error of the first cell that is not a
 // number of this type.
 template <class T>
-Result<NpyArray> Convert(const std::vector<Cell>& cells, DType dtype) {
-  const auto numbers = std::make_shared<std::vector<T>>(cells.size());
-  for (size_t i = 0; i < cells.size(); ++i) {
-    const Cell& cell = cells[i];
-    const std::errc error = Parse(cell.text, (*numbers)[i]);
+Result<v1::Tensor> Convert(const std::vector<Cell>& cells, v1::DataType type) {
+  v1::Tensor tensor;
+  tensor.set_data_type(type);
+  tensor.mutable_data()->reserve(cells.size() * sizeof(T));
+  for (const Cell& cell : cells) {
+    T number{};
+    const std::errc error = Parse(cell.text, number);
     if (std::is_integral_v<T> && error != std::errc()) {
       return CellError(cell,
                        "does not fit: neither i64 nor u64 holds all numbers");
@@ -64,22 +65,24 @@ Result<NpyArray> Convert(const std::vector<Cell>& cells, DType dtype) {
                                  ? "is not a number; --header skips line 1"
                                  : "is not a number");
     }
+    tensor.mutable_data()->append(reinterpret_cast<const char*>(&number),
+                                  sizeof(T));
   }
-  return NpyArray{dtype, {}, std::as_bytes(std::span(*numbers)), numbers};
+  return tensor;
 }
 
-Result<NpyArray> ArrayOf(const std::vector<Cell>& cells) {
+Result<v1::Tensor> TensorOf(const std::vector<Cell>& cells) {
   if (!std::ranges::all_of(cells, IsInteger)) {
-    return Convert<double>(cells, DType::kF64);
+    return Convert<double>(cells, v1::DATA_TYPE_F64);
   }
-  Result<NpyArray> array = Convert<int64_t>(cells, DType::kI64);
-  return array.ok() ? std::move(array)
-                    : Convert<uint64_t>(cells, DType::kU64);
+  Result<v1::Tensor> tensor = Convert<int64_t>(cells, v1::DATA_TYPE_I64);
+  return tensor.ok() ? std::move(tensor)
+                     : Convert<uint64_t>(cells, v1::DATA_TYPE_U64);
 }
 
 }  // namespace
 
-Result<NpyArray> ParseText(std::string_view text, bool has_header) {
+Result<v1::Tensor> ParseText(std::string_view text, bool has_header) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
     return TextError(1, ": the text is UTF-16; save it as UTF-8");
   }
@@ -114,12 +117,12 @@ Result<NpyArray> ParseText(std::string_view text, bool has_header) {
   if (rows == 0) {
     return InvalidArgument("TEXT", "file", "the file has no numbers");
   }
-  Result<NpyArray> array = ArrayOf(cells);
-  if (!array.ok()) return array;
+  Result<v1::Tensor> tensor = TensorOf(cells);
+  if (!tensor.ok()) return tensor;
   if (!ragged.ok()) return ragged;
-  array->shape = {rows, columns};
-  if (rows == 1 || columns == 1) array->shape = {rows * columns};
-  return array;
+  if (rows > 1 && columns > 1) tensor->add_shape(rows);
+  tensor->add_shape(rows > 1 && columns > 1 ? columns : rows * columns);
+  return tensor;
 }
 
 }  // namespace topk

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "client/numpy/npy.h"
 #include "topk/status.h"
+#include "topk/v1/tensor.pb.h"
 
 namespace topk {
 
@@ -18,6 +18,6 @@ namespace topk {
 /// [rows, columns], or has one dimension if there is only one row or column.
 /// Returns INVALID_ARGUMENT, with the line, the column and the text, if
 /// anything else is found.
-Result<NpyArray> ParseText(std::string_view text, bool has_header = false);
+Result<v1::Tensor> ParseText(std::string_view text, bool has_header = false);
 
 }  // namespace topk

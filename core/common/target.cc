@@ -1,9 +1,6 @@
 #include "core/common/target.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -20,17 +17,6 @@ bool IsHost(std::string_view host) {
   // Reject colons: gRPC would parse "vsock:", "unix-abstract:" etc. as schemes.
   return host.starts_with('[') ? host.ends_with(']')
                                : host.find(':') == std::string_view::npos;
-}
-
-// Returns true if the host in `host_port` is a literal IP address: IPv6 in
-// brackets if `ipv6` is true, otherwise IPv4.
-bool IsAddress(std::string_view host_port, bool ipv6) {
-  std::string host(host_port.substr(0, host_port.rfind(':')));
-  if (ipv6) host = host.substr(1, host.find_first_of("%]") - 1);  // no zone
-  std::array<unsigned char, sizeof(in6_addr)> address;
-  return host_port.starts_with('[') == ipv6 &&
-         inet_pton(ipv6 ? AF_INET6 : AF_INET, host.c_str(), address.data()) ==
-             1;
 }
 
 }  // namespace
@@ -57,23 +43,10 @@ std::string TargetError(std::string_view target) {
     if (rest.starts_with("//")) rest.remove_prefix(rest.rfind('/') + 1);
     break;
   }
-  const bool ipv6 = rest.starts_with('[');
-  const bool literal = target.starts_with("ipv4:") ||
-                       target.starts_with("ipv6:") ||
-                       rest.find(',') != std::string_view::npos;
-  bool same_family = !target.starts_with(ipv6 ? "ipv4:" : "ipv6:");
   while (true) {
     const size_t comma = rest.find(',');
-    const std::string_view address = rest.substr(0, comma);
-    if (!IsHostPort(address, 1)) break;
-    same_family = same_family && (!literal || IsAddress(address, ipv6));
-    if (comma == std::string_view::npos) {
-      return same_family ? ""
-                         : StrCat(Quote(target),
-                                  " is not a list of IPv4 addresses, or of "
-                                  "IPv6 addresses in brackets, each with "
-                                  "a port");
-    }
+    if (!IsHostPort(rest.substr(0, comma), 1)) break;
+    if (comma == std::string_view::npos) return "";
     rest.remove_prefix(comma + 1);
   }
   return StrCat(Quote(target), " is not host:port with a port of 1 .. 65535");

@@ -1,33 +1,31 @@
-// Reads any bytes as a NumPy .npz archive, a .npy file or text. A parsed array
+// Reads any bytes as a NumPy .npz archive, a .npy file or text. A parsed tensor
 // must have the data that its shape implies, and must not change if it is saved
 // and read again. The first byte selects the member.
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <memory>
 #include <string>
 
-#include "client/numpy/read_array.h"
+#include "client/numpy/npy.h"
+#include "client/numpy/read_tensor.h"
+#include "core/base/dtype.h"
 #include "tests/fuzz/input.h"
 
 namespace topk::testing {
 namespace {
 
-void CheckArray(const NpyArray& array) {
-  auto bytes = static_cast<size_t>(InfoOf(array.dtype).bytes);
-  for (const int64_t size : array.shape) bytes *= static_cast<size_t>(size);
-  Require(array.data.size() == bytes, "the data fits the shape and the type");
-  const std::string_view data(reinterpret_cast<const char*>(array.data.data()),
-                              bytes);
-  // The header of a saved array has at most 64 KiB.
-  if (array.shape.size() > 1000) return;
-  const Result<NpyArray> again = ParseNpy(
-      std::make_shared<std::string>(NpyBytes(array.dtype, array.shape, data)));
-  Require(again.ok() && again->dtype == array.dtype &&
-              again->shape == array.shape &&
-              std::ranges::equal(again->data, array.data),
-          "a saved array is read as it was");
+void CheckTensor(const v1::Tensor& tensor) {
+  auto bytes =
+      static_cast<size_t>(InfoOf(static_cast<DType>(tensor.data_type())).bytes);
+  for (const int64_t size : tensor.shape()) bytes *= static_cast<size_t>(size);
+  Require(tensor.data().size() == bytes,
+          "the data fits the shape and the type");
+  // The header of a saved tensor has at most 64 KiB.
+  if (tensor.shape_size() > 1000) return;
+  const Result<v1::Tensor> again = ParseNpy(NpyHeader(tensor) + tensor.data());
+  Require(
+      again.ok() && again->SerializeAsString() == tensor.SerializeAsString(),
+      "a saved tensor is read as it was");
 }
 
 void Check(Input& input) {
@@ -38,11 +36,11 @@ void Check(Input& input) {
               pwrite(descriptor, file.data(), file.size(), 0) ==
                   static_cast<ssize_t>(file.size()),
           "the file is written");
-  const Result<NpyArray> array =
-      ReadArray("/proc/self/fd/" + std::to_string(descriptor), member);
-  if (array.ok()) return CheckArray(*array);
-  Require(array.status().code == Code::kInvalidArgument &&
-              !array.status().message.empty(),
+  const Result<v1::Tensor> tensor =
+      ReadTensor("/proc/self/fd/" + std::to_string(descriptor), member);
+  if (tensor.ok()) return CheckTensor(*tensor);
+  Require(tensor.status().code == Code::kInvalidArgument &&
+              !tensor.status().message.empty(),
           "an error has a message");
 }
 

@@ -37,7 +37,7 @@ class Call {
         context_.deadline() - std::chrono::system_clock::now());
     client_.ComputeTopK(topk::Request(message_), {.timeout = timeout},
                         [this](topk::Result<topk::Response> response) {
-                          Finish(response);  // on a gRPC thread
+                          Finish(response);  // on another thread
                         });
   }
 

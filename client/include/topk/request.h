@@ -112,7 +112,7 @@ class Request {
 /// The response to a request.
 class Response {
  public:
-  explicit Response(v1::TopKResponse message);
+  explicit Response(v1::TopKResponse message) : message_(std::move(message)) {}
 
   /// The shape of values and indices.
   std::span<const int64_t> shape() const;

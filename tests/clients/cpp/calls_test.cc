@@ -294,19 +294,6 @@ TEST(Options, ChannelArgumentsOverrideTheClients) {
 }
 
 TEST(Options, AreChecked) {
-  const auto check_retry = [](const Retry& retry) {
-    return Client::Check({.retry = retry}).message;
-  };
-  EXPECT_EQ(check_retry({.attempts = 0}),
-            "retry.attempts is 0; it must be at least 1");
-  EXPECT_EQ(check_retry({.initial = -1ms}),
-            "retry.initial is -1; it must be at least 0");
-  EXPECT_EQ(check_retry({.maximum = 99ms}),
-            "retry.maximum is 99; it must be at least 100");
-  EXPECT_EQ(check_retry({.multiplier = 0.5}),
-            "retry.multiplier is 0.500000; it must be at least 1");
-  EXPECT_EQ(check_retry({.attempts = 100, .initial = 0ms, .multiplier = 1}),
-            "");
   EXPECT_EQ(Client::Check({.metadata = {{"A", "1"}}}).message,
             "metadata: the key \"A\" must consist of lowercase letters, digits "
             "and _.-");

@@ -31,12 +31,8 @@ LoadStats Stats() {
 }
 
 TEST(Report, RowsDescribeTheirPartOfTheLoad) {
-  const LoadStats stats = Stats();
-  const ProgressRow row{12.04, 0.5, stats};
-  EXPECT_THAT(ToText(row), StartsWith("12.0 s: 100 requests, 200/s, p50 "));
-  EXPECT_THAT(ToText(row), HasSubstr("ms, 3 errors"));
   std::vector<double> cells;
-  std::istringstream csv(ToCsv(row));
+  std::istringstream csv(CsvRow(12.04, 0.5, Stats()));
   for (std::string cell; std::getline(csv, cell, ',');) {
     cells.push_back(std::stod(cell));
   }

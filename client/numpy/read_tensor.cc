@@ -1,4 +1,4 @@
-#include "client/numpy/read_array.h"
+#include "client/numpy/read_tensor.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/numpy/npy.h"
 #include "client/numpy/text.h"
 #include "core/base/free_with.h"
 #include "core/base/text.h"
@@ -21,8 +22,6 @@ namespace topk {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-// The maximum number of names that an error lists.
-constexpr zip_int64_t kListed = 20;
 
 // A zip archive begins with the header of its first entry, or with the end
 // record if it is empty.
@@ -36,32 +35,21 @@ Result<std::string> ReadFile(const std::string& path) {
   const int fd = path == "-" ? dup(STDIN_FILENO)
                              : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   std::string content;
-  size_t size = 0;
   ssize_t got = -1;
   if (fd >= 0) {
     struct stat info {};
     fstat(fd, &info);
-    // One byte more than the size, so that the last read() finds the end.
-    content.resize(std::max(static_cast<size_t>(info.st_size) + 1, kMiB));
-    while ((got = read(fd, content.data() + size, content.size() - size)) > 0) {
-      size += static_cast<size_t>(got);
-      // Text has no zero bytes. Do not read devices such as /dev/zero forever.
-      const std::string_view read(content.data(), size);
-      if (size == static_cast<size_t>(got) && !IsZip(read) && !IsNpy(read) &&
-          read.find('\0') != std::string_view::npos) {
-        break;
-      }
-      if (size == content.size()) content.resize(2 * size);
+    content.reserve(static_cast<size_t>(info.st_size));
+    std::vector<char> buffer(kMiB);
+    while ((got = read(fd, buffer.data(), buffer.size())) > 0) {
+      content.append(buffer.data(), static_cast<size_t>(got));
     }
-    const int error = errno;
-    close(fd);
-    errno = error;
   }
   if (got < 0) {
     return Status{Code::kNotFound, "FILE", "file",
                   StrCat("cannot be read: ", ErrnoText(errno))};
   }
-  content.resize(size);
+  close(fd);
   return content;
 }
 
@@ -80,11 +68,10 @@ Result<zip_uint64_t> Find(zip_t* archive, const std::string& member) {
     if (index >= 0) return static_cast<zip_uint64_t>(index);
   }
   std::string list;
-  for (zip_int64_t i = 0; i < std::min(count, kListed); ++i) {
+  for (zip_int64_t i = 0; i < count; ++i) {
     const char* name = zip_get_name(archive, static_cast<zip_uint64_t>(i), 0);
     list += StrCat(i > 0 ? ", " : "", Quote(name == nullptr ? "" : name));
   }
-  if (count > kListed) list += StrCat(" and ", count - kListed, " more");
   return InvalidArgument(
       "NPZ_MEMBER", "file",
       member.empty()
@@ -92,8 +79,8 @@ Result<zip_uint64_t> Find(zip_t* archive, const std::string& member) {
           : StrCat("it has no array ", Quote(member), ", only ", list));
 }
 
-Result<NpyArray> ReadMember(const std::string& file,
-                            const std::string& member) {
+Result<v1::Tensor> ReadMember(const std::string& file,
+                              const std::string& member) {
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* const source =
@@ -112,21 +99,21 @@ Result<NpyArray> ReadMember(const std::string& file,
   const std::unique_ptr<zip_file_t, FreeWith<zip_fclose>> stream(
       zip_fopen_index(archive.get(), *index, 0));
   if (stream == nullptr) return Broken(zip_strerror(archive.get()));
-  const auto content = std::make_shared<std::string>();
+  std::string content;
   std::vector<char> buffer(kMiB);
   zip_int64_t got = 0;
   while ((got = zip_fread(stream.get(), buffer.data(), buffer.size())) > 0) {
-    content->append(buffer.data(), static_cast<size_t>(got));
+    content.append(buffer.data(), static_cast<size_t>(got));
   }
   // libzip checks the CRC at the end.
   if (got < 0) return Broken(zip_file_strerror(stream.get()));
-  return ParseNpy(content);
+  return ParseNpy(std::move(content));
 }
 
 }  // namespace
 
-Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
-                           bool has_header) {
+Result<v1::Tensor> ReadTensor(const std::string& path,
+                              const std::string& member, bool has_header) {
   Result<std::string> file = ReadFile(path);
   if (!file.ok()) return file.status();
   if (has_header && (IsZip(*file) || IsNpy(*file))) {
@@ -137,9 +124,7 @@ Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
     return InvalidArgument("FLAG", "file",
                            "--member applies only to .npz archives");
   }
-  if (IsNpy(*file)) {
-    return ParseNpy(std::make_shared<std::string>(*std::move(file)));
-  }
+  if (IsNpy(*file)) return ParseNpy(*std::move(file));
   return ParseText(*file, has_header);
 }
 

@@ -1,10 +1,10 @@
-// Reads arrays from files.
+// Reads tensors from files.
 #pragma once
 
 #include <string>
 
-#include "client/numpy/npy.h"
 #include "topk/status.h"
+#include "topk/v1/tensor.pb.h"
 
 namespace topk {
 
@@ -14,7 +14,8 @@ namespace topk {
 /// `has_header`, skips the first line of text. Returns NOT_FOUND if the file
 /// cannot be read. Returns INVALID_ARGUMENT if the file is malformed, and with
 /// a list of the members if there is no such member.
-Result<NpyArray> ReadArray(const std::string& path, const std::string& member,
-                           bool has_header = false);
+Result<v1::Tensor> ReadTensor(const std::string& path,
+                              const std::string& member = "",
+                              bool has_header = false);
 
 }  // namespace topk
