@@ -184,21 +184,6 @@ TEST(Acceptor, HandlesTheConnectionsOfClientsInTurn) {
                                    "127.0.0.1", "127.0.0.3", "127.0.0.1"));
 }
 
-TEST(Acceptor, ClosesConnectionsWhenFileDescriptorsRunOut) {
-  const DescriptorLimit limit(static_cast<rlim_t>(FreeDescriptor()) + 120);
-  Accepting accepting;
-  accepting.acceptor().Start();
-  std::vector<std::unique_ptr<Socket>> clients;
-  for (int i = 0; i < 30; ++i) {
-    clients.push_back(std::make_unique<Socket>(Connect(accepting.port())));
-  }
-  EXPECT_TRUE(clients.back()->IsClosed());
-  EXPECT_GE(FreeDescriptor(), 0);
-  // The first connections stay open.
-  const Socket first(accepting.Next());
-  EXPECT_TRUE(Reaches(first.fd(), *clients.front()));
-}
-
 TEST(Acceptor, ResumesWhenFileDescriptorsAreFreeAgain) {
   Accepting accepting;
   std::optional<Socket> client(std::in_place, Connect(accepting.port()));
