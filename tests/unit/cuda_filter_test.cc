@@ -7,6 +7,7 @@
 #include "core/backends/cuda/elements.h"
 #include "tests/support/backends.h"
 #include "tests/support/cuda/fake_runtime.h"
+#include "tests/support/cuda/host_block.h"
 #include "tests/support/generators.h"
 #include "tests/unit/run_plan.h"
 
@@ -70,6 +71,33 @@ TEST(CudaKernels, EqualTheOracle) {
         << InfoOf(type).name << " [" << outer << ", " << n << ", " << inner
         << "] k " << k << " chunk " << chunk;
   }
+}
+
+// With threads that run at the same time, for ThreadSanitizer.
+TEST(CudaKernels, HaveNoRaces) {
+  const ScopedFakeCuda fake;
+  const auto run = [&](DType type, int64_t n, int64_t inner, int64_t k,
+                       Order order) {
+    const auto backend = FakeCudaBackend(1 << 20);
+    PlanRequest request = Ask(type, {1, n, inner}, 1, k);
+    request.order = order;
+    const Plan plan = ValidPlan(request);
+    // The elements ascend, so that many exceed the bound.
+    const auto bytes = static_cast<size_t>(InfoOf(type).bytes);
+    std::string data(bytes * n * inner, '\0');
+    for (int64_t i = 0; i < n * inner; ++i) {
+      const int64_t bits = bytes == 1 ? i * 256 / (n * inner) : i;
+      std::memcpy(&data[i * bytes], &bits, bytes);
+    }
+    threads_run_at_once = true;
+    EXPECT_EQ(RunPlan(*backend, plan, data), SlowAnswer(plan, data));
+    threads_run_at_once = false;
+  };
+  run(DType::kF64, 900, 3, 20, Order::kIndex);     // a transposed tensor
+  run(DType::kF32, 20000, 1, 500, Order::kValue);  // two parts
+  // More elements at a time than fit, for a block of 32 threads and of 256.
+  run(DType::kU8, 1024, 1, 20, Order::kValue);
+  run(DType::kU8, 12288, 1, 2000, Order::kIndex);
 }
 
 TEST(CudaElements, DivideNumbersOfAnySize) {
