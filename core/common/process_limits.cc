@@ -45,6 +45,11 @@ bool ApplyQuotas(bool v2, int& count) {
 
 }  // namespace
 
+rlim_t DescriptorLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
 std::string ReadKernelFile(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -1,5 +1,8 @@
-// The processors that this process may use, and its control groups (cgroups).
+// The processors and file descriptors that this process may use, and its
+// control groups (cgroups).
 #pragma once
+
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -15,6 +18,9 @@ int AvailableProcessors();
 /// 0 if there is no limit or the text is malformed. `quota` is the content of
 /// cpu.max ("max 100000", "150000 100000") or "<cfs_quota_us> <cfs_period_us>".
 int ProcessorsOfQuota(const std::string& quota);
+
+/// Returns the soft limit on file descriptors.
+rlim_t DescriptorLimit();
 
 /// Returns the content of a file, or "" if it cannot be read.
 std::string ReadKernelFile(const std::string& path);

@@ -221,7 +221,9 @@ class Scanner {
       return Keep(size);
     }
     const auto outer = input_.PushLimit(size);
-    if (!Scan(*type, &field)) return false;
+    // Groups within the message count towards the same depth.
+    if (!input_.IncrementRecursionDepth() || !Scan(*type, &field)) return false;
+    input_.DecrementRecursionDepth();
     input_.PopLimit(outer);
     // Scan() may append fewer bytes than the length prefix says. Overwrite the
     // prefix with the actual length, as a varint of the same size.

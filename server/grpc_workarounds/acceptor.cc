@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "core/common/process_limits.h"
 #include "server/transport/addresses.h"
 
 namespace topk {

@@ -30,11 +30,6 @@ void Disconnect(int fd, ino_t inode) {
 
 }  // namespace
 
-rlim_t DescriptorLimit() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
-}
-
 void ConnectionLimits::Sweep() {
   std::erase_if(open_, [](const Connection& connection) {
     return InodeOf(connection.fd) != connection.inode;

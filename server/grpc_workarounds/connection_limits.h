@@ -3,7 +3,6 @@
 // Test: tests/system/hostile/connection_limits_test.py.
 #pragma once
 
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -13,9 +12,6 @@
 #include "server/transport/connection_options.h"
 
 namespace topk {
-
-/// Returns this process's soft limit on file descriptors.
-rlim_t DescriptorLimit();
 
 /// Limits the number of open connections of an acceptor. Not thread-safe.
 class ConnectionLimits {

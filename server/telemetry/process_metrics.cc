@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "server/grpc_workarounds/connection_limits.h"
+#include "core/common/process_limits.h"
 
 namespace topk {
 namespace {

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "server/grpc_workarounds/connection_limits.h"
+#include "core/common/process_limits.h"
 
 namespace topk {
 namespace {
