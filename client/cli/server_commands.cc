@@ -2,14 +2,53 @@
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "client/cli/commands.h"
+#include "core/base/dtype.h"
+#include "core/base/text.h"
 
 namespace topk::cli {
 namespace {
+
+std::string TypeNames(const google::protobuf::RepeatedField<int>& types) {
+  std::string names;
+  for (const int type : types) {
+    const DTypeInfo* row = FindDType(type);
+    names += names.empty() ? "" : " ";
+    names += row != nullptr ? std::string(row->name) : std::to_string(type);
+  }
+  return names;
+}
+
+constexpr int kNameColumns = 18;
+
+void PrintCapabilities(const v1::Capabilities& capabilities,
+                       std::ostream& out) {
+  out << "build " << EscapeControls(capabilities.build_version())
+      << "\n\noperators\n";
+  for (const v1::OperatorCapability& row : capabilities.operators()) {
+    out << "  " << std::left << std::setw(kNameColumns)
+        << EscapeControls(row.name()) << "elements "
+        << TypeNames(row.data_types()) << "; indices "
+        << TypeNames(row.index_types()) << "\n";
+  }
+  out << "\nbackends\n";
+  for (const v1::BackendCapability& row : capabilities.backends()) {
+    out << "  " << std::setw(kNameColumns) << EscapeControls(row.name())
+        << EscapeControls(row.instruction_set());
+    if (row.thread_count() > 0) out << ", " << row.thread_count() << " threads";
+    out << "\n";
+  }
+  std::string limits;
+  google::protobuf::TextFormat::PrintToString(capabilities.limits(), &limits);
+  out << "\nlimits\n"
+      << limits << "\norder\n  " << EscapeControls(capabilities.ordering_rule())
+      << "\n";
+}
 
 ExitCode Health(const ClientOptions& client, const std::string& service) {
   const ExitCode code = CheckClientFlags(client);
@@ -26,20 +65,17 @@ ExitCode Info(const ClientOptions& client, bool json) {
   const Result<v1::Capabilities> capabilities =
       Client(client).GetCapabilities();
   if (!capabilities.ok()) return Report(capabilities.status());
-  std::string text;
-  if (json) {
-    const auto converted =
-        google::protobuf::util::MessageToJsonString(*capabilities, &text);
-    if (!converted.ok()) {
-      return Report({Code::kInternal, "", "", converted.ToString()});
-    }
-    text += '\n';
-  } else {
-    google::protobuf::TextFormat::Printer printer;
-    printer.SetUseShortRepeatedPrimitives(true);
-    printer.PrintToString(*capabilities, &text);
+  if (!json) {
+    PrintCapabilities(*capabilities, std::cout);
+    return kOk;
   }
-  std::cout << text;
+  std::string text;
+  const auto converted =
+      google::protobuf::util::MessageToJsonString(*capabilities, &text);
+  if (!converted.ok()) {
+    return Report({Code::kInternal, "", "", converted.ToString()});
+  }
+  std::cout << text << "\n";
   return kOk;
 }
 
