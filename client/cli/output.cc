@@ -170,6 +170,12 @@ std::string WriteFiles(const std::string& out,
   return "";
 }
 
+// Rejects names such as x.npy, because --out would create a folder x.npy.
+std::string NoFile(const std::string& path) {
+  const bool is_file = path.ends_with(".npy") || path.ends_with(".npz");
+  return is_file ? "must be a folder" : "";
+}
+
 }  // namespace
 
 std::string ElementText(const v1::Tensor& tensor, int64_t i) {
@@ -182,7 +188,8 @@ void AddShowFlags(CLI::App& command, ShowFlags& flags) {
           .add_option("--out", flags.out,
                       "Write values.npy and indices.npy to this folder, "
                       "instead of printing a table")
-          ->type_name("DIR");
+          ->type_name("DIR")
+          ->check(CLI::Validator(NoFile, ""));
   command.add_flag("--json", flags.json, "Print JSON instead of a table")
       ->excludes(out);
   command

@@ -42,14 +42,23 @@ Result<std::string> ReadFile(const std::string& path) {
     content.reserve(static_cast<size_t>(info.st_size));
     std::vector<char> buffer(kMiB);
     while ((got = read(fd, buffer.data(), buffer.size())) > 0) {
-      content.append(buffer.data(), static_cast<size_t>(got));
+      const std::string_view piece(buffer.data(), static_cast<size_t>(got));
+      const bool is_first = content.empty();
+      content += piece;
+      // Text has no zero bytes. Do not read devices such as /dev/zero forever.
+      if (is_first && !IsZip(piece) && !IsNpy(piece) &&
+          piece.find('\0') != std::string_view::npos) {
+        break;
+      }
     }
+    const int error = errno;
+    close(fd);
+    errno = error;
   }
   if (got < 0) {
     return Status{Code::kNotFound, "FILE", "file",
                   StrCat("cannot be read: ", ErrnoText(errno))};
   }
-  close(fd);
   return content;
 }
 

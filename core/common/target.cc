@@ -1,7 +1,10 @@
 #include "core/common/target.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <optional>
 #include <string>
 
 #include "core/base/number.h"
@@ -19,6 +22,17 @@ bool IsHost(std::string_view host) {
                                : host.find(':') == std::string_view::npos;
 }
 
+// Returns true if the host in `host_port` is a literal IP address: IPv6 in
+// brackets if `ipv6` is true, otherwise IPv4.
+bool IsAddress(std::string_view host_port, bool ipv6) {
+  std::string host(host_port.substr(0, host_port.rfind(':')));
+  if (ipv6) host = host.substr(1, host.find_first_of("%]") - 1);  // no zone
+  std::array<unsigned char, sizeof(in6_addr)> address;
+  return host_port.starts_with('[') == ipv6 &&
+         inet_pton(ipv6 ? AF_INET6 : AF_INET, host.c_str(), address.data()) ==
+             1;
+}
+
 }  // namespace
 
 bool IsHostPort(std::string_view address, int min_port) {
@@ -26,8 +40,10 @@ bool IsHostPort(std::string_view address, int min_port) {
   if (colon == std::string_view::npos || !IsHost(address.substr(0, colon))) {
     return false;
   }
-  const auto port = ParseNumber<uint16_t>(address.substr(colon + 1));
-  return port && *port >= min_port;
+  const std::string_view digits = address.substr(colon + 1);
+  const std::optional<int> port = ParseNumber<int>(digits);
+  return port && *port >= min_port && *port <= 65535 &&
+         !digits.starts_with('-');
 }
 
 std::string TargetError(std::string_view target) {
@@ -43,10 +59,23 @@ std::string TargetError(std::string_view target) {
     if (rest.starts_with("//")) rest.remove_prefix(rest.rfind('/') + 1);
     break;
   }
+  const bool ipv6 = rest.starts_with('[');
+  const bool literal = target.starts_with("ipv4:") ||
+                       target.starts_with("ipv6:") ||
+                       rest.find(',') != std::string_view::npos;
+  bool same_family = !target.starts_with(ipv6 ? "ipv4:" : "ipv6:");
   while (true) {
     const size_t comma = rest.find(',');
-    if (!IsHostPort(rest.substr(0, comma), 1)) break;
-    if (comma == std::string_view::npos) return "";
+    const std::string_view address = rest.substr(0, comma);
+    if (!IsHostPort(address, 1)) break;
+    same_family = same_family && (!literal || IsAddress(address, ipv6));
+    if (comma == std::string_view::npos) {
+      return same_family ? ""
+                         : StrCat(Quote(target),
+                                  " is not a list of IPv4 addresses, or of "
+                                  "IPv6 addresses in brackets, each with "
+                                  "a port");
+    }
     rest.remove_prefix(comma + 1);
   }
   return StrCat(Quote(target), " is not host:port with a port of 1 .. 65535");

@@ -5,11 +5,11 @@ overrides. The methods of topk_client.Client block and never suspend, so this
 client can run a coroutine with a single send().
 """
 
-import configparser
 import contextlib
 import dataclasses
 import glob
 import logging
+import math
 import os
 import re
 import ssl
@@ -86,6 +86,8 @@ _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
 _VARIABLES = ("target", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
               "token_file")
 _FLAG_VARIABLES = ("tls", "token_over_plaintext")
+_TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
+_FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
 
 
 def _finite(timeout: Optional[float]) -> float:
@@ -119,11 +121,15 @@ def _grpc_target(target: str) -> str:
     addresses: ipv6 if they are in brackets, otherwise ipv4. Raises ValueError
     for addresses without a port, for which gRPC would use 443, and for a list
     of names, which gRPC does not support."""
+    if not isinstance(target, str):
+        raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(_WITHOUT_PORTS):
         return target
     bare = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target)
     addresses = bare.split(",")
-    if all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]{1,5}", address)
+    # gRPC would use a port modulo 65536.
+    if all(re.fullmatch(r"(\[.+\]|[^:\s]+):[0-9]{1,5}", address)
+           and 1 <= int(address.rpartition(":")[2]) <= 65535
            for address in addresses):
         if bare != target or len(addresses) == 1:
             return target
@@ -131,8 +137,9 @@ def _grpc_target(target: str) -> str:
             if all(re.match(begin, address) for address in addresses):
                 return scheme + target
     raise ValueError(
-        f"target is {target[:64]!r}; it must be host:port, unix:path, or a "
-        "list of IPv4 addresses, or of IPv6 addresses in brackets, with ports")
+        f"target is {target[:64]!r}; it must be host:port with a port of "
+        "1 .. 65535, unix:path, or a list of IPv4 addresses, or of IPv6 "
+        "addresses in brackets, with ports")
 
 
 def _is_unix(target: str) -> bool:
@@ -254,6 +261,16 @@ class Retry:
     maximum: float = 2.0
     multiplier: float = 4.0
 
+    def __post_init__(self) -> None:
+        for name, value, least in (
+                ("attempts", integer("attempts", self.attempts), 1),
+                ("initial", self.initial, 0),
+                ("maximum", self.maximum, self.initial),
+                ("multiplier", self.multiplier, 1)):
+            if not least <= value < math.inf:
+                raise ValueError(f"{name} is {value}; it must be finite and at "
+                                 f"least {least}")
+
 
 class Attempts:
     """The remaining attempts of a call, its deadline, its metadata, and whether
@@ -370,6 +387,13 @@ class Connection:
             tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
             raise ValueError(f"{target} is a Unix socket, which has no TLS")
+        for name, value, kind in (
+                ("user_agent", user_agent, str),
+                ("tls_server_name", tls_server_name, str),
+                ("credentials", credentials, grpc.ChannelCredentials)):
+            if not isinstance(value, (kind, type(None))):
+                raise TypeError(f"{name} is a {type(value).__name__}, not a "
+                                f"{kind.__name__}")
         if credentials is not None and tls:
             raise ValueError("credentials replace the options for TLS: do not "
                              "set both")
@@ -420,12 +444,10 @@ class Connection:
             variable = "TOPK_" + name.upper()
             value: Any = os.environ.get(variable, "")
             if name in _FLAG_VARIABLES and value:
-                try:
-                    value = configparser.ConfigParser.BOOLEAN_STATES[
-                        value.lower()]
-                except KeyError:
+                if value.lower() not in (*_TRUE, *_FALSE):
                     raise ValueError(f"{variable}: {value!r} is not true or "
-                                     "false") from None
+                                     "false")
+                value = value.lower() in _TRUE
             if value != "":
                 options.setdefault(name, value)
         return cls(**options)

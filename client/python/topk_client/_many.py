@@ -77,6 +77,7 @@ class PendingCalls(_Pending):
         self._requests = requests
         self._taking = threading.Lock()  # held while the iterator runs
         self._changed = threading.Condition()
+        self._waiting = 0  # threads in _take() that wait for results
 
     def close(self) -> None:
         """Takes no more requests."""
@@ -86,9 +87,9 @@ class PendingCalls(_Pending):
 
     def result(self, data: bytes) -> Union[Response, TopKError]:
         """Reads the next result. Raises BAD_ANSWER if it is not valid."""
-        was_full = self._is_full()
         call = self._pop()
-        if was_full:
+        # A thread that starts to wait later sees that the call was removed.
+        if self._waiting:
             with self._changed:
                 self._changed.notify_all()
         return call.read_result(data)
@@ -96,8 +97,10 @@ class PendingCalls(_Pending):
     def _take(self) -> None:
         if self._is_full():
             with self._changed:
+                self._waiting += 1
                 self._changed.wait_for(
                     lambda: self._ended or not self._is_full())
+                self._waiting -= 1
         number = self._taken
         with self._taking:
             if number < self._taken or self._ended:

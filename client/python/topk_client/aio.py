@@ -37,6 +37,12 @@ async def _each(items: Iterable[T] | AsyncIterable[T]
             yield item
 
 
+def _cancellations() -> int:
+    """Returns how often the current task has been cancelled, or always 0 before
+    Python 3.11, where tasks do not count cancellations."""
+    return int(getattr(asyncio.current_task(), "cancelling", lambda: 0)())
+
+
 class _End:
     """The status with which the server ended a stream. Since 1.62, grpcio
     replaces this status with INTERNAL if a later write fails."""
@@ -251,8 +257,10 @@ class Client(Connection):
     async def _checked(self, awaitable: Awaitable[T]) -> T:
         """Awaits a part of a call. Raises TopKError if close() cancels the
         call."""
+        before = _cancellations()
         try:
             return await awaitable
         except asyncio.CancelledError:
-            self._check_not_closed()
+            if _cancellations() == before:  # the task was not cancelled
+                self._check_not_closed()
             raise

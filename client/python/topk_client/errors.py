@@ -1,5 +1,6 @@
 """Errors of calls."""
 
+import contextlib
 from typing import Any, Dict, Optional
 
 import grpc
@@ -51,7 +52,7 @@ def bad_response(message: str, field: str = "") -> TopKError:
 
 
 def from_status(status: status_pb2.Status) -> TopKError:
-    """Converts a google.rpc.Status."""
+    """Converts a google.rpc.Status. Ignores corrupt details."""
     error = TopKError(_CODES.get(status.code, grpc.StatusCode.UNKNOWN),
                       status.message)
     info = error_details_pb2.ErrorInfo()
@@ -60,16 +61,17 @@ def from_status(status: status_pb2.Status) -> TopKError:
     retry = error_details_pb2.RetryInfo()
     details: Any = status.details
     for detail in details:
-        if detail.Unpack(info):
-            error.reason = info.reason
-            error.field = info.metadata.get("field", error.field)
-        elif detail.Unpack(bad) and bad.field_violations:
-            error.field = bad.field_violations[0].field
-        elif detail.Unpack(quota) and quota.violations:
-            error.field = quota.violations[0].subject
-        elif detail.Unpack(retry):
-            delay = retry.retry_delay
-            error.retry_delay = delay.seconds + delay.nanos / 1e9
+        with contextlib.suppress(DecodeError):
+            if detail.Unpack(info):
+                error.reason = info.reason
+                error.field = info.metadata.get("field", error.field)
+            elif detail.Unpack(bad) and bad.field_violations:
+                error.field = bad.field_violations[0].field
+            elif detail.Unpack(quota) and quota.violations:
+                error.field = quota.violations[0].subject
+            elif detail.Unpack(retry):
+                delay = retry.retry_delay
+                error.retry_delay = max(0.0, delay.seconds + delay.nanos / 1e9)
     return error
 
 

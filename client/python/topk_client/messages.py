@@ -376,9 +376,13 @@ class Call:
         # The number of tensor bytes to send.
         self.nbytes = 0 if in_region else nbytes
         # The message without the elements, and what precedes them.
-        self._header, self._before = _encoded(
-            self._spec.__class__, request.output, request.index_offset,
-            self._data_type, array.shape, self.nbytes, *vars(spec).values())
+        how: Any = (self._spec.__class__, request.output, request.index_offset,
+                    self._data_type, array.shape, self.nbytes,
+                    *vars(spec).values())
+        try:
+            self._header, self._before = _encoded(*how)
+        except TypeError:  # an invalid or unhashable argument, e.g. a list
+            self._header, self._before = _encoded.__wrapped__(*how)
         if (in_region or request.request_id or request.values_out is not None
                 or request.indices_out is not None):
             self._add_fields(region, nbytes)
@@ -534,7 +538,7 @@ class Call:
             raise bad_response(f"type {tensor.data_type}, shape {shape}",
                                "response." + name)
         array: Array
-        if out is not None:
+        if out is not None and tensor.HasField("shared_memory"):
             array = np.ndarray(shape, dtype, out.memory.buffer,
                                tensor.shared_memory.offset)
             return array

@@ -3,21 +3,55 @@ specifications."""
 
 import dataclasses
 import operator
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Optional, Tuple, Union, cast
 
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._stubs import directml_pb2, topk_pb2
+from topk_client._stubs import topk_pb2
 
 
 def integer(name: str, value: Any) -> int:
     """Converts an integer of any kind, such as NumPy's, to int. Raises
-    TypeError, with the argument's name, for any other value."""
+    TypeError or ValueError, with the argument's name, for any other value."""
     try:
-        return int(operator.index(value))
+        same = value  # mypy: isinstance narrows the type of `value`, not `same`
+        number = operator.index(
+            bool(same) if isinstance(value, np.bool_) else value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}, not an integer") from None
+    if not -1 << 63 <= number < 1 << 63:
+        raise ValueError(f"{name} is {number}, which does not fit in a signed "
+                         "64-bit integer")
+    return int(number)
+
+
+def _converted(name: str, kind: Any, value: Any) -> Any:
+    """Converts an attribute of type `kind` to Python's built-in types. Raises
+    TypeError or ValueError, with the attribute's name, if the type is wrong.
+    """
+    same = value  # mypy: isinstance narrows the type of `value`, not `same`
+    if kind is int:
+        return integer(name, value)
+    if kind is bool:
+        if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
+            return bool(same)
+    elif isinstance(value, str) or value is None and kind is not str:
+        return value
+    raise TypeError(f"{name} is {value!r}, not a "
+                    + ("bool" if kind is bool else "str"))
+
+
+def _enum_number(field: Any, name: str) -> int:
+    """Returns the number of an enum value by its short name, e.g. that of
+    AXIS_DIRECTION_INCREASING for "increasing"."""
+    unset, *values = field.enum_type.values
+    prefix = len(unset.name) - len("UNSPECIFIED")
+    numbers = {value.name[prefix:].lower(): value.number for value in values}
+    if name not in numbers:
+        raise ValueError(f"{field.name} is {name!r}; it must be "
+                         + " or ".join(numbers))
+    return int(numbers[name])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,28 +75,28 @@ class Operator:
     def _selection(self) -> Tuple[bool, str]:
         raise NotImplementedError
 
-    def _fill_request(self, request: Any) -> None:
+    def _fill_request(self, request: topk_pb2.TopKRequest) -> None:
         """Sets the operator, and only the attributes that differ from their
         defaults, because an operator version rejects attributes that it does
-        not have. Raises TypeError or ValueError, with the attribute's name, if
-        the type is wrong."""
-        request.spec.dialect = topk_pb2.Dialect.Value(
-            "DIALECT_" + self._dialect.upper())
-        message = getattr(request, self._dialect)
+        not have. Raises TypeError or ValueError if an attribute has a wrong
+        type."""
+        message, spec = getattr(request, self._dialect), cast(Any, request.spec)
         message.SetInParent()
-        for name, value in vars(self).items():
-            if type(value) in (bool, np.bool_):
-                value = int(value)  # protobuf 7 takes no bool for an int
-            try:
-                if name == "version":
-                    request.spec.version = value
-                elif value != getattr(self.__class__, name, None):
-                    self._set(message, name, value)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{name} is {value!r}: {error}") from None
+        spec.dialect = topk_pb2.Dialect.Value(
+            "DIALECT_" + self._dialect.upper())
+        for attribute in dataclasses.fields(self):
+            name = attribute.name
+            value = _converted(name, attribute.type, getattr(self, name))
+            if name == "version":
+                spec.version = value
+            elif value != attribute.default:
+                self._set(message, name, value)
 
     def _set(self, message: Any, name: str, value: Any) -> None:
-        if name == "k":
+        field = message.DESCRIPTOR.fields_by_name[name]
+        if field.enum_type:
+            value = _enum_number(field, value)
+        if name == "k" and field.message_type:
             message.k.value = value
         else:
             setattr(message, name, value)
@@ -159,14 +193,8 @@ class DirectML(Operator):
     def _set(self, message: Any, name: str, value: Any) -> None:
         if name == "index_data_type":
             message.output_index.data_type = _dtypes.number_of(value)
-        elif name == "axis_direction":
-            message.axis_direction = directml_pb2.AxisDirection.Value(
-                f"AXIS_DIRECTION_{value}".upper())
-        elif name == "feature_level":
-            message.feature_level = directml_pb2.FeatureLevel.Value(
-                f"FEATURE_LEVEL_{value}")
         else:
-            setattr(message, name, value)
+            super()._set(message, name, value)
 
     @property
     def _selection(self) -> Tuple[bool, str]:
