@@ -10,7 +10,6 @@
 
 #include "core/base/free_with.h"
 #include "core/base/text.h"
-#include "server/threads/work_queue.h"
 
 namespace topk {
 namespace {
@@ -48,17 +47,9 @@ bool IsCompressed(grpc::ByteBuffer& message) {
   return reader.status().ok() && reader.algorithm() != GRPC_COMPRESS_NONE;
 }
 
-Size DecompressNanoseconds(grpc::ByteBuffer& message) {
-  constexpr int64_t kNanosecondsPerByte = 10;
-  if (!IsCompressed(message)) return 0;
-  return WorkQueue::kSmallNanoseconds +
-         Size(static_cast<int64_t>(message.Length())) * kNanosecondsPerByte;
-}
-
 Status Decompress(grpc::ByteBuffer& message, int64_t max_bytes,
                   const char* limit,
                   const std::function<Status(Size bytes)>& charge) {
-  if (!IsCompressed(message)) return {};
   constexpr size_t kPiece = size_t{64} << 10;
   constexpr int kDetectFormat = 32;  // gzip or zlib, by the header
   z_stream stream{};

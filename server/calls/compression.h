@@ -11,24 +11,16 @@
 
 namespace topk {
 
-/// The content of a message is at most this many times as long as the message.
-inline constexpr int64_t kMaxCompression = 1032;
-
 /// Returns whether the client compressed the message, with gzip or deflate.
 /// Takes constant time.
 bool IsCompressed(grpc::ByteBuffer& message);
 
-/// Estimates the CPU time of Decompress(). The result is 0 if the message is
-/// not compressed, and too long for a poller otherwise.
-Size DecompressNanoseconds(grpc::ByteBuffer& message);
-
-/// Replaces a compressed message with its content. No-op if the message is not
-/// compressed. Calls `charge` for each slice of `message` and at least every 64
-/// KiB of content, with the number of bytes to be allocated for the content,
-/// and stops at an error. Returns RESOURCE_EXHAUSTED with reason
-/// MESSAGE_TOO_LARGE if the content exceeds `max_bytes`, and INVALID_ARGUMENT
-/// if the data is damaged. `limit` names the limit in the error message. After
-/// an error, `message` is unchanged.
+/// Replaces a compressed message with its content. Calls `charge` for each
+/// slice of `message` and at least every 64 KiB of content, with the number of
+/// bytes to be allocated for the content, and stops at an error. Returns
+/// RESOURCE_EXHAUSTED with reason MESSAGE_TOO_LARGE if the content exceeds
+/// `max_bytes`, and INVALID_ARGUMENT if the data is damaged. `limit` names the
+/// limit in the error message. After an error, `message` is unchanged.
 Status Decompress(grpc::ByteBuffer& message, int64_t max_bytes,
                   const char* limit,
                   const std::function<Status(Size bytes)>& charge);

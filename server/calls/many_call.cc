@@ -36,7 +36,7 @@ class ManyCall final : public StreamingCall {
     bool is_answered = false;  // its response or error is ready
   };
 
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+  void OnMessage(bool ok, grpc::ByteBuffer& message) override {
     if (!ok) return End({});
     auto owner = std::make_unique<Item>(*this);
     Item& item = *owner;
@@ -49,7 +49,7 @@ class ManyCall final : public StreamingCall {
     {
       const MutexLock lock(mutex_);
       is_reading_ = false;
-      if (is_ended_) return;
+      if (is_ended_) return item.request.Record(Cancelled());
       bytes_ += item.bytes;
       items_.push_back(std::move(owner));
       ReadNext();

@@ -13,7 +13,6 @@
 
 #include "core/base/text.h"
 #include "core/common/message_pieces.h"
-#include "server/calls/compression.h"
 
 namespace topk {
 namespace {
@@ -373,7 +372,6 @@ int64_t SliceMemory(grpc::ByteBuffer& bytes) {
 }
 
 void Compact(grpc::ByteBuffer& bytes) {
-  if (IsCompressed(bytes)) return;  // a copy would not be marked as compressed
   constexpr int64_t kSmallSlice = int64_t{4} << 10;
   constexpr int64_t kMaxSlices = 4096;
   const int64_t slices = CountSlices(bytes);

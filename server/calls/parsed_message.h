@@ -86,8 +86,7 @@ int64_t SliceMemory(grpc::ByteBuffer& bytes);
 
 /// Copies a message into one slice if its slices are small. Call this before
 /// queueing a message, because each slice keeps a gRPC receive block of up to
-/// 64 KiB allocated. No-op if copying would take a polling thread too long, or
-/// if the message is compressed.
+/// 64 KiB allocated. No-op if copying would take a polling thread too long.
 void Compact(grpc::ByteBuffer& bytes);
 
 }  // namespace topk

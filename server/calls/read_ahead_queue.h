@@ -33,7 +33,7 @@ class ReadAheadQueue {
  public:
   struct Message {
     std::unique_ptr<grpc::ByteBuffer> content;
-    /// Maximum size when decompressed. Counts towards kMaxReadAheadBytes.
+    /// Counts towards kMaxReadAheadBytes.
     int64_t bytes = 0;
     /// The memory to charge.
     int64_t held_bytes = 0;

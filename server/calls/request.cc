@@ -34,8 +34,7 @@ Status TensorRequest::Prepare() {
   stats_.RecordStage(Stage::kQueue);
   const ChargeParsed charge = [this](Size bytes) { return charge_.Add(bytes); };
   Status status = CatchBadAlloc([&] {
-    Status read = state_.Decompress(call_, cancellation_, charge_, message_);
-    if (read.ok()) read = codec_->Read(message_, charge, read_);
+    Status read = codec_->Read(message_, charge, read_);
     return read.ok() ? codec_->Translate(PrepareRead()) : read;
   });
   stats_.RecordStage(Stage::kDecode);
@@ -84,8 +83,7 @@ Size TensorRequest::nanoseconds() {
   if (prepared_.has_value()) return prepared_->cost.nanoseconds;
   constexpr int64_t kFields = 20'000;
   constexpr int64_t kSlice = 20;
-  return kFields + CountSlices(message_) * kSlice +
-         DecompressNanoseconds(message_);
+  return kFields + CountSlices(message_) * kSlice;
 }
 
 bool TensorRequest::MayRunOnPoller() const {

@@ -10,7 +10,6 @@
 #include "core/base/checked.h"
 #include "core/engine.h"
 #include "server/admission/call_info.h"
-#include "server/calls/compression.h"
 #include "server/calls/handlers.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/shared_state.h"
@@ -27,7 +26,7 @@ namespace topk {
 class TensorRequest {
  public:
   /// The request began at `begun`. `state`, `call` and `cancellation` must
-  /// outlive it. `cancellation` ends Prepare() and Run() with CANCELLED.
+  /// outlive it. `cancellation` ends Run() with CANCELLED.
   TensorRequest(SharedState& state, const CallInfo& call,
                 const Cancellation& cancellation, std::unique_ptr<Codec> codec,
                 RequestStats::Clock::time_point begun)
@@ -47,18 +46,16 @@ class TensorRequest {
   /// WriteError() may be called.
   Status Admit(grpc::ByteBuffer& message, int64_t own_bytes = 0);
 
-  /// Decompresses, parses and validates the request, and adds the memory for
-  /// these steps and for Run() to the bytes in flight. Returns protocol errors,
-  /// and errors from SharedState::Decompress(), Engine::Prepare(), from opening
-  /// shared memory and from InFlightLimiter::Charge::Add().
+  /// Parses and validates the request, and adds the memory for parsing and for
+  /// Run() to the bytes in flight. Returns protocol errors, and errors from
+  /// Engine::Prepare(), from opening shared memory and from
+  /// InFlightLimiter::Charge::Add().
   Status Prepare();
 
   /// Returns whether a poller may call Prepare(), i.e. whether the message is
-  /// short and not compressed.
-  bool MayPrepareOnPoller() {
-    return static_cast<int64_t>(message_.Length()) <=
-               codec_->MaxPollerBytes() &&
-           !IsCompressed(message_);
+  /// short.
+  bool MayPrepareOnPoller() const {
+    return static_cast<int64_t>(message_.Length()) <= codec_->MaxPollerBytes();
   }
 
   /// Estimates the CPU time of the next step in nanoseconds. The next step is

@@ -1,8 +1,11 @@
 #include "server/calls/service_call.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/common/methods.h"
+#include "server/calls/compression.h"
+#include "server/calls/parsed_message.h"
 
 namespace topk {
 
@@ -32,6 +35,44 @@ void ServiceCall::OnArrival() {
   call_.Read();
 }
 
+void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
+  if (!ok || !IsCompressed(message)) return OnMessage(ok, message);
+  const auto bytes = static_cast<int64_t>(message.Length());
+  const Status status = decompressing_.Add(Size(bytes) + SliceMemory(message));
+  if (!status.ok()) return RefuseMessage(status, message);
+  // The queue corrects this estimate by the time that the work takes.
+  constexpr int64_t kNanosecondsPerByte = 10;
+  Enqueue(Size(bytes) * kNanosecondsPerByte,
+          [this, &message] { DecompressMessage(message); });
+}
+
+// `message` belongs to the call and stays valid until the next read.
+void ServiceCall::DecompressMessage(grpc::ByteBuffer& message) {
+  const Status status = CatchBadAlloc([&] {
+    return Decompress(message, state_.max_message_bytes, "--max-message-bytes",
+                      [this](Size bytes) {
+                        const Status gone = call_.CheckAlive();
+                        return gone.ok() ? decompressing_.Add(bytes) : gone;
+                      });
+  });
+  if (!status.ok()) return RefuseMessage(status, message);
+  // OnMessage() charges the content, like that of any other message.
+  decompressing_.Shrink(0);
+  OnMessage(true, message);
+}
+
+// Counts the bytes against the rate limit. Ends the call, or a stream after the
+// responses to its earlier messages.
+void ServiceCall::RefuseMessage(const Status& status,
+                                grpc::ByteBuffer& message) {
+  const auto received = static_cast<int64_t>(message.Length());
+  state_.admission.DebitUnchecked(info_,
+                                  std::max(received, decompressing_.bytes()));
+  message.Clear();
+  decompressing_.Shrink(0);
+  Interrupt(status, /*drains=*/false);
+}
+
 Status ServiceCall::CheckReceived(bool ok, grpc::ByteBuffer& message) const {
   constexpr std::chrono::seconds kLate{1};
   if (!ok) return MissingMessage();
@@ -43,7 +84,9 @@ Status ServiceCall::CheckReceived(bool ok, grpc::ByteBuffer& message) const {
 
 void ServiceCall::AnswerRequest(
     TensorRequest& request, const std::function<void(const Status&)>& done) {
+  // Rejecting the requests of a stream would only let it send more of them.
   const auto check_wait = [this] {
+    if (many_) return Status();
     return state_.work.CheckDeadline(info_.caller.key, call_.Deadline());
   };
   const auto compute = [this, &request, done] {

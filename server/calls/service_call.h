@@ -25,6 +25,16 @@ class ServiceCall : public CallHandler {
  protected:
   /// Admits the call, and starts the first read or ends the call.
   void OnArrival() override;
+  /// Like OnRead(), but `message` is not compressed. Runs on a worker if the
+  /// client compressed the message.
+  virtual void OnMessage(bool ok, grpc::ByteBuffer& message) = 0;
+  /// Ends the call early, also for a message that cannot be decompressed. If
+  /// `drains` is true, the server is draining, and work that has begun may
+  /// finish.
+  virtual void Interrupt(const Status& status, bool drains) {
+    (void)drains;
+    call_.Finish(status);
+  }
   /// Returns an error if a unary call has no message (`ok` is false). If the
   /// message is late, rechecks the credentials, and clears the message if they
   /// have expired.
@@ -47,9 +57,9 @@ class ServiceCall : public CallHandler {
   }
   /// Computes the response of an admitted request, and calls done(status). Runs
   /// short steps on this poller, unless the event loop is behind, and long
-  /// steps on workers. Returns an error instead if a worker would start only
-  /// after the call's deadline. Only one thread at a time uses `request`, which
-  /// must live until done() is called.
+  /// steps on workers. Passes done() an error if a worker would start a unary
+  /// request only after its deadline. Only one thread at a time uses `request`,
+  /// which must live until done() is called.
   void AnswerRequest(TensorRequest& request,
                      const std::function<void(const Status&)>& done);
   /// Replaces CANCELLED with DEADLINE_EXCEEDED if the deadline has passed.
@@ -64,9 +74,14 @@ class ServiceCall : public CallHandler {
   CallInfo info_;
 
  private:
+  void OnRead(bool ok, grpc::ByteBuffer& message) final;
+  void DecompressMessage(grpc::ByteBuffer& message);
+  void RefuseMessage(const Status& status, grpc::ByteBuffer& message);
   void Record(const Status& status) final;
 
   const bool many_;
+  // Charges a message while it is being decompressed.
+  InFlightLimiter::Charge decompressing_{info_.slot};
 };
 
 }  // namespace topk

@@ -5,7 +5,6 @@
 
 #include "core/common/process_limits.h"
 #include "server/admission/memory_limit.h"
-#include "server/calls/compression.h"
 #include "server/telemetry/logging.h"
 
 namespace topk {
@@ -80,21 +79,6 @@ SharedState::SharedState(const ServerConfig& config,
   }
   AddMetrics();
   if (spans != nullptr) spans->AddMetrics(*metrics.registry());
-}
-
-Status SharedState::Decompress(const CallInfo& call,
-                               const Cancellation& cancellation,
-                               InFlightLimiter::Charge& charge,
-                               grpc::ByteBuffer& message) {
-  // The bytes of the message have already been counted.
-  int64_t uncounted = -static_cast<int64_t>(message.Length());
-  const Status status = topk::Decompress(
-      message, max_message_bytes, "--max-message-bytes", [&](Size bytes) {
-        uncounted += bytes.value();
-        return cancellation.cancelled() ? Cancelled() : charge.Add(bytes);
-      });
-  admission.DebitUnchecked(call, std::max(uncounted, int64_t{0}));
-  return status;
 }
 
 void SharedState::AddMetrics() {

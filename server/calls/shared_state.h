@@ -40,13 +40,6 @@ struct SharedState {
     access_log.Record(call, request, stats, status);
   }
 
-  /// Replaces a compressed message of `call` with its content, which counts
-  /// against the rate limit and is added to `charge`. No-op if the message is
-  /// not compressed. Returns the errors of topk::Decompress(), of
-  /// InFlightLimiter::Charge::Add(), and CANCELLED.
-  Status Decompress(const CallInfo& call, const Cancellation& cancellation,
-                    InFlightLimiter::Charge& charge, grpc::ByteBuffer& message);
-
   /// Returns the engine for accesses to CUDA memory, or null if CUDA memory is
   /// disabled.
   const Engine* cuda_memory() const {

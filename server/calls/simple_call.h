@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "server/calls/call_router.h"
-#include "server/calls/compression.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/service_call.h"
 #include "server/calls/shared_state.h"
@@ -28,7 +27,7 @@ class SimpleCall final : public ServiceCall {
       : ServiceCall(state, call), answer_(answer), nanoseconds_(nanoseconds) {}
 
  private:
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+  void OnMessage(bool ok, grpc::ByteBuffer& message) override {
     Status received = CheckReceived(ok, message);
     if (!received.ok()) return call_.Finish(received);
     message_.Swap(&message);
@@ -38,10 +37,9 @@ class SimpleCall final : public ServiceCall {
         !s.ok()) {
       return call_.Finish(s);
     }
-    const Size nanoseconds = DecompressNanoseconds(message_) + nanoseconds_;
-    if (nanoseconds == 0 && !call_.loop().IsBehind()) return AnswerAndFinish();
+    if (nanoseconds_ == 0 && !call_.loop().IsBehind()) return AnswerAndFinish();
     Compact(message_);
-    Enqueue(nanoseconds, [this] {
+    Enqueue(nanoseconds_, [this] {
       if (const Status gone = call_.CheckAlive(); !gone.ok())
         return call_.Finish(gone);
       AnswerAndFinish();
@@ -50,24 +48,21 @@ class SimpleCall final : public ServiceCall {
 
   void AnswerAndFinish() {
     grpc::ByteBuffer response;
-    Status status = WithCancelCause(CatchBadAlloc([&]() -> Status {
-      Status decompressed =
-          state_.Decompress(info_, call_.cancellation(), charge_, message_);
-      if (!decompressed.ok()) return decompressed;
-      is_answered_ = true;
+    Status status = CatchBadAlloc([&]() -> Status {
       Request request;
       if (Status s = ReadMessage(message_, request); !s.ok()) return s;
       Response to;
       if (Status s = answer_(request, to, info_.caller); !s.ok()) return s;
       CopyMessage(to).Swap(&response);
       return {};
-    }));
+    });
     message_.Clear();
     charge_.Shrink(0);
     // Responses up to this size do not count as in flight. An admitted health
     // check, whose response is small, therefore never exceeds a memory limit.
     constexpr int64_t kAlwaysSent = int64_t{16} << 10;
     const auto bytes = static_cast<int64_t>(response.Length());
+    is_answered_ = true;
     if (status.ok() && bytes > kAlwaysSent) {
       status = charge_.Add(bytes);
       is_answered_ = status.ok();

@@ -11,7 +11,6 @@
 
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
-#include "server/calls/compression.h"
 #include "server/calls/handlers.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/read_ahead_queue.h"
@@ -25,12 +24,12 @@ namespace {
 // concurrently and share only `queue_`:
 //
 // Reading, at most one read in flight, begun by a poller or by the consumer:
-//   OnRead() -> ReadWithinRate() -> [OnAlarm() ->] OnRead() -> ...
+//   OnMessage() -> ReadWithinRate() -> [OnAlarm() ->] OnMessage() -> ...
 //   ServiceCall starts the first read. Reading pauses while the queue is full,
 //   and ends with the client's last message, an error, or Interrupt().
 //
 // Computing, by one consumer at a time:
-//   idle -> Proceed() on the thread that called OnRead() or Interrupt();
+//   idle -> Proceed() on the thread that called OnMessage() or Interrupt();
 //           after Interrupt(), it only ends the stream
 //        -> ProceedFor() on a worker, if a step is too long for the poller
 //        -> idle, once no message is ready,
@@ -48,7 +47,7 @@ class StreamCall final : public StreamingCall {
   using Item = Queue::Message;
   using Clock = std::chrono::steady_clock;
 
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+  void OnMessage(bool ok, grpc::ByteBuffer& message) override {
     const Queue::Next next = ok ? Receive(message) : queue_.ReceiveEnd();
     if (next.read) ReadWithinRate();
     if (next.consume) Proceed();
@@ -59,19 +58,18 @@ class StreamCall final : public StreamingCall {
   Queue::Next Receive(grpc::ByteBuffer& message) {
     active_at_ = Clock::now();
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
-    const auto bytes = static_cast<int64_t>(message.Length());
     Item item{std::make_unique<grpc::ByteBuffer>(),
-              IsCompressed(message) ? bytes * kMaxCompression : bytes};
+              static_cast<int64_t>(message.Length())};
     item.content->Swap(&message);
     const int64_t slices = SliceMemory(*item.content);
     if (!std::exchange(has_header_, true)) {
-      Status s = request_.Admit(bytes, slices);
+      Status s = request_.Admit(item.bytes, slices);
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
     }
-    state_.admission.DebitUnchecked(info_, bytes);
+    state_.admission.DebitUnchecked(info_, item.bytes);
     // Count the memory of the item too, because many small items may be queued.
     constexpr int64_t kItemMemory = 600;
-    item.held_bytes = bytes + kItemMemory + slices;
+    item.held_bytes = item.bytes + kItemMemory + slices;
     return queue_.Receive(item);
   }
 
@@ -195,7 +193,7 @@ class StreamCall final : public StreamingCall {
   StreamRequest request_;
   std::optional<Item> item_;  // input of the next step
   bool end_ = false;          // all messages were taken
-  int64_t received_ = 0;      // bytes, decompressed
+  int64_t received_ = 0;      // bytes
   std::vector<grpc::ByteBuffer> outgoing_;
   size_t sent_ = 0;
 };

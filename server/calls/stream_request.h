@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "server/calls/compression.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/read_ahead_queue.h"
 #include "server/calls/shared_state.h"
@@ -54,8 +53,7 @@ class StreamRequest {
     constexpr int64_t kSlice = 20;
     if (prepared_) return kStep + ZeroFillNanoseconds(TensorBytes());
     if (message != nullptr) {
-      const Size parse = kStep + CountSlices(*message) * kSlice +
-                         DecompressNanoseconds(*message);
+      const Size parse = kStep + CountSlices(*message) * kSlice;
       return tensor_ ? parse + tensor_->FeedNanoseconds(message->Length())
                      : parse;
     }
@@ -75,8 +73,7 @@ class StreamRequest {
     InFlightLimiter::Charge parsed(call_.slot);
     InFlightLimiter::Charge& charge = tensor_ ? parsed : charge_;
     const auto add = [&charge](Size bytes) { return charge.Add(bytes); };
-    Status read = state_.Decompress(call_, cancellation_, charge, message);
-    if (read.ok()) read = ParseMessage(message, add, chunk);
+    Status read = ParseMessage(message, add, chunk);
     if (read.ok()) read = tensor_ ? ReadData(chunk) : ReadHeader(chunk);
     stats_.RecordStage(Stage::kDecode);
     return read;
@@ -91,8 +88,8 @@ class StreamRequest {
   }
 
   /// Returns the number of bytes to reserve for messages that are queued or
-  /// being processed. `received` is the maximum number of bytes, decompressed,
-  /// received on the stream so far.
+  /// being processed. `received` is the number of bytes received on the stream
+  /// so far.
   Size AheadBytes(int64_t received) const {
     constexpr int64_t kAhead = 2 * kMaxReadAheadBytes;
     return std::min(
@@ -103,7 +100,8 @@ class StreamRequest {
   Status Start(int64_t received) {
     if (received < start_bytes()) {  // the stream has ended
       return InvalidArgument("DATA_LENGTH", "tensor.data",
-                             StrCat("the stream ended before the tensor's ",
+                             StrCat("the stream ended after ", received,
+                                    " bytes of data, but the tensor has ",
                                     cost_.input_bytes.value(), " bytes"));
     }
     if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;

@@ -23,10 +23,9 @@ class StreamingCall : public ServiceCall, private Observer {
   }
 
  protected:
-  /// Ends the stream with `status`, the error that a new call from the same
-  /// caller would get now. If `drains` is true, the server is draining, and
-  /// work that has begun may finish. May be called repeatedly, from any thread.
-  virtual void Interrupt(const Status& status, bool drains) = 0;
+  /// Ends the stream with `status`, also for the error that a new call from the
+  /// same caller would get now. May be called repeatedly, from any thread.
+  void Interrupt(const Status& status, bool drains) override = 0;
 
  private:
   void OnArrival() final {

@@ -16,7 +16,7 @@ class UnaryCall final : public ServiceCall {
                  call.arrived()) {}
 
  private:
-  void OnRead(bool ok, grpc::ByteBuffer& message) override {
+  void OnMessage(bool ok, grpc::ByteBuffer& message) override {
     Status received = CheckReceived(ok, message);
     if (!received.ok()) return call_.Finish(received);
     if (call_.loop().IsBehind() || state_.work.IsBusy()) Compact(message);

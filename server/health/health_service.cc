@@ -82,13 +82,16 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
                                    " bytes exceeds the limit of this method, ",
                                    kMaxMessageBytes, " bytes")));
     }
-    // The content is too small to count as in flight.
-    const auto no_charge = [](Size) { return Status(); };
-    Status status = Decompress(message, kMaxMessageBytes,
-                               "the limit of this method", no_charge);
+    if (IsCompressed(message)) {
+      // The content is too small to count as in flight.
+      const auto no_charge = [](Size) { return Status(); };
+      const Status status = Decompress(message, kMaxMessageBytes,
+                                       "the limit of this method", no_charge);
+      if (!status.ok()) return call_.Finish(status);
+    }
     HealthCheckRequest request;
-    if (status.ok()) status = ReadMessage(message, request);
-    if (!status.ok()) return call_.Finish(status);
+    if (Status s = ReadMessage(message, request); !s.ok())
+      return call_.Finish(s);
     has_name_ = health_.state_.Has(request.service());
     if (watches_) {
       watch_ = health_.state_.watchers().Add(

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "core/base/text.h"
 #include "core/common/certificates.h"
@@ -13,9 +12,11 @@
 namespace topk {
 namespace {
 
-// When the cache is full, all verdicts are dropped at once. Thousands of
-// certificates of trusted authorities fit.
-constexpr size_t kMaxBytes = size_t{8} << 20;
+// When a cache is full, all its verdicts are dropped at once. Thousands of
+// certificates of trusted authorities fit into the cache of valid certificates.
+constexpr size_t kMaxAcceptedBytes = size_t{8} << 20;
+constexpr size_t kMaxRejected = 4096;
+constexpr size_t kMaxIntermediates = 64;
 // How long a rejection is cached. Other verdicts are cached at least this long.
 constexpr std::time_t kMinVerdictSeconds = 1;
 constexpr unsigned long kCrlFlags =  // NOLINT: OpenSSL's type
@@ -90,47 +91,54 @@ Status ClientCertificates::Load(const std::string& authorities,
   trust->lists_until = until;
   const MutexLock lock(mutex_);
   trust_ = std::move(trust);
-  for (auto& [certificate, verdict] : verdicts_) verdict.until = 0;
+  accepted_.clear();
+  accepted_bytes_ = 0;
+  rejected_.clear();
   return {};
 }
 
 Status ClientCertificates::Check(std::string_view certificate,
                                  std::string_view chain) const {
-  std::shared_ptr<const Trust> trust;
-  std::string sent(chain);
+  const std::time_t now = std::time(nullptr);
   {
     const MutexLock lock(mutex_);
-    if (const auto found = verdicts_.find(certificate);
-        found != verdicts_.end()) {
-      const Verdict& known = found->second;
-      if (sent.empty()) sent = known.chain;
-      // A certificate that is valid with one chain needs no other chain.
-      const bool applies = known.status.ok() || sent == known.chain;
-      if (applies && std::time(nullptr) < known.until) return known.status;
+    const auto accepted = accepted_.find(certificate);
+    if (accepted != accepted_.end() && now < accepted->second) return {};
+  }
+  const TokenHash key = HashToken(StrCat(certificate, chain));
+  std::shared_ptr<const Trust> trust;
+  Certificates intermediates;
+  {
+    const MutexLock lock(mutex_);
+    const auto rejected = rejected_.find(key);
+    if (rejected != rejected_.end() && now < rejected->second.until) {
+      return rejected->second.status;
     }
     trust = trust_;
+    intermediates = intermediates_;
   }
-  Verdict verdict = Verify(*trust, certificate, sent);
-  Status status = verdict.status;
+  Verdict verdict = Verify(*trust, intermediates, certificate, chain);
   const MutexLock lock(mutex_);
-  if (trust != trust_) return status;  // a file has changed
-  if (bytes_ > kMaxBytes) {
-    verdicts_.clear();
-    bytes_ = 0;
+  if (trust != trust_) return verdict.status;  // a file has changed
+  AddIntermediates(std::exchange(verdict.intermediates, {}));
+  if (!verdict.status.ok()) {
+    if (rejected_.size() >= kMaxRejected) rejected_.clear();
+    return (rejected_[key] = std::move(verdict)).status;
   }
-  const auto [entry, is_new] = verdicts_.try_emplace(std::string(certificate));
-  if (is_new) bytes_ += certificate.size();
-  bytes_ -= entry->second.chain.size();
-  bytes_ += sent.size();
-  verdict.chain = std::move(sent);
-  entry->second = std::move(verdict);
-  return status;
+  if (accepted_bytes_ + certificate.size() > kMaxAcceptedBytes) {
+    accepted_.clear();
+    accepted_bytes_ = 0;
+  }
+  const auto [entry, is_new] =
+      accepted_.insert_or_assign(std::string(certificate), verdict.until);
+  if (is_new) accepted_bytes_ += entry->first.size();
+  return {};
 }
 
 ClientCertificates::Verdict ClientCertificates::Verify(
-    const Trust& trust, std::string_view certificate,
-    std::string_view chain) const {
-  Verdict verdict;
+    const Trust& trust, const Certificates& intermediates,
+    std::string_view certificate, std::string_view chain) const {
+  Verdict verdict{{}, trust.lists_until, {}};
   const auto reject = [&verdict](const std::string& why) {
     verdict.status = NotValid(why);
     verdict.until = std::time(nullptr) + kMinVerdictSeconds;
@@ -145,33 +153,57 @@ ClientCertificates::Verdict ClientCertificates::Verify(
   for (const Certificate& other : *others) {
     sk_X509_push(untrusted.get(), other.get());
   }
-  const StoreContext context(X509_STORE_CTX_new());
-  if (X509_STORE_CTX_init(context.get(), trust.store.get(), own->front().get(),
-                          untrusted.get()) != 1 ||
-      X509_STORE_CTX_set_default(context.get(), "ssl_client") != 1) {
-    return reject(LastOpenSslError());
+  for (const auto& intermediate : intermediates) {
+    sk_X509_push(untrusted.get(), intermediate.get());
   }
-  if (!files_.revoked.empty()) {
-    X509_STORE_CTX_set_flags(context.get(), kCrlFlags);
+  // The first pass ignores the revocation lists, so that the intermediate
+  // certificates are stored even if a list is missing. Resumed sessions send no
+  // chain, so they need the stored certificates.
+  for (const unsigned long flags : {0UL, kCrlFlags}) {  // NOLINT: OpenSSL's
+    const StoreContext context(X509_STORE_CTX_new());
+    if (X509_STORE_CTX_init(context.get(), trust.store.get(),
+                            own->front().get(), untrusted.get()) != 1 ||
+        X509_STORE_CTX_set_default(context.get(), "ssl_client") != 1) {
+      return reject(LastOpenSslError());
+    }
+    X509_STORE_CTX_set_flags(context.get(), flags);
     X509_STORE_CTX_set_verify_cb(context.get(), IgnoreAnchorRevocationErrors);
-  }
-  if (X509_verify_cert(context.get()) != 1) {
-    return reject(
-        X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get())));
-  }
-  verdict.until = trust.lists_until;
-  STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
-  for (int i = 0; i < sk_X509_num(verified); ++i) {
-    // notAfter is inclusive: a certificate expires one second later.
-    const X509* link = sk_X509_value(verified, i);
-    verdict.until =
-        std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
+    if (X509_verify_cert(context.get()) != 1) {
+      return reject(X509_verify_cert_error_string(
+          X509_STORE_CTX_get_error(context.get())));
+    }
+    STACK_OF(X509)* verified = X509_STORE_CTX_get0_chain(context.get());
+    const int last = sk_X509_num(verified) - 1;
+    for (int i = 0; i <= last; ++i) {
+      X509* link = sk_X509_value(verified, i);
+      // notAfter is inclusive: a certificate expires one second later.
+      verdict.until =
+          std::min(verdict.until, ToTime(X509_get0_notAfter(link)) + 1);
+      if (i == 0 || i == last) continue;
+      X509_up_ref(link);
+      verdict.intermediates.emplace_back(link, X509_free);
+    }
+    if (files_.revoked.empty()) break;
   }
   // If an unrelated revocation list has expired, `until` is in the past. Cache
   // the verdict for kMinVerdictSeconds nevertheless.
   verdict.until =
       std::max(verdict.until, std::time(nullptr) + kMinVerdictSeconds);
   return verdict;
+}
+
+void ClientCertificates::AddIntermediates(Certificates verified) const {
+  for (auto& link : verified) {
+    const bool known =
+        std::ranges::any_of(intermediates_, [&link](const auto& intermediate) {
+          return X509_cmp(intermediate.get(), link.get()) == 0;
+        });
+    if (known) continue;
+    if (intermediates_.size() >= kMaxIntermediates) {
+      intermediates_.erase(intermediates_.begin());
+    }
+    intermediates_.push_back(std::move(link));
+  }
 }
 
 }  // namespace topk

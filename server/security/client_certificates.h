@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "core/common/bearer_token.h"
 #include "core/common/certificates.h"
 #include "core/common/mutex.h"
 #include "topk/status.h"
@@ -48,6 +50,7 @@ class ClientCertificates {
   Status Check(std::string_view certificate, std::string_view chain) const;
 
  private:
+  using Certificates = std::vector<std::shared_ptr<X509>>;
   // The contents of the files.
   struct Trust {
     std::unique_ptr<X509_STORE, FreeWith<X509_STORE_free>> store;
@@ -56,21 +59,27 @@ class ClientCertificates {
   struct Verdict {
     Status status;
     std::time_t until = 0;
-    std::string chain;  // kept for resumed sessions, which send no chain
+    Certificates intermediates;  // of the verified chain
   };
 
-  Verdict Verify(const Trust& trust, std::string_view certificate,
-                 std::string_view chain) const;
+  Verdict Verify(const Trust& trust, const Certificates& intermediates,
+                 std::string_view certificate, std::string_view chain) const;
+  void AddIntermediates(Certificates verified) const TOPK_REQUIRES(mutex_);
 
   const Files files_;
   spdlog::logger& log_;
   mutable Mutex mutex_;
   std::shared_ptr<const Trust> trust_ TOPK_GUARDED_BY(mutex_);
-  // By certificate, also if they must be verified again.
-  mutable std::map<std::string, Verdict, std::less<>> verdicts_
+  // Maps valid certificates to the times when they must be verified again. The
+  // chain is not part of the key: a certificate that is valid with one chain
+  // needs no other chain, and a client cannot fill the cache with chains.
+  mutable std::map<std::string, std::time_t, std::less<>> accepted_
       TOPK_GUARDED_BY(mutex_);
-  // The size of the certificates and chains in verdicts_.
-  mutable size_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;
+  mutable size_t accepted_bytes_ TOPK_GUARDED_BY(mutex_) = 0;
+  // By the hash of the certificate and its chain.
+  mutable std::map<TokenHash, Verdict> rejected_ TOPK_GUARDED_BY(mutex_);
+  // Kept for resumed sessions, which do not send intermediate certificates.
+  mutable Certificates intermediates_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -99,12 +99,18 @@ TEST_F(ClientCertificatesTest, RemembersTheChainForResumedSessions) {
   const std::string certificate = between->Issue().certificate;
   EXPECT_THAT(Check(certificate), HasSubstr("issuer"));
   EXPECT_EQ(Check(certificate, between->certificate()), "");
-  EXPECT_EQ(Check(certificate), "");
+  // The first verdict is cached for a second.
+  EXPECT_TRUE(Eventually([&] { return Check(certificate).empty(); }));
+  // Only verified intermediates are stored.
+  const auto stranger = Authority().Delegate();
+  const std::string strange = stranger->Issue().certificate;
+  EXPECT_NE(Check(strange, stranger->certificate()), "");
+  EXPECT_NE(Check(strange), "");
 }
 
-// A valid certificate needs no other chain. A chain without the issuer rejects
-// no other chain.
-TEST_F(ClientCertificatesTest, CachesOneChainOfEachCertificate) {
+// A valid certificate needs no other chain, so a client cannot fill the cache
+// with chains. A chain without the issuer rejects no other chain.
+TEST_F(ClientCertificatesTest, CachesEachChainOnlyOfRejectedCertificates) {
   Start();
   const auto between = authority_.Delegate();
   const std::string certificate = between->Issue().certificate;
