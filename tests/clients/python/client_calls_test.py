@@ -104,17 +104,22 @@ class OfBoth(both_clients.ServerTest):
                  ({"data_type": "f12"}, ValueError, "'f12'"),
                  ({"output": "none"}, ValueError, ""),
                  ({"spec": DirectML(1, 0, "upwards")}, ValueError,
-                  "^axis_direction is 'upwards': "),
+                  "^axis_direction is 'upwards'; it must be increasing or "
+                  "decreasing$"),
                  ({"spec": DirectML(1, 0, feature_level="1_1")}, ValueError,
-                  "^feature_level is '1_1': "),
-                 ({"spec": Onnx(1.0)}, TypeError, "^k is 1.0: "),
-                 ({"spec": Onnx(1, axis=-0.0)}, TypeError, "^axis is -0.0: "),
+                  "^feature_level is '1_1'; it must be 1_0 or 2_0 or "),
+                 ({"spec": Onnx(1.0)}, TypeError, "^k is 1.0, not an integer$"),
+                 ({"spec": Onnx(1, axis=-0.0)}, TypeError, "^axis is -0.0, "),
+                 ({"spec": Onnx(1, axis=np.array([]))}, TypeError, "^axis is "),
                  ({"spec": Onnx(1, axis=1 << 63)}, ValueError,
-                  "^axis is 9223372036854775808: "),
-                 ({"spec": OpenVINO(1, 0, 7, "value")}, TypeError,
-                  "^mode is 7: "),
-                 ({"spec": OpenVINO(1, 0, "max", "value", stable="no")},
-                  TypeError, "^stable is 'no': "),
+                  "^axis is 9223372036854775808, which does not fit in a "
+                  "signed 64-bit integer$"),
+                 ({"spec": OpenVINO(1, 0, b"max", "value")}, TypeError,
+                  "^mode is b'max', not a str$"),
+                 ({"spec": OpenVINO(1, 0, "max", "value", stable=2)}, TypeError,
+                  "^stable is 2, not a bool$"),
+                 ({"spec": DirectML(1, 0, feature_level=1)}, TypeError,
+                  "^feature_level is 1, not a str$"),
                  ({"spec": {"k": 1}}, TypeError,
                   "^spec is {'k': 1}; it must be an instance of Onnx, "),
                  ({"tensor": np.array([b"abc"])}, TypeError,
@@ -173,7 +178,7 @@ class OfBoth(both_clients.ServerTest):
                 self.assertNotIn("secret", str(caught.exception))
 
     def test_integers_and_bools_may_be_of_any_type(self):
-        for one in (1, True, np.int8(1), np.uint64(1)):
+        for one in (1, True, np.bool_(True), np.int8(1), np.uint64(1)):
             zero = type(one)(0)
             answer = self.client.compute_topk(X, Onnx(one, axis=zero,
                                                       largest=one),

@@ -5,6 +5,7 @@ usage: client_options_test.py TOPKD
 
 import concurrent.futures
 import logging
+import math
 import pathlib
 import pickle
 import tempfile
@@ -94,7 +95,8 @@ class Options(both_clients.ServerTest):
             self.assertEqual(
                 [headers["authorization"] for headers in server.headers],
                 ["Bearer first-token-of-16", "Bearer second-token-of-16"])
-            with self.assertRaisesRegex(ValueError, "^token: a token must .* 16 "):
+            with self.assertRaisesRegex(ValueError,
+                                        "^token: a token must .* 16 "):
                 client.topk(X, 1)
             with self.assertRaises(TypeError):
                 client.topk(X, 1)
@@ -231,6 +233,15 @@ class Blocking(both_clients.ServerTest):
             client.topk_async(X, 1)
 
     def test_retry_is_checked(self):
+        for wrong, text in (({"attempts": 0}, "^attempts is 0; it must"),
+                            ({"initial": -1}, "^initial is -1; "),
+                            ({"initial": 3}, "^maximum is 2.0; .* least 3$"),
+                            ({"maximum": math.inf}, "^maximum is inf; "),
+                            ({"multiplier": 0.5}, "^multiplier is 0.5; ")):
+            with self.assertRaisesRegex(ValueError, text):
+                Retry(**wrong)
+        with self.assertRaisesRegex(TypeError, "^attempts is 1.5, not an "):
+            Retry(1.5)
         for kind in CLIENTS:
             with self.assertRaisesRegex(TypeError, "^retry is 3, not a Retry"):
                 kind(self.server.target, retry=3)
@@ -276,7 +287,8 @@ class Blocking(both_clients.ServerTest):
     def test_targets(self):
         for target in (
                 "", "localhost", ":1", "localhost:", "localhost:http",
-                "localhost:1 ", "::1:1", "a:1,b:2", "a:1,", "dns:a",
+                "localhost:1 ", "::1:1", "a:0", "a:65536", " :1", "a:1,b:2",
+                "a:1,", "dns:a",
                 "127.0.0.1:1,[::1]:1", "ipv4:10.0.0.1", "a\n:1" * 50_000):
             with self.assertRaisesRegex(ValueError, "^target is .{70,260}$"):
                 topk_client.Client(target)
