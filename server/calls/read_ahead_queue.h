@@ -1,15 +1,14 @@
 // Buffers the messages of a stream until they are processed.
 #pragma once
 
-#include <grpcpp/support/byte_buffer.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <memory>
+#include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/base/checked.h"
 #include "core/common/mutex.h"
@@ -18,26 +17,23 @@
 
 namespace topk {
 
-/// A stream stops reading while this many received bytes or messages await
-/// processing. More messages do not speed up streams of small messages.
+/// A stream stops reading while this many received bytes await processing.
 inline constexpr int64_t kMaxReadAheadBytes = int64_t{2} << 20;
-inline constexpr size_t kMaxReadAheadMessages = 64;
 
 /// Queues a stream's received messages for processing, in order. Allows one
 /// read in flight and one consumer at a time, and limits the messages and bytes
 /// that are read ahead. The consumer is a thread that takes messages: the
 /// poller that received a message, or a worker. Thread-safe.
 ///
-/// Take() releases the charge of the message that the previous Take() returned.
+/// Message::bytes counts towards kMaxReadAheadBytes. Message::held_bytes is the
+/// memory to charge. TakeOne() releases the charge of the message that the
+/// previous TakeOne() returned. Take() releases no charge.
+template <class Message>
 class ReadAheadQueue {
  public:
-  struct Message {
-    std::unique_ptr<grpc::ByteBuffer> content;
-    /// Counts towards kMaxReadAheadBytes.
-    int64_t bytes = 0;
-    /// The memory to charge.
-    int64_t held_bytes = 0;
-  };
+  /// A stream stops reading while this many messages await processing. A higher
+  /// limit does not speed up streams of small messages.
+  static constexpr size_t kMaxMessages = 64;
 
   /// REQUIRES: the call is admitted before its first message is received.
   explicit ReadAheadQueue(InFlightLimiter::Slot& slot) : charge_(slot) {}
@@ -46,8 +42,8 @@ class ReadAheadQueue {
   struct Next {
     /// Begin the next read.
     bool read = false;
-    /// Take messages as the consumer: call Take() until the result has
-    /// `consume` = false or `end` = true.
+    /// Take messages as the consumer: call Take() or TakeOne() until the result
+    /// has `consume` = false or `end` = true.
     bool consume = false;
   };
 
@@ -87,18 +83,18 @@ class ReadAheadQueue {
     reading_ = false;
     return End({});
   }
-  /// Ends the stream with an error unless it has ended. If `if_idle` is true,
-  /// no-op while a consumer exists.
+  /// Ends the stream with an error unless it has ended. Take() still returns
+  /// the waiting messages. If `if_idle` is true, no-op while a consumer exists.
   Next Interrupt(Status status, bool if_idle = false) {
     const MutexLock lock(mutex_);
     if (if_idle && has_consumer_) return {};
     return End(std::move(status));
   }
 
-  /// The result of Take().
+  /// The result of Take() and TakeOne().
   struct Taken : Next {
     /// True if the stream has ended and no more messages will be returned.
-    /// Otherwise, `consume` tells whether a message was returned.
+    /// Otherwise, `consume` tells whether any messages were returned.
     bool end = false;
     /// The error that ended the stream if `end` is true, otherwise OK.
     Status status;
@@ -108,10 +104,20 @@ class ReadAheadQueue {
     int64_t total_bytes = 0;
   };
 
+  /// Takes all waiting messages, in order.
+  Taken Take(std::vector<Message>& messages) {
+    const MutexLock lock(mutex_);
+    messages.assign(std::move_iterator(waiting_.begin()),
+                    std::move_iterator(waiting_.end()));
+    waiting_.clear();
+    bytes_ = 0;
+    return Took(!messages.empty());
+  }
+
   /// Takes the next message if the stream has received `least_bytes` bytes or
   /// has ended. Otherwise takes nothing, and the stream keeps reading even if
   /// the queue is full. Takes nothing after Interrupt().
-  Taken Take(std::optional<Message>& message, int64_t least_bytes) {
+  Taken TakeOne(std::optional<Message>& message, int64_t least_bytes) {
     const MutexLock lock(mutex_);
     held_bytes_ -= std::exchange(taken_bytes_, 0);
     charge_.Shrink(std::max(held_bytes_, reserved_bytes_));
@@ -165,8 +171,8 @@ class ReadAheadQueue {
 
   // Returns whether to start a read. If so, marks a read as in flight.
   bool BeginRead() TOPK_REQUIRES(mutex_) {
-    const bool enough = waiting_.size() >= kMaxReadAheadMessages ||
-                        bytes_ >= kMaxReadAheadBytes;
+    const bool enough =
+        waiting_.size() >= kMaxMessages || bytes_ >= kMaxReadAheadBytes;
     if (reading_ || ended_ || (enough && total_bytes_ >= least_bytes_)) {
       return false;
     }
@@ -182,7 +188,7 @@ class ReadAheadQueue {
   std::deque<Message> waiting_ TOPK_GUARDED_BY(mutex_);
   int64_t bytes_ TOPK_GUARDED_BY(mutex_) = 0;        // size of waiting_
   int64_t total_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // received so far
-  int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // set by Take()
+  int64_t least_bytes_ TOPK_GUARDED_BY(mutex_) = 0;  // set by TakeOne()
   // Counts the larger of held_bytes_ and reserved_bytes_ as in flight.
   InFlightLimiter::Charge charge_ TOPK_GUARDED_BY(mutex_);
   int64_t held_bytes_ TOPK_GUARDED_BY(mutex_) = 0;

@@ -82,32 +82,6 @@ Status ServiceCall::CheckReceived(bool ok, grpc::ByteBuffer& message) const {
   return status;
 }
 
-void ServiceCall::AnswerRequest(
-    TensorRequest& request, const std::function<void(const Status&)>& done) {
-  // Rejecting the requests of a stream would only let it send more of them.
-  const auto check_wait = [this] {
-    if (many_) return Status();
-    return state_.work.CheckDeadline(info_.caller.key, call_.Deadline());
-  };
-  const auto compute = [this, &request, done] {
-    done(WithCancelCause(request.Run()));
-  };
-  const auto prepare = [=, this, &request] {
-    // The client may have given up while the request was queued.
-    Status status = call_.CheckAlive();
-    if (status.ok()) status = WithCancelCause(request.Prepare());
-    if (status.ok() && request.MayRunOnPoller()) return compute();
-    if (status.ok()) status = check_wait();
-    if (!status.ok()) return done(status);
-    Enqueue(request.nanoseconds(), compute, /*computes=*/true);
-  };
-  if (!call_.loop().IsBehind() && request.MayPrepareOnPoller()) {
-    return prepare();
-  }
-  const Status status = check_wait();
-  status.ok() ? Enqueue(request.nanoseconds(), prepare) : done(status);
-}
-
 void ServiceCall::Record(const Status& status) {
   RecordRequest(status);
   if (info_.span != nullptr) info_.span->End(status);

@@ -1,13 +1,11 @@
 // Admits, traces, records and cancels calls.
 #pragma once
 
-#include <functional>
 #include <utility>
 
 #include "server/admission/call_info.h"
 #include "server/admission/in_flight_limiter.h"
 #include "server/calls/call.h"
-#include "server/calls/request.h"
 #include "server/calls/shared_state.h"
 #include "topk/status.h"
 
@@ -55,13 +53,6 @@ class ServiceCall : public CallHandler {
           return computes && self->CheckAlive().ok();
         });
   }
-  /// Computes the response of an admitted request, and calls done(status). Runs
-  /// short steps on this poller, unless the event loop is behind, and long
-  /// steps on workers. Passes done() an error if a worker would start a unary
-  /// request only after its deadline. Only one thread at a time uses `request`,
-  /// which must live until done() is called.
-  void AnswerRequest(TensorRequest& request,
-                     const std::function<void(const Status&)>& done);
   /// Replaces CANCELLED with DEADLINE_EXCEEDED if the deadline has passed.
   Status WithCancelCause(const Status& status) const {
     return status.code == Code::kCancelled ? call_.CheckAlive() : status;

@@ -43,8 +43,12 @@ class StreamCall final : public StreamingCall {
         request_(state, info_, call.cancellation()) {}
 
  private:
-  using Queue = ReadAheadQueue;
-  using Item = Queue::Message;
+  struct Item {
+    std::unique_ptr<grpc::ByteBuffer> message;
+    int64_t bytes;           // size of the message
+    int64_t held_bytes = 0;  // charged until the next one is taken
+  };
+  using Queue = ReadAheadQueue<Item>;
   using Clock = std::chrono::steady_clock;
 
   void OnMessage(bool ok, grpc::ByteBuffer& message) override {
@@ -60,8 +64,8 @@ class StreamCall final : public StreamingCall {
     if (queue_.WillWait() || call_.loop().IsBehind()) Compact(message);
     Item item{std::make_unique<grpc::ByteBuffer>(),
               static_cast<int64_t>(message.Length())};
-    item.content->Swap(&message);
-    const int64_t slices = SliceMemory(*item.content);
+    item.message->Swap(&message);
+    const int64_t slices = SliceMemory(*item.message);
     if (!std::exchange(has_header_, true)) {
       Status s = request_.Admit(item.bytes, slices);
       return s.ok() ? queue_.Receive(item) : queue_.Interrupt(std::move(s));
@@ -105,7 +109,7 @@ class StreamCall final : public StreamingCall {
     constexpr int64_t kTurnNanoseconds = 2'000'000;
     while (NextItem()) {
       const Size cost =
-          request_.Nanoseconds(item_ ? item_->content.get() : nullptr);
+          request_.Nanoseconds(item_ ? item_->message.get() : nullptr);
       if (cost > nanoseconds) {
         return Enqueue(cost, [this, cost] {
           ProceedFor(std::max(cost, Size(kTurnNanoseconds)));
@@ -124,7 +128,7 @@ class StreamCall final : public StreamingCall {
   // If the result is false, this thread must stop.
   bool NextItem() {
     if (item_.has_value() || end_) return true;
-    const auto taken = queue_.Take(item_, request_.start_bytes());
+    const auto taken = queue_.TakeOne(item_, request_.start_bytes());
     WidenRace();
     if (taken.read) ReadWithinRate();
     if (!taken.consume) return false;
@@ -144,7 +148,7 @@ class StreamCall final : public StreamingCall {
       return s.ok() ? queue_.Reserve(request_.AheadBytes(received_)) : s;
     }
     if (!item_) return request_.Finish(outgoing_);
-    return request_.Read(*std::exchange(item_, {})->content);
+    return request_.Read(*std::exchange(item_, {})->message);
   }
 
   // Sends the next message of the response. The last message is sent with the

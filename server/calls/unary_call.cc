@@ -7,7 +7,9 @@
 namespace topk {
 namespace {
 
-// Answers one request.
+// Handles one request. A poller prepares a small message at once, and workers
+// prepare all others. The same thread computes a small response at once, and
+// workers compute all others. Only one thread at a time uses `request_`.
 class UnaryCall final : public ServiceCall {
  public:
   UnaryCall(SharedState& state, Call& call, std::unique_ptr<Codec> codec)
@@ -17,13 +19,35 @@ class UnaryCall final : public ServiceCall {
 
  private:
   void OnMessage(bool ok, grpc::ByteBuffer& message) override {
-    Status received = CheckReceived(ok, message);
-    if (!received.ok()) return call_.Finish(received);
-    if (call_.loop().IsBehind() || state_.work.IsBusy()) Compact(message);
-    const Status status = request_.Admit(message);
+    Status status = CheckReceived(ok, message);
+    if (!status.ok()) return call_.Finish(status);
+    const bool is_behind = call_.loop().IsBehind();
+    if (is_behind || state_.work.IsBusy()) Compact(message);
+    status = request_.Admit(message);
     if (!status.ok()) return End(status);
-    AnswerRequest(request_, [this](const Status& answered) { End(answered); });
+    if (!is_behind && request_.MayPrepareOnPoller()) return Prepare();
+    Queue([this] { Prepare(); });
   }
+
+  void Prepare() {
+    // The client may have given up while the call was queued.
+    Status status = call_.CheckAlive();
+    if (status.ok()) status = request_.Prepare();
+    if (!status.ok()) return End(status);
+    if (request_.MayRunOnPoller()) return Compute();
+    Queue([this] { Compute(); }, /*computes=*/true);
+  }
+
+  // Runs the next step on a worker, unless it would start after the deadline.
+  template <class Step>
+  void Queue(Step step, bool computes = false) {
+    const Status status =
+        state_.work.CheckDeadline(info_.caller.key, call_.Deadline());
+    if (!status.ok()) return End(status);
+    Enqueue(request_.nanoseconds(), step, computes);
+  }
+
+  void Compute() { End(WithCancelCause(request_.Run())); }
 
   void End(const Status& status) {
     status.ok() ? call_.Finish(request_.response()) : call_.Finish(status);

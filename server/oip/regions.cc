@@ -171,6 +171,9 @@ Result<MemoryRegion> Regions::Find(const std::string& name, int64_t offset,
   const auto found = regions_.find(name);
   if (found == regions_.end()) return NotFound(name);
   MemoryRegion part = found->second.memory;
+  if (objects_ == nullptr && devices_ == nullptr) {
+    return MemoryNotAllowed(false, "key");
+  }
   const Status status = std::visit(
       [&](auto& memory) -> Status {
         if (offset < 0 || byte_size < 0 || offset > memory.byte_size() ||

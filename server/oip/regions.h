@@ -64,8 +64,8 @@ class Regions {
               inference::CudaSharedMemoryStatusResponse& to) const;
 
   /// Converts a range of a region to a range of its memory. Returns NOT_FOUND
-  /// if there is no such region, and INVALID_ARGUMENT if the range exceeds the
-  /// region.
+  /// if there is no such region, INVALID_ARGUMENT if the range exceeds the
+  /// region, and UNIMPLEMENTED if all regions are disabled.
   Result<MemoryRegion> Find(const std::string& name, int64_t offset,
                             int64_t byte_size) const;
 
