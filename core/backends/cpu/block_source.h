@@ -42,10 +42,6 @@ class BlockSource {
     const int64_t length = end - begin;
     rows_ =
         memory_.Get(static_cast<size_t>(width * length * type_.bytes)).data();
-    if (context_.schedule.unpacks && plan_.inner == 1) {
-      UnpackRows(first * plan_.n + begin, width, plan_.n, length, rows_);
-      return rows_;
-    }
     const auto offset = [&](int64_t c) {
       return SliceOffset(plan_, plan_.input, first + c);
     };
@@ -70,9 +66,10 @@ class BlockSource {
       const int64_t from = at + begin * stride_;
       const int64_t count = end - begin;
       if (context_.schedule.unpacks) {
+        if (is_row) return UnpackRows(from, 1, count, to);
         std::byte* const unpacked =
             unpacked_.Get(static_cast<size_t>(count * columns)).data();
-        UnpackRows(from, count, stride_, columns, unpacked);
+        UnpackRows(from, count, columns, unpacked);
         Transpose(unpacked, count, columns, columns, to, length);
       } else if (is_row) {
         std::memcpy(to, context_.at(from),
@@ -85,19 +82,16 @@ class BlockSource {
                  context_.cancellation, copy);
   }
 
-  // Unpacks rows of `count` adjacent elements, one row every `pitch` elements.
-  void UnpackRows(int64_t first, int64_t rows, int64_t pitch, int64_t count,
+  // Unpacks rows of `columns` adjacent elements, one row every stride_
+  // elements.
+  void UnpackRows(int64_t first, int64_t rows, int64_t columns,
                   std::byte* to) const {
-    if (count == pitch) {  // the rows are adjacent
-      count *= std::exchange(rows, 1);
+    if (columns == stride_) {  // the rows are adjacent
+      columns *= std::exchange(rows, 1);
     }
     for (int64_t i = 0; i < rows; ++i) {
-      ForEachBlock(0, count, kBlockBytes, context_.cancellation,
-                   [&](int64_t begin, int64_t end) {
-                     Unpack(context_.set, type_, context_.elements,
-                            first + i * pitch + begin, end - begin,
-                            to + i * count + begin);
-                   });
+      Unpack(context_.set, type_, context_.elements, first + i * stride_,
+             columns, to + i * columns);
     }
   }
 

@@ -62,20 +62,14 @@ class ColumnRunner {
     };
     // After a cancellation, the indices are invalid, so do not write outputs.
     if (!ForEachPiece(pieces, context_.cancellation, feed)) return;
-    if (factor == 1 && pieces == 1 && plan_.order == Order::kValue &&
-        plan_.values.contiguous && plan_.indices.contiguous) {
-      return WriteTile(outer * plan_.k * plan_.inner + column, width, tile);
-    }
     const int64_t row = writer_.StartTile(slice);
-    for (int64_t c = 0; c < width && !cancelled(); ++c) {
+    for (int64_t c = 0; c < width && !IsCancelled(context_.cancellation); ++c) {
       WriteColumn(row + c, tile, c, width);
     }
     writer_.FinishTile(slice, width);
   }
 
  private:
-  bool cancelled() const { return IsCancelled(context_.cancellation); }
-
   using State = ColumnState<Key>;
 
   struct alignas(kVectorBytes) Block {
@@ -90,32 +84,6 @@ class ColumnRunner {
   State StateOf(int64_t piece, int64_t columns) const {
     Block* const blocks = blocks_.get() + piece * piece_blocks_;
     return State::In(reinterpret_cast<Key*>(blocks), columns, plan_.k);
-  }
-
-  // Writes the contiguous outputs of a tile without merging, which takes less
-  // than half the time. `first` is the position of the first output.
-  void WriteTile(int64_t first, int64_t width, const std::byte* tile) const {
-    const State state = StateOf(0, width);
-    const bool wide = InfoOf(plan_.index_type).bytes == 8;
-    for (int64_t j = 0; j < plan_.k && !cancelled(); ++j) {
-      for (int64_t c = 0; c < width; ++c) {
-        const Key* key = state.at(c, j);
-        const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
-        const int64_t at = first + j * plan_.inner + c;
-        if (plan_.wants_values) {
-          Store(context_.outputs.values.data(), at,
-                BitsOf({*key, row}, tile, c));
-        }
-        if (!plan_.wants_indices) continue;
-        const auto index = static_cast<uint64_t>(row + plan_.index_offset);
-        if (wide) {
-          Store(context_.outputs.indices.data(), at, index);
-        } else {
-          Store(context_.outputs.indices.data(), at,
-                static_cast<uint32_t>(index));
-        }
-      }
-    }
   }
 
   // Merges the candidates of column `c` of a tile from all pieces and joined
