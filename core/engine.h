@@ -78,8 +78,8 @@ class Engine {
   Result<PreparedRequest> PrepareStream(const v1::TopKRequest& header) const;
 
   /// Runs a prepared request. Returns CANCELLED within a few milliseconds of
-  /// Cancel(). `cancellation` may be null. REQUIRES: the number of chunks
-  /// and their total length were passed to Prepare().
+  /// Cancel(). `cancellation` may be null. REQUIRES: the chunks have the total
+  /// length that was passed to Prepare().
   Result<v1::TopKResponse> Run(const PreparedRequest& request, Chunks chunks,
                                const Cancellation* cancellation) const;
 

@@ -150,7 +150,7 @@ class PreparedPlan {
   virtual Cost cost() const = 0;
 
   /// Returns an upper bound on the CPU time of one call of Fold::Feed() with
-  /// `bytes` bytes. REQUIRES: the tensor arrives as a stream.
+  /// `bytes` bytes.
   virtual Size FeedNanoseconds(Size bytes) const = 0;
 
   /// Returns an upper bound on the CPU time of Fold::Finish().
@@ -159,14 +159,13 @@ class PreparedPlan {
   /// Computes the result from all chunks of the tensor. On the CPU backend,
   /// uses only the calling thread if there is one chunk and cost() is at most
   /// kSerialNanoseconds. REQUIRES: the chunks have at least plan.input.bytes
-  /// bytes, and there is one chunk if the tensor arrives whole.
+  /// bytes.
   virtual Execution Run(Chunks chunks, const Outputs& outputs,
                         const Cancellation* cancellation) const = 0;
 
   /// Starts a selection over a tensor that arrives in chunks. Returns the same
-  /// errors as Execution::status. This object, `outputs`
-  /// and `cancellation` must outlive the result. REQUIRES: the tensor does not
-  /// arrive whole.
+  /// errors as Execution::status. This object, `outputs` and `cancellation`
+  /// must outlive the result.
   virtual Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const = 0;
 };

@@ -6,33 +6,24 @@
 #include <utility>
 
 #include "core/backends/cpu/cpu_backend.h"
-#include "core/base/text.h"
 #ifdef TOPK_WITH_CUDA
 #include <absl/strings/str_join.h>
 
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device.h"
 #include "core/backends/cuda/probe.h"
+#include "core/base/text.h"
 #endif
 
 namespace topk {
 namespace {
 
 Result<std::unique_ptr<Backend>> MakeCpu(int threads, const BackendOptions&) {
-  const std::vector<cpu::InstructionSet> sets = cpu::SupportedInstructionSets();
-  const char* const name = std::getenv(kInstructionSetVariable);
-  if (name == nullptr || *name == '\0') {
-    return MakeCpuBackend(threads, sets.front());
-  }
-  std::string names;
-  for (const cpu::InstructionSet& set : sets) {
-    if (set.name == name) return MakeCpuBackend(threads, set);
-    names += StrCat(names.empty() ? "" : ", ", set.name);
-  }
-  return InvalidArgument(
-      "INSTRUCTION_SET", "TOPK_INSTRUCTION_SET",
-      StrCat("this machine cannot run the instruction set \"", name,
-             "\"; it has ", names));
+  const char* name = std::getenv(kInstructionSetVariable);
+  const Result<cpu::InstructionSet> set =
+      cpu::ChooseInstructionSet(name == nullptr ? "" : name);
+  if (!set.ok()) return set.status();
+  return MakeCpuBackend(threads, *set);
 }
 
 #ifdef TOPK_WITH_CUDA

@@ -14,8 +14,8 @@ struct Cost {
   Size input_bytes;
   /// The total size of the requested outputs.
   Size output_bytes;
-  /// Memory beyond input and output: candidates, sort buffers, and elements
-  /// buffered from chunks.
+  /// Memory beyond input and output: candidates, sort buffers, and a tensor
+  /// concatenated from chunks.
   Size working_bytes;
   /// Total CPU time of all threads. Includes zeroing memory, unpacking,
   /// repeated elements (stride 0), and the fixed cost per slice. Kernels

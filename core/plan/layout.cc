@@ -53,6 +53,7 @@ Result<Layout> MakeLayout(std::span<const int64_t> shape,
                " dimensions; pass one for each"));
   }
   Layout layout;
+  layout.packed = type.packed();
   layout.given_strides.assign(strides.begin(), strides.end());
   layout.strides.resize(shape.size());
   // Treat sizes of 0 as 1: an empty tensor's strides do not matter. The strides

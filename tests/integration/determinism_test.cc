@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/instruction_set.h"
 #include "core/backends/registry.h"
 #include "tests/integration/oip.h"
 #include "tests/support/client_calls.h"

@@ -24,7 +24,7 @@ using testing::ValidPlan;
 TEST(Chooser, RunsCheapPlansOnOneThread) {
   int cheap = 0;
   const auto check = [&](const Plan& plan) {
-    const Schedule schedule = Choose(plan, Arrival::kWhole, 8);
+    const Schedule schedule = Choose(plan, 8);
     if (RunNanoseconds(plan) > kSerialNanoseconds) return;
     ++cheap;
     EXPECT_EQ(schedule.threads, 1) << plan.n << " " << plan.k;
@@ -52,10 +52,11 @@ TEST(Chooser, FoldsThatSortOnSeveralThreadsAreNotCheap) {
   int sorts = 0;
   for (int64_t k = 1; k < 1 << 16; k += k / 16 + 1) {
     const Plan plan = ValidPlan(Ask(DType::kU8, {k + (1 << 16)}, 0, k));
-    const Schedule fold = Choose(plan, Arrival::kStream, 1000);
-    if (fold.threads == 1) continue;
+    const FoldPlan fold = ChooseFold(plan, 1000);
+    if (fold.schedule.threads == 1) continue;
     ++sorts;
-    EXPECT_GT(FeedNanoseconds(plan, fold.buffered, 1), kSerialNanoseconds) << k;
+    EXPECT_GT(FeedNanoseconds(plan, fold.positions, 1), kSerialNanoseconds)
+        << k;
   }
   EXPECT_GT(sorts, 10);
 }

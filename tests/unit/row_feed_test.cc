@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/instruction_set.h"
 #include "core/base/dtype.h"
 
 namespace topk::cpu {
@@ -35,14 +35,14 @@ class OwnedSelection {
  public:
   OwnedSelection(const Kernels<uint32_t, false>& kernels, int64_t k)
       : keys_(static_cast<size_t>(k + 128)),
-        candidates_(keys_.size()),
-        selection_(kernels.kth, k, keys_, candidates_) {}
+        elements_(keys_.size()),
+        selection_(kernels.kth, k, keys_, elements_) {}
 
   Selection<uint32_t>& operator*() { return selection_; }
 
  private:
   std::vector<uint32_t> keys_;
-  std::vector<Candidate<uint32_t>> candidates_;
+  std::vector<Selection<uint32_t>::Element> elements_;
   Selection<uint32_t> selection_;
 };
 

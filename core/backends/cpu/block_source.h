@@ -40,8 +40,51 @@ class BlockSource {
       return context_.at(SliceOffset(plan_, plan_.input, first) + begin);
     }
     const int64_t length = end - begin;
-    rows_ =
-        memory_.Get(static_cast<size_t>(width * length * type_.bytes)).data();
+    rows_ = memory_.Get(static_cast<size_t>(width * length * type_.bytes));
+    if (plan_.input.packed) {
+      UnpackSlices(first, width, begin, end);
+    } else {
+      CopySlices(first, width, begin, length);
+    }
+    return rows_.data();
+  }
+
+ private:
+  // Unpacks the elements of a sub-byte type.
+  void UnpackSlices(int64_t first, int64_t width, int64_t begin, int64_t end) {
+    const int64_t length = end - begin;
+    if (plan_.inner == 1) {
+      UnpackRows(first * plan_.n + begin, width, plan_.n, length, rows_.data());
+      return;
+    }
+    const int64_t at = SliceOffset(plan_, plan_.input, first) + begin * stride_;
+    const auto unpack = [&](int64_t from, int64_t to) {
+      const int64_t rows = to - from;
+      std::byte* const columns =
+          unpacked_.Get(static_cast<size_t>(rows * width)).data();
+      UnpackRows(at + from * stride_, rows, stride_, width, columns);
+      Transpose(columns, rows, width, width, rows_.data() + from, length);
+    };
+    ForEachBlock(0, length, RowsPerBlock(width), context_.cancellation, unpack);
+  }
+
+  // Unpacks rows of `count` adjacent elements, one row every `pitch` elements.
+  void UnpackRows(int64_t first, int64_t rows, int64_t pitch, int64_t count,
+                  std::byte* to) const {
+    if (count == pitch) {  // the rows are adjacent
+      count *= std::exchange(rows, 1);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      ForEachBlock(0, count, kBlockBytes, context_.cancellation,
+                   [&](int64_t begin, int64_t end) {
+                     Unpack(*context_.set.table, type_, context_.elements,
+                            first + i * pitch + begin, end - begin,
+                            to + i * count + begin);
+                   });
+    }
+  }
+
+  void CopySlices(int64_t first, int64_t width, int64_t begin, int64_t length) {
     const auto offset = [&](int64_t c) {
       return SliceOffset(plan_, plan_.input, first + c);
     };
@@ -54,51 +97,28 @@ class BlockSource {
       CopyColumns(at + begin * stride_, columns, length, c);
       c += columns;
     }
-    return rows_;
   }
 
- private:
   // Copies `columns` adjacent slices to rows, starting at row number `row`.
   void CopyColumns(int64_t at, int64_t columns, int64_t length, int64_t row) {
-    const bool is_row = columns == 1 && stride_ == 1;
+    const bool contiguous = columns == 1 && stride_ == 1;
     const auto copy = [&](int64_t begin, int64_t end) {
-      std::byte* const to = rows_ + (row * length + begin) * type_.bytes;
-      const int64_t from = at + begin * stride_;
-      const int64_t count = end - begin;
-      if (context_.schedule.unpacks) {
-        if (is_row) return UnpackRows(from, 1, count, to);
-        std::byte* const unpacked =
-            unpacked_.Get(static_cast<size_t>(count * columns)).data();
-        UnpackRows(from, count, columns, unpacked);
-        Transpose(unpacked, count, columns, columns, to, length);
-      } else if (is_row) {
-        std::memcpy(to, context_.at(from),
-                    static_cast<size_t>(count * type_.bytes));
+      std::byte* const to = rows_.data() + (row * length + begin) * type_.bytes;
+      const std::byte* const from = context_.at(at + begin * stride_);
+      if (contiguous) {
+        std::memcpy(to, from, static_cast<size_t>((end - begin) * type_.bytes));
       } else {
-        Transpose(context_.at(from), count, columns, stride_, to, length);
+        Transpose(from, end - begin, columns, stride_, to, length);
       }
     };
-    ForEachBlock(0, length, is_row ? kBlockBytes : RowsPerBlock(columns),
+    ForEachBlock(0, length, contiguous ? kBlockBytes : RowsPerBlock(columns),
                  context_.cancellation, copy);
-  }
-
-  // Unpacks rows of `columns` adjacent elements, one row every stride_
-  // elements.
-  void UnpackRows(int64_t first, int64_t rows, int64_t columns,
-                  std::byte* to) const {
-    if (columns == stride_) {  // the rows are adjacent
-      columns *= std::exchange(rows, 1);
-    }
-    for (int64_t i = 0; i < rows; ++i) {
-      Unpack(context_.set, type_, context_.elements, first + i * stride_,
-             columns, to + i * columns);
-    }
   }
 
   void Transpose(const std::byte* from, int64_t rows, int64_t columns,
                  int64_t pitch, std::byte* to, int64_t to_pitch) const {
-    context_.set.transpose(type_.bytes, from, rows, columns, pitch, to,
-                           to_pitch);
+    context_.set.table->transpose(type_.bytes, from, rows, columns, pitch, to,
+                                  to_pitch);
   }
 
   const ExecutionContext& context_;
@@ -107,7 +127,7 @@ class BlockSource {
   const int64_t stride_;
   Scratch<std::byte> memory_;
   Scratch<std::byte> unpacked_;
-  std::byte* rows_ = nullptr;
+  std::span<std::byte> rows_;
 };
 
 }  // namespace topk::cpu

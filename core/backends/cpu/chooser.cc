@@ -87,9 +87,9 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
   const int64_t n = plan.n;
   const int64_t bytes = InfoOf(plan.dtype).bytes;
   const int64_t row_bytes = n * bytes;
-  const int64_t most = rows || schedule.unpacks ? kMaxTile : kMaxCopied;
+  const int64_t most = rows || plan.input.packed ? kMaxTile : kMaxCopied;
   // Scans of sub-byte elements often end early: copy less of them at a time.
-  const int64_t narrow = schedule.unpacks && !rows ? kMaxCopied : kMinCopied;
+  const int64_t narrow = plan.input.packed && !rows ? kMaxCopied : kMinCopied;
   const bool fits = row_bytes <= kTileBytes / narrow;
   if (fits || schedule.algorithm != Algorithm::kScan) {
     const int64_t room = fits ? kTileBytes : kSortedBytes;
@@ -113,7 +113,7 @@ Size SerialNanoseconds(double task) {
                   kTaskNanoseconds);
 }
 
-// Returns the number of axis positions of a stream to buffer at a time.
+// Returns FoldPlan::positions.
 int64_t BufferedPositions(const Plan& plan) {
   // Buffer slices completely if they take at most kSmall bytes in total, even
   // if the selections would take less memory.
@@ -171,12 +171,19 @@ bool CanRun(Algorithm algorithm, const Plan& plan) {
   return false;
 }
 
-Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task,
-             bool unpacked) {
+Schedule Choose(const Plan& plan, int threads, double task) {
+  // Waking a thread for less than a task would not save time. Plans that a
+  // poller runs use only its thread.
+  static_assert(kSerialNanoseconds / kTypicalFraction < 2 * kTaskNanoseconds);
+  const auto tasks = static_cast<int>(
+      std::min(TypicalNanoseconds(plan) / task, static_cast<double>(threads)));
+  return Cut(AlgorithmFor(plan), plan, std::max(tasks, 1), task);
+}
+
+Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
   Schedule schedule;
   schedule.algorithm = algorithm;
   const DTypeInfo& type = InfoOf(plan.dtype);
-  schedule.unpacks = type.packed() && !unpacked;
   const int64_t n = plan.n;
   schedule.block = n;
   // Makes the tiles small enough that each thread gets a tile, but not smaller
@@ -195,7 +202,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task,
     divide(kMinTile);
     schedule.row_factor = RowFactor(plan);
   } else {
-    const bool contiguous = AxisStride(plan) == 1 && !schedule.unpacks;
+    const bool contiguous = AxisStride(plan) == 1 && !plan.input.packed;
     const bool short_rows = algorithm == Algorithm::kShortRows;
     schedule.copies = !contiguous || (short_rows && !plan.input.contiguous);
     if (schedule.copies) {
@@ -211,7 +218,11 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task,
       }
     }
   }
-  if (schedule.block < n) schedule.selections = schedule.tile;
+  const bool copies_whole = schedule.copies && schedule.block == n;
+  const bool writes_rows =
+      plan.inner == 1 && plan.values.contiguous && plan.indices.contiguous;
+  schedule.stages =
+      !writes_rows && (copies_whole || algorithm == Algorithm::kShortRows);
   const int64_t tiles = schedule.tiles(plan, plan.slices());
   if (threads == 1) return schedule;
   const double cost = TypicalNanoseconds(plan) / static_cast<double>(tiles);
@@ -221,8 +232,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task,
   // If there are fewer tiles than threads, divide each tile along the axis.
   const bool cut = algorithm == Algorithm::kColumns ||
                    algorithm == Algorithm::kSort ||
-                   (algorithm == Algorithm::kScan &&
-                    (!schedule.copies || schedule.block < n));
+                   (algorithm == Algorithm::kScan && !copies_whole);
   if (tiles < threads && cut) {
     const auto useful = static_cast<int64_t>(cost / task);
     const int64_t most = algorithm == Algorithm::kSort
@@ -238,38 +248,30 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task,
   return schedule;
 }
 
-Schedule Choose(const Plan& plan, Arrival arrival, int threads, double task) {
-  const bool streams = arrival == Arrival::kStream;
-  // Waking a thread for less than a task would not save time. Plans that a
-  // poller runs use only its thread, and so do streams whose Feed() it may run.
-  static_assert(kSerialNanoseconds / kTypicalFraction < 2 * kTaskNanoseconds);
-  const bool on_poller =
-      streams && FeedNanoseconds(plan, Size(plan.n) * plan.inner, 0) <=
-                     SerialNanoseconds(task);
-  const auto tasks =
-      static_cast<int>(std::min(TypicalNanoseconds(plan) / task,
-                                static_cast<double>(on_poller ? 1 : threads)));
-  Schedule schedule = Cut(AlgorithmFor(plan), plan, std::max(tasks, 1), task,
-                          /*unpacked=*/arrival != Arrival::kWhole);
-  if (arrival == Arrival::kWhole) return schedule;
-  const int64_t bytes = InfoOf(plan.dtype).bytes;
-  if (!plan.input.contiguous) {
-    schedule.buffered = plan.input.bytes / bytes;
-    return schedule;
+FoldPlan ChooseFold(const Plan& plan, int threads, double task) {
+  FoldPlan fold = {plan, BufferedPositions(plan), {}};
+  fold.plan.input.packed = false;
+  Schedule& schedule = fold.schedule;
+  if (fold.positions == plan.n) {
+    Plan block = fold.plan;
+    block.outer = 1;
+    block.values.bytes /= plan.outer;
+    block.indices.bytes /= plan.outer;
+    // If Feed() may run on a poller, do not wait for other threads.
+    const bool on_poller =
+        FeedNanoseconds(plan, plan.n, 0) <= SerialNanoseconds(task);
+    schedule = Choose(block, on_poller ? 1 : threads, task);
+    return fold;
   }
-  const bool scans = schedule.algorithm == Algorithm::kScan;
-  const int64_t positions = streams || scans ? BufferedPositions(plan) : plan.n;
-  if (positions < plan.n) {
-    schedule = {};
-    schedule.copies = plan.inner > 1;
-    schedule.tile = std::min(plan.inner, kMaxTile);
-    schedule.block = plan.inner > 1 ? BlockFor(schedule.tile, bytes) : plan.n;
-    schedule.selections = plan.inner;
-    schedule.sort_pieces = SortPieces(plan.k, threads, task);
-    schedule.threads = static_cast<int>(schedule.sort_pieces);
-  }
-  schedule.buffered = positions * plan.inner;
-  return schedule;
+  schedule.algorithm = Algorithm::kScan;
+  schedule.copies = plan.inner > 1;
+  schedule.tile = std::min(plan.inner, kMaxTile);
+  schedule.block = plan.inner > 1
+                       ? BlockFor(schedule.tile, InfoOf(plan.dtype).bytes)
+                       : plan.n;
+  schedule.sort_pieces = SortPieces(plan.k, threads, task);
+  schedule.threads = static_cast<int>(schedule.sort_pieces);
+  return fold;
 }
 
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule) {

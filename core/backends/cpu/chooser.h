@@ -5,7 +5,6 @@
 #include <limits>
 #include <string_view>
 
-#include "core/backends/backend.h"
 #include "core/plan/plan.h"
 
 namespace topk::cpu {
@@ -25,22 +24,17 @@ struct Schedule {
   Algorithm algorithm = Algorithm::kScan;
   /// Whether slices are copied to contiguous rows first (block_source.h).
   bool copies = false;
-  /// Whether the elements are smaller than a byte, and unpacked by the copy.
-  bool unpacks = false;
+  /// Whether the outputs of a tile are staged: buffered as rows of k elements,
+  /// and then moved to their places. The short-rows kernel can write only rows.
+  /// For other tiles of whole slices, moving all outputs in one pass is faster.
+  bool stages = false;
   /// The number of slices in a tile. The last tile may have fewer.
   int64_t tile = 1;
   /// The number of elements of each slice to read at a time. A slice is read in
   /// several blocks only if kScan copies slices.
   int64_t block = 1;
-  /// The number of slices that are selected from at the same time: several if
-  /// slices are read in several blocks, or arrive in parts.
-  int64_t selections = 1;
   /// The number of parallel pieces into which a tile is cut along the axis.
   int64_t pieces = 1;
-  /// The number of elements to buffer at a time if the tensor arrives in chunks
-  /// (element_fold.h): some positions along the axis for all adjacent slices,
-  /// or the whole tensor if it is not contiguous.
-  int64_t buffered = 0;
   /// The number of threads. With one, the calling thread does all the work.
   int threads = 1;
   /// A task of at most this many tiles is not split further.
@@ -52,6 +46,12 @@ struct Schedule {
   /// sorted.
   int64_t sort_pieces = 1;
 
+  /// Returns the number of slices of a tile that are selected from at the same
+  /// time: all of them if slices are read in several blocks.
+  int64_t selections(const Plan& plan) const {
+    return block < plan.n ? tile : 1;
+  }
+
   /// Returns the number of tiles in `slices` > 0 slices. REQUIRES: these are
   /// all slices of some outer indices.
   int64_t tiles(const Plan& plan, int64_t slices) const {
@@ -59,13 +59,6 @@ struct Schedule {
     return slices / adjacent * ((adjacent + tile - 1) / tile);
   }
 };
-
-/// Returns whether the outputs are rows of k elements, one row after another
-/// for each slice. Otherwise, the rows of a tile are buffered, and then moved
-/// to their places (slice_writer.h).
-inline bool WritesRows(const Plan& plan) {
-  return plan.inner == 1 && plan.values.contiguous && plan.indices.contiguous;
-}
 
 /// Returns whether an algorithm supports a plan, even if it would be slow.
 bool CanRun(Algorithm algorithm, const Plan& plan);
@@ -89,23 +82,27 @@ inline constexpr double kTaskNanoseconds = 20000;
 /// proportion. The result depends only on the arguments and on constants
 /// measured by tests/bench. REQUIRES: the plan has slices, as for all functions
 /// below.
-///
-/// Streams buffer whole slices if these are small or take at most six times the
-/// memory of their selections. To be faster, other tensors that arrive in
-/// chunks also buffer whole slices for all algorithms except kScan.
-Schedule Choose(const Plan& plan, Arrival arrival, int threads,
-                double task = kTaskNanoseconds);
+Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
-/// Returns the schedule of an algorithm for a tensor that arrives whole.
-/// `unpacked` means that its elements take at least a byte. REQUIRES: CanRun().
+/// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().
 Schedule Cut(Algorithm algorithm, const Plan& plan, int threads,
-             double task = kTaskNanoseconds, bool unpacked = false);
+             double task = kTaskNanoseconds);
 
-/// Returns whether the schedule buffers only a part of each slice at a time.
-inline bool BuffersParts(const Plan& plan, const Schedule& schedule) {
-  return schedule.buffered > 0 && plan.input.contiguous &&
-         schedule.buffered < plan.n * plan.inner;
-}
+/// How to run a plan on a tensor that arrives in chunks (element_fold.h).
+struct FoldPlan {
+  /// The plan, with elements of whole bytes: the fold unpacks elements.
+  Plan plan;
+  /// The number of axis positions to buffer at a time: all n if the slices are
+  /// small or take at most six times the memory of their selections.
+  int64_t positions;
+  /// The schedule of a block of this many positions: kScan if the block has
+  /// only a part of each slice.
+  Schedule schedule;
+};
+
+/// Like Choose(), but for a contiguous tensor that arrives in chunks.
+FoldPlan ChooseFold(const Plan& plan, int threads,
+                    double task = kTaskNanoseconds);
 
 /// Returns the estimated time of a schedule.
 int64_t EstimateNanoseconds(const Plan& plan, const Schedule& schedule);

@@ -22,12 +22,6 @@ class ColumnRunner {
         plan_(context.plan),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
-        piece_blocks_(
-            State::Elements(context.schedule.tile * context.schedule.row_factor,
-                            plan_.k) /
-            State::kBlock),
-        blocks_(std::make_unique_for_overwrite<Block[]>(
-            static_cast<size_t>(context.schedule.pieces * piece_blocks_))),
         writer_(context) {}
 
   /// Runs a tile of `width` columns. Joins each group of `factor` adjacent rows
@@ -41,6 +35,12 @@ class ColumnRunner {
     const int64_t outer = slice / plan_.inner;
     const int64_t column = slice % plan_.inner;
     const std::byte* tile = context_.at(outer * plan_.n * plan_.inner + column);
+    while (static_cast<int64_t>(piece_blocks_.size()) < pieces) {
+      const int64_t size =
+          State::Elements(context_.schedule.tile * factor, plan_.k);
+      piece_blocks_.push_back(std::make_unique_for_overwrite<Block[]>(
+          static_cast<size_t>(size / State::kBlock)));
+    }
     const int64_t block = std::max(
         kBlockBytes / (width * factor * static_cast<int64_t>(sizeof(Key))),
         int64_t{1});
@@ -62,14 +62,17 @@ class ColumnRunner {
     };
     // After a cancellation, the indices are invalid, so do not write outputs.
     if (!ForEachPiece(pieces, context_.cancellation, feed)) return;
-    const int64_t row = writer_.StartTile(slice);
-    for (int64_t c = 0; c < width && !IsCancelled(context_.cancellation); ++c) {
-      WriteColumn(row + c, tile, c, width);
+    if (factor == 1 && pieces == 1 && plan_.order == Order::kValue &&
+        plan_.values.contiguous && plan_.indices.contiguous) {
+      WriteTile(outer * plan_.k * plan_.inner + column, width, tile);
+    } else {
+      MergeTile(slice, width, tile, rows);
     }
-    writer_.FinishTile(slice, width);
   }
 
  private:
+  bool cancelled() const { return IsCancelled(context_.cancellation); }
+
   using State = ColumnState<Key>;
 
   struct alignas(kVectorBytes) Block {
@@ -82,43 +85,68 @@ class ColumnRunner {
   };
 
   State StateOf(int64_t piece, int64_t columns) const {
-    Block* const blocks = blocks_.get() + piece * piece_blocks_;
+    Block* const blocks = piece_blocks_[static_cast<size_t>(piece)].get();
     return State::In(reinterpret_cast<Key*>(blocks), columns, plan_.k);
   }
 
-  // Merges the candidates of column `c` of a tile from all pieces and joined
-  // rows, and writes the best.
-  void WriteColumn(int64_t row, const std::byte* tile, int64_t c,
-                   int64_t width) {
-    const int64_t factor = context_.schedule.row_factor;
-    const int64_t pieces = context_.schedule.pieces;
-    const int64_t rows = plan_.n / factor;
-    items_.clear();
-    for (int64_t p = 0; p < pieces; ++p) {
-      const State state = StateOf(p, width * factor);
-      for (int64_t f = 0; f < factor; ++f) {
-        for (int64_t j = 0; j < plan_.k; ++j) {
-          const Key* key = state.at(f * width + c, j);
-          const auto at = static_cast<int64_t>(key[plan_.k * State::kBlock]);
-          items_.push_back({*key, (p * rows / pieces + at) * factor + f});
+  // Writes the contiguous outputs of a tile without merging. `first` is the
+  // position of the first output.
+  void WriteTile(int64_t first, int64_t width, const std::byte* tile) const {
+    const State state = StateOf(0, width);
+    const bool wide = InfoOf(plan_.index_type).bytes == 8;
+    for (int64_t j = 0; j < plan_.k && !cancelled(); ++j) {
+      for (int64_t c = 0; c < width; ++c) {
+        const Key* key = state.at(c, j);
+        const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
+        const int64_t at = first + j * plan_.inner + c;
+        if (plan_.wants_values) {
+          Store(context_.outputs.values.data(), at,
+                BitsOf({*key, row}, tile, c));
+        }
+        if (!plan_.wants_indices) continue;
+        const auto index = static_cast<uint64_t>(row + plan_.index_offset);
+        if (wide) {
+          Store(context_.outputs.indices.data(), at, index);
+        } else {
+          Store(context_.outputs.indices.data(), at,
+                static_cast<uint32_t>(index));
         }
       }
     }
-    const auto best = items_.begin() + plan_.k;
-    if (pieces * factor > 1) {
+  }
+
+  // Merges the candidates of each column from all pieces, and writes the best.
+  void MergeTile(int64_t slice, int64_t width, const std::byte* tile,
+                 int64_t rows) {
+    const int64_t factor = context_.schedule.row_factor;
+    const int64_t pieces = context_.schedule.pieces;
+    for (int64_t c = 0; c < width && !cancelled(); ++c) {
+      items_.clear();
+      for (int64_t p = 0; p < pieces; ++p) {
+        const State state = StateOf(p, width * factor);
+        for (int64_t f = 0; f < factor; ++f) {
+          for (int64_t j = 0; j < plan_.k; ++j) {
+            const Key* key = state.at(f * width + c, j);
+            const auto row = static_cast<int64_t>(key[plan_.k * State::kBlock]);
+            items_.push_back({*key, (p * rows / pieces + row) * factor + f});
+          }
+        }
+      }
+      const auto best = items_.begin() + plan_.k;
       std::partial_sort(
           items_.begin(), best, items_.end(), [](const Item& a, const Item& b) {
             return a.key != b.key ? a.key > b.key : a.index < b.index;
           });
+      if (plan_.order == Order::kIndex) {
+        std::sort(items_.begin(), best, [](const Item& a, const Item& b) {
+          return a.index < b.index;
+        });
+      }
+      writer_.StoreEach(slice + c, [this, tile, c](size_t j, auto store) {
+        store(BitsOf(items_[j], tile, c),
+              static_cast<uint64_t>(items_[j].index));
+      });
     }
-    if (plan_.order == Order::kIndex) {
-      std::sort(items_.begin(), best,
-                [](const Item& a, const Item& b) { return a.index < b.index; });
-    }
-    writer_.WriteRow(row, [this, tile, c](size_t j) {
-      return Candidate<Key>{BitsOf(items_[j], tile, c),
-                            static_cast<uint64_t>(items_[j].index)};
-    });
   }
 
   // Returns the bits of an element of column `c`.
@@ -132,11 +160,9 @@ class ColumnRunner {
   const Plan& plan_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
-  // The size of the state of a piece, in blocks.
-  const int64_t piece_blocks_;
-  const std::unique_ptr<Block[]> blocks_;
+  std::vector<std::unique_ptr<Block[]>> piece_blocks_;
   std::vector<Item> items_;
-  SliceWriter<Key> writer_;
+  const SliceWriter<Key> writer_;
 };
 
 }  // namespace topk::cpu

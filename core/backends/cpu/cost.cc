@@ -84,31 +84,33 @@ Size UnpackedBytes(const Plan& plan) {
 }
 
 // Returns an upper bound on the memory of a ColumnRunner or a SliceRunner.
-Size RunnerBytes(const Plan& plan, const Schedule& schedule) {
+// `selections` is the number of slices whose selections exist at the same time.
+Size RunnerBytes(const Plan& plan, const Schedule& schedule,
+                 int64_t selections) {
   const Size bytes = InfoOf(plan.dtype).bytes;
   const Size k = plan.k;
   const Size pieces = schedule.pieces;
-  Size total;
-  if (!WritesRows(plan)) {
-    total += schedule.tile * k * (bytes + InfoOf(plan.index_type).bytes);
-  }
   if (schedule.algorithm == Algorithm::kColumns) {
     // Each piece keeps k keys and k indices of each column, and one bound.
     constexpr int64_t kMaxBlock = kVectorBytes / 4;
     const Size columns = Size(schedule.tile) * schedule.row_factor + kMaxBlock;
     // The candidates of a slice, in an array that doubles its size.
     constexpr int64_t kCandidateBytes = 2 * 16;
-    return total + pieces * (columns * (2 * k + 1) * bytes +
-                             schedule.row_factor * k * kCandidateBytes);
+    return pieces * (columns * (2 * k + 1) * bytes +
+                     schedule.row_factor * k * kCandidateBytes);
   }
   const Size n = plan.n;
   const bool sorts = schedule.algorithm == Algorithm::kSort;
   // Pieces of slices that are read in several blocks have their own memory.
   const Size readers = schedule.block >= n ? 1 : pieces;
+  Size total;
   if (schedule.copies) {
-    const int copies = schedule.unpacks && plan.inner > 1 ? 2 : 1;
+    const int copies = plan.input.packed && plan.inner > 1 ? 2 : 1;
     total += readers * schedule.tile * std::min(Size(schedule.block), n) *
              bytes * copies;
+  }
+  if (schedule.stages) {
+    total += schedule.tile * k * (bytes + InfoOf(plan.index_type).bytes);
   }
   // The input and the output of the sort, and its counters (rank_sort.h).
   if (const Size sorted = sorts ? n : k; sorted > kMaxRankCount) {
@@ -116,7 +118,7 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule) {
              Size(schedule.sort_pieces) * 1024;
   }
   if (sorts) return total;
-  // The group maxima of a sample (row_feed.h).
+  // The group maxima of a sample (bound.h).
   const Size sampled = std::min(
       n, std::max(4 * k,
                   std::clamp(Size(n.value() / 64), Size(8192), Size(65536))));
@@ -126,16 +128,16 @@ Size RunnerBytes(const Plan& plan, const Schedule& schedule) {
   total += readers * (schedule.tile + Size(kScanSlack)) * (bytes + 4);
   constexpr int64_t kFixedBytes = 512;
   const Size candidates =
-      SelectionCapacity(plan.k, plan.n, schedule.selections > 1);
-  return total + pieces * schedule.selections *
-                     (candidates * (bytes + 16) + kFixedBytes);
+      SelectionCapacity(plan.k, plan.n, schedule.selections(plan) > 1);
+  return total +
+         pieces * selections * (candidates * (bytes + 16) + kFixedBytes);
 }
 
 // Returns an upper bound on the memory of RunTiles() for all slices.
 Size TilesBytes(const Plan& plan, const Schedule& schedule) {
   const int64_t runners =
       std::min<int64_t>(schedule.tiles(plan, plan.slices()), schedule.threads);
-  return runners * RunnerBytes(plan, schedule);
+  return runners * RunnerBytes(plan, schedule, schedule.selections(plan));
 }
 
 }  // namespace
@@ -144,37 +146,38 @@ Size RunNanoseconds(const Plan& plan) {
   return CostOfOutputs(plan).nanoseconds + Nanoseconds(plan, false);
 }
 
-Cost CostOf(const Plan& plan, Arrival arrival, const Schedule& schedule) {
+Cost RunCost(const Plan& plan, const Schedule& schedule) {
   Cost cost = CostOfOutputs(plan);
-  cost.working_bytes =
-      UnpackedBytes(plan) + Size(schedule.buffered) * InfoOf(plan.dtype).bytes +
-      (BuffersParts(plan, schedule) ? RunnerBytes(plan, schedule)
-                                    : TilesBytes(plan, schedule));
-  if (arrival == Arrival::kWhole) {
-    cost.nanoseconds = RunNanoseconds(plan);
-    return cost;
-  }
-  constexpr int64_t kCandidateBytes = 24;
-  // Include the time to zero the memory of all selections.
-  cost.nanoseconds +=
-      std::max(Nanoseconds(plan, true), Nanoseconds(plan, false)) +
-      ZeroFillNanoseconds(Size(plan.inner) *
-                          std::min(2 * Size(plan.k) + 16, Size(plan.n)) *
-                          kCandidateBytes);
-  // A contiguous stream is not copied as a whole.
-  if (arrival == Arrival::kChunks || !plan.input.contiguous) {
-    cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
-  }
+  cost.working_bytes = UnpackedBytes(plan) + TilesBytes(plan, schedule);
+  cost.nanoseconds = RunNanoseconds(plan);
   return cost;
 }
 
-Size FeedNanoseconds(const Plan& plan, Size buffered, Size bytes) {
+Cost FoldCost(const FoldPlan& fold) {
+  const auto& [plan, positions, schedule] = fold;
+  Cost cost = CostOfOutputs(plan);
+  cost.working_bytes =
+      UnpackedBytes(plan) +
+      Size(positions) * plan.inner * InfoOf(plan.dtype).bytes +
+      (positions == plan.n ? TilesBytes(plan, schedule)
+                           : RunnerBytes(plan, schedule, plan.inner));
+  constexpr int64_t kCandidateBytes = 24;
+  // Include the time to zero the memory of all selections.
+  cost.nanoseconds +=
+      Nanoseconds(plan, true) +
+      ZeroFillNanoseconds(Size(plan.inner) *
+                          std::min(2 * Size(plan.k) + 16, Size(plan.n)) *
+                          kCandidateBytes);
+  return cost;
+}
+
+Size FeedNanoseconds(const Plan& plan, int64_t positions, Size bytes) {
   constexpr int64_t kEveryPiece = 500;
   const int64_t length = (bytes * 8).value() / InfoOf(plan.dtype).bits + 1;
   const int64_t blocks = length / (Size(plan.n) * plan.inner).value() + 1;
   // In the worst case, Feed() also processes all buffered elements and finishes
   // the slices that an earlier call began.
-  const Size elements = length + buffered;
+  const Size elements = length + Size(positions) * plan.inner;
   const double slices =
       static_cast<double>(plan.inner) * static_cast<double>(blocks);
   return kEveryPiece + Size::Of(static_cast<double>(elements.value()) *

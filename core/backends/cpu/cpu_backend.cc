@@ -8,23 +8,60 @@
 #include "core/backends/cpu/cpu_backend.h"
 
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/execution_context.h"
-#include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/run_tiles.h"
 #include "core/backends/cpu/unpacked.h"
+#include "core/base/deferred_free.h"
 #include "core/base/with_sort_key_encoder.h"
 
 namespace topk {
 namespace {
 
-using cpu::ArenaPool;
 using cpu::InstructionSet;
 using cpu::kName;
+using cpu::Resources;
 using cpu::Schedule;
+
+// Concatenates the chunks of a tensor, and then runs the plan on the tensor.
+class Concatenation final : public Fold {
+ public:
+  Concatenation(const Plan& plan, const PreparedPlan& prepared,
+                const Outputs& outputs, const Cancellation* cancellation)
+      : Fold(plan),
+        prepared_(prepared),
+        outputs_(outputs),
+        cancellation_(cancellation) {
+    whole_.reserve(static_cast<size_t>(plan.input.bytes));
+  }
+
+  Execution Finish() override {
+    if (IsCancelled(cancellation_)) return {};  // bytes may be missing
+    const std::span<const std::byte> whole = whole_;
+    return prepared_.Run(std::span(&whole, 1), outputs_, cancellation_);
+  }
+
+ private:
+  void Take(std::span<const std::byte> chunk) override {
+    constexpr int64_t kBlock = int64_t{256} << 10;  // 0.2 ms for new pages
+    cpu::ForEachBlock(0, static_cast<int64_t>(chunk.size()), kBlock,
+                      cancellation_, [&](int64_t begin, int64_t end) {
+                        whole_.insert(whole_.end(), chunk.begin() + begin,
+                                      chunk.begin() + end);
+                      });
+  }
+
+  const PreparedPlan& prepared_;
+  const Outputs outputs_;
+  const Cancellation* const cancellation_;
+  std::vector<std::byte, DeferredFreeAllocator<std::byte>> whole_;
+};
 
 // A fold over a tensor without slices, and its plan.
 class EmptyFold final : public Fold {
@@ -62,92 +99,108 @@ class EmptyPlan final : public PreparedPlan {
 
 class CpuPlan final : public PreparedPlan {
  public:
-  CpuPlan(const Plan& plan, Arrival arrival, const Schedule& schedule,
-          const InstructionSet& set, ArenaPool& arenas)
+  CpuPlan(const Plan& plan, Arrival arrival, Resources& resources)
       : plan_(plan),
         arrival_(arrival),
-        schedule_(schedule),
-        set_(set),
-        arenas_(arenas) {}
+        resources_(resources),
+        schedule_(cpu::Choose(plan, resources.threads, resources.task)) {
+    // Strided tensors must be concatenated. Contiguous tensors that arrive as
+    // streams are never concatenated, to save memory. Other contiguous tensors
+    // are concatenated only if that is faster.
+    if (arrival != Arrival::kWhole && plan.input.contiguous &&
+        (arrival == Arrival::kStream ||
+         schedule_.algorithm == cpu::Algorithm::kScan)) {
+      fold_.emplace(cpu::ChooseFold(plan, resources.threads, resources.task));
+    }
+  }
 
   int64_t EstimateNanoseconds() const override {
     return cpu::EstimateNanoseconds(plan_, schedule_);
   }
 
-  Cost cost() const override { return cpu::CostOf(plan_, arrival_, schedule_); }
-
-  Size FeedNanoseconds(Size bytes) const override {
-    return plan_.input.contiguous
-               ? cpu::FeedNanoseconds(plan_, schedule_.buffered, bytes)
-               : CopyNanoseconds(bytes);
+  Cost cost() const override {
+    if (fold_) return cpu::FoldCost(*fold_);
+    Cost cost = cpu::RunCost(plan_, schedule_);
+    if (arrival_ != Arrival::kWhole) {
+      cost.working_bytes += cost.input_bytes;
+      cost.nanoseconds += CopyNanoseconds(cost.input_bytes);
+    }
+    return cost;
   }
 
-  // A tensor that is not contiguous is computed when all data has arrived.
-  // Otherwise, a fold computes at most the buffered positions, and packs values
-  // smaller than a byte, which takes at most 1 ns per value.
+  Size FeedNanoseconds(Size bytes) const override {
+    return fold_ ? cpu::FeedNanoseconds(plan_, fold_->positions, bytes)
+                 : CopyNanoseconds(bytes);
+  }
+
+  // A concatenated tensor is computed when all data has arrived. A fold writes
+  // a slice when its last element arrives, and then only packs values smaller
+  // than a byte, which takes at most 1 ns per value.
   Size FinishNanoseconds() const override {
-    if (!plan_.input.contiguous) return cost().nanoseconds;
+    if (!fold_) return cost().nanoseconds;
     const bool packs = InfoOf(plan_.dtype).packed() && plan_.wants_values;
     return FeedNanoseconds(0) + Size(packs ? plan_.output_elements() : 0);
   }
 
   Execution Run(Chunks chunks, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
-    if (arrival_ != Arrival::kWhole) {
+    if (chunks.size() != 1) {
       const auto fold = *StartFold(outputs, cancellation);
       for (const auto& chunk : chunks) fold->Feed(chunk);
       return fold->Finish();
     }
-    arenas_.Run(schedule_.threads, [&] {
-      cpu::RunSchedule(plan_, schedule_, set_, chunks[0].data(), outputs,
-                       cancellation);
+    resources_.Run(schedule_, [&] {
+      cpu::RunSchedule(plan_, schedule_, resources_.set, chunks[0].data(),
+                       outputs, cancellation);
     });
-    return {kName, NameOf(schedule_), set_.name};
+    return {kName, NameOf(schedule_), resources_.set.name};
   }
 
   Result<std::unique_ptr<Fold>> StartFold(
       const Outputs& outputs, const Cancellation* cancellation) const override {
+    if (!fold_) {
+      return std::unique_ptr<Fold>(
+          std::make_unique<Concatenation>(plan_, *this, outputs, cancellation));
+    }
     return WithSortKeyEncoder(
         plan_,
         [&]<class Key, bool kFloat>(
             const SortKeyEncoder<Key, kFloat>&) -> std::unique_ptr<Fold> {
           return std::make_unique<cpu::ElementFold<Key, kFloat>>(
-              plan_, schedule_, set_, arenas_, outputs, cancellation);
+              *fold_, outputs, resources_, cancellation);
         });
   }
 
  private:
   const Plan& plan_;
   const Arrival arrival_;
+  Resources& resources_;
   const Schedule schedule_;
-  const InstructionSet& set_;
-  ArenaPool& arenas_;
+  // Set if the chunks are processed one by one instead of being concatenated.
+  std::optional<const cpu::FoldPlan> fold_;
 };
 
 class CpuBackend final : public Backend {
  public:
   CpuBackend(int threads, const InstructionSet& set, double task)
-      : threads_(threads), set_(set), task_(task), arenas_(threads) {}
+      : resources_{threads, set, task, cpu::ArenaPool(threads)} {}
 
   std::string_view name() const override { return kName; }
-  std::string_view instruction_set() const override { return set_.name; }
-  int threads() const override { return threads_; }
+  std::string_view instruction_set() const override {
+    return resources_.set.name;
+  }
+  int threads() const override { return resources_.threads; }
 
   std::unique_ptr<const PreparedPlan> Prepare(const Plan& plan,
                                               Arrival arrival) const override {
     if (plan.slices() == 0) {
-      return std::make_unique<EmptyPlan>(plan, set_);
+      return std::make_unique<EmptyPlan>(plan, resources_.set);
     }
-    return std::make_unique<CpuPlan>(
-        plan, arrival, cpu::Choose(plan, arrival, threads_, task_), set_,
-        arenas_);
+    return std::make_unique<CpuPlan>(plan, arrival, resources_);
   }
 
  private:
-  const int threads_;
-  const InstructionSet set_;
-  const double task_;
-  mutable ArenaPool arenas_;
+  mutable Resources resources_;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
-#include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/instruction_set.h"
 
 namespace topk {
 namespace cpu {

@@ -6,7 +6,8 @@
 
 #include "core/backends/backend.h"
 #include "core/backends/cpu/chooser.h"
-#include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/instruction_set.h"
+#include "core/backends/cpu/pieces.h"
 #include "core/base/cancellation.h"
 #include "core/base/dtype.h"
 #include "core/plan/plan.h"
@@ -15,6 +16,21 @@ namespace topk::cpu {
 
 /// The name of this backend.
 inline constexpr std::string_view kName = "cpu";
+
+/// Resources that all computations of a backend share.
+struct Resources {
+  const int threads;
+  const InstructionSet set;
+  /// The minimum time of a task, in nanoseconds.
+  const double task;
+  ArenaPool arenas;
+
+  /// Calls fn(), in an arena if the schedule uses several threads.
+  template <class Fn>
+  void Run(const Schedule& schedule, const Fn& fn) {
+    schedule.threads == 1 ? fn() : arenas.Run(schedule.threads, fn);
+  }
+};
 
 /// The parameters of a computation on one tensor, or on a part of a tensor. All
 /// referenced objects must outlive this object.

@@ -1,4 +1,4 @@
-// Compiles simd/ once for each instruction set, and lists the sets.
+// Compiles simd/ once for each instruction set, and lists the kernel tables.
 // Highway includes this file again for each set.
 #include "core/backends/cpu/kernels.h"
 
@@ -9,6 +9,7 @@
 
 #include <iterator>
 
+#include "core/backends/cpu/instruction_set.h"
 // clang-format off
 // These two files come first, because the other files use them.
 #include "core/backends/cpu/simd/vectors-inl.h"
@@ -25,12 +26,9 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 template <class Key, bool kFloat>
 constexpr Kernels<Key, kFloat> KernelsFor() {
-  Kernels<Key, kFloat> kernels = {Scan<Key, kFloat>,
-                                  RaiseMaxima<Key, kFloat>,
-                                  Kth<Key>,
-                                  ScanColumns<Key, kFloat>,
-                                  Rank<Key>,
-                                  SelectShortRows<Key, kFloat>,
+  Kernels<Key, kFloat> kernels = {Scan<Key, kFloat>, RaiseMaxima<Key, kFloat>,
+                                  Kth<Key>,  ScanColumns<Key, kFloat>,
+                                  Rank<Key>, SelectShortRows<Key, kFloat>,
                                   nullptr};
   if constexpr (sizeof(Key) >= 4) {
     kernels.feed_columns = FeedColumns<Key, kFloat>;
@@ -38,16 +36,13 @@ constexpr Kernels<Key, kFloat> KernelsFor() {
   return kernels;
 }
 
-constexpr InstructionSet MakeInstructionSet(std::string_view name) {
-  return {name,
-          HWY_TARGET,
-          {KernelsFor<uint8_t, false>(), KernelsFor<uint8_t, true>(),
-           KernelsFor<uint16_t, false>(), KernelsFor<uint16_t, true>(),
-           KernelsFor<uint32_t, false>(), KernelsFor<uint32_t, true>(),
-           KernelsFor<uint64_t, false>(), KernelsFor<uint64_t, true>()},
-          Transpose,
-          UnpackHalves};
-}
+constexpr KernelTable kTable = {
+    {KernelsFor<uint8_t, false>(), KernelsFor<uint8_t, true>(),
+     KernelsFor<uint16_t, false>(), KernelsFor<uint16_t, true>(),
+     KernelsFor<uint32_t, false>(), KernelsFor<uint32_t, true>(),
+     KernelsFor<uint64_t, false>(), KernelsFor<uint64_t, true>()},
+    Transpose,
+    UnpackHalves};
 
 }  // namespace topk::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -59,22 +54,22 @@ namespace topk::cpu {
 std::vector<InstructionSet> SupportedInstructionSets() {
   static constexpr InstructionSet kSets[] = {
 #if HWY_TARGETS & HWY_AVX3
-    N_AVX3::MakeInstructionSet("avx512"),
+    {"avx512", HWY_AVX3, &N_AVX3::kTable},
 #endif
 #if HWY_TARGETS & HWY_AVX2
-    N_AVX2::MakeInstructionSet("avx2"),
+    {"avx2", HWY_AVX2, &N_AVX2::kTable},
 #endif
 #if HWY_TARGETS & HWY_SSE4
-    N_SSE4::MakeInstructionSet("sse4"),
+    {"sse4", HWY_SSE4, &N_SSE4::kTable},
 #endif
 #if HWY_TARGETS & HWY_NEON
-    N_NEON::MakeInstructionSet("neon"),
+    {"neon", HWY_NEON, &N_NEON::kTable},
 #endif
 #if HWY_TARGETS & HWY_EMU128
-    N_EMU128::MakeInstructionSet("scalar"),
+    {"scalar", HWY_EMU128, &N_EMU128::kTable},
 #endif
 #if HWY_TARGETS & HWY_SCALAR
-    N_SCALAR::MakeInstructionSet("scalar"),
+    {"scalar", HWY_SCALAR, &N_SCALAR::kTable},
 #endif
   };
   // The last instruction set is the baseline that every machine must support.

@@ -4,9 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "core/base/cancellation.h"
 #include "core/base/sort_key_encoder.h"
@@ -128,13 +126,8 @@ struct Kernels {
                        int64_t first);
 };
 
-/// One instruction set and its kernels.
-struct InstructionSet {
-  /// "avx512", "avx2", "sse4", "neon" or "scalar".
-  std::string_view name;
-  /// Highway's constant for the instruction set.
-  int64_t target;
-
+/// The kernels of one instruction set.
+struct KernelTable {
   std::tuple<Kernels<uint8_t, false>, Kernels<uint8_t, true>,
              Kernels<uint16_t, false>, Kernels<uint16_t, true>,
              Kernels<uint32_t, false>, Kernels<uint32_t, true>,
@@ -152,16 +145,6 @@ struct InstructionSet {
   /// core/base/packing.h.
   void (*unpack_halves)(const std::byte* packed, int64_t count,
                         std::byte* elements);
-
-  /// Returns the kernels for one kind of key.
-  template <class Key, bool kFloat>
-  const Kernels<Key, kFloat>& kernels() const {
-    return std::get<Kernels<Key, kFloat>>(by_key);
-  }
 };
-
-/// Returns the instruction sets that this machine can run, best first. Never
-/// empty.
-std::vector<InstructionSet> SupportedInstructionSets();
 
 }  // namespace topk::cpu

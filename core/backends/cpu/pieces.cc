@@ -13,7 +13,6 @@
 namespace topk::cpu {
 
 void ArenaPool::Run(int threads, absl::FunctionRef<void()> fn) {
-  if (threads == 1) return fn();
   std::unique_ptr<tbb::task_arena> arena;
   {
     const std::lock_guard lock(mutex_);

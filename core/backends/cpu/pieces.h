@@ -29,8 +29,8 @@ class ArenaPool {
   /// use the thread that calls Run().
   explicit ArenaPool(int threads) : idle_(static_cast<size_t>(threads)) {}
 
-  /// Calls fn() on this thread. If `threads` > 1, parallel loops in fn() use a
-  /// separate arena of at most `threads` threads.
+  /// Calls fn() on this thread. Parallel loops in fn() use a separate arena of
+  /// at most `threads` >= 1 threads.
   void Run(int threads, absl::FunctionRef<void()> fn);
 
  private:

@@ -13,13 +13,13 @@
 // Tests: unit/long_slices_test.cc.
 #pragma once
 
-#include <absl/container/inlined_vector.h>
-
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/backends/cpu/blocks.h"
 #include "core/backends/cpu/pieces.h"
@@ -64,9 +64,12 @@ std::span<const Ranked<Key>> SortByRank(
   if (!ForEachBlock(0, count, kBlockElements, cancellation, widen)) return {};
   const auto bits =
       static_cast<int>(std::bit_width(static_cast<Key>(highest - lowest)));
-  // One piece needs no allocation.
-  absl::InlinedVector<uint32_t, kBuckets> counters(static_cast<size_t>(pieces) *
-                                                   kBuckets);
+  std::array<uint32_t, kBuckets> one_piece;  // avoids an allocation
+  std::vector<uint32_t> more_pieces;
+  if (pieces > 1) more_pieces.resize(static_cast<size_t>(pieces) * kBuckets);
+  const std::span<uint32_t> counters = pieces > 1
+                                           ? std::span<uint32_t>(more_pieces)
+                                           : std::span<uint32_t>(one_piece);
   Ranked<Key>* from = items.data();
   Ranked<Key>* to = other.data();
   for (int shift = 0; shift < bits; shift += kDigitBits) {

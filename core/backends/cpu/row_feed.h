@@ -2,12 +2,12 @@
 // for every row that is not sorted as a whole, except the rows that the
 // short-rows kernel completes.
 //
-// Algorithm: find a likely bound, scan for the elements that exceed the bound
-// (simd/scan-inl.h), and select from these elements (selection.h). With several
-// threads, the row is cut into pieces with a common bound. Each piece has a
-// selection, and the selections are merged in order. Elements of 8 and 16 bits
-// are handled the same way, up to 64 or 32 per vector. The scan ends early once
-// k elements have the greatest possible key.
+// Algorithm: find a likely bound (bound.h), scan for the elements that exceed
+// the bound (simd/scan-inl.h), and select from these elements (selection.h).
+// With several threads, the row is cut into pieces with a common bound. Each
+// piece has a selection, and the selections are merged in order. Elements of 8
+// and 16 bits are handled the same way, up to 64 or 32 per vector. The scan
+// ends early once k elements have the greatest possible key.
 //
 // Why: nearly all rows are read at most twice, once only for a sample. If fewer
 // than k elements exceed a bound, counting detects this, and the row is read
@@ -22,14 +22,6 @@
 // bound. If far more did, the bound is raised first. Without this, many rows of
 // 131072 elements would take 1.5 times as long.
 //
-// A bound comes from the maxima of groups of elements (simd/bound-inl.h), in a
-// whole row of medium length or in a sample of a long row. The k-th greatest
-// maximum is certainly a lower bound on the k-th greatest key. In a sample of
-// 1/f of the row, the maximum with a rank somewhat above k / f is a much better
-// bound, and very likely holds. A sample of the whole row does not depend on
-// the order, and detects a constant row. Sampling costs a few percent of a read
-// of the row.
-//
 // Elements in shared memory may change between reads. The result is then
 // unspecified, but safe: no read relies on the counts of an earlier read, and a
 // selection always ends with k candidates.
@@ -39,17 +31,15 @@
 // unit/row_feed_test.cc, unit/long_slices_test.cc.
 #pragma once
 
-#include <absl/container/inlined_vector.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "core/backends/cpu/blocks.h"
+#include "core/backends/cpu/bound.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/pieces.h"
 #include "core/backends/cpu/selection.h"
@@ -89,7 +79,7 @@ class RowFeed {
   /// common bound, all selections together get little more than k candidates.
   void FeedRow(const Segment& row, std::span<Selection<Key>> selections) {
     std::optional<Key> bound = std::exchange(previous_bound_, std::nullopt);
-    if (!bound) bound = FindBound(row, /*certain=*/false);
+    if (!bound) bound = FindBound(row, Confidence::kLikely);
     if (bound) {
       for (Selection<Key>& selection : selections) {
         selection.RaiseBound(*bound);
@@ -121,7 +111,7 @@ class RowFeed {
     do {
       part = part.template Part<Key>(taken, part.count);
       if (taken > 0 || !selection.bound()) {
-        const auto bound = FindBound(part, /*certain=*/true);
+        const auto bound = FindBound(part, Confidence::kCertain);
         if (bound) selection.RaiseBound(*bound);
       }
       taken = Scan(part, selection);
@@ -135,67 +125,10 @@ class RowFeed {
   }
 
  private:
-  // Returns a bound that at least k of the elements exceed, certainly or very
-  // likely. Returns nullopt if there are too few elements for a useful bound or
-  // if no bound was found.
-  std::optional<Key> FindBound(const Segment& row, bool certain) const {
-    constexpr int64_t kChunks = 64;
-    // Rows of up to this length are read completely. Longer rows are sampled in
-    // chunks, and each chunk fills at least one vector.
-    constexpr int64_t kWhole = std::max<int64_t>(
-        4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
-    // A sample has count / kFraction elements, but at least min(kMin, count /
-    // 2) and at most kMax, which is small for 8-bit keys: few of them are
-    // distinct. For a certain bound, the sample needs more than k elements.
-    constexpr int64_t kFraction = 64;
-    constexpr int64_t kMin = 8192;
-    constexpr int64_t kMax = sizeof(Key) == 1 ? 16384 : 65536;
-    constexpr double kDeviations = 1.5;
-    const int64_t count = row.count;
-    if (k_ > count / 2) return {};
-    const bool whole = count <= kWhole;
-    certain |= whole;
-    const int64_t least = certain ? std::max(kMin, 4 * k_) : kMin;
-    const int64_t sampled =
-        whole ? count
-              : std::clamp(count / kFraction, std::min(least, count / 2),
-                           std::max(least, kMax));
-    int64_t rank = k_;
-    if (!certain) {
-      const double expected = static_cast<double>(k_) *
-                              static_cast<double>(sampled) /
-                              static_cast<double>(count);
-      rank = static_cast<int64_t>(std::ceil(
-          expected + kDeviations * std::sqrt(expected) + kDeviations));
-    }
-    // Do not let a group span several chunks. Otherwise, all group maxima of a
-    // sorted row would come from the same chunk.
-    const int64_t chunks = whole ? 1 : kChunks;
-    const int64_t chunk = sampled / chunks;
-    int64_t window = kVectorBytes / static_cast<int64_t>(sizeof(Key));
-    if (whole) window *= 4;  // independent accumulators
-    while (chunks * window < 2 * rank && window < chunk) window *= 2;
-    const int64_t groups = chunks * window;
-    if (rank > groups * 7 / 8) return {};
-    // With a small k, rows need no allocations.
-    absl::InlinedVector<Key, 4096 / sizeof(Key)> maxima(
-        static_cast<size_t>(groups));
-    // Take one chunk from each section of the row. Its offset in the section is
-    // pseudo-random (a linear congruential generator), because chunks at equal
-    // distances could all read the same part of a repeating pattern.
-    uint64_t random = 0x853C49E6748FEA9B;
-    for (int64_t c = 0; c < chunks; ++c) {
-      const int64_t begin = c * (count / chunks);
-      const int64_t spare = count / chunks - chunk;
-      random = random * 6364136223846793005u + 1442695040888963407u;
-      const int64_t jitter = static_cast<int64_t>(
-          (random >> 33) % static_cast<uint64_t>(spare + 1));
-      kernels_.raise_maxima(encoder_, At<Key>(row.elements, begin + jitter),
-                            chunk, maxima.data() + c * window, window);
-    }
-    const Key reached = kernels_.kth(maxima.data(), groups, rank, nullptr);
-    if (reached == 0) return {};
-    return static_cast<Key>(reached - 1);
+  std::optional<Key> FindBound(const Segment& part,
+                               Confidence confidence) const {
+    return cpu::FindBound(kernels_, encoder_, part.elements, part.count, k_,
+                          confidence);
   }
 
   void FeedPieces(const Segment& row,

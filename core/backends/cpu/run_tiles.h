@@ -33,7 +33,9 @@ void RunTiles(const ExecutionContext& context, int64_t first, int64_t slices) {
                  if (schedule.algorithm == Algorithm::kColumns) {
                    run_tiles(ColumnRunner<Key, kFloat>(context), begin, end);
                  } else {
-                   run_tiles(SliceRunner<Key, kFloat>(context), begin, end);
+                   run_tiles(SliceRunner<Key, kFloat>(
+                                 context, schedule.selections(context.plan)),
+                             begin, end);
                  }
                });
 }

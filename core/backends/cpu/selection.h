@@ -34,13 +34,6 @@ inline int64_t SelectionCapacity(int64_t k, int64_t n, bool many) {
   return k + std::min(std::max(k, int64_t{many ? 16 : 128}), n - k);
 }
 
-/// An element that may belong to the output.
-template <class Key>
-struct Candidate {
-  Key bits;
-  uint64_t index;
-};
-
 /// Keeps the k best of the elements offered. Key is an unsigned integer of the
 /// element's width. The greatest key ranks first.
 template <class Key>
@@ -50,18 +43,24 @@ class Selection {
   using Kth = Key (*)(const Key* keys, int64_t count, int64_t k,
                       const Cancellation* cancellation);
 
+  /// The bits and the index of a candidate.
+  struct Element {
+    Key bits;
+    uint64_t index;
+  };
+
   /// Creates an empty selection that stores its candidates in `keys` and
-  /// `candidates`. After a cancellation, Finish() still leaves k candidates,
-  /// but not necessarily the best. REQUIRES: both arrays have
+  /// `elements`. After a cancellation, Finish() still leaves k candidates, but
+  /// not necessarily the best. REQUIRES: both arrays have
   /// SelectionCapacity(k, n, many) elements and outlive this object.
   Selection(Kth kth, int64_t k, std::span<Key> keys,
-            std::span<Candidate<Key>> candidates,
+            std::span<Element> elements,
             const Cancellation* cancellation = nullptr)
       : kth_(kth),
         k_(static_cast<size_t>(k)),
         capacity_(keys.size()),
         keys_(keys.data()),
-        candidates_(candidates.data()),
+        elements_(elements.data()),
         cancellation_(cancellation) {}
 
   /// The cancellation that was passed to the constructor. May be null.
@@ -73,20 +72,25 @@ class Selection {
   void Offer(Key key, Key bits, uint64_t index) {
     if (bound_ && key <= *bound_) return;
     keys_[size_] = key;
-    candidates_[size_] = {bits, index};
+    elements_[size_] = {bits, index};
     if (++size_ >= capacity_) Full();
   }
 
-  /// Offers all candidates of `other`, and resets `other`. REQUIRES: their
-  /// indices exceed the indices of this selection's candidates.
+  /// Moves all candidates of `other` to this selection. REQUIRES: `other` has
+  /// the same k, and its indices are greater than those of this selection.
   void Merge(Selection& other) {
-    const auto offer = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const Candidate<Key>& candidate = other.candidates_[i];
-        Offer(other.keys_[i], candidate.bits, candidate.index);
-      }
+    if (size_ + other.size_ > capacity_) {
+      // Make room by dropping candidates that are not among the k best.
+      if (size_ > k_) Reselect();
+      if (other.size_ > k_) other.Reselect();
+    }
+    const auto append = [&](int64_t begin, int64_t end) {
+      std::copy(other.keys_ + begin, other.keys_ + end, keys_ + size_);
+      std::copy(other.elements_ + begin, other.elements_ + end,
+                elements_ + size_);
+      size_ += static_cast<size_t>(end - begin);
     };
-    ForEachBlock(0, other.size(), kBlockElements, cancellation_, offer);
+    ForEachBlock(0, other.size(), kBlockElements, cancellation_, append);
     other.Reset();
   }
 
@@ -96,7 +100,7 @@ class Selection {
   void Finish() {
     if (size_ > k_) Reselect();
     std::fill(keys_ + size_, keys_ + k_, Key{0});
-    std::fill(candidates_ + size_, candidates_ + k_, Candidate<Key>{0, 0});
+    std::fill(elements_ + size_, elements_ + k_, Element{0, 0});
     size_ = k_;
   }
 
@@ -131,10 +135,10 @@ class Selection {
   /// best.
   int64_t reselections() const { return reselections_; }
 
-  /// The keys of the candidates, in ascending order of index.
-  const Key* keys() const { return keys_; }
-  /// The candidates, in the same order.
-  const Candidate<Key>* candidates() const { return candidates_; }
+  /// Slots hold the candidates in ascending order of index.
+  Key key(size_t slot) const { return keys_[slot]; }
+  Key bits(size_t slot) const { return elements_[slot].bits; }
+  uint64_t index(size_t slot) const { return elements_[slot].index; }
 
  private:
   // Handles a full buffer. Not inlined, to keep the loops around Offer() short.
@@ -161,7 +165,7 @@ class Selection {
     const auto keep_best = [&](int64_t begin, int64_t end) {
       // Use local copies, because the stores below may alias members.
       Key* const keys = keys_;
-      Candidate<Key>* const candidates = candidates_;
+      Element* const elements = elements_;
       size_t to = kept;
       size_t left = ties;
       Key low = least;
@@ -171,7 +175,7 @@ class Selection {
         const bool tie = key == bar && left > 0;
         const bool keep = key > bar || tie;
         keys[to] = key;
-        candidates[to] = candidates[i];
+        elements[to] = elements[i];
         left -= tie;
         to += keep;
         low = keep ? std::min(low, key) : low;
@@ -190,7 +194,7 @@ class Selection {
   size_t k_;
   size_t capacity_;
   Key* keys_;
-  Candidate<Key>* candidates_;
+  Element* elements_;
   size_t size_ = 0;
   const Cancellation* cancellation_;
   std::optional<Key> bound_;

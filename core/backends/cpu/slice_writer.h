@@ -16,10 +16,10 @@
 
 namespace topk::cpu {
 
-/// Writes the outputs of slices as rows of k elements: directly to the outputs
-/// or, unless WritesRows(plan), to a buffer that has room for a tile. Reuses
-/// its memory between slices. Not thread-safe. After a cancellation, slices may
-/// be incomplete.
+/// Writes the outputs of slices: to their places or, if the schedule stages
+/// outputs, to the rows of a buffer that has room for a tile. Reuses its memory
+/// between slices. Not thread-safe. After a cancellation, slices may be
+/// incomplete.
 template <class Key>
 class SliceWriter {
  public:
@@ -29,121 +29,95 @@ class SliceWriter {
   explicit SliceWriter(const ExecutionContext& context)
       : context_(context),
         plan_(context.plan),
-        buffers_(!WritesRows(plan_)),
-        wide_indices_(InfoOf(plan_.index_type).bytes == 8),
+        stages_(context.schedule.stages),
         pieces_(context.schedule.sort_pieces),
-        cancellation_(context.cancellation) {}
-
-  /// Starts a tile. Returns the number of the row for slice `first`, the first
-  /// slice of the tile. The next slices have the next rows.
-  int64_t StartTile(int64_t first) {
-    values_ = plan_.wants_values
-                  ? RowsOf(plan_.dtype, context_.outputs.values, value_buffer_)
-                  : nullptr;
-    indices_ =
-        plan_.wants_indices
-            ? RowsOf(plan_.index_type, context_.outputs.indices, index_buffer_)
-            : nullptr;
-    return buffers_ ? 0 : first;
+        cancellation_(context.cancellation),
+        outputs_(context.outputs) {
+    if (!stages_) return;
+    const auto stage = [&](Scratch<std::byte>& memory, bool wanted,
+                           DType type) {
+      const int64_t bytes =
+          context.schedule.tile * plan_.k * InfoOf(type).bytes;
+      return memory.Get(wanted ? static_cast<size_t>(bytes) : 0);
+    };
+    outputs_ = {stage(staged_values_, plan_.wants_values, plan_.dtype),
+                stage(staged_indices_, plan_.wants_indices, plan_.index_type)};
   }
 
-  /// Returns the address of a row's values, or null if they are not wanted.
-  std::byte* values(int64_t row) const {
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
-    return values_ == nullptr ? nullptr : values_ + row * plan_.k * kBytes;
-  }
-  /// Returns the address of a row's indices, or null if they are not wanted.
-  std::byte* indices(int64_t row) const {
-    const int64_t bytes = wide_indices_ ? 8 : 4;
-    return indices_ == nullptr ? nullptr : indices_ + row * plan_.k * bytes;
-  }
+  /// The buffer if outputs are staged, or the outputs of the context.
+  const Outputs& outputs() const { return outputs_; }
 
-  /// Completes a tile of `width` slices: moves the rows from the buffer, if
-  /// there is one, to the outputs.
+  /// Returns the number in outputs() of slice `first` of the tensor, the first
+  /// slice of a tile.
+  int64_t NumberOf(int64_t first) const { return stages_ ? 0 : first; }
+
+  /// Moves a tile of `width` slices from the buffer to its place. Does nothing
+  /// if outputs are not staged.
   void FinishTile(int64_t first, int64_t width) const {
-    if (!buffers_) return;
+    if (!stages_) return;
     if (plan_.wants_values) {
-      Move(plan_.dtype, plan_.values, first, width, values_,
+      Move(plan_.dtype, plan_.values, first, width, outputs_.values.data(),
            context_.outputs.values.data());
     }
     if (plan_.wants_indices) {
-      Move(plan_.index_type, plan_.indices, first, width, indices_,
-           context_.outputs.indices.data());
+      Move(plan_.index_type, plan_.indices, first, width,
+           outputs_.indices.data(), context_.outputs.indices.data());
     }
   }
 
-  /// Writes the k best elements of a selection. REQUIRES: at least k elements
-  /// were offered to the selection.
-  void Write(int64_t row, Selection<Key>& selection) {
+  /// Writes the k best elements of a selection to slice number `slice` in
+  /// outputs(). REQUIRES: at least k elements were offered to the selection.
+  void Write(int64_t slice, Selection<Key>& selection) {
     if (IsCancelled(cancellation_)) return;
     selection.Finish();
-    const Candidate<Key>* const best = selection.candidates();
+    const auto store_slot = [&selection](size_t slot, auto store) {
+      store(selection.bits(slot), selection.index(slot));
+    };
     if (plan_.order == Order::kIndex) {  // already in order
-      return WriteRow(row, [best](size_t j) { return best[j]; });
+      StoreEach(slice, store_slot);
+      return;
     }
     const std::span<const Ranked<Key>> ranked = RankSlots(
-        plan_.k, [keys = selection.keys()](size_t slot) { return keys[slot]; });
+        plan_.k, [&selection](size_t slot) { return selection.key(slot); });
     if (ranked.empty()) return;  // cancelled
-    WriteRow(row, [ranked, best](size_t j) { return best[ranked[j].slot]; });
+    StoreEach(slice, [ranked, store_slot](size_t j, auto store) {
+      store_slot(ranked[j].slot, store);
+    });
   }
 
-  /// Sorts a whole contiguous slice and writes the first k elements. REQUIRES:
+  /// Sorts a whole contiguous row and writes the first k elements. REQUIRES:
   /// plan.order is kValue.
   template <bool kFloat>
-  void WriteSorted(int64_t row, const SortKeyEncoder<Key, kFloat>& encoder,
-                   const std::byte* slice) {
-    const auto bits_at = [slice](size_t slot) {
-      return Load<Key>(slice, static_cast<int64_t>(slot));
+  void WriteSorted(int64_t slice, const SortKeyEncoder<Key, kFloat>& encoder,
+                   const std::byte* row) {
+    const auto element = [row](size_t slot) {
+      return Load<Key>(row, static_cast<int64_t>(slot));
     };
     const std::span<const Ranked<Key>> ranked = RankSlots(
         plan_.n,
-        [bits_at, encoder](size_t slot) { return encoder(bits_at(slot)); });
+        [element, encoder](size_t slot) { return encoder(element(slot)); });
     if (ranked.empty()) return;  // cancelled
-    WriteRow(row, [ranked, bits_at, encoder](size_t j) {
+    StoreEach(slice, [ranked, element, encoder](size_t j, auto store) {
       // If possible, compute the bits from the key, because loading the element
       // is likely to miss the cache.
       const auto slot = ranked[j].slot;
       const Key key = static_cast<Key>(~ranked[j].key);
-      return Candidate<Key>{
-          encoder.IsShared(key) ? bits_at(slot) : encoder.Bits(key), slot};
+      store(encoder.IsShared(key) ? element(slot) : encoder.Bits(key), slot);
     });
   }
 
-  /// Writes the elements at(0) ... at(k - 1), which are Candidate<Key>.
-  template <class At>
-  void WriteRow(int64_t row, const At& at) const {
-    const auto write_block = [&](int64_t, int64_t begin, int64_t end) {
-      // Use local copies, because byte stores may alias members.
-      const At candidate_at = at;
-      std::byte* const values = this->values(row);
-      std::byte* const indices = this->indices(row);
-      const auto offset = static_cast<uint64_t>(plan_.index_offset);
-      const bool wide = wide_indices_;
-      for (int64_t j = begin; j < end; ++j) {
-        const Candidate<Key> found = candidate_at(static_cast<size_t>(j));
-        const uint64_t index = found.index + offset;
-        if (values != nullptr) Store(values, j, found.bits);
-        if (indices == nullptr) continue;
-        if (wide) {
-          Store(indices, j, index);
-        } else {
-          Store(indices, j, static_cast<uint32_t>(index));
-        }
-      }
-    };
-    ForEachBlockOf(plan_.k, pieces_, cancellation_, write_block);
+  /// Writes the k elements of a slice in order. For each j = 0 .. k - 1, calls
+  /// each(j, store), which must call store(bits, index) to write element j.
+  template <class Each>
+  void StoreEach(int64_t slice, const Each& each) const {
+    if (InfoOf(plan_.index_type).bytes == 8) {
+      StoreAs<uint64_t>(slice, each);
+    } else {
+      StoreAs<uint32_t>(slice, each);
+    }
   }
 
  private:
-  // Returns where to write the rows of an output: to the output itself, or to a
-  // buffer.
-  std::byte* RowsOf(DType type, std::span<std::byte> output,
-                    Scratch<std::byte>& buffer) const {
-    if (!buffers_) return output.data();
-    const int64_t bytes = context_.schedule.tile * plan_.k * InfoOf(type).bytes;
-    return buffer.Get(static_cast<size_t>(bytes)).data();
-  }
-
   void Move(DType type, const Layout& layout, int64_t first, int64_t width,
             const std::byte* from, std::byte* to) const {
     const int bytes = InfoOf(type).bytes;
@@ -152,9 +126,9 @@ class SliceWriter {
     const auto copy = [&](int64_t begin, int64_t end) {
       for (int64_t c = 0; c < width; c += adjacent) {
         const int64_t at = SliceOffset(plan_, layout, first + c) + begin * step;
-        context_.set.transpose(bytes, from + (c * plan_.k + begin) * bytes,
-                               adjacent, end - begin, plan_.k, to + at * bytes,
-                               step);
+        context_.set.table->transpose(
+            bytes, from + (c * plan_.k + begin) * bytes, adjacent, end - begin,
+            plan_.k, to + at * bytes, step);
       }
     };
     ForEachBlock(0, plan_.k, RowsPerBlock(width), cancellation_, copy);
@@ -191,16 +165,50 @@ class SliceWriter {
                            cancellation_);
   }
 
+  template <class Index, class Each>
+  void StoreAs(int64_t slice, const Each& each) const {
+    const auto store_block = [&](int64_t, int64_t begin, int64_t end) {
+      // Use local copies, because byte stores may alias members.
+      const auto store_rank = each;
+      std::byte* const values =
+          plan_.wants_values ? outputs_.values.data() : nullptr;
+      std::byte* const indices =
+          plan_.wants_indices ? outputs_.indices.data() : nullptr;
+      const auto axis = static_cast<size_t>(plan_.axis);
+      const auto step_of = [&](const Layout& layout) {
+        return stages_ ? 1 : layout.strides[axis];
+      };
+      const auto position = [&](const Layout& layout) {
+        return begin * step_of(layout) +
+               (stages_ ? slice * plan_.k : SliceOffset(plan_, layout, slice));
+      };
+      const int64_t value_step = step_of(plan_.values);
+      const int64_t index_step = step_of(plan_.indices);
+      const auto offset = static_cast<uint64_t>(plan_.index_offset);
+      int64_t value = position(plan_.values);
+      int64_t index = position(plan_.indices);
+      for (int64_t j = begin; j < end; ++j) {
+        store_rank(static_cast<size_t>(j), [&](Key bits, uint64_t at) {
+          if (values != nullptr) Store(values, value, bits);
+          if (indices != nullptr) {
+            Store(indices, index, static_cast<Index>(at + offset));
+          }
+        });
+        value += value_step;
+        index += index_step;
+      }
+    };
+    ForEachBlockOf(plan_.k, pieces_, cancellation_, store_block);
+  }
+
   const ExecutionContext& context_;
   const Plan& plan_;
-  const bool buffers_;
-  const bool wide_indices_;
+  const bool stages_;
   const int64_t pieces_;
   const Cancellation* const cancellation_;
-  Scratch<std::byte> value_buffer_;
-  Scratch<std::byte> index_buffer_;
-  std::byte* values_ = nullptr;
-  std::byte* indices_ = nullptr;
+  Outputs outputs_;
+  Scratch<std::byte> staged_values_;
+  Scratch<std::byte> staged_indices_;
   Scratch<Ranked<Key>> items_;
   Scratch<Ranked<Key>> other_;
 };

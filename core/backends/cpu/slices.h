@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <bit>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "core/backends/cpu/block_source.h"
@@ -47,11 +46,13 @@ Key GreatestKey(const DTypeInfo& type,
 template <class Key, bool kFloat>
 class SliceRunner {
  public:
-  /// `context` must outlive this object.
-  explicit SliceRunner(const ExecutionContext& context)
+  /// `context` must outlive this object. At most `slices` slices have a
+  /// selection at the same time.
+  SliceRunner(const ExecutionContext& context, int64_t slices)
       : context_(context),
         plan_(context.plan),
         schedule_(context.schedule),
+        slices_(slices),
         kernels_(context.set.kernels<Key, kFloat>()),
         encoder_(InfoOf(plan_.dtype), plan_.direction == Direction::kLargest),
         source_(context),
@@ -73,10 +74,15 @@ class SliceRunner {
   /// and schedule.pieces is 1.
   void Feed(int64_t outer, int64_t begin, int64_t end) {
     const int64_t first = outer * plan_.inner;
+    selections_.reserve(static_cast<size_t>(plan_.inner));
     for (int64_t c = 0; c < plan_.inner && !cancelled(); c += schedule_.tile) {
       const int64_t width = std::min(schedule_.tile, plan_.inner - c);
-      FeedSlices(first + c, begin, end, Selections(c, width));
-      if (end == plan_.n) WriteTile(first + c, c, width);
+      FeedSlices(first + c, begin, end,
+                 Selections(c + width).subspan(static_cast<size_t>(c)));
+    }
+    if (end < plan_.n) return;
+    for (int64_t c = 0; c < plan_.inner && !cancelled(); ++c) {
+      Write(first + c, c, plan_.inner);
     }
   }
 
@@ -86,50 +92,56 @@ class SliceRunner {
   void SelectWhole(int64_t first, int64_t width) {
     const std::byte* rows = source_.Get(first, width, 0, plan_.n);
     if (cancelled()) return;
-    const int64_t row = writer_.StartTile(first);
+    const int64_t slice = writer_.NumberOf(first);
     if (schedule_.algorithm == Algorithm::kShortRows) {
-      SelectShortRows(rows, row, width);
+      SelectShortRows(rows, slice, width);
     } else {
       for (int64_t c = 0; c < width && !cancelled(); ++c) {
-        SelectRow(At<Key>(rows, c * plan_.n), row + c);
+        SelectRow(At<Key>(rows, c * plan_.n), slice + c);
       }
     }
     if (!cancelled()) writer_.FinishTile(first, width);
   }
 
-  // Selects from rows of elements. Writes the output rows starting with `row`.
-  void SelectShortRows(const std::byte* elements, int64_t row, int64_t count) {
-    const ShortRows<Key> rows = {elements,
-                                 count,
-                                 plan_.n,
-                                 plan_.k,
-                                 plan_.order == Order::kIndex,
-                                 writer_.values(row),
-                                 writer_.indices(row),
-                                 InfoOf(plan_.index_type).bytes,
-                                 static_cast<uint64_t>(plan_.index_offset)};
+  void SelectShortRows(const std::byte* elements, int64_t slice,
+                       int64_t count) {
+    const Outputs& outputs = writer_.outputs();
+    const int index_bytes = InfoOf(plan_.index_type).bytes;
+    const auto key_bytes = static_cast<int64_t>(sizeof(Key));
+    const int64_t at = slice * plan_.k;
+    const ShortRows<Key> rows = {
+        elements,
+        count,
+        plan_.n,
+        plan_.k,
+        plan_.order == Order::kIndex,
+        plan_.wants_values ? outputs.values.data() + at * key_bytes : nullptr,
+        plan_.wants_indices ? outputs.indices.data() + at * index_bytes
+                            : nullptr,
+        index_bytes,
+        static_cast<uint64_t>(plan_.index_offset)};
     for (int64_t begin = 0; begin < count; begin += kShortRowsAtOnce) {
       uint64_t left = kernels_.select_short_rows(encoder_, rows, begin);
       for (; left != 0; left &= left - 1) {
-        const int64_t i = begin + std::countr_zero(left);
-        SelectRow(At<Key>(elements, i * plan_.n), row + i);
+        const int64_t row = begin + std::countr_zero(left);
+        SelectRow(At<Key>(elements, row * plan_.n), slice + row);
       }
     }
   }
 
-  void SelectRow(const std::byte* elements, int64_t row) {
+  void SelectRow(const std::byte* row, int64_t slice) {
     if (schedule_.algorithm == Algorithm::kSort) {
-      writer_.WriteSorted(row, encoder_, elements);
+      writer_.WriteSorted(slice, encoder_, row);
       return;
     }
-    feed_.FeedRow({elements, plan_.n, 0}, Selections(0, schedule_.pieces));
-    Write(row, 0, 1);
+    feed_.FeedRow({row, plan_.n, 0}, Selections(1));
+    Write(slice, 0, 1);
   }
 
   // Selects from slices that do not fit into one block.
   void SelectInBlocks(int64_t first, int64_t width) {
+    const std::span<Selection<Key>> selections = Selections(width);
     const int64_t pieces = schedule_.pieces;
-    const std::span<Selection<Key>> selections = Selections(0, pieces * width);
     // Piece p has the selections p * width .. (p + 1) * width - 1.
     const auto of_piece = [&](int64_t p) {
       return selections.subspan(static_cast<size_t>(p * width),
@@ -142,11 +154,13 @@ class SliceRunner {
       };
       if (p == 0) return feed_piece(*this);
       // Each piece needs its own memory.
-      SliceRunner own(context_);
+      SliceRunner own(context_, slices_);
       feed_piece(own);
     };
     if (!ForEachPiece(pieces, context_.cancellation, feed)) return;
-    WriteTile(first, 0, width);
+    for (int64_t c = 0; c < width && !cancelled(); ++c) {
+      Write(first + c, c, width);
+    }
   }
 
   // Feeds the elements begin .. end - 1 of adjacent slices, starting with slice
@@ -222,58 +236,47 @@ class SliceRunner {
                  context_.cancellation, feed_rows);
   }
 
-  // Returns the selections first .. first + count - 1. Creates selections on
-  // first use.
-  std::span<Selection<Key>> Selections(int64_t first, int64_t count) {
-    const auto most =
-        static_cast<size_t>(schedule_.selections * schedule_.pieces);
-    const auto capacity = static_cast<size_t>(
-        SelectionCapacity(plan_.k, plan_.n, schedule_.selections > 1));
-    const std::span keys = keys_.Get(most * capacity);
-    const std::span candidates = candidates_.Get(most * capacity);
-    selections_.reserve(most);
-    while (std::cmp_less(selections_.size(), first + count)) {
+  // Returns the selections for `count` slices: for each piece, one per slice.
+  std::span<Selection<Key>> Selections(int64_t count) {
+    const auto size = static_cast<size_t>(count * schedule_.pieces);
+    const bool many = schedule_.selections(plan_) > 1;
+    const auto capacity =
+        static_cast<size_t>(SelectionCapacity(plan_.k, plan_.n, many));
+    const size_t candidates =
+        static_cast<size_t>(slices_ * schedule_.pieces) * capacity;
+    const std::span keys = keys_.Get(candidates);
+    const std::span elements = elements_.Get(candidates);
+    while (selections_.size() < size) {
       const size_t at = selections_.size() * capacity;
       selections_.emplace_back(
           kernels_.kth, plan_.k, keys.subspan(at, capacity),
-          candidates.subspan(at, capacity), context_.cancellation);
+          elements.subspan(at, capacity), context_.cancellation);
     }
-    return std::span(selections_)
-        .subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-  }
-
-  // Writes `width` adjacent slices, starting with slice `first`. Their
-  // selections start with number `number`, which is 0 if there are several
-  // pieces.
-  void WriteTile(int64_t first, int64_t number, int64_t width) {
-    const int64_t row = writer_.StartTile(first);
-    for (int64_t c = 0; c < width && !cancelled(); ++c) {
-      Write(row + c, number + c, width);
-    }
-    if (!cancelled()) writer_.FinishTile(first, width);
+    return std::span(selections_).first(size);
   }
 
   // Merges the selections of slice number `number` out of `count`, one per
-  // piece, and writes the result.
-  void Write(int64_t row, int64_t number, int64_t count) {
+  // piece, and writes the result to output slice `slice`.
+  void Write(int64_t slice, int64_t number, int64_t count) {
     Selection<Key>& selection = selections_[static_cast<size_t>(number)];
     for (int64_t p = 1; p < schedule_.pieces; ++p) {
       selection.Merge(selections_[static_cast<size_t>(p * count + number)]);
     }
-    writer_.Write(row, selection);
+    writer_.Write(slice, selection);
     selection.Reset();
   }
 
   const ExecutionContext& context_;
   const Plan& plan_;
   const Schedule& schedule_;
+  const int64_t slices_;
   const Kernels<Key, kFloat>& kernels_;
   const SortKeyEncoder<Key, kFloat> encoder_;
   BlockSource source_;
   RowFeed<Key, kFloat> feed_;
-  // The memory of all selections.
+  // The candidates of all selections.
   Scratch<Key> keys_;
-  Scratch<Candidate<Key>> candidates_;
+  Scratch<typename Selection<Key>::Element> elements_;
   std::vector<Selection<Key>, DeferredFreeAllocator<Selection<Key>>>
       selections_;
   // The bounds of the columns in FeedInPlace(), and the columns that a scan

@@ -24,15 +24,14 @@
 
 namespace topk::cpu {
 
-/// Like Unpack() in core/base/packing.h, but uses the kernels of `set` where
-/// possible.
-inline void Unpack(const InstructionSet& set, const DTypeInfo& type,
+/// Like Unpack() in core/base/packing.h, but uses `kernels` where possible.
+inline void Unpack(const KernelTable& kernels, const DTypeInfo& type,
                    const std::byte* packed, int64_t first, int64_t count,
                    std::byte* bytes) {
   // A pair of 4-bit elements that begins at an even position fills one byte.
   const bool halves = type.bits == 4 && first % 2 == 0;
   const int64_t pairs = halves ? count / 2 : 0;
-  if (pairs > 0) set.unpack_halves(packed + first / 2, pairs, bytes);
+  if (pairs > 0) kernels.unpack_halves(packed + first / 2, pairs, bytes);
   const int64_t done = 2 * pairs;
   topk::Unpack(type, packed, first + done, count - done, bytes + done);
 }

@@ -80,7 +80,7 @@ void TransposeOf(const std::byte* elements, int64_t rows, int64_t columns,
   for (int64_t r = whole_rows; r < rows; ++r) copy(r, 0, columns);
 }
 
-/// Implements InstructionSet::transpose.
+/// Implements KernelTable::transpose.
 inline void Transpose(int bytes, const std::byte* elements, int64_t rows,
                       int64_t columns, int64_t pitch, std::byte* transposed,
                       int64_t transposed_pitch) {
@@ -100,7 +100,7 @@ inline void Transpose(int bytes, const std::byte* elements, int64_t rows,
   }
 }
 
-/// Implements InstructionSet::unpack_halves.
+/// Implements KernelTable::unpack_halves.
 inline void UnpackHalves(const std::byte* packed, int64_t count,
                          std::byte* elements) {
   const Tag<uint16_t> words;

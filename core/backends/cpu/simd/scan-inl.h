@@ -1,6 +1,6 @@
 // Finds the elements of a row, or of a row of columns, that exceed a bound.
 //
-// Algorithm: a Probe first tests the maximum of several vectors. The
+// Algorithm: a probe (probe.h) first tests the maximum of several vectors. The
 // vectors are tested one by one only if the maximum passes. The results are
 // words of mask bits, and the positions of the elements that pass are appended.
 //
@@ -27,7 +27,7 @@ Scanned Scan(const SortKeyEncoder<Key, kFloat>& encoder, Key bound,
              int64_t room) {
   constexpr int64_t kLanes = hn::MaxLanes(Tag<Key>());
   constexpr int64_t kBlock = std::max(kWord, kBlockVectors * kLanes);
-  const Probe<Key, kFloat> probe(encoder, bound);
+  const VectorProbe<Key> probe(ProbeAbove(encoder, bound));
   const auto at = [elements](int64_t i) {
     return elements + i * static_cast<int64_t>(sizeof(Key));
   };

@@ -107,7 +107,8 @@ class ShortRowSelector {
         return ~WordBits(D(), below);
       };
     } else {
-      const Probe<Key, kFloat> probe(encoder_, static_cast<Key>(bound - 1));
+      const VectorProbe<Key> probe(
+          ProbeAbove(encoder_, static_cast<Key>(bound - 1)));
       return [probe](const std::byte* at) HWY_ATTR { return probe.Word(at); };
     }
   }

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "core/backends/cpu/kernels.h"
+#include "core/backends/cpu/probe.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {
@@ -155,56 +156,17 @@ class VectorEncoder {
   V sign_flip_;
 };
 
-/// Tests whether the keys of elements exceed a bound, without computing the
-/// keys. In a long row, nearly all elements fail this test and need no further
-/// work. The result is computed from the raw bits, as unsigned numbers:
-///
-///   ((bits ^ flip) > limit) != (bits > nan)
-///
-/// The test takes three vector instructions. Computing the key takes nine.
-///
-/// Integers: the key is the bits, XORed with a constant. `nan` is all ones.
-/// Floats: on each side of zero, numbers are in the order of their bits or in
-/// the reverse order, so one comparison finds the numbers that exceed a bound.
-/// The bound is first clamped, so that all NaNs of one sign are on the same
-/// side of the bound. `nan` is the bits of -infinity, which only negative NaNs
-/// exceed: the first comparison is always wrong for these, and the second
-/// comparison inverts the result. SMALLEST inverts the result of the first
-/// comparison. Tests: conformance/.
-template <class Key, bool kFloat>
-class Probe {
+/// The vector version of Probe.
+template <class Key>
+class VectorProbe {
  public:
   using D = Tag<Key>;
   using V = hn::Vec<D>;
 
-  /// REQUIRES: bound is not all ones, which no key exceeds.
-  Probe(const SortKeyEncoder<Key, kFloat>& encoder, Key bound) {
-    constexpr Key kOnes = static_cast<Key>(~Key{0});
-    Key flip = static_cast<Key>(encoder.sign ^ encoder.flip);
-    Key limit = bound;
-    Key nan = kOnes;
-    if constexpr (kFloat) {
-      const Key sign = encoder.sign;
-      // The bits of -infinity. For LARGEST, also the key of +infinity.
-      nan = static_cast<Key>(sign | encoder.infinity);
-      const Key below_all = static_cast<Key>(sign - encoder.infinity - 1);
-      const bool smallest = encoder.flip != 0;
-      limit = std::clamp(smallest ? static_cast<Key>(~bound - 1) : bound,
-                         below_all, nan);
-      flip = sign;
-      if (limit < sign) {
-        flip = kOnes;
-        --limit;
-      }
-      if (smallest) {
-        flip = static_cast<Key>(~flip);
-        limit = static_cast<Key>(~limit - 1);
-      }
-    }
-    flip_ = hn::Set(D(), flip);
-    limit_ = hn::Set(D(), limit);
-    nan_ = hn::Set(D(), nan);
-  }
+  explicit VectorProbe(const Probe<Key>& probe)
+      : flip_(hn::Set(D(), probe.flip)),
+        limit_(hn::Set(D(), probe.limit)),
+        nan_(hn::Set(D(), probe.nan)) {}
 
   /// Tests 64 elements. Returns a mask of those that exceed the probe's bound.
   HWY_INLINE uint64_t Word(const std::byte* elements) const {
