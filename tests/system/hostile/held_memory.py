@@ -28,8 +28,8 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-# Allow 24 MiB for buffers that threads keep for their next responses.
-@attack(processes=1, rounds=8, seconds=1.5, arriving=24)
+# Allow 40 MiB for buffers that threads keep for their next responses.
+@attack(processes=1, rounds=8, seconds=1.5, arriving=40)
 def idle_after_answers(attacker):
     """Eight streams of ComputeTopKMany and ModelStreamInfer that have received
     36 MiB each and stay open."""
