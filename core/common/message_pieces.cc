@@ -51,14 +51,6 @@ class PieceStream final : public google::protobuf::io::ZeroCopyOutputStream {
   int64_t bytes_ = 0;
 };
 
-// Appends the tag and the length of a field of type bytes, string or message.
-void BeginField(int number, size_t size, std::string& to) {
-  AppendVarint(WireFormatLite::MakeTag(
-                   number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED),
-               to);
-  AppendVarint(size, to);
-}
-
 }  // namespace
 
 void AppendVarint(uint64_t number, std::string& to) {
@@ -66,6 +58,13 @@ void AppendVarint(uint64_t number, std::string& to) {
     to.push_back(static_cast<char>(number | 0x80));
   }
   to.push_back(static_cast<char>(number));
+}
+
+void BeginField(int number, size_t size, std::string& to) {
+  AppendVarint(WireFormatLite::MakeTag(
+                   number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED),
+               to);
+  AppendVarint(size, to);
 }
 
 std::vector<MessagePiece> PiecesOf(

@@ -23,6 +23,9 @@ struct MessagePiece {
 /// Appends a number as a protobuf varint.
 void AppendVarint(uint64_t number, std::string& to);
 
+/// Appends the tag and the length of a field of type bytes, string or message.
+void BeginField(int number, size_t size, std::string& to);
+
 /// Serializes a message as a sequence of pieces, which borrow large fields from
 /// `message`. `message` must not change while the pieces are in use.
 std::vector<MessagePiece> PiecesOf(

@@ -123,7 +123,7 @@ class Scanner {
   Status Read(google::protobuf::Message& to) {
     to.Clear();
     if (!slices_.status().ok()) return MalformedMessage();
-    if (!Scan(*to.GetDescriptor(), nullptr) || !ChargeAbove(kUnchargedBytes)) {
+    if (!Scan(to.GetDescriptor(), nullptr) || !ChargeAbove(kUnchargedBytes)) {
       return failure_.ok() ? MalformedMessage() : failure_;
     }
     if (to.ParseFromString(kept_)) return Status();
@@ -134,21 +134,26 @@ class Scanner {
   size_t data_count() const { return data_count_; }
 
  private:
-  // The generated parser's maximum length of an encoded tag or size in bytes.
+  // Limits of the generated parser: the maximum length of an encoded tag or
+  // size in bytes, and the maximum nesting depth of messages and groups.
   static constexpr int kMaxVarint32 = 5;
+  static constexpr int kMaxDepth = 100;
   static constexpr size_t kUsuallyKept = 512;
 
-  // Scans the fields of a message. For `parent`, see IsData().
-  bool Scan(const google::protobuf::Descriptor& type,
-            const FieldDescriptor* parent) {
+  // Scans the fields of a message, or of a group, up to `end_tag`. For a group,
+  // `type` is null, because all its fields are unknown. For `parent`, see
+  // IsData().
+  bool Scan(const google::protobuf::Descriptor* type,
+            const FieldDescriptor* parent, uint32_t end_tag = 0) {
     while (true) {
       const int begin = input_.CurrentPosition();
       const uint32_t tag = input_.ReadTag();
       if (input_.CurrentPosition() - begin > kMaxVarint32) return false;
-      if (tag == 0) return input_.ConsumedEntireMessage();
+      if (tag == end_tag) return tag != 0 || input_.ConsumedEntireMessage();
       const auto number = static_cast<int>(tag >> 3);
       if (number == 0) return false;
-      const FieldDescriptor* field = type.FindFieldByNumber(number);
+      const FieldDescriptor* field =
+          type == nullptr ? nullptr : type->FindFieldByNumber(number);
       if (!ScanField(field, parent, tag) || !Fits(0)) return false;
       if (!ChargeAbove(kChargeStep)) return false;
     }
@@ -158,6 +163,7 @@ class Scanner {
   bool ScanField(const FieldDescriptor* field, const FieldDescriptor* parent,
                  uint32_t tag) {
     const auto type = WireFormatLite::GetTagWireType(tag);
+    if (type == WireFormatLite::WIRETYPE_START_GROUP) return SkipGroup(tag);
     if (type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       return field != nullptr && WireTypeOf(*field) == type
                  ? KeepNumber(*field, tag)
@@ -190,6 +196,13 @@ class Scanner {
     return Fits(size) && input_.Skip(size);
   }
 
+  bool SkipGroup(uint32_t tag) {
+    const uint32_t end_tag = WireFormatLite::MakeTag(
+        static_cast<int>(tag >> 3), WireFormatLite::WIRETYPE_END_GROUP);
+    return ++depth_ <= kMaxDepth && Scan(nullptr, nullptr, end_tag) &&
+           depth_-- > 0;
+  }
+
   bool KeepNumber(const FieldDescriptor& field, uint32_t tag) {
     if (field.is_repeated()) memory_ += kArrayMemory + kArrayGrowth * 8;
     AppendVarint(tag, kept_);
@@ -220,9 +233,8 @@ class Scanner {
       return Keep(size);
     }
     const auto outer = input_.PushLimit(size);
-    // Groups within the message count towards the same depth.
-    if (!input_.IncrementRecursionDepth() || !Scan(*type, &field)) return false;
-    input_.DecrementRecursionDepth();
+    if (++depth_ > kMaxDepth || !Scan(type, &field)) return false;
+    --depth_;
     input_.PopLimit(outer);
     // Scan() may append fewer bytes than the length prefix says. Overwrite the
     // prefix with the actual length, as a varint of the same size.
@@ -308,6 +320,7 @@ class Scanner {
   google::protobuf::io::CodedInputStream input_{&slices_};
   int64_t exempt_ = 0;  // not counted against kMaxParsedBytes
   int64_t typed_bytes_ = 0;
+  int depth_ = 0;
   std::string kept_;  // the known fields
   Status failure_;    // OK if the message is malformed
   const ChargeParsed& charge_;

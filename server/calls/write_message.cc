@@ -11,7 +11,6 @@
 
 #include "core/base/deferred_free.h"
 #include "core/base/happens_before.h"
-#include "core/common/message_pieces.h"
 
 namespace topk {
 namespace {
@@ -64,8 +63,21 @@ std::shared_ptr<const void> FreedLater(
       });
 }
 
-// Returns the pieces as one buffer. If the total is small, copies the pieces.
-// Otherwise, the buffer refers to the pieces' memory and keeps `owner` alive.
+// Splits `data` into pieces and appends them to `messages` as field `number`.
+void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
+                  std::vector<grpc::ByteBuffer>& messages) {
+  if (data == nullptr) return;
+  const auto all = std::as_bytes(std::span(*data));
+  const std::shared_ptr<const void> owner = FreedLater({all}, data);
+  for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
+    const size_t size = std::min(kPieceBytes, all.size() - begin);
+    messages.push_back(
+        WritePieces(PiecesOf(number, all.subspan(begin, size)), owner));
+  }
+}
+
+}  // namespace
+
 grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
                              const std::shared_ptr<const void>& owner) {
   size_t size = 0;
@@ -96,21 +108,6 @@ grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
   }
   return {slices.data(), slices.size()};
 }
-
-// Splits `data` into pieces and appends them to `messages` as field `number`.
-void AppendPieces(int number, const std::shared_ptr<const std::string>& data,
-                  std::vector<grpc::ByteBuffer>& messages) {
-  if (data == nullptr) return;
-  const auto all = std::as_bytes(std::span(*data));
-  const std::shared_ptr<const void> owner = FreedLater({all}, data);
-  for (size_t begin = 0; begin < all.size(); begin += kPieceBytes) {
-    const size_t size = std::min(kPieceBytes, all.size() - begin);
-    messages.push_back(
-        WritePieces(PiecesOf(number, all.subspan(begin, size)), owner));
-  }
-}
-
-}  // namespace
 
 grpc::ByteBuffer WriteShared(
     const std::shared_ptr<const google::protobuf::Message>& message) {

@@ -8,9 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/common/message_pieces.h"
 #include "topk/v1/topk.pb.h"
 
 namespace topk {
+
+/// Returns the pieces as one buffer. If the total is small, copies the pieces.
+/// Otherwise, the buffer refers to the pieces' memory and keeps `owner` alive.
+grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
+                             const std::shared_ptr<const void>& owner);
 
 /// Serializes a message. Slices of large fields point into the message and keep
 /// it alive.

@@ -1,5 +1,4 @@
-"""Calls that make the server hold memory: they stay idle, never end, or have
-many small fields, which take much more memory when parsed."""
+"""Calls that make the server hold memory and then stay idle or never end."""
 
 import os
 import pathlib
@@ -7,14 +6,10 @@ import time
 
 import h2
 import topk_requests
-from attacks import CLOSED, HEALTH, OIP, TOPK, WIDE, attack
+from attacks import CLOSED, OIP, TOPK, WIDE, attack
 from harness import field
 
 MIB = 1 << 20
-# Protobuf needs at least 16 bytes of memory for each of these fields.
-EMPTY_FIELDS = [field(number, b"") for number in (1, 2, 3, 6)]
-# Field 31 as a varint, as no bytes, and as a group without a field.
-UNKNOWN_FIELDS = [b"\xf8\x01\x00", b"\xfa\x01\x00", b"\xfb\x01\xfc\x01"]
 
 
 def large_item(chance):
@@ -28,8 +23,8 @@ def large_infer(chance):
     return topk_requests.infer("UINT8", [len(data)], len(data), data)
 
 
-# Allow 40 MiB for buffers that threads keep for their next responses.
-@attack(processes=1, rounds=8, seconds=1.5, arriving=40)
+# Allow 24 MiB for buffers that threads keep for their next responses.
+@attack(processes=1, rounds=8, seconds=1.5, arriving=24)
 def idle_after_answers(attacker):
     """Eight streams of ComputeTopKMany and ModelStreamInfer that have received
     36 MiB each and stay open."""
@@ -216,21 +211,3 @@ def claimed_shared_memory(attacker):
         return client.call(TOPK + "ComputeTopK", topk_requests.in_shared_memory(
             [4], f"/topk_nobody_{attacker.number}", size))
     attacker.keep_calling(claim, outstanding=32)
-
-
-@attack(processes=1, rounds=21)
-def many_unknown_fields(attacker):
-    """16 MiB of 3-byte unknown fields or empty messages, to every method. One
-    at a time, because a message is not counted while gRPC is receiving it."""
-    paths = [*topk_requests.paths(), HEALTH + "Check", HEALTH + "Watch"]
-    attacker.random.shuffle(paths)
-    with attacker.connect() as client:
-        for path in paths:
-            if client.closed or not attacker.goes_on():
-                break
-            piece = attacker.random.choice(UNKNOWN_FIELDS * 3 + EMPTY_FIELDS)
-            stream = client.call(path, piece * (16 * MIB // len(piece)))
-            attacker.delivered()
-            for _ in client.wait([stream], 0.5):
-                client.reset(stream)
-            attacker.count(client, [stream])
