@@ -9,6 +9,8 @@ namespace topk {
 /// cancelled computation may skip work, so check the flag afterwards.
 class Cancellation {
  public:
+  /// Whatever the caller has written before, e.g. the cause, is visible to
+  /// threads for which cancelled() returns true.
   void Cancel() { cancelled_.store(true, std::memory_order_release); }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
 

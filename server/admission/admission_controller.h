@@ -53,8 +53,9 @@ class AdmissionController {
   /// Returns UNAVAILABLE after Close().
   Status CheckOpen() const;
 
-  /// Checks the credentials of an admitted call again, which may have expired.
-  /// Returns the errors of Authenticator::Authenticate().
+  /// Checks again whether the caller of an admitted call is authorized, because
+  /// its credentials may have expired. Returns the errors of
+  /// Authenticator::Authenticate().
   Status CheckCaller(const CallInfo& call) const;
 
   /// Counts a received message of a stream against the rate limit. Never fails.

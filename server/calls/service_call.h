@@ -1,4 +1,4 @@
-// Admits, traces, records and cancels calls.
+// Admits, traces and records calls, and decompresses their messages.
 #pragma once
 
 #include <utility>

@@ -7,6 +7,7 @@ Runs the curl commands of deploy/envoy/README.md unchanged. Exits with 77 if a
 program is missing.
 """
 
+import base64
 import functools
 import http.client
 import http.server
@@ -71,12 +72,14 @@ def check_json(target):
              {"data": "CQMH"}]
     status, stream, _ = call(target, "StreamTopK", json.dumps(parts))
     assert (status, stream[0]["header"]["values"]["data"]) == (200, "CQc=")
-    # Longer than Envoy's buffers.
-    count = 3 << 20
+    # Both messages are longer than Envoy's buffers.
+    count = 48 << 20
     status, response, _ = call(target, "ComputeTopK", json.dumps({
-        **REQUEST, "tensor": {"data_type": "DATA_TYPE_U8", "shape": [count],
-                              "data": "AAAA" * (1 << 20)}}))
-    assert (status, response["values"]["data"]) == (200, "AAA="), response
+        **REQUEST, "onnx": {"k": {"value": 1 << 20}},
+        "tensor": {"data_type": "DATA_TYPE_U8", "shape": [count],
+                   "data": "AAAA" * (1 << 24)}}))
+    assert status == 200, (status, response[:500])
+    assert len(base64.b64decode(response["indices"]["data"])) == 8 << 20
     status, text, _ = call(target, "ServerLive", "{}",
                            "/inference.GRPCInferenceService")
     assert status == 404, (status, text)
