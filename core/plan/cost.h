@@ -6,9 +6,9 @@
 
 namespace topk {
 
-/// The cost of one request. Every field is an upper bound, and saturates
-/// instead of overflowing. On the CPU, no field except `working_bytes`
-/// decreases if a dimension or k increases.
+/// The cost of one request. Every field is an upper bound (but see
+/// `nanoseconds`), and saturates instead of overflowing. On the CPU, no field
+/// except `working_bytes` decreases if a dimension or k increases.
 struct Cost {
   /// The tensor's data, excluding padding.
   Size input_bytes;
@@ -18,11 +18,11 @@ struct Cost {
   /// concatenated from chunks.
   Size working_bytes;
   /// Total CPU time of all threads. Includes zeroing memory, unpacking,
-  /// repeated elements (stride 0), and the fixed cost per slice. Kernels
-  /// without SIMD may take up to 16 times as long. On an idle machine, the
-  /// estimate is at most 50 us + 64 * the actual time. The estimate may be
-  /// higher for types of up to 8 bits, because their selection may end early.
-  /// Checked by unit/cost_property_test.cc.
+  /// repeated elements (stride 0), and the fixed cost per slice. Old processors
+  /// may take up to four times as long, and kernels without SIMD up to 16
+  /// times. On an idle machine, the estimate is at most 50 us + 64 * the actual
+  /// time. The estimate may be higher for types of up to 8 bits, because their
+  /// selection may end early. Checked by unit/cost_property_test.cc.
   Size nanoseconds;
 };
 

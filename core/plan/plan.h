@@ -24,7 +24,8 @@ struct Layout {
   int64_t bytes = 0;
   /// Whether the tensor is contiguous and row-major.
   bool contiguous = true;
-  /// Whether several elements share a byte, as in DTypeInfo::packed().
+  /// Whether several elements share a byte, like the elements of a request with
+  /// DTypeInfo::packed().
   bool packed = false;
   /// The strides as given in the request, or empty.
   std::vector<int64_t> given_strides = {};

@@ -58,7 +58,8 @@ class AdmissionController {
   /// Authenticator::Authenticate().
   Status CheckCaller(const CallInfo& call) const;
 
-  /// Counts a received message of a stream against the rate limit. Never fails.
+  /// Counts bytes that were received anyway, such as the next message of a
+  /// stream, against the rate limit. Never fails.
   void DebitUnchecked(const CallInfo& call, int64_t bytes) {
     limiter_.DebitUnchecked(call.caller.key, bytes);
   }

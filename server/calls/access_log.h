@@ -22,8 +22,9 @@ class AccessLog {
   /// Without this limit, invalid requests could fill the disk with log lines.
   static constexpr int kLinesPerSecond = 100;
 
-  /// `sample` is the fraction of OK requests to log at info, 0 to 1. A request
-  /// is slow if it takes longer than `slow_nanoseconds`; 0 = never. `log` must
+  /// `sample` is the fraction of OK requests to log at info, 0 to 1. Unless it
+  /// is 0, requests whose trace the caller samples are logged too. A request is
+  /// slow if it takes longer than `slow_nanoseconds`; 0 = never. `log` must
   /// outlive this object.
   AccessLog(spdlog::logger& log, double sample, int64_t slow_nanoseconds)
       : log_(log), sample_(sample), slow_nanoseconds_(slow_nanoseconds) {}

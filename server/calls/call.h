@@ -20,8 +20,8 @@ namespace topk {
 
 class CallRouter;
 
-/// Handles the events of one call. Pollers call these functions, and may call
-/// them concurrently if several operations are in flight.
+/// Handles the events of one call. Pollers call the functions whose names start
+/// with On, and may call them concurrently if several operations are in flight.
 class CallHandler {
  public:
   virtual ~CallHandler() = default;
@@ -32,7 +32,7 @@ class CallHandler {
   /// Called when a write finishes. `ok` is false if the client has
   /// disconnected.
   virtual void OnWritten(bool ok) { (void)ok; }
-  /// Records the final status of the call. Called once.
+  /// Records the final status of the call. Called once, by any thread.
   virtual void Record(const Status& status) { (void)status; }
 };
 
@@ -62,10 +62,11 @@ class Call final : public std::enable_shared_from_this<Call> {
   void Write(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
   /// Ends the call, either with a last message and OK or with a status. Records
   /// the status before sending it, so that the metrics include every call whose
-  /// response the client has received. However, if a read or a write has
-  /// failed, the client may have disconnected, which is known only when the
-  /// call ends. In this case, the destructor records CANCELLED or
-  /// DEADLINE_EXCEEDED if the call was cancelled, and otherwise `status`.
+  /// response the client has received. There is one exception: after a failed
+  /// write or the end of the client's messages, the client may have
+  /// disconnected, which is known only when the call ends. `status` is then
+  /// recorded by the destructor, or if the call was cancelled, CANCELLED or
+  /// DEADLINE_EXCEEDED.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
 

@@ -39,11 +39,11 @@ class TensorRequest {
     stats_.begun = begun;
   }
 
-  /// Takes the contents of `message`, which has just arrived. Adds the message,
-  /// the memory of its slices and `own_bytes` (for the request itself) to the
-  /// bytes in flight. Returns the errors of
-  /// AdmissionController::AdmitRequest(). After an error, only Record() and
-  /// WriteError() may be called.
+  /// Takes the contents of `message`, which is not compressed. Adds the
+  /// message, the memory of its slices and `own_bytes` (for the request itself)
+  /// to the bytes in flight. Returns the errors of
+  /// AdmissionController::AdmitRequest(). After an error, only WriteError(),
+  /// Record() and ReleaseMessage() may be called.
   Status Admit(grpc::ByteBuffer& message, int64_t own_bytes = 0);
 
   /// Parses and validates the request, and adds the memory for parsing and for
@@ -62,8 +62,8 @@ class TensorRequest {
   /// Run() if the request is prepared, otherwise Prepare().
   Size nanoseconds();
   /// Returns whether a poller may call Run(), i.e. whether Run() takes little
-  /// time, has a small output and does not access shared memory. REQUIRES:
-  /// Prepare() returned OK.
+  /// time, has a small output and does not access shared or GPU memory.
+  /// REQUIRES: Prepare() returned OK.
   bool MayRunOnPoller() const;
 
   /// Computes and serializes the response. Returns errors from Engine::Run()

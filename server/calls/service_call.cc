@@ -40,7 +40,7 @@ void ServiceCall::OnRead(bool ok, grpc::ByteBuffer& message) {
   const auto bytes = static_cast<int64_t>(message.Length());
   const Status status = decompressing_.Add(Size(bytes) + SliceMemory(message));
   if (!status.ok()) return RefuseMessage(status, message);
-  // The queue corrects this estimate by the time that the work takes.
+  // If the work takes longer, the queue charges the client for that time.
   constexpr int64_t kNanosecondsPerByte = 10;
   Enqueue(Size(bytes) * kNanosecondsPerByte,
           [this, &message] { DecompressMessage(message); });

@@ -42,8 +42,8 @@ class ServiceCall : public CallHandler {
   virtual void RecordRequest(const Status& status);
 
   /// Runs work() on a worker. Keeps the call alive until work() returns. If
-  /// `computes` is true, `nanoseconds` is a good estimate, so the time that the
-  /// work takes counts towards the speed estimate of the queue.
+  /// `computes` is true, `nanoseconds` is the cost of a computation, which
+  /// counts towards the speed estimate of the queue.
   template <class Work>
   void Enqueue(Size nanoseconds, Work work, bool computes = false) {
     state_.work.Enqueue(

@@ -11,7 +11,8 @@ namespace topk {
 /// Converts an error to a google.rpc.Status with the same code and message.
 /// Adds an ErrorInfo with the reason in the domain "topk.v1". Adds a BadRequest
 /// for an invalid field, a RetryInfo for a retryable error, and a QuotaFailure
-/// if the code is RESOURCE_EXHAUSTED. The result fits into a trailer (< 8 KiB).
+/// for a retryable RESOURCE_EXHAUSTED. The result fits into a trailer (< 8
+/// KiB).
 google::rpc::Status ToRpcStatus(const Status& status);
 
 /// Converts an error to a gRPC status with ToRpcStatus() as its details.

@@ -7,9 +7,10 @@
 namespace topk {
 namespace {
 
-// Handles one request. A poller prepares a small message at once, and workers
-// prepare all others. The same thread computes a small response at once, and
-// workers compute all others. Only one thread at a time uses `request_`.
+// Handles one request. The thread that gets the message (a poller, or a worker
+// that has decompressed it) prepares a small message at once, unless events
+// wait for pollers. It also computes at once what takes little time. Workers do
+// all other steps. Only one thread at a time uses `request_`.
 class UnaryCall final : public ServiceCall {
  public:
   UnaryCall(SharedState& state, Call& call, std::unique_ptr<Codec> codec)

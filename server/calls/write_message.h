@@ -14,7 +14,8 @@
 namespace topk {
 
 /// Returns the pieces as one buffer. If the total is small, copies the pieces.
-/// Otherwise, the buffer refers to the pieces' memory and keeps `owner` alive.
+/// Otherwise, the buffer refers to the memory of pieces that do not own it, and
+/// keeps `owner` alive.
 grpc::ByteBuffer WritePieces(const std::vector<MessagePiece>& pieces,
                              const std::shared_ptr<const void>& owner);
 

@@ -17,13 +17,14 @@ namespace topk {
 
 /// The stages of a request, in order.
 enum class Stage {
-  /// From the arrival of the message until work on it starts.
+  /// Waiting for a thread, since the message arrived and was decompressed.
   kQueue,
-  /// Parsing and validating the request, and allocating the outputs.
+  /// Parsing and validating the request, reading shared memory, allocating the
+  /// outputs, and computations that fail.
   kDecode,
   /// Running in the backend.
   kCompute,
-  /// Serializing the response.
+  /// Serializing the response, or copying it to shared memory.
   kEncode,
 };
 
@@ -40,7 +41,7 @@ struct RequestStats {
   /// Bytes of the input, and of the output's values and indices.
   int64_t tensor_bytes = 0;
   int64_t answer_bytes = 0;
-  /// nullopt if the request is invalid.
+  /// nullopt if the request is invalid or was not validated.
   std::optional<int64_t> k;
   /// Nanoseconds by Stage; -1 if the stage was not reached.
   std::array<int64_t, kStageNames.size()> nanoseconds = {-1, -1, -1, -1};

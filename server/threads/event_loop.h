@@ -35,7 +35,7 @@ class CompletionTag {
   /// Called by a poller when the operation has finished. As in gRPC, `ok` is
   /// false for a read at the end of a stream, for a write to a disconnected
   /// client, and for a call that had not arrived when the server shut down.
-  /// Must take constant time.
+  /// Must not block, and must take at most a few milliseconds.
   virtual void OnComplete(bool ok) = 0;
 
   /// Returns whether the completion of an operation that OnComplete() starts
@@ -75,12 +75,11 @@ class OwningTag final : public CompletionTag {
 };
 
 /// Polls the completion queue and calls the tag of each finished operation. As
-/// many polling threads run as the load needs, however many connections and
-/// calls there are.
+/// many polling threads run as the load needs.
 ///
 /// The loop repeatedly enqueues an event of its own, the marker. When the
-/// marker leaves the queue, all older events have been handled, and a turn of
-/// the loop ends. The marker's time in the queue shows how long events wait.
+/// marker leaves the queue, so have all older events, and a turn of the loop
+/// ends. The marker's time in the queue shows how long events wait.
 class EventLoop final : private CompletionTag {
  public:
   /// Receives the time that a poller spent on one event.
@@ -115,7 +114,7 @@ class EventLoop final : private CompletionTag {
   void CountRefused() { ++refused_; }
   void CountDestroyed() { --refused_; }
 
-  /// Blocks until all events that are now in the queue have been handled, and
+  /// Blocks until all events that are now in the queue have been taken, and
   /// gRPC has delivered all calls that it has received. Returns false if this
   /// takes longer than `longest`.
   bool WaitForTurn(std::chrono::milliseconds longest);
@@ -142,7 +141,8 @@ class EventLoop final : private CompletionTag {
   std::atomic<int64_t> arrived_ = 0;
   std::atomic<int64_t> ended_ = 0;
   std::atomic<int64_t> refused_ = 0;  // refused calls not destroyed yet
-  // The poller that sets this flag has exclusive use of the members below.
+  // The thread that sets this flag has exclusive use of the marker's four
+  // members below.
   std::atomic<bool> is_marked_ = false;
   std::chrono::steady_clock::time_point marked_at_;
   std::atomic<int64_t> awaited_at_mark_ = 0;  // awaited_ when it was enqueued

@@ -140,8 +140,8 @@ class WorkQueue {
   std::vector<Worker*> idle_workers_ TOPK_GUARDED_BY(mutex_);
   // When a worker last started a job or was last woken, whichever is later.
   Clock::time_point progress_ TOPK_GUARDED_BY(mutex_){};
-  // The ratio of estimated CPU time to elapsed time for recent work. While n
-  // jobs run, each job counts with 1/n of its elapsed time.
+  // The ratio of estimated CPU time to elapsed time for recent work. If n jobs
+  // run when a job ends, the job counts with 1/n of its elapsed time.
   double speed_ TOPK_GUARDED_BY(mutex_);
   double worked_ TOPK_GUARDED_BY(mutex_) = 0;
   double elapsed_ TOPK_GUARDED_BY(mutex_) = 0;

@@ -31,9 +31,9 @@ namespace topk::cpu {
 /// Whether at least k elements exceed a bound very likely or certainly.
 enum class Confidence { kLikely, kCertain };
 
-/// Returns a bound that at least k of the elements exceed, or nullopt if there
-/// are too few elements for a useful bound or if no bound was found. REQUIRES:
-/// k >= 1.
+/// Returns a bound that at least k of the elements exceed, with this
+/// confidence. Returns nullopt if there are too few elements for a useful bound
+/// or if no bound was found. REQUIRES: k >= 1.
 template <class Key, bool kFloat>
 std::optional<Key> FindBound(const Kernels<Key, kFloat>& kernels,
                              const SortKeyEncoder<Key, kFloat>& encoder,
@@ -46,7 +46,8 @@ std::optional<Key> FindBound(const Kernels<Key, kFloat>& kernels,
       4096, 2 * kChunks * kVectorBytes / static_cast<int64_t>(sizeof(Key)));
   // A sample has count / kFraction elements, but at least min(kMin, count / 2)
   // and at most kMax, which is small for 8-bit keys: few of them are distinct.
-  // For a certain bound, the sample needs more than k elements.
+  // For a certain bound, the sample needs more than k elements, so it may have
+  // 4 k.
   constexpr int64_t kFraction = 64;
   constexpr int64_t kMin = 8192;
   constexpr int64_t kMax = sizeof(Key) == 1 ? 16384 : 65536;

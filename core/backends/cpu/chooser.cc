@@ -107,7 +107,7 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
       n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
 }
 
-// Returns the maximum cost of a plan that runs on one thread.
+// Returns kSerialNanoseconds, in proportion to `task`.
 Size SerialNanoseconds(double task) {
   return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
                   kTaskNanoseconds);

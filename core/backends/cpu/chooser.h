@@ -26,7 +26,8 @@ struct Schedule {
   bool copies = false;
   /// Whether the outputs of a tile are staged: buffered as rows of k elements,
   /// and then moved to their places. The short-rows kernel can write only rows.
-  /// For other tiles of whole slices, moving all outputs in one pass is faster.
+  /// For other tiles of copied whole slices, moving all outputs in one pass is
+  /// faster.
   bool stages = false;
   /// The number of slices in a tile. The last tile may have fewer.
   int64_t tile = 1;
@@ -43,7 +44,7 @@ struct Schedule {
   /// that are joined into one wide row.
   int64_t row_factor = 1;
   /// The number of parallel pieces in which the k best elements of a slice are
-  /// sorted.
+  /// sorted, or all elements if the algorithm is kSort.
   int64_t sort_pieces = 1;
 
   /// Returns the number of slices of a tile that are selected from at the same
@@ -77,11 +78,11 @@ int64_t CopiedFromK(const Plan& plan);
 inline constexpr double kTaskNanoseconds = 20000;
 
 /// Chooses a schedule for at most `threads` >= 1 threads, each of which has at
-/// least one task of `task` nanoseconds. A plan whose cost is at most
-/// kSerialNanoseconds runs on one thread. A smaller `task` lowers this limit in
-/// proportion. The result depends only on the arguments and on constants
-/// measured by tests/bench. REQUIRES: the plan has slices, as for all functions
-/// below.
+/// least one task of `task` nanoseconds. A plan of less than two tasks runs on
+/// one thread. With kTaskNanoseconds, this includes every plan whose cost is at
+/// most kSerialNanoseconds. The result depends only on the arguments and on
+/// constants measured by tests/bench. REQUIRES: the plan has slices, as for all
+/// functions below.
 Schedule Choose(const Plan& plan, int threads, double task = kTaskNanoseconds);
 
 /// Like Choose(), but uses the given algorithm. REQUIRES: CanRun().

@@ -22,7 +22,7 @@ namespace topk::cpu {
 /// thread that enters a full arena must wait for the computations in that
 /// arena. oneTBB wakes as many threads as an arena has, even for two tasks, so
 /// an arena has only as many as its computation can use, and all arenas in use
-/// together have at most as many as the pool. Thread-safe.
+/// together have at most as many as the pool, or one each. Thread-safe.
 class ArenaPool {
  public:
   /// Lets all computations together use `threads` threads. However, each may

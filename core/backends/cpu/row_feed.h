@@ -1,13 +1,12 @@
 // Selects from rows of any length, including rows that arrive in parts. Used
-// for every row that is not sorted as a whole, except the rows that the
-// short-rows kernel completes.
+// for scans, and for rows that the short-rows kernel does not complete.
 //
 // Algorithm: find a likely bound (bound.h), scan for the elements that exceed
 // the bound (simd/scan-inl.h), and select from these elements (selection.h).
 // With several threads, the row is cut into pieces with a common bound. Each
-// piece has a selection, and the selections are merged in order. Elements of 8
-// and 16 bits are handled the same way, up to 64 or 32 per vector. The scan
-// ends early once k elements have the greatest possible key.
+// piece has a selection, and slices.h merges them in order. Elements of 8 and
+// 16 bits are handled the same way, up to 64 or 32 per vector. The scan ends
+// early once k elements have the greatest possible key.
 //
 // Why: nearly all rows are read at most twice, once only for a sample. If fewer
 // than k elements exceed a bound, counting detects this, and the row is read
@@ -27,8 +26,8 @@
 // selection always ends with k candidates.
 //
 // Costs: the read, about 10 ns for each of the 1.1 k to 3 k candidates, and
-// sorting the candidates. Memory: 2 k candidates for each piece. Tests:
-// unit/row_feed_test.cc, unit/long_slices_test.cc.
+// sorting the candidates. Memory: 2 k candidates for each piece, or k + 128 for
+// a small k. Tests: unit/row_feed_test.cc, unit/long_slices_test.cc.
 #pragma once
 
 #include <algorithm>
@@ -105,7 +104,8 @@ class RowFeed {
   }
 
   /// Feeds a row, or the next part of a row, to its selection. Finds a certain
-  /// bound at first, and each time that too many elements exceeded the bound.
+  /// bound if there is none, and each time that too many elements exceeded the
+  /// bound.
   void Feed(Segment part, Selection<Key>& selection) const {
     int64_t taken = 0;
     do {
@@ -142,7 +142,8 @@ class RowFeed {
   }
 
   // Offers elements to a selection until its buffer has filled up kTimes times.
-  // Returns the number of elements read, or part.count if cancelled.
+  // Returns the number of elements read, or part.count if the rest need not be
+  // read: after a cancellation, or if the selection is complete.
   int64_t Scan(const Segment& part, Selection<Key>& selection) const {
     constexpr int64_t kTimes = 4;
     constexpr int64_t kPositions = 1024;

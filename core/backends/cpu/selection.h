@@ -7,7 +7,7 @@
 // Why: nearly every element of a long slice costs only one comparison. In the
 // worst case, an ascending slice, each time that the buffer fills up costs a
 // search for its k-th key. That is O(1) per element, because the buffer has
-// room for at least 2 k candidates.
+// room for at least 2 k candidates, or for all elements.
 //
 // Ties: candidates are always in ascending order of index. An element whose key
 // equals the bound has a higher index than every candidate and ranks behind
@@ -76,8 +76,9 @@ class Selection {
     if (++size_ >= capacity_) Full();
   }
 
-  /// Moves all candidates of `other` to this selection. REQUIRES: `other` has
-  /// the same k, and its indices are greater than those of this selection.
+  /// Moves the candidates of `other` to this selection. May drop some that are
+  /// not among the k best. REQUIRES: `other` has the same k, and its indices
+  /// are greater than those of this selection.
   void Merge(Selection& other) {
     if (size_ + other.size_ > capacity_) {
       // Make room by dropping candidates that are not among the k best.

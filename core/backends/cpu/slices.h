@@ -1,10 +1,12 @@
 // Selects the best k elements of each slice. Reads slices as contiguous rows,
 // either in place or copied (block_source.h).
 //
-// Algorithm: slices that fit in one block are selected one after another.
-// Longer slices are read block by block, and each slice has its own selection.
-// Once all selections of a tile have a bound, the remaining elements of
-// adjacent columns are compared with the bounds in place.
+// Algorithm: slices that are read in place, or whose copies fit in one block,
+// are selected one after another. Longer slices are copied block by block, and
+// each slice has its own selection. With several threads, a slice may be cut
+// into pieces, each with a selection. Once all selections of a tile have a
+// bound, the remaining elements of adjacent columns are compared with the
+// bounds in place.
 //
 // Why: nearly all elements fail the comparison, and comparing takes half the
 // time of copying. Without bounds, or with few columns, copying is faster.
@@ -164,8 +166,9 @@ class SliceRunner {
   }
 
   // Feeds the elements begin .. end - 1 of adjacent slices, starting with slice
-  // `first`, to the selection of each slice. Stops once all selections have k
-  // elements with the greatest possible key.
+  // `first`, to the selection of each slice. Unless the columns are read in
+  // place, stops once all selections have k elements with the greatest possible
+  // key.
   void FeedSlices(int64_t first, int64_t begin, int64_t end,
                   std::span<Selection<Key>> selections) {
     const auto width = static_cast<int64_t>(selections.size());

@@ -8,9 +8,9 @@
 // samples of long rows.
 //
 // Kth halves the range of keys until exactly k keys are at or above its middle.
-// Why: a vectorized pass over n keys takes n / 16 comparisons, and random keys
-// are separated after about log2(n) passes. No input needs more passes than a
-// key has bits, so there is no bad order and no bad pivot.
+// Why: one comparison instruction compares a whole vector, and random keys are
+// separated after about log2(n) passes. No input needs more passes than a key
+// has bits, so there is no bad order and no bad pivot.
 //
 // Tests: conformance/random_test.cc.
 

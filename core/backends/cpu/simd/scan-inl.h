@@ -1,16 +1,18 @@
-// Finds the elements of a row, or of a row of columns, that exceed a bound.
+// Finds the elements of a row that exceed a bound, or those that exceed the
+// bounds of their columns (ScanColumns).
 //
-// Algorithm: a probe (probe.h) first tests the maximum of several vectors. The
-// vectors are tested one by one only if the maximum passes. The results are
-// words of mask bits, and the positions of the elements that pass are appended.
+// Algorithm of Scan: a probe (probe.h) first tests the maximum of several
+// vectors. The vectors are tested one by one only if the maximum passes. The
+// results are words of mask bits, and the positions of the elements that pass
+// are appended.
 //
 // Why: with a good bound, nearly every block fails the first test. This test
 // costs two or three instructions per vector, which is less than the transfer
 // from memory. Positions are in ascending order, so ties are resolved correctly
 // (selection.h).
 //
-// When: row_feed.h and slices.h have a bound. Costs: the read, and 10 to 20
-// ns for each element that passes.
+// When: row_feed.h has a bound, and slices.h a bound for each column. Costs:
+// the read, and 10 to 20 ns for each element that passes.
 
 #include <algorithm>
 
