@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "client/credentials.h"
 #include "core/base/text.h"
 #include "core/common/target.h"
 

@@ -2,16 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <limits>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <stop_token>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "client/channel.h"
 #include "client/check_response.h"
@@ -88,7 +81,7 @@ class TensorCall : public ClientCall {
  public:
   TensorCall(Connection& connection, grpc::CompletionQueue& queue,
              const Request& request)
-      : ClientCall(connection, queue, PathOf(Method::kStreamTopK),
+      : ClientCall(connection, queue, kStreamTopK,
                    /*is_unary=*/false),
         tensor_(*request.tensor()) {
     *header_.mutable_header() = request.message();
@@ -132,7 +125,7 @@ class ManyCall : public ClientCall {
 
   ManyCall(Connection& connection, grpc::CompletionQueue& queue,
            std::span<const Request> requests, const Done& done)
-      : ClientCall(connection, queue, PathOf(Method::kComputeTopKMany),
+      : ClientCall(connection, queue, kComputeTopKMany,
                    /*is_unary=*/false),
         requests_(requests),
         done_(done) {}
@@ -225,7 +218,7 @@ class AsyncCall : public UnaryCall<v1::TopKResponse> {
 
   AsyncCall(Connection& connection, AsyncQueue& async, const Request& request,
             const CallOptions& options, Done done)
-      : UnaryCall(connection, async.queue, PathOf(Method::kComputeTopK), {}),
+      : UnaryCall(connection, async.queue, kComputeTopK, {}),
         in_flight_(async.in_flight),
         header_(request.message()),
         request_(BufferOf(RequestPieces(request))),
@@ -237,7 +230,9 @@ class AsyncCall : public UnaryCall<v1::TopKResponse> {
     ++in_flight_;
   }
 
-  void Start() { ClientCall::Start(options_); }
+  void Start() {
+    if (!ClientCall::Start(options_)) Finish();
+  }
 
   void Finish() {
     if (status().ok()) {
@@ -306,7 +301,7 @@ Result<Response> Client::ComputeTopK(const Request& request,
   }
   if (Status s = CheckSize(request); !s.ok()) return s;
   Result<v1::TopKResponse> answer = Ask<v1::TopKResponse>(
-      *impl_, PathOf(Method::kComputeTopK), RequestPieces(request), options);
+      *impl_, kComputeTopK, RequestPieces(request), options);
   if (!answer.ok()) return answer.status();
   return Checked(request.message(), *answer);
 }
@@ -333,7 +328,7 @@ Status Client::ComputeTopKMany(
 
 Result<v1::Capabilities> Client::GetCapabilities(
     const CallOptions& options) const {
-  return Ask<v1::Capabilities>(*impl_, PathOf(Method::kGetCapabilities),
+  return Ask<v1::Capabilities>(*impl_, kGetCapabilities,
                                PiecesOf(v1::GetCapabilitiesRequest()), options);
 }
 

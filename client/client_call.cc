@@ -5,6 +5,7 @@
 #include "client/credentials.h"
 #include "client/rpc_error.h"
 #include "core/base/happens_before.h"
+#include "core/base/text.h"
 
 namespace topk {
 namespace {
@@ -48,7 +49,7 @@ grpc::ByteBuffer ClientCall::Borrow(const std::vector<MessagePiece>& pieces) {
   return BufferOf(pieces, connection_.copies ? nullptr : &borrowed_);
 }
 
-void ClientCall::Start(const CallOptions& options, bool retries) {
+bool ClientCall::Start(const CallOptions& options, bool retries) {
   options_ = &options;
   deadline_ = system_clock::now() +
               std::clamp<milliseconds>(
@@ -56,13 +57,13 @@ void ClientCall::Start(const CallOptions& options, bool retries) {
                   milliseconds(0), kMaxTimeout);
   attempts_.emplace(retries ? connection_.options.retry : std::nullopt,
                     deadline_);
-  if (!Attempt()) alarm_.Set(&queue_, system_clock::now(), TagOf(kUnsent));
+  return Attempt();
 }
 
 Status ClientCall::Run(const CallOptions& options, bool retries) {
   void* tag = nullptr;
   bool ok = false;
-  Start(options, retries);
+  if (!Start(options, retries)) return status_;
   do {
     queue_.Next(&tag, &ok);
   } while (Handle(tag, ok) == nullptr);
@@ -125,7 +126,6 @@ bool ClientCall::Attempt() {
 
 // Returns whether the call has ended.
 bool ClientCall::OnEvent(Event event, bool ok) {
-  if (event == kUnsent) return true;
   if (event == kFinish) return End();
   if (event == kPause) {
     if (!options_->stop.stop_requested() && Clock::now() < next_attempt_) {
@@ -166,7 +166,17 @@ void ClientCall::Write() {
 // not retried.
 bool ClientCall::End() {
   status_ = !bad_.ok() ? bad_ : Status();
-  if (status_.ok() && !end_.ok()) status_ = FromGrpc(end_, *context_);
+  if (status_.ok() && !end_.ok()) {
+    status_ = FromGrpc(end_, *context_);
+    if (status_.reason.empty() && (status_.code == Code::kUnavailable ||
+                                   status_.code == Code::kDeadlineExceeded)) {
+      // gRPC's message may be only "Socket closed".
+      const ClientOptions& client = connection_.options;
+      status_.message = StrCat("calling ", client.target,
+                               IsSecure(client) ? " with" : " without",
+                               " TLS: ", status_.message);
+    }
+  }
   if (status_.ok() && is_unary_) status_ = Receive(incoming_);
   cancel_.reset();
   unary_.reset();

@@ -1,7 +1,6 @@
 // Calls with retries, driven by the events of a completion queue.
 #pragma once
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -40,9 +39,11 @@ class ClientCall {
              const char* path, bool is_unary);
   virtual ~ClientCall() = default;
 
-  /// Starts the call, with the client's retries if `retries` is set. `options`
-  /// must outlive the call. A call that has ended can be started again.
-  void Start(const CallOptions& options, bool retries = true);
+  /// Starts the call, with the client's retries if `retries` is set. Returns
+  /// false if the call has ended already, because nothing could be sent.
+  /// `options` must outlive the call. A call that has ended can be started
+  /// again.
+  bool Start(const CallOptions& options, bool retries = true);
 
   /// Handles an event of a queue. Returns the call if it has ended, otherwise
   /// null.
@@ -75,7 +76,7 @@ class ClientCall {
  private:
   using Clock = std::chrono::steady_clock;
 
-  enum Event { kStart, kWrite, kRead, kFinish, kPause, kUnsent, kEvents };
+  enum Event { kStart, kWrite, kRead, kFinish, kPause, kEvents };
   struct Tag {
     ClientCall* call;
     Event event;
@@ -99,7 +100,6 @@ class ClientCall {
   std::optional<Attempts> attempts_;
   Clock::time_point next_attempt_;
   Status status_;
-  grpc::Alarm alarm_;
   std::atomic<int64_t> borrowed_ = 0;
   // The attempt. The context must outlive the members below.
   std::optional<grpc::ClientContext> context_;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include "core/base/text.h"
 #include "core/common/bearer_token.h"
@@ -118,6 +117,13 @@ bool IsLocalTarget(const std::string& target) {
 Status Client::Check(const ClientOptions& options) {
   if (const std::string error = TargetError(options.target); !error.empty()) {
     return InvalidArgument("TARGET", "target", StrCat("target: ", error));
+  }
+  if (const auto& retry = options.retry;
+      retry && (retry->attempts < 1 || retry->initial.count() < 0 ||
+                retry->maximum < retry->initial || !(retry->multiplier >= 1))) {
+    return InvalidArgument("OPTION", "retry",
+                           "retry: attempts and multiplier must be at least 1, "
+                           "initial at least 0, and maximum at least initial");
   }
   if (Status s = CheckMetadata(options.metadata); !s.ok()) return s;
   if (UsesTls(options) && options.credentials != nullptr) {

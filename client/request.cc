@@ -64,14 +64,10 @@ Status Response::CheckView(std::string_view output, const v1::Tensor& tensor,
         StrCat("the ", output, " are not in the response, or strided"));
   }
   if (tensor.data_type() == type) return {};
-  const auto name = [](int data_type) {
-    const DTypeInfo* info = FindDType(data_type);
-    return info == nullptr ? StrCat(data_type) : std::string(info->name);
-  };
   return InvalidArgument(
       "OUTPUT_TYPE", StrCat(field, ".data_type"),
-      StrCat("the ", output, " are ", name(tensor.data_type()), ", not ",
-             name(type)));
+      StrCat("the ", output, " are ", TypeName(tensor.data_type()), ", not ",
+             TypeName(type)));
 }
 
 std::span<const int64_t> Response::shape() const {

@@ -1,9 +1,9 @@
 #include "client/rpc_error.h"
 
-#include <google/protobuf/util/time_util.h>
-
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 
 #include "core/base/text.h"
 #include "google/rpc/error_details.pb.h"
@@ -11,18 +11,25 @@
 namespace topk {
 namespace {
 
-using google::protobuf::util::TimeUtil;
 using std::chrono::milliseconds;
+
+// Returns a retry delay from a server, but at least 0, and at most 24 h, so
+// that it cannot overflow the clock.
+milliseconds Bounded(double delay) {
+  constexpr milliseconds kMaxDelay = std::chrono::hours(24);
+  return milliseconds(static_cast<int64_t>(std::ceil(
+      std::clamp(delay, 0.0, static_cast<double>(kMaxDelay.count())))));
+}
 
 // Returns the delay in the trailer grpc-retry-pushback-ms, or 0.
 milliseconds PushbackOf(const grpc::ClientContext& context) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find("grpc-retry-pushback-ms");
-  int32_t number = 0;
+  int64_t number = 0;
   if (found != trailers.end()) {
     std::from_chars(found->second.begin(), found->second.end(), number);
   }
-  return milliseconds(number);
+  return Bounded(static_cast<double>(number));
 }
 
 // Copies the google.rpc details to `status`.
@@ -38,8 +45,9 @@ void ReadDetails(const google::rpc::Status& rpc, Status& status) {
     } else if (detail.UnpackTo(&quota) && quota.violations_size() > 0) {
       status.field = quota.violations(0).subject();
     } else if (detail.UnpackTo(&retry)) {
-      status.retry_after =
-          milliseconds(TimeUtil::DurationToMilliseconds(retry.retry_delay()));
+      const google::protobuf::Duration& delay = retry.retry_delay();
+      status.retry_after = Bounded(static_cast<double>(delay.seconds()) * 1e3 +
+                                   static_cast<double>(delay.nanos()) / 1e6);
     }
   }
 }

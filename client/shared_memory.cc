@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <random>
-#include <utility>
 
 #include "core/base/text.h"
 

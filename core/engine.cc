@@ -1,8 +1,6 @@
 #include "core/engine.h"
 
 #include <algorithm>
-#include <chrono>
-#include <utility>
 
 #include "core/base/deferred_free.h"
 #include "core/base/text.h"
@@ -55,15 +53,6 @@ Status CheckColumns(const Plan& plan, const Limits& limits) {
 void MakeRoom(const Cost& cost) {
   const Size bytes = cost.output_bytes + cost.working_bytes;
   FreeForAllocation(static_cast<size_t>(bytes.value()));
-}
-
-// Returns the first bytes of a device's UUID in hexadecimal.
-std::string UuidText(const std::string& uuid) {
-  std::string text;
-  for (const char byte : uuid.substr(0, 16)) {
-    text += HexOf(static_cast<unsigned char>(byte));
-  }
-  return text;
 }
 
 void SetExecution(const Execution& execution, std::chrono::nanoseconds duration,
@@ -170,7 +159,7 @@ Engine::Engine(const EngineOptions& options,
     : limits_(options.limits),
       backend_options_(options.backends),
       backends_(std::move(backends)),
-      found_(Devices().devices) {}
+      found_(Devices()) {}
 
 Result<PreparedRequest> Engine::Prepare(const v1::TopKRequest& request,
                                         int64_t data_bytes, size_t chunks,
@@ -277,11 +266,12 @@ Status Engine::CheckDevice(const std::string& uuid,
   std::string names;
   for (const DeviceState& device : found_) {
     if (device.uuid == uuid) return {};
-    names += StrCat(names.empty() ? "" : ", ", UuidText(device.uuid));
+    names += StrCat(names.empty() ? "" : ", ", HexOf(device.uuid));
   }
-  return InvalidArgument("CUDA_MEMORY_DEVICE", StrCat(field, ".device_uuid"),
-                         StrCat("the device has the UUID ", UuidText(uuid),
-                                ", but this server uses ", names));
+  return InvalidArgument(
+      "CUDA_MEMORY_DEVICE", StrCat(field, ".device_uuid"),
+      StrCat("the device has the UUID ", HexOf(uuid.substr(0, 16)),
+             ", but this server uses ", names));
 }
 
 Result<v1::TopKResponse> Engine::Compute(
@@ -328,16 +318,14 @@ v1::Capabilities Engine::GetCapabilities() const {
   return capabilities;
 }
 
-DeviceReport Engine::Devices() const {
-  DeviceReport report;
+std::vector<DeviceState> Engine::Devices() const {
+  std::vector<DeviceState> states;
   for (const std::unique_ptr<Backend>& backend : backends_) {
     for (DeviceState& state : backend->Devices()) {
-      report.devices.push_back(std::move(state));
+      states.push_back(std::move(state));
     }
   }
-  report.fallbacks_lost = fallbacks_lost_.load(std::memory_order_relaxed);
-  report.fallbacks_full = fallbacks_full_.load(std::memory_order_relaxed);
-  return report;
+  return states;
 }
 
 TensorStream::~TensorStream() { DiscardOutputs(response_); }

@@ -27,15 +27,6 @@ struct EngineOptions {
   BackendOptions backends = {};
 };
 
-/// The state of all devices other than the CPU.
-struct DeviceReport {
-  std::vector<DeviceState> devices;
-  /// The number of requests that fell back to the CPU because a device was
-  /// lost, and the number that fell back because a device's memory was full.
-  int64_t fallbacks_lost = 0;
-  int64_t fallbacks_full = 0;
-};
-
 /// A valid request and its cost. No work has been done and no memory has been
 /// allocated for the request yet.
 struct PreparedRequest {
@@ -111,8 +102,12 @@ class Engine {
   /// add the limits of its transport.
   v1::Capabilities GetCapabilities() const;
 
-  /// Returns the state of the devices that were found at construction.
-  DeviceReport Devices() const;
+  /// Returns the state of all devices other than the CPU.
+  std::vector<DeviceState> Devices() const;
+  /// The number of requests that fell back to the CPU because a device was
+  /// lost, and the number that fell back because a device's memory was full.
+  int64_t fallbacks_lost() const { return fallbacks_lost_; }
+  int64_t fallbacks_full() const { return fallbacks_full_; }
 
  private:
   friend class TensorStream;
@@ -134,7 +129,8 @@ class Engine {
 };
 
 /// A request whose tensor arrives in chunks. Keeps the outputs and the
-/// selections in progress. Stores the whole tensor only if it is strided.
+/// selections in progress. Buffers at most one outer index of a contiguous
+/// tensor (FoldPlan::positions). Stores a strided tensor as a whole.
 class TensorStream {
  public:
   /// Starts a stream that Engine::PrepareStream() prepared. `engine` and

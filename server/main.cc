@@ -200,19 +200,13 @@ int LogAndServe(const CommandLine& line) {
 }
 
 int Run(const CommandLine& line) {
-  switch (line.action) {
-    case CommandLine::Action::kExit:
-      return line.exit_code;
-    case CommandLine::Action::kCheckConfig:
-      return Check(line);
-    case CommandLine::Action::kHashToken:
-      return PrintTokenLine(line.token_name);
-    case CommandLine::Action::kServe:
-      KeepFreeMemory();
-      ReadInPollers();
-      return LogAndServe(line);
-  }
-  return kFailure;
+  using Action = CommandLine::Action;
+  if (line.action == Action::kExit) return line.exit_code;
+  if (line.action == Action::kCheckConfig) return Check(line);
+  if (line.action == Action::kHashToken) return PrintTokenLine(line.token_name);
+  KeepFreeMemory();
+  ReadInPollers();
+  return LogAndServe(line);
 }
 
 }  // namespace

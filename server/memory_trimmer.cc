@@ -37,10 +37,12 @@ void KeepFreeMemory() {
   mallopt(M_ARENA_MAX, kArenasPerProcessor * AvailableProcessors());
 }
 
-MemoryTrimmer::MemoryTrimmer()
-    : trim_(MemoryLimit() < kSmallMemory ? kShortPause : kLongPause, [] {
+std::unique_ptr<Periodic> TrimMemory() {
+  return std::make_unique<Periodic>(
+      MemoryLimit() < kSmallMemory ? kShortPause : kLongPause, [] {
         scalable_allocation_command(TBBMALLOC_CLEAN_ALL_BUFFERS, nullptr);
         malloc_trim(0);
-      }) {}
+      });
+}
 
 }  // namespace topk

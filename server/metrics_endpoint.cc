@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <utility>
 

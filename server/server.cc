@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/channelz_service_plugin.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
@@ -71,7 +72,7 @@ Status Keep(Result<std::unique_ptr<Part>> started, std::unique_ptr<Part>& to) {
 Result<std::unique_ptr<GrpcServer>> BuildSmallServer(
     const std::string& address, grpc::ServerBuilder& builder,
     CallRouter* router, std::string& bound, spdlog::logger& log) {
-  builder.SetMaxReceiveMessageSize(HealthService::kMaxMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxHealthBytes);
   ApplySideConnectionOptions(builder);
   auto acceptor = std::make_unique<Acceptor>(SideConnectionOptions(),
                                              /*ipv6_prefix=*/64, &log);
@@ -92,10 +93,6 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
   }
 }
 
-int PollersFor(int set, int threads) {
-  return set > 0 ? set : std::max(1, threads / 2);
-}
-
 }  // namespace
 
 // In order of dependency: each member may use the members before it.
@@ -104,29 +101,24 @@ struct Server::Parts {
   void AddServices(const ServerConfig& config, spdlog::logger& log);
   Status BuildMain(const ServerConfig& config, spdlog::logger& log);
   Status BuildSideListeners(const ServerConfig& config, spdlog::logger& log);
-  Status StartMetrics(const ServerConfig& config, spdlog::logger& log);
 
   std::unique_ptr<ServerTls> tls;  // null: plain text
   std::unique_ptr<Authenticator> authenticator;
   std::unique_ptr<SpanExporter> spans;  // null: no traces
   std::unique_ptr<SharedState> state;
-  HealthState health_state{{v1::TopKService::service_full_name(),
-                            OipService::service_full_name(),
-                            HealthService::kName}};
-  std::unique_ptr<OipService> oip;
-  std::unique_ptr<HealthService> main_health;
+  HealthState health_state{
+      {v1::TopKService::service_full_name(), kOipService, kHealthService}};
   std::unique_ptr<CallRouter> router;
   std::optional<Periodic> rechecker;  // of streams, if callers need credentials
   std::unique_ptr<GrpcServer> main;
   std::vector<std::string> addresses;
   // Null if not configured.
   std::unique_ptr<MetricsEndpoint> metrics;
-  std::unique_ptr<HealthService> health_service;
   std::unique_ptr<CallRouter> health_router;
   std::unique_ptr<GrpcServer> health;
   std::unique_ptr<GrpcServer> admin;
   std::map<std::string, std::string> side_addresses;
-  std::optional<MemoryTrimmer> trimmer;
+  std::unique_ptr<Periodic> trimmer;
   std::optional<OwnedFile> ready_file;
 };
 
@@ -175,11 +167,9 @@ void Server::Parts::AddServices(const ServerConfig& config,
   router = std::make_unique<CallRouter>(*state->metrics.registry(),
                                         authenticator.get());
   AddTopKMethods(*state, *router);
-  oip = std::make_unique<OipService>(*state, health_state);
-  oip->AddMethods(*router);
-  main_health = std::make_unique<HealthService>(
-      health_state, DefaultMaxCalls(MemoryLimit(config.instances)));
-  main_health->AddMethods(*router);
+  AddOipMethods(*state, health_state, *router);
+  AddHealthMethods(health_state, DefaultMaxCalls(MemoryLimit(config.instances)),
+                   *router);
   if (authenticator->needs_credentials()) {
     rechecker.emplace(
         kRecheckInterval,
@@ -222,23 +212,25 @@ Status Server::Parts::BuildMain(const ServerConfig& config,
       "Connections closed because a limit of connections or of file "
       "descriptors was reached",
       [&bound = *acceptor] { return bound.rejected(); });
-  return Keep(GrpcServer::Build(builder, std::move(acceptor), router.get(),
-                                PollersFor(config.pollers, state->threads),
-                                [&all_metrics = state->metrics,
-                                 &log](std::chrono::nanoseconds busy) {
-                                  all_metrics.RecordPollerBusy(busy, log);
-                                }),
-              main);
+  const int pollers =
+      config.pollers > 0 ? config.pollers : std::max(1, state->threads / 2);
+  return Keep(
+      GrpcServer::Build(
+          builder, std::move(acceptor), router.get(), pollers,
+          [&all_metrics = state->metrics, &log](std::chrono::nanoseconds busy) {
+            all_metrics.RecordPollerBusy(busy, log);
+          }),
+      main);
 }
 
 Status Server::Parts::BuildSideListeners(const ServerConfig& config,
                                          spdlog::logger& log) {
   if (!config.health_listen.empty()) {
-    health_service = std::make_unique<HealthService>(
-        health_state, DefaultMaxCalls(MemoryLimit(config.instances)));
     health_router =
         std::make_unique<CallRouter>(*state->metrics.registry(), nullptr);
-    health_service->AddMethods(*health_router);
+    AddHealthMethods(health_state,
+                     DefaultMaxCalls(MemoryLimit(config.instances)),
+                     *health_router);
     grpc::ServerBuilder builder;
     builder.SetOption(std::make_unique<WithoutPlugins>());
     Status s = Keep(
@@ -259,16 +251,6 @@ Status Server::Parts::BuildSideListeners(const ServerConfig& config,
   return Keep(BuildSmallServer(config.admin_listen, builder, nullptr,
                                side_addresses["admin"], log),
               admin);
-}
-
-Status Server::Parts::StartMetrics(const ServerConfig& config,
-                                   spdlog::logger& log) {
-  if (config.metrics_listen.empty()) return {};
-  Status s = Keep(MetricsEndpoint::Start(config.metrics_listen,
-                                         state->metrics.registry(), log),
-                  metrics);
-  if (s.ok()) side_addresses["metrics"] = metrics->address();
-  return s;
 }
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
@@ -297,7 +279,13 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
   // an error here would end.
   if (Status s = parts->BuildMain(config, log); !s.ok()) return s;
   if (Status s = parts->BuildSideListeners(config, log); !s.ok()) return s;
-  if (Status s = parts->StartMetrics(config, log); !s.ok()) return s;
+  if (!config.metrics_listen.empty()) {
+    Status s = Keep(
+        MetricsEndpoint::Start(config.metrics_listen, metrics.registry(), log),
+        parts->metrics);
+    if (!s.ok()) return s;
+    parts->side_addresses["metrics"] = parts->metrics->address();
+  }
   metrics.SetReady(true);
   if (!config.ready_file.empty()) {
     Result<OwnedFile> file = WriteReadyFile(config.ready_file, parts->addresses,
@@ -313,7 +301,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
         "gRPC exports no function that sends GOAWAY, e.g. because it is linked "
         "statically: when this server drains, calls can fail with UNAVAILABLE");
   }
-  parts->trimmer.emplace();
+  parts->trimmer = TrimMemory();
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
@@ -337,29 +325,29 @@ void Server::Drain(std::chrono::milliseconds delay,
                    std::chrono::milliseconds timeout) {
   SharedState& state = *parts_->state;
   OpenCalls& calls = state.open_calls;
-  GrpcServer& grpc = *parts_->main;
+  grpc::Server& grpc = parts_->main->grpc();
+  Acceptor& acceptor = parts_->main->acceptor();
 
   // Step 1; see server.h.
   state.metrics.SetReady(false);
   parts_->health_state.Stop();
   std::this_thread::sleep_for(delay / 2);
-  if (delay.count() > 0) grpc.SendGoaways();
+  if (delay.count() > 0) SendGoaways(grpc);
   std::this_thread::sleep_for(delay / 2);
 
   // Step 2.
   const Clock::time_point deadline = Clock::now() + timeout;
-  grpc.StopAccepting();
+  acceptor.Stop();
   const Clock::time_point latest = std::min(deadline, Clock::now() + kMaxLate);
   // Repeat the GOAWAY for connections whose TLS handshake was not complete.
-  while (grpc.SendGoaways() && calls.ArrivesWithin(kRoundTrip, latest))
-    continue;
+  while (SendGoaways(grpc) && calls.ArrivesWithin(kRoundTrip, latest)) continue;
 
   // Step 3. Wait for all calls to end before gRPC begins to shut down: a call
   // that arrives during the shutdown may stay open until the deadline.
   const Clock::time_point last_messages =
       deadline - std::min<Clock::duration>(kTimeToReply, timeout / 2);
   do {
-    grpc.SendGoaways();
+    SendGoaways(grpc);
     state.admission.Close(
         Clock::now() < last_messages ? kMaxPause : std::chrono::seconds(0));
     calls.streams().Notify();
@@ -374,9 +362,10 @@ void Server::Drain(std::chrono::milliseconds delay,
                                         left] { grpc.Shutdown(end); });
   int64_t arrived = calls.arrived();
   while (done.wait_for(kQuiet) != std::future_status::ready) {
-    if (calls.count() == 0 && calls.arrived() == arrived) grpc.CancelAll();
+    if (calls.count() == 0 && calls.arrived() == arrived)
+      grpc_server_cancel_all_calls(grpc.c_server());
     arrived = calls.arrived();
-    if (Clock::now() >= deadline + kQuiet) grpc.DisconnectAll();
+    if (Clock::now() >= deadline + kQuiet) acceptor.DisconnectAll();
   }
 }
 

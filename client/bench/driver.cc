@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -34,19 +33,20 @@ class Caller : public ClientCall {
   Caller(Connection& connection, const BenchPath& path,
          const RequestTemplate& request, size_t number,
          grpc::CompletionQueue& queue)
-      : ClientCall(connection, queue, PathOf(path.method), path.unary()),
+      : ClientCall(connection, queue, path.method.data(), path.unary()),
         path_(path),
         request_(request),
         number_(number) {}
 
-  void Start(const Load::Call& call, Load::Time sent) {
+  // Returns false if the call has ended already.
+  bool Start(const Load::Call& call, Load::Time sent) {
     static const CallOptions kOptions;
     call_ = call;
     sent_ = sent;
     outcome_ = {};
     next_ = 0;
     response_.reset();
-    ClientCall::Start(kOptions);
+    return ClientCall::Start(kOptions);
   }
 
   // Returns the outcome of the call that has ended.
@@ -163,7 +163,7 @@ class Driver {
       if (!is_due) break;
       idle_.pop_front();
       lock.unlock();
-      caller.Start(*call, Now());
+      if (!caller.Start(*call, Now())) GoOn(caller);
       lock.lock();
     }
     changed_.wait(lock, [this] { return idle_.size() == callers_.size(); });
@@ -187,18 +187,22 @@ class Driver {
     bool ok = false;
     while (queue_.Next(&tag, &ok)) {
       auto* const caller = static_cast<Caller*>(ClientCall::Handle(tag, ok));
-      if (caller == nullptr) continue;
-      const Load::Time now = Now();
-      load_.Record(caller->call(), caller->sent(), now, caller->Finish());
-      const auto call = open_ ? std::nullopt : load_.Next(now);
-      if (call) {
-        caller->Start(*call, Now());
-        continue;
-      }
-      const std::lock_guard lock(mutex_);
-      idle_.push_back(caller);
-      changed_.notify_one();
+      if (caller != nullptr) GoOn(*caller);
     }
+  }
+
+  // Records the call that has ended, and starts the caller's next call.
+  void GoOn(Caller& caller) {
+    std::optional<Load::Call> call;
+    do {
+      const Load::Time now = Now();
+      load_.Record(caller.call(), caller.sent(), now, caller.Finish());
+      call = open_ ? std::nullopt : load_.Next(now);
+    } while (call && !caller.Start(*call, Now()));
+    if (call) return;
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(&caller);
+    changed_.notify_one();
   }
 
   const bool open_;

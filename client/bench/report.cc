@@ -2,7 +2,6 @@
 
 #include <iomanip>
 #include <sstream>
-#include <string>
 
 namespace topk::cli {
 namespace {

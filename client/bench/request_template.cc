@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "client/client_call.h"
 #include "client/cli/interrupts.h"
+#include "client/client_call.h"
 #include "core/base/checked.h"
 #include "core/base/text.h"
 #include "core/common/message_pieces.h"
@@ -66,7 +66,7 @@ Status SerializeMessages(const BenchPath& path, int64_t batch, int callers,
       made.messages.push_back(BufferOf(PiecesOf(message)));
     }
     made.memory = *std::move(memory);
-  } else if (path.method == Method::kStreamTopK) {
+  } else if (path.method == kStreamTopK) {
     v1::TopKRequestChunk header;
     *header.mutable_header() = made.request;
     made.messages.push_back(BufferOf(PiecesOf(header)));

@@ -21,27 +21,26 @@ namespace topk::cli {
 struct BenchPath {
   /// The value of --path.
   std::string_view name;
-  Method method;
+  std::string_view method;
   bool in_shared_memory = false;
 
   /// Whether a call has several requests.
-  bool batched() const { return method == Method::kComputeTopKMany; }
-  bool unary() const { return method == Method::kComputeTopK; }
+  bool batched() const { return method == kComputeTopKMany; }
+  bool unary() const { return method == kComputeTopK; }
   /// The maximum size of a tensor. A message must be smaller than 2 GiB, of
   /// which 1 MiB is reserved for fields other than the tensor.
   int64_t max_tensor_bytes() const {
-    return method == Method::kStreamTopK || in_shared_memory
+    return method == kStreamTopK || in_shared_memory
                ? std::numeric_limits<int64_t>::max()
                : (int64_t{2} << 30) - (1 << 20);
   }
 };
 
 /// All paths; the first is the default.
-inline constexpr BenchPath kBenchPaths[] = {
-    {"unary", Method::kComputeTopK},
-    {"stream", Method::kStreamTopK},
-    {"many", Method::kComputeTopKMany},
-    {"shm", Method::kComputeTopK, true}};
+inline constexpr BenchPath kBenchPaths[] = {{"unary", kComputeTopK},
+                                            {"stream", kStreamTopK},
+                                            {"many", kComputeTopKMany},
+                                            {"shm", kComputeTopK, true}};
 
 /// A request, serialized once for all calls.
 struct RequestTemplate {

@@ -1,6 +1,5 @@
 #include "topk/merge.h"
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>

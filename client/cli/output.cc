@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -16,6 +14,7 @@
 #include "client/cli/number_flag.h"
 #include "client/numpy/npy.h"
 #include "core/base/dtype.h"
+#include "core/base/number.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
 
@@ -36,12 +35,7 @@ float FromHalf(uint64_t bits) {
 
 template <class T>
 std::string TextOf(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(value)) return "nan";
-  }
-  char text[64];
-  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
-  return error == std::errc() ? std::string(text, end) : "?";
+  return std::isnan(value) ? "nan" : NumberText(value);
 }
 
 // Calls `fn` with element `i`, converted to a number type that represents it

@@ -1,11 +1,9 @@
 #include "client/cli/request.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "client/cli/number_flag.h"
-#include "core/base/dtype.h"
 #include "core/base/text.h"
 #include "core/dialects/registry.h"
 #include "topk/request.h"

@@ -17,9 +17,7 @@ namespace {
 std::string TypeNames(const google::protobuf::RepeatedField<int>& types) {
   std::string names;
   for (const int type : types) {
-    const DTypeInfo* row = FindDType(type);
-    names += names.empty() ? "" : " ";
-    names += row != nullptr ? std::string(row->name) : std::to_string(type);
+    names += (names.empty() ? "" : " ") + TypeName(type);
   }
   return names;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>

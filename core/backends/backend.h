@@ -25,7 +25,8 @@ using Chunks = std::span<const std::span<const std::byte>>;
 enum class Arrival { kWhole, kChunks, kStream };
 
 /// The output buffers, filled with zeros. Their sizes are plan.values.bytes and
-/// plan.indices.bytes, or 0 for an output that was not requested.
+/// plan.indices.bytes, or 0 for an output that was not requested or has device
+/// memory.
 struct Outputs {
   std::span<std::byte> values;
   std::span<std::byte> indices;
@@ -183,7 +184,7 @@ class ResidentPlan {
   /// or else to `outputs`. The device has finished when this function returns.
   /// After a cancellation, the outputs are undefined. REQUIRES: the memory is
   /// on the device that was passed to Backend::PrepareResident(), and is large
-  /// enough.
+  /// enough. No output in `memory` overlaps the tensor.
   virtual Execution Run(const ResidentMemory& memory, const Outputs& outputs,
                         const Cancellation* cancellation) const = 0;
 };

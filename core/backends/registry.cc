@@ -2,28 +2,33 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
 #include "core/backends/cpu/cpu_backend.h"
+#include "core/base/text.h"
 #ifdef TOPK_WITH_CUDA
 #include <absl/strings/str_join.h>
 
 #include "core/backends/cuda/cuda_backend.h"
 #include "core/backends/cuda/device.h"
 #include "core/backends/cuda/probe.h"
-#include "core/base/text.h"
 #endif
 
 namespace topk {
 namespace {
 
 Result<std::unique_ptr<Backend>> MakeCpu(int threads, const BackendOptions&) {
-  const char* name = std::getenv(kInstructionSetVariable);
-  const Result<cpu::InstructionSet> set =
-      cpu::ChooseInstructionSet(name == nullptr ? "" : name);
-  if (!set.ok()) return set.status();
-  return MakeCpuBackend(threads, *set);
+  const char* const variable = std::getenv(kInstructionSetVariable);
+  const std::string_view name = variable == nullptr ? "" : variable;
+  std::string names;
+  for (const cpu::InstructionSet& set : cpu::SupportedInstructionSets()) {
+    if (name.empty() || set.name == name) return MakeCpuBackend(threads, set);
+    names += StrCat(names.empty() ? "" : ", ", set.name);
+  }
+  return InvalidArgument(
+      "INSTRUCTION_SET", kInstructionSetVariable,
+      StrCat("this machine cannot run the instruction set \"", name,
+             "\"; it has ", names));
 }
 
 #ifdef TOPK_WITH_CUDA

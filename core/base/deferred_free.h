@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 #include <new>
-#include <utility>
 
 namespace topk {
 
-/// The minimum size of a deferred free, in bytes. Freeing this much takes 2 ms.
+/// DeferredFreeAllocator defers frees from this size, in bytes, and
+/// FreeForAllocation() lets this many bytes wait. Freeing this much takes 2 ms.
 inline constexpr size_t kLargeBytes = size_t{32} << 20;
 
 /// Returns the pages of `memory` to the OS, which discards their content. Works

@@ -33,6 +33,11 @@ const DTypeInfo* FindDType(std::string_view name) {
   return row == std::end(kDTypes) ? nullptr : row;
 }
 
+std::string TypeName(int number) {
+  const DTypeInfo* const row = FindDType(number);
+  return row == nullptr ? std::to_string(number) : std::string(row->name);
+}
+
 bool CheckedBytes(const DTypeInfo& type, int64_t count, int64_t* bytes) {
   if (!type.packed()) return CheckedMultiply(count, type.bytes, bytes);
   // Eight elements of n bits occupy n bytes.

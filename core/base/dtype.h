@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace topk {
@@ -42,8 +43,8 @@ enum class DType : int {
 /// Elements smaller than 8 bits are packed without gaps across the whole
 /// tensor. The first element of a byte is in the lowest bits, or for 1-bit
 /// elements in the highest bit. Computations use one byte per element, with the
-/// element in the highest bits (see packing.h). `sign`, `infinity` and
-/// `mantissa_bits` describe that byte.
+/// element in the highest bits (see packing.h). `sign` and `infinity` describe
+/// that byte.
 struct DTypeInfo {
   DType type;
   /// The user-visible name, e.g. "f32".
@@ -60,20 +61,16 @@ struct DTypeInfo {
   /// Floats: the bits of the largest magnitude that is not NaN. This is
   /// infinity if the type has an infinity.
   uint64_t infinity;
-  /// Floats: the number of mantissa bits, which are the lowest bits.
-  int mantissa_bits = 0;
-
   /// True if several elements share a byte.
   bool packed() const { return bits < 8; }
 };
 
 /// The table, in the order of the DType numbers.
 inline constexpr DTypeInfo kDTypes[] = {
-    {DType::kF16, "f16", 16, 2, true, 0x8000, 0x7C00, 10},
-    {DType::kBF16, "bf16", 16, 2, true, 0x8000, 0x7F80, 7},
-    {DType::kF32, "f32", 32, 4, true, 0x80000000, 0x7F800000, 23},
-    {DType::kF64, "f64", 64, 8, true, 0x8000000000000000, 0x7FF0000000000000,
-     52},
+    {DType::kF16, "f16", 16, 2, true, 0x8000, 0x7C00},
+    {DType::kBF16, "bf16", 16, 2, true, 0x8000, 0x7F80},
+    {DType::kF32, "f32", 32, 4, true, 0x80000000, 0x7F800000},
+    {DType::kF64, "f64", 64, 8, true, 0x8000000000000000, 0x7FF0000000000000},
     {DType::kI8, "i8", 8, 1, false, 0x80, 0},
     {DType::kI16, "i16", 16, 2, false, 0x8000, 0},
     {DType::kI32, "i32", 32, 4, false, 0x80000000, 0},
@@ -91,10 +88,10 @@ inline constexpr DTypeInfo kDTypes[] = {
     // The sixteen codes are in ascending order of their values.
     {DType::kNF4, "nf4", 4, 1, false, 0, 0},
     // No infinity, no NaN.
-    {DType::kF4E2M1, "f4e2m1", 4, 1, true, 0x80, 0x70, 1},
+    {DType::kF4E2M1, "f4e2m1", 4, 1, true, 0x80, 0x70},
     // No infinity, one NaN per sign.
-    {DType::kF8E4M3, "f8e4m3", 8, 1, true, 0x80, 0x7E, 3},
-    {DType::kF8E5M2, "f8e5m2", 8, 1, true, 0x80, 0x7C, 2},
+    {DType::kF8E4M3, "f8e4m3", 8, 1, true, 0x80, 0x7E},
+    {DType::kF8E5M2, "f8e5m2", 8, 1, true, 0x80, 0x7C},
     // Larger codes are larger powers of two. The largest code is the only NaN.
     {DType::kF8E8M0, "f8e8m0", 8, 1, false, 0, 0},
 };
@@ -105,6 +102,9 @@ const DTypeInfo& InfoOf(DType type);
 /// Returns the table row with this number or name, or null if there is none.
 const DTypeInfo* FindDType(int number);
 const DTypeInfo* FindDType(std::string_view name);
+
+/// Returns the name of the type with this number, or else the number.
+std::string TypeName(int number);
 
 /// Sets *bytes to the size of a contiguous tensor of `count` elements. Returns
 /// false if the size overflows. REQUIRES: count >= 0.

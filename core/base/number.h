@@ -22,7 +22,8 @@ std::optional<Number> ParseNumber(std::string_view text) {
 }
 
 /// Returns the shortest text that ParseNumber() parses to the same number.
-inline std::string NumberText(double number) {
+template <class Number>
+std::string NumberText(Number number) {
   char text[32];
   const auto [end, error] = std::to_chars(text, text + sizeof(text), number);
   return {text, end};

@@ -61,10 +61,14 @@ inline std::string InLowerCase(std::string_view text) {
   return lower;
 }
 
-/// Returns a byte as two lowercase hex digits.
-inline std::string HexOf(unsigned char byte) {
+/// Returns two lowercase hex digits for each byte.
+inline std::string HexOf(std::string_view bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
-  return {kDigits[byte >> 4], kDigits[byte & 15]};
+  std::string hex;
+  for (const unsigned char byte : bytes) {
+    hex += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return hex;
 }
 
 /// Returns the length in bytes of the first character of nonempty UTF-8 text.
@@ -101,7 +105,7 @@ inline std::string EscapeControls(std::string_view text) {
     if (length > 0) {
       escaped += text.substr(0, length);
     } else {
-      escaped += "\\x" + HexOf(static_cast<unsigned char>(text[0]));
+      escaped += "\\x" + HexOf(text.substr(0, 1));
     }
     text.remove_prefix(std::max(length, size_t{1}));
   }

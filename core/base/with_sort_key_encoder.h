@@ -10,8 +10,8 @@
 namespace topk {
 
 /// Calls `fn` with the SortKeyEncoder for parameters.dtype and
-/// parameters.direction. `parameters` is a Plan or a Partial. There are eight
-/// instantiations: integers and floats in four widths.
+/// parameters.direction. `parameters` has these two members, e.g. a Plan. There
+/// are eight instantiations: integers and floats in four widths.
 template <class Parameters, class Fn>
 auto WithSortKeyEncoder(const Parameters& parameters, const Fn& fn) {
   const DTypeInfo& type = InfoOf(parameters.dtype);

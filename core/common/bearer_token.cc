@@ -2,8 +2,6 @@
 
 #include <openssl/sha.h>
 
-#include <string_view>
-
 #include "core/base/text.h"
 
 namespace topk {
@@ -41,9 +39,7 @@ TokenHash HashToken(std::string_view token) {
 }
 
 std::string ToHex(const TokenHash& hash) {
-  std::string hex;
-  for (const unsigned char byte : hash) hex += HexOf(byte);
-  return hex;
+  return HexOf({reinterpret_cast<const char*>(hash.data()), hash.size()});
 }
 
 std::string_view TrimToken(std::string_view content) {

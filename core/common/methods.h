@@ -1,29 +1,17 @@
 // The methods of topk.v1.TopKService.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 namespace topk {
 
-/// The methods, in the order of the .proto file.
-enum class Method {
-  kComputeTopK,
-  kStreamTopK,
-  kComputeTopKMany,
-  kGetCapabilities,
-};
-
 /// The paths of the methods, as gRPC names them.
-inline constexpr std::array<const char*, 4> kMethodPaths = {
-    "/topk.v1.TopKService/ComputeTopK", "/topk.v1.TopKService/StreamTopK",
-    "/topk.v1.TopKService/ComputeTopKMany",
-    "/topk.v1.TopKService/GetCapabilities"};
-
-/// Returns a method's path: "/package.Service/Method".
-constexpr const char* PathOf(Method method) {
-  return kMethodPaths[static_cast<size_t>(method)];
-}
+inline constexpr char kComputeTopK[] = "/topk.v1.TopKService/ComputeTopK";
+inline constexpr char kStreamTopK[] = "/topk.v1.TopKService/StreamTopK";
+inline constexpr char kComputeTopKMany[] =
+    "/topk.v1.TopKService/ComputeTopKMany";
+inline constexpr char kGetCapabilities[] =
+    "/topk.v1.TopKService/GetCapabilities";
 
 /// Returns the method name at the end of a method's path.
 constexpr std::string_view NameOf(std::string_view path) {

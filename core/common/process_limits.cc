@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -51,8 +50,9 @@ rlim_t DescriptorLimit() {
 }
 
 std::string ReadKernelFile(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
 }
 
 std::vector<std::string> CgroupFolders(const std::string& controller) {

@@ -1,7 +1,6 @@
 #include "core/dialects/checks.h"
 
 #include <algorithm>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -19,12 +18,6 @@ std::string ShapeText(const v1::Tensor& tensor) {
     text += StrCat(i > 0 ? ", " : "", tensor.shape(i));
   }
   return text + (tensor.shape_size() > kShown ? ", ...]" : "]");
-}
-
-// Returns the name of a type, e.g. "f32", or its number if it is unknown.
-std::string DataTypeName(int data_type) {
-  const DTypeInfo* info = FindDType(data_type);
-  return info != nullptr ? std::string(info->name) : StrCat(data_type);
 }
 
 Status CheckNoStrides(const v1::Tensor& tensor, std::string_view field,
@@ -51,7 +44,7 @@ Result<DType> CheckDataType(int data_type, std::span<const DType> allowed,
         StrCat("the data type is required; ", owner, " allows ", names));
   }
   return InvalidArgument("DATA_TYPE_NOT_ALLOWED", field,
-                         StrCat("data type ", DataTypeName(data_type),
+                         StrCat("data type ", TypeName(data_type),
                                 " is not allowed; ", owner, " allows ", names));
 }
 

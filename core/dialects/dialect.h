@@ -2,7 +2,6 @@
 // DirectML. To add a dialect, see ARCHITECTURE.md.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 #include "core/plan/plan.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/base/text.h"
 #include "core/plan/layout.h"

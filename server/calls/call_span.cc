@@ -2,7 +2,6 @@
 
 #include <endian.h>
 
-#include <chrono>
 #include <string>
 #include <utility>
 

@@ -1,10 +1,6 @@
 #include "server/calls/grpc_server.h"
 
-#include <grpc/grpc.h>
-
 #include <utility>
-
-#include "server/grpc_workarounds/graceful_goaway.h"
 
 namespace topk {
 
@@ -39,14 +35,8 @@ void GrpcServer::Serve() {
 }
 
 GrpcServer::~GrpcServer() {
-  StopAccepting();
-  Shutdown(std::chrono::system_clock::now());
-}
-
-bool GrpcServer::SendGoaways() { return topk::SendGoaways(*grpc_); }
-
-void GrpcServer::CancelAll() {
-  grpc_server_cancel_all_calls(grpc_->c_server());
+  acceptor_->Stop();
+  grpc_->Shutdown(std::chrono::system_clock::now());
 }
 
 }  // namespace topk

@@ -32,24 +32,8 @@ class GrpcServer {
   /// Starts to accept connections. Call once.
   void Serve();
 
-  /// Closes the listening sockets. Connections stay open.
-  void StopAccepting() { acceptor_->Stop(); }
-
-  /// See graceful_goaway.h.
-  bool SendGoaways();
-
-  /// Rejects new calls, and cancels calls that are still in flight at the
-  /// deadline. Blocks until all calls and connections have ended.
-  void Shutdown(std::chrono::system_clock::time_point deadline) {
-    grpc_->Shutdown(deadline);
-  }
-
-  /// Cancels all calls immediately. REQUIRES: Shutdown() was called.
-  void CancelAll();
-
-  /// Disconnects all clients without flushing pending writes. REQUIRES:
-  /// StopAccepting() was called.
-  void DisconnectAll() { acceptor_->DisconnectAll(); }
+  grpc::Server& grpc() { return *grpc_; }
+  Acceptor& acceptor() { return *acceptor_; }
 
  private:
   GrpcServer() = default;

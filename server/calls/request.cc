@@ -1,7 +1,5 @@
 #include "server/calls/request.h"
 
-#include <algorithm>
-
 #include "core/base/text.h"
 
 namespace topk {
@@ -66,12 +64,9 @@ Status TensorRequest::PrepareRead() {
     return status;
   }
   stats_.k = prepared->plan->k;
-  Cost& cost = prepared->cost;
-  if (prepared->resident == nullptr) {
-    cost.working_bytes += Size(memory_.copied_bytes()) + memory_.buffer_bytes();
-    cost.nanoseconds += CopyNanoseconds(memory_.copied_bytes());
-  }
+  memory_.AddCost(*prepared);
   // Admit() has already charged the input as part of the message.
+  const Cost& cost = prepared->cost;
   if (Status s = charge_.Add(cost.output_bytes + cost.working_bytes); !s.ok()) {
     return s;
   }
@@ -99,15 +94,8 @@ Status TensorRequest::Run() {
 }
 
 Status TensorRequest::Compute() {
-  const bool is_resident = prepared_->resident != nullptr;
-  if (memory_.tensor_bytes() && !is_resident) {
-    const auto shared = memory_.ReadTensor(&cancellation_);
-    if (!shared.ok()) return shared.status();
-    read_.data = {*shared};
-  }
   Result<v1::TopKResponse> computed =
-      is_resident ? memory_.RunResident(*prepared_, &cancellation_)
-                  : state_.engine.Run(*prepared_, read_.data, &cancellation_);
+      memory_.Run(state_.engine, *prepared_, read_.data, &cancellation_);
   if (!computed.ok()) {
     stats_.RecordStage(Stage::kDecode);
     return computed.status();

@@ -111,30 +111,30 @@ void SharedState::AddMetrics() {
 }
 
 void SharedState::AddDeviceMetrics() {
-  const size_t devices = engine.Devices().devices.size();
+  const size_t devices = engine.Devices().size();
   if (devices == 0) return;
   MetricRegistry& registry = *metrics.registry();
   for (size_t i = 0; i < devices; ++i) {
     const prometheus::Labels labels = {{"device", std::to_string(i)}};
     registry.AddGauge(
         "topk_device_memory_bytes", "Device memory in use, in bytes",
-        [this, i] { return engine.Devices().devices[i].memory_bytes; }, labels);
+        [this, i] { return engine.Devices()[i].memory_bytes; }, labels);
     registry.AddGauge(
         "topk_device_memory_limit_bytes",
         "Limit of the device memory in use, in bytes",
-        [this, i] { return engine.Devices().devices[i].memory_limit; }, labels);
+        [this, i] { return engine.Devices()[i].memory_limit; }, labels);
     registry.AddGauge(
         "topk_device_lost", "1 after the device has failed, 0 before",
-        [this, i] { return engine.Devices().devices[i].lost; }, labels);
+        [this, i] { return engine.Devices()[i].lost; }, labels);
   }
   constexpr char kFallbacks[] = "topk_device_fallbacks_total";
   constexpr char kHelp[] =
       "Requests computed on the CPU because a device could not";
   registry.AddCounter(kFallbacks, kHelp,
-                      [this] { return engine.Devices().fallbacks_lost; },
+                      [this] { return engine.fallbacks_lost(); },
                       {{"reason", "lost"}});
   registry.AddCounter(kFallbacks, kHelp,
-                      [this] { return engine.Devices().fallbacks_full; },
+                      [this] { return engine.fallbacks_full(); },
                       {{"reason", "memory"}});
 }
 

@@ -52,17 +52,17 @@ v1::Capabilities GetCapabilities(const SharedState& state) {
 }  // namespace
 
 void AddTopKMethods(SharedState& state, CallRouter& router) {
-  router.Add(PathOf(Method::kComputeTopK), [&state](Call& call) {
+  router.Add(kComputeTopK, [&state](Call& call) {
     return MakeUnaryCall(state, call, std::make_unique<Codec>());
   });
-  router.Add(PathOf(Method::kStreamTopK),
+  router.Add(kStreamTopK,
              [&state](Call& call) { return MakeStreamCall(state, call); });
-  router.Add(PathOf(Method::kComputeTopKMany), [&state](Call& call) {
+  router.Add(kComputeTopKMany, [&state](Call& call) {
     return MakeManyCall(state, call,
                         [] { return std::make_unique<TopKManyCodec>(); });
   });
   AddSimpleMethod<v1::GetCapabilitiesRequest, v1::Capabilities>(
-      router, state, PathOf(Method::kGetCapabilities),
+      router, state, kGetCapabilities,
       [&state](const auto&, v1::Capabilities& to, const Caller&) {
         to = GetCapabilities(state);
         return Status();

@@ -10,13 +10,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
-#include <limits>
 #include <optional>
 #include <regex>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/backends/registry.h"
 #include "core/base/number.h"

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,7 +18,6 @@
 #include <cstring>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include "core/base/text.h"
 #include "core/common/process_limits.h"

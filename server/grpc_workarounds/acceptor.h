@@ -20,7 +20,6 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>

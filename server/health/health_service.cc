@@ -3,12 +3,14 @@
 #include <grpcpp/alarm.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/base/text.h"
 #include "core/common/mutex.h"
 #include "grpc/health/v1/health.pb.h"
+#include "server/admission/in_flight_limiter.h"
 #include "server/calls/compression.h"
 #include "server/calls/parsed_message.h"
 #include "server/calls/write_message.h"
@@ -36,26 +38,31 @@ grpc::ByteBuffer ResponseOf(HealthCheckResponse::ServingStatus state) {
   return WriteMessage(std::move(response));
 }
 
-}  // namespace
+// What the calls of a server share.
+struct HealthCalls {
+  HealthState& state;
+  InFlightLimiter limiter;
+  std::atomic<int> waiting = 0;  // for their request
+};
 
 // Handles Check, which sends the state once, and Watch, which sends the state
 // and each change until the client cancels. Limits the wait for the request.
 // Otherwise, clients without a token could keep incomplete requests of up to
 // --max-message-bytes in gRPC's buffers.
-class HealthService::HealthCall final : public CallHandler, public Observer {
+class HealthCall final : public CallHandler, public Observer {
  public:
-  HealthCall(HealthService& health, Call& call, bool watches)
-      : health_(health), call_(call), watches_(watches) {}
+  HealthCall(HealthCalls& calls, Call& call, bool watches)
+      : calls_(calls), call_(call), watches_(watches) {}
   ~HealthCall() override {
-    if (watch_.has_value()) health_.state_.watchers().Remove(*watch_);
+    if (watch_.has_value()) calls_.state.watchers().Remove(*watch_);
   }
 
   void OnArrival() override {
     const MutexLock lock(mutex_);
     const std::string client =
         NetworkOf(AddressOf(call_.context().peer()), kIpv6Prefix);
-    if (const Status full = health_.limiter_.Admit(client, slot_); !full.ok()) {
-      const AdmissionLimits& limits = health_.limiter_.limits();
+    if (const Status full = calls_.limiter.Admit(client, slot_); !full.ok()) {
+      const AdmissionLimits& limits = calls_.limiter.limits();
       return call_.Finish(ResourceExhausted(
           "TOO_MANY_OPEN_CALLS", "",
           StrCat("too many open health calls (limit ", limits.calls, ", or ",
@@ -63,7 +70,7 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
     }
     is_waiting_ = true;
     const auto patience =
-        ++health_.waiting_ <= kMaxPatient ? kPatience : kImpatience;
+        ++calls_.waiting <= kMaxPatient ? kPatience : kImpatience;
     alarm_.Set(&call_.loop().queue(),
                std::chrono::system_clock::now() + patience,
                alarm_tag_.For({call_.shared_from_this(), this}));
@@ -75,26 +82,26 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
     if (!StopWaiting()) return;
     if (!ok) return call_.Finish(MissingMessage());
     const size_t bytes = message.Length();
-    if (bytes > kMaxMessageBytes) {
+    if (bytes > kMaxHealthBytes) {
       return call_.Finish(
           ResourceExhausted("MESSAGE_TOO_LARGE", "",
                             StrCat("a message of ", bytes,
                                    " bytes exceeds the limit of this method, ",
-                                   kMaxMessageBytes, " bytes")));
+                                   kMaxHealthBytes, " bytes")));
     }
     if (IsCompressed(message)) {
       // The content is too small to count as in flight.
       const auto no_charge = [](Size) { return Status(); };
-      const Status status = Decompress(message, kMaxMessageBytes,
+      const Status status = Decompress(message, kMaxHealthBytes,
                                        "the limit of this method", no_charge);
       if (!status.ok()) return call_.Finish(status);
     }
     HealthCheckRequest request;
     if (Status s = ReadMessage(message, request); !s.ok())
       return call_.Finish(s);
-    has_name_ = health_.state_.Has(request.service());
+    has_name_ = calls_.state.Has(request.service());
     if (watches_) {
-      watch_ = health_.state_.watchers().Add(
+      watch_ = calls_.state.watchers().Add(
           std::shared_ptr<Observer>(call_.shared_from_this(), this));
       return SendChange();
     }
@@ -127,15 +134,15 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
   // If the call is waiting for its request, cancels alarm_ and returns true.
   bool StopWaiting() TOPK_REQUIRES(mutex_) {
     if (!std::exchange(is_waiting_, false)) return false;
-    --health_.waiting_;
+    --calls_.waiting;
     alarm_.Cancel();
     return true;
   }
 
   HealthCheckResponse::ServingStatus State() const TOPK_REQUIRES(mutex_) {
-    return !has_name_                 ? HealthCheckResponse::SERVICE_UNKNOWN
-           : health_.state_.serving() ? HealthCheckResponse::SERVING
-                                      : HealthCheckResponse::NOT_SERVING;
+    return !has_name_               ? HealthCheckResponse::SERVICE_UNKNOWN
+           : calls_.state.serving() ? HealthCheckResponse::SERVING
+                                    : HealthCheckResponse::NOT_SERVING;
   }
 
   void SendChange() TOPK_REQUIRES(mutex_) {
@@ -147,7 +154,7 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
     call_.Write(ResponseOf(state));
   }
 
-  HealthService& health_;
+  HealthCalls& calls_;
   Call& call_;
   const bool watches_;
   OwningTag<HealthCall, &HealthCall::OnAlarm> alarm_tag_;  // of alarm_
@@ -162,11 +169,18 @@ class HealthService::HealthCall final : public CallHandler, public Observer {
       HealthCheckResponse::UNKNOWN;
 };
 
-void HealthService::AddMethods(CallRouter& router) {
+}  // namespace
+
+void AddHealthMethods(HealthState& state, int64_t max_calls,
+                      CallRouter& router) {
+  const AdmissionLimits limits = {.calls = max_calls,
+                                  .client_calls = max_calls / 2};
+  const std::shared_ptr<HealthCalls> calls(
+      new HealthCalls{state, InFlightLimiter(limits)});
   for (const bool watches : {false, true}) {
-    router.Add(StrCat("/", kName, watches ? "/Watch" : "/Check"),
-               [this, watches](Call& call) {
-                 return std::make_unique<HealthCall>(*this, call, watches);
+    router.Add(StrCat("/", kHealthService, watches ? "/Watch" : "/Check"),
+               [calls, watches](Call& call) {
+                 return std::make_unique<HealthCall>(*calls, call, watches);
                });
   }
 }

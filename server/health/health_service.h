@@ -2,11 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "server/admission/in_flight_limiter.h"
 #include "server/calls/call_router.h"
 #include "server/calls/observers.h"
 
@@ -42,32 +42,19 @@ class HealthState {
   Observers watchers_;
 };
 
-/// Serves the health state. gRPC's own health service would start the polling
-/// threads of the callback API. Half of all calls would then be handed over to
-/// another thread, at a cost of 20 us (gRPC 1.51). Thread-safe. Create one per
-/// grpc::Server.
-class HealthService {
- public:
-  /// Maximum request size in bytes.
-  static constexpr size_t kMaxMessageBytes = 1024;
-  static constexpr char kName[] = "grpc.health.v1.Health";
+inline constexpr char kHealthService[] = "grpc.health.v1.Health";
+/// The maximum size of a health request in bytes.
+inline constexpr size_t kMaxHealthBytes = 1024;
 
-  /// Allows `max_calls` open calls, and half as many from each client address.
-  /// Watch calls count too: a client may keep a Watch call open on each of its
-  /// connections. `state` must outlive the service.
-  HealthService(HealthState& state, int64_t max_calls)
-      : state_(state),
-        limiter_({.calls = max_calls, .client_calls = max_calls / 2}) {}
-
-  /// Registers the methods. The service must outlive `router`.
-  void AddMethods(CallRouter& router);
-
- private:
-  class HealthCall;
-
-  HealthState& state_;
-  InFlightLimiter limiter_;
-  std::atomic<int> waiting_ = 0;  // calls that wait for a request
-};
+/// Adds the methods of grpc.health.v1.Health. Allows `max_calls` open calls,
+/// and half as many from each client address. Watch calls count too: a client
+/// may keep a Watch call open on each of its connections. `state` must outlive
+/// `router`.
+///
+/// gRPC's own health service would start the polling threads of the callback
+/// API. Half of all calls would then be handed over to another thread, at a
+/// cost of 20 us (gRPC 1.51).
+void AddHealthMethods(HealthState& state, int64_t max_calls,
+                      CallRouter& router);
 
 }  // namespace topk

@@ -167,13 +167,13 @@ Status Regions::List(const std::string& name,
 
 Result<MemoryRegion> Regions::Find(const std::string& name, int64_t offset,
                                    int64_t byte_size) const {
+  if (objects_ == nullptr && devices_ == nullptr) {
+    return MemoryNotAllowed(false, "key");
+  }
   const MutexLock lock(mutex_);
   const auto found = regions_.find(name);
   if (found == regions_.end()) return NotFound(name);
   MemoryRegion part = found->second.memory;
-  if (objects_ == nullptr && devices_ == nullptr) {
-    return MemoryNotAllowed(false, "key");
-  }
   const Status status = std::visit(
       [&](auto& memory) -> Status {
         if (offset < 0 || byte_size < 0 || offset > memory.byte_size() ||

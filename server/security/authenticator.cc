@@ -4,7 +4,6 @@
 #include <strings.h>
 
 #include <utility>
-#include <vector>
 
 #include "core/base/text.h"
 #include "core/common/target.h"

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "core/base/text.h"
-#include "core/common/certificates.h"
 
 namespace topk {
 namespace {

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <charconv>
 #include <sstream>
-#include <utility>
 
 #include "core/base/text.h"
 

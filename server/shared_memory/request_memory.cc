@@ -145,11 +145,7 @@ Status RequestMemory::OpenOutputs(v1::TopKRequest& request, bool is_local) {
       *output.written.mutable_cuda_memory() = named;
     }
     outputs_.push_back(std::move(output));
-    if (is_values) {
-      options.clear_values_region();
-    } else {
-      options.clear_indices_region();
-    }
+    is_values ? options.clear_values_region() : options.clear_indices_region();
   }
   return {};
 }
@@ -173,6 +169,23 @@ const char* RequestMemory::tensor_field() const {
 
 std::string RequestMemory::device_uuid() const {
   return device_tensor_ ? device_tensor_->device_uuid : "";
+}
+
+void RequestMemory::AddCost(PreparedRequest& request) const {
+  if (request.resident != nullptr) return;
+  request.cost.working_bytes += Size(copied_bytes_) + buffer_bytes();
+  request.cost.nanoseconds += CopyNanoseconds(copied_bytes_);
+}
+
+Result<v1::TopKResponse> RequestMemory::Run(const Engine& engine,
+                                            const PreparedRequest& request,
+                                            Chunks data,
+                                            const Cancellation* cancellation) {
+  if (request.resident != nullptr) return RunResident(request, cancellation);
+  if (!tensor_bytes()) return engine.Run(request, data, cancellation);
+  const auto tensor = ReadTensor(cancellation);
+  if (!tensor.ok()) return tensor.status();
+  return engine.Run(request, {&*tensor, 1}, cancellation);
 }
 
 Result<std::span<const std::byte>> RequestMemory::ReadTensor(
@@ -308,11 +321,7 @@ Status RequestMemory::CopyOutputs(v1::TopKResponse& response,
       if (!copied.ok()) return copied;
     }
     DiscardData(tensor);
-    if (output.shared) {
-      *tensor.mutable_shared_memory() = output.written.shared_memory();
-    } else {
-      *tensor.mutable_cuda_memory() = output.written.cuda_memory();
-    }
+    tensor.MergeFrom(output.written);
   }
   return {};
 }

@@ -58,35 +58,38 @@ class RequestMemory {
   /// The UUID of the device that has the tensor, or "".
   std::string device_uuid() const;
 
-  /// The number of bytes that ReadTensor() copies: the size of the tensor if
-  /// it is in CUDA memory or its shared memory object is sparse, otherwise 0.
-  int64_t copied_bytes() const { return copied_bytes_; }
-  /// The size of the buffers that ReadTensor() and Deliver() need to copy from
-  /// and to CUDA memory, otherwise 0.
+  /// The size of the buffers that Run() and Deliver() need to copy from and to
+  /// CUDA memory, otherwise 0.
   int64_t buffer_bytes() const;
 
-  /// Returns the tensor's data, or an error from SharedRegion::Map() or Copy(),
-  /// Engine::OpenMemory() or DeviceMemory::Read(). The data is valid while this
-  /// object exists. REQUIRES: tensor_bytes().
-  Result<std::span<const std::byte>> ReadTensor(
-      const Cancellation* cancellation);
+  /// Adds the cost of copying the tensor in Run() and of buffer_bytes().
+  void AddCost(PreparedRequest& request) const;
 
-  /// Runs a resident request. Returns the errors of Engine::OpenMemory() and
-  /// RunResident(), and INVALID_ARGUMENT like Deliver(). Writes the outputs
-  /// with regions on the same device, so Deliver() does not copy these.
-  /// REQUIRES: the tensor is in CUDA memory.
-  Result<v1::TopKResponse> RunResident(const PreparedRequest& request,
-                                       const Cancellation* cancellation);
+  /// Computes the response to a request, from its region if it has one and
+  /// otherwise from `data`. The outputs of a resident request are written to
+  /// their regions on the same device if possible. Returns the errors of
+  /// Engine::Run(), RunResident() and OpenMemory(), SharedRegion::Map() and
+  /// Copy(), and DeviceMemory::Read(), and INVALID_ARGUMENT like Deliver().
+  Result<v1::TopKResponse> Run(const Engine& engine,
+                               const PreparedRequest& request, Chunks data,
+                               const Cancellation* cancellation);
 
-  /// Copies the outputs of a response to their regions, and replaces their data
-  /// in the response with references to the regions. Returns INVALID_ARGUMENT
-  /// if a region is too small or the outputs overlap, FAILED_PRECONDITION if a
-  /// shared memory object (including the tensor's) was truncated, CANCELLED if
-  /// cancelled, and the errors of Engine::OpenMemory(). After an error, the
-  /// response has no data. Call once.
+  /// Copies the outputs that Run() did not write to their regions, and replaces
+  /// their data in the response with references to the regions. Returns
+  /// INVALID_ARGUMENT if a region is too small or the outputs overlap,
+  /// FAILED_PRECONDITION if a shared memory object (including the tensor's) was
+  /// truncated, CANCELLED if cancelled, and the errors of Engine::OpenMemory().
+  /// After an error, the response has no data. Call once.
   Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
 
  private:
+  // Returns the tensor's data, which is valid while this object exists.
+  // REQUIRES: tensor_bytes().
+  Result<std::span<const std::byte>> ReadTensor(
+      const Cancellation* cancellation);
+  Result<v1::TopKResponse> RunResident(const PreparedRequest& request,
+                                       const Cancellation* cancellation);
+
   struct Output {
     bool is_values = false;
     std::string field;
@@ -119,6 +122,8 @@ class RequestMemory {
   // The tensor is in one of these, or in the message.
   std::optional<SharedRegion> tensor_;
   std::optional<DeviceRegion> device_tensor_;
+  // The number of bytes that ReadTensor() copies: the size of the tensor if it
+  // is in CUDA memory or its shared memory object is sparse, otherwise 0.
   int64_t copied_bytes_ = 0;
   SharedRegion::Bytes copy_;
   std::vector<Output> outputs_;

@@ -79,6 +79,7 @@ class FlushSignal final
 // Returns the queue and the thread that all loggers share. Never destroyed,
 // because gRPC's threads may log until the process ends.
 const std::shared_ptr<spdlog::details::thread_pool>& Writer() {
+  constexpr size_t kMaxWaitingLines = 4096;
   static const auto& writer = *new auto(
       std::make_shared<spdlog::details::thread_pool>(kMaxWaitingLines, 1));
   return writer;
@@ -99,11 +100,9 @@ void Configure(spdlog::logger& log, const std::string& level,
   log.set_level(spdlog::level::from_str(level));
 }
 
-std::shared_ptr<spdlog::logger> MakeLogger(
-    const std::string& level, const std::string& format,
-    std::shared_ptr<spdlog::sinks::sink> sink) {
-  if (sink == nullptr) sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  auto log = MakeAsyncLogger(std::move(sink));
+std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
+                                           const std::string& format) {
+  auto log = MakeAsyncLogger(std::make_shared<spdlog::sinks::stderr_sink_mt>());
   Configure(*log, level, format);
   return log;
 }

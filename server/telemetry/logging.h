@@ -10,17 +10,14 @@
 
 namespace topk {
 
-/// Maximum number of queued lines. A full queue drops its oldest line.
-inline constexpr size_t kMaxWaitingLines = 4096;
-
-/// Returns a logger that writes to `sink`, by default stderr. `level` is one of
-/// spdlog's level names. `format` is text or json; see Configure().
+/// Returns a logger that writes to stderr. `level` is one of spdlog's level
+/// names. `format` is text or json; see Configure().
 ///
 /// Logging never blocks: lines wait in a queue until a background thread writes
-/// them. All loggers share the queue and the thread.
-std::shared_ptr<spdlog::logger> MakeLogger(
-    const std::string& level, const std::string& format,
-    std::shared_ptr<spdlog::sinks::sink> sink = nullptr);
+/// them. All loggers share the queue and the thread. A full queue drops its
+/// oldest line.
+std::shared_ptr<spdlog::logger> MakeLogger(const std::string& level,
+                                           const std::string& format);
 
 /// Sets the level and the format of a logger. With json, every line is a valid
 /// object {"ts","level","msg"}, whatever the message contains. With text, only

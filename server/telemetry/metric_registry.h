@@ -2,12 +2,12 @@
 #pragma once
 
 #include <prometheus/counter.h>
+#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
 #include <functional>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +28,7 @@ class MetricRegistry {
     return prometheus::BuildCounter()
         .Name(name)
         .Help(help)
-        .Register(updated_)
+        .Register(registry_)
         .Add(labels);
   }
   prometheus::Histogram& MakeHistogram(
@@ -38,7 +38,7 @@ class MetricRegistry {
     return prometheus::BuildHistogram()
         .Name(name)
         .Help(help)
-        .Register(updated_)
+        .Register(registry_)
         .Add(labels, bounds);
   }
 
@@ -48,30 +48,35 @@ class MetricRegistry {
   using Value = std::function<double()>;
   void AddGauge(const std::string& name, const std::string& help, Value value,
                 const prometheus::Labels& labels = {}) {
-    Add(prometheus::MetricType::Gauge, name, help, std::move(value), labels);
+    auto& gauge =
+        prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add(
+            labels);
+    AddUpdate([&gauge, value = std::move(value)] { gauge.Set(value()); });
   }
   void AddCounter(const std::string& name, const std::string& help, Value value,
                   const prometheus::Labels& labels = {}) {
-    Add(prometheus::MetricType::Counter, name, help, std::move(value), labels);
+    auto& counter = MakeCounter(name, help, labels);
+    AddUpdate([&counter, value = std::move(value)] {
+      counter.Increment(value() - counter.Value());
+    });
   }
 
   /// Returns all families with their current values.
-  std::vector<prometheus::MetricFamily> Collect() const;
+  std::vector<prometheus::MetricFamily> Collect() {
+    const MutexLock lock(mutex_);
+    for (const auto& update : updates_) update();
+    return registry_.Collect();
+  }
 
  private:
-  struct ComputedFamily {
-    prometheus::MetricFamily family;  // without values
-    std::vector<Value> values;        // one per series
-  };
+  void AddUpdate(std::function<void()> update) {
+    const MutexLock lock(mutex_);
+    updates_.push_back(std::move(update));
+  }
 
-  void Add(prometheus::MetricType type, const std::string& name,
-           const std::string& help, Value value,
-           const prometheus::Labels& labels);
-
-  prometheus::Registry updated_;
-  mutable Mutex mutex_;
-  std::map<std::string, ComputedFamily> computed_
-      TOPK_GUARDED_BY(mutex_);  // by name
+  prometheus::Registry registry_;
+  Mutex mutex_;
+  std::vector<std::function<void()>> updates_ TOPK_GUARDED_BY(mutex_);
 };
 
 }  // namespace topk

@@ -56,9 +56,8 @@ Metrics::Metrics()
       elements_(registry_->MakeHistogram(
           "topk_elements",
           "Number of elements of the tensors of successful requests", Sizes())),
-      k_(registry_->MakeHistogram(
-          "topk_k_elements", "k of successful requests that send it as a value",
-          Sizes())),
+      k_(registry_->MakeHistogram("topk_k_elements", "k of successful requests",
+                                  Sizes())),
       poller_busy_(registry_->MakeHistogram(
           "topk_poller_busy_seconds",
           "CPU time of a poller for one event in seconds; other events wait "

@@ -47,9 +47,7 @@ std::vector<std::pair<const char*, PropertyValue>> PropertiesOf(
     add_number("version", request.spec().version());
   }
   if (request.has_tensor()) {
-    const auto number = static_cast<int>(request.tensor().data_type());
-    const DTypeInfo* const type = FindDType(number);
-    add_text("dtype", type == nullptr ? StrCat(number) : type->name);
+    add_text("dtype", TypeName(request.tensor().data_type()));
     add_number("elements", ElementsOf(request));
     add_number("request_bytes", stats.tensor_bytes);
   }

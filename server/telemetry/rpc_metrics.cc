@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace topk {
 namespace {

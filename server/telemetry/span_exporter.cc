@@ -5,7 +5,6 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "server/threads/active_pollers.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace topk {
 

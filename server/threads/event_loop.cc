@@ -108,7 +108,7 @@ void EventLoop::EndTurn() {
   turn_ended_.notify_all();
 }
 
-bool EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
+void EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
   const auto end = Clock::now() + longest;
   const MutexLock lock(mutex_);
   const uint64_t before = turns_;
@@ -116,7 +116,6 @@ bool EventLoop::WaitForTurn(std::chrono::milliseconds longest) {
   while (turns_ == before && Clock::now() < end) {
     turn_ended_.wait_until(mutex_, end);
   }
-  return turns_ != before;
 }
 
 // gRPC polls connections only when a thread finds its completion queue empty,

@@ -115,9 +115,9 @@ class EventLoop final : private CompletionTag {
   void CountDestroyed() { --refused_; }
 
   /// Blocks until all events that are now in the queue have been taken, and
-  /// gRPC has delivered all calls that it has received. Returns false if this
-  /// takes longer than `longest`.
-  bool WaitForTurn(std::chrono::milliseconds longest);
+  /// gRPC has delivered all calls that it has received, or until `longest` has
+  /// passed.
+  void WaitForTurn(std::chrono::milliseconds longest);
 
   grpc::ServerCompletionQueue& queue() { return *queue_; }
 

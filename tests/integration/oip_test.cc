@@ -405,6 +405,13 @@ TEST(OipSharedMemory, IsRejectedUnlessAllowed) {
   const grpc::Status status = Register(*stub, "a", "/topk-a", 0);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(), HasSubstr("--allow-shared-memory"));
+  ModelInferRequest request = Translate(OnnxRequest({1, 2}, 1));
+  SetRegion("a", 0, 8, *request.mutable_inputs(0)->mutable_parameters());
+  request.clear_raw_input_contents();
+  grpc::ClientContext context;
+  ModelInferResponse none;
+  EXPECT_EQ(stub->ModelInfer(&context, request, &none).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
 }
 
 }  // namespace

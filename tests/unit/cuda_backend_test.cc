@@ -174,10 +174,10 @@ TEST(CudaEngine, ReportsTheBackendThatRan) {
   EXPECT_EQ(response->execution().kernel(), "cuda_filter");
   EXPECT_EQ(response->execution().instruction_set(), "sm_90");
   EXPECT_EQ(Bytes(*response), RightBytes(request));
-  const DeviceReport report = engine.Devices();
-  ASSERT_EQ(report.devices.size(), 1U);
-  EXPECT_EQ(report.devices[0].name, "fake 0");
-  EXPECT_GT(report.devices[0].memory_bytes, 0);
+  const std::vector<DeviceState> devices = engine.Devices();
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0].name, "fake 0");
+  EXPECT_GT(devices[0].memory_bytes, 0);
 }
 
 TEST(CudaEngine, ChoosesTheFasterBackend) {
@@ -268,11 +268,11 @@ TEST(CudaEngine, TheCpuReplacesALostDevice) {
         continue;  // the error occurred after the last download
       }
       ++lost;
-      EXPECT_EQ(engine.Devices().fallbacks_lost, 1) << calls;
-      EXPECT_TRUE(engine.Devices().devices[0].lost);
+      EXPECT_EQ(engine.fallbacks_lost(), 1) << calls;
+      EXPECT_TRUE(engine.Devices()[0].lost);
       // The engine does not use the lost device again.
       ASSERT_EQ(Bytes(*Compute(engine, request)), right);
-      EXPECT_EQ(engine.Devices().fallbacks_lost, 1) << calls;
+      EXPECT_EQ(engine.fallbacks_lost(), 1) << calls;
     }
     EXPECT_GT(lost, 20);
   }
@@ -296,12 +296,11 @@ TEST(CudaEngine, ACallThatFailsOnceAffectsOnlyOneRequest) {
         ASSERT_EQ(Bytes(*response), right) << calls;
         if (fake.calls() <= calls) break;
         const bool full = error == cudaErrorMemoryAllocation;
-        const DeviceReport report = engine.Devices();
         const int64_t counted =
-            full ? report.fallbacks_full : report.fallbacks_lost;
+            full ? engine.fallbacks_full() : engine.fallbacks_lost();
         const bool failed = response->execution().backend() == "cpu";
         EXPECT_EQ(counted, failed ? 1 : 0) << calls;
-        EXPECT_FALSE(report.devices[0].lost);
+        EXPECT_FALSE(engine.Devices()[0].lost);
         fallbacks += counted;
         EXPECT_TRUE(SoonRunsOnCuda(engine, request)) << calls;
       }
@@ -369,10 +368,10 @@ TEST(CudaEngine, DevicesCanBeUsedByAnyThread) {
     ASSERT_TRUE((*stream)->Feed(Data(request).first(500)).ok());
     std::jthread([&] {
       stream->reset();
-      EXPECT_EQ(engine.Devices().devices.size(), 2U);
+      EXPECT_EQ(engine.Devices().size(), 2U);
     });
   }
-  EXPECT_EQ(engine.Devices().fallbacks_lost, 0);
+  EXPECT_EQ(engine.fallbacks_lost(), 0);
 }
 
 TEST(CudaStream, ALostDeviceEndsOnlyTheStream) {
@@ -394,7 +393,7 @@ TEST(CudaStream, ALostDeviceEndsOnlyTheStream) {
       if (!response.ok()) {
         EXPECT_EQ(response.status().code, Code::kUnavailable);
         EXPECT_EQ(response.status().reason, "DEVICE_LOST");
-        EXPECT_EQ(engine.Devices().devices[0].lost, sticky);
+        EXPECT_EQ(engine.Devices()[0].lost, sticky);
         ++failed;
       }
       const auto next = run(engine);
@@ -415,7 +414,7 @@ TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsFull) {
   auto one = Start(engine, request);
   auto other = Start(engine, request);
   ASSERT_TRUE(one.ok() && other.ok());
-  EXPECT_EQ(engine.Devices().fallbacks_full, 1);
+  EXPECT_EQ(engine.fallbacks_full(), 1);
   for (auto* stream : {&one, &other}) {
     ASSERT_TRUE((**stream)->Feed(Data(request)).ok());
     const auto response = (**stream)->Finish();
@@ -423,6 +422,18 @@ TEST(CudaStream, FoldsOnTheCpuIfTheDeviceIsFull) {
     EXPECT_EQ(response->execution().backend(), stream == &one ? "cuda" : "cpu");
     EXPECT_EQ(Bytes(*response), RightBytes(request));
   }
+}
+
+// An idle stream keeps its memory, so it must not need much.
+TEST(CudaStream, FoldsOnTheCpuIfItNeedsTheMemoryOfManyChunks) {
+  const v1::TopKRequest request = SomeRequest(1, 3000, 20);
+  const ScopedFakeCuda fake;
+  const Engine engine = MakeEngine(Open());
+  auto stream = Start(engine, request);
+  ASSERT_TRUE(stream.ok());
+  ASSERT_TRUE((*stream)->Feed(Data(request)).ok());
+  EXPECT_EQ((*stream)->Finish()->execution().backend(), "cpu");
+  EXPECT_EQ(Compute(engine, request)->execution().backend(), "cuda");
 }
 
 // Only the memory of the device limits the number of streams.
@@ -436,7 +447,7 @@ TEST(CudaStream, IdleStreamsDoNotKeepOthersFromTheDevice) {
     ASSERT_TRUE(idle.back()->Feed(Data(request).first(500)).ok());
   }
   EXPECT_EQ(Compute(engine, request)->execution().backend(), "cuda");
-  EXPECT_EQ(engine.Devices().fallbacks_full, 0);
+  EXPECT_EQ(engine.fallbacks_full(), 0);
 }
 
 // A cancelled request returns although the device does not. Its memory is not
@@ -459,7 +470,7 @@ TEST(CudaEngine, ACancelledRequestDoesNotWaitForAHungDevice) {
     cancellation.Cancel();
   }
   EXPECT_EQ(Compute(engine, request)->execution().backend(), "cpu");
-  EXPECT_EQ(engine.Devices().fallbacks_full, 1);
+  EXPECT_EQ(engine.fallbacks_full(), 1);
   fake.Hang(false);
   EXPECT_TRUE(SoonRunsOnCuda(engine, request));
 }

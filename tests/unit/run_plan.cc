@@ -57,7 +57,10 @@ Answer FoldPlan(const Backend& backend, const Plan& plan,
                 const Cancellation* cancellation) {
   Answer answer;
   const Outputs outputs = Prepare(plan, answer);
-  const auto prepared = backend.Prepare(plan, Arrival::kStream);
+  auto prepared = backend.Prepare(plan, Arrival::kStream);
+  if (prepared == nullptr) {  // the stream would need much device memory
+    prepared = backend.Prepare(plan, Arrival::kChunks);
+  }
   const std::unique_ptr<Fold> fold =
       *prepared->StartFold(outputs, cancellation);
   FoldInPieces(tensor, next, *fold);

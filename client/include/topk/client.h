@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -154,11 +153,11 @@ class Client {
                                const CallOptions& options = {}) const;
 
   /// Sends a request without waiting for the response. Calls `done` exactly
-  /// once, on a thread of this client, or before this function returns if the
-  /// message would be too large. Copies the tensor, which may be freed after
-  /// this function returns, and sends one message. `done` must neither block
-  /// nor destroy the client. The client's destructor cancels asynchronous calls
-  /// and waits for them.
+  /// once, on a thread of this client, or before this function returns if
+  /// nothing is sent. Copies the tensor, which may be freed after this function
+  /// returns, and sends one message. `done` must neither block nor destroy the
+  /// client. The client's destructor cancels asynchronous calls and waits for
+  /// them.
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 

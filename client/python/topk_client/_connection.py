@@ -8,6 +8,7 @@ client can run a coroutine with a single send().
 import contextlib
 import dataclasses
 import glob
+import ipaddress
 import logging
 import math
 import os
@@ -125,21 +126,26 @@ def _grpc_target(target: str) -> str:
         raise TypeError(f"target is {target!r}, not a str")
     if target.startswith(_WITHOUT_PORTS):
         return target
-    bare = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", target)
-    addresses = bare.split(",")
-    # gRPC would use a port modulo 65536.
-    if all(re.fullmatch(r"(\[.+\]|[^:\s]+):[0-9]{1,5}", address)
-           and 1 <= int(address.rpartition(":")[2]) <= 65535
-           for address in addresses):
-        if bare != target or len(addresses) == 1:
-            return target
-        for scheme, begin in (("ipv4:", "[0-9.]+:"), ("ipv6:", r"\[")):
-            if all(re.match(begin, address) for address in addresses):
-                return scheme + target
-    raise ValueError(
-        f"target is {target[:64]!r}; it must be host:port with a port of "
-        "1 .. 65535, unix:path, or a list of IPv4 addresses, or of IPv6 "
-        "addresses in brackets, with ports")
+    full = target
+    if "," in target and "/" not in target and not target.startswith("ipv"):
+        full = ("ipv6:" if target.startswith("[") else "ipv4:") + target
+    addresses = re.sub(r"\A(dns|ipv4|ipv6):(//.*/)?", "", full).split(",")
+    try:
+        for address in addresses:
+            match = re.fullmatch(r"(\[.+\]|[^:\s]+):([0-9]{1,5})", address)
+            # gRPC would use a port modulo 65536.
+            if not match or not 1 <= int(match[2]) <= 65535:
+                raise ValueError
+            if full.startswith("ipv6:"):
+                ipaddress.IPv6Address(match[1][1:-1].partition("%")[0])
+            elif len(addresses) > 1 or full.startswith("ipv4:"):
+                ipaddress.IPv4Address(match[1])
+    except ValueError:
+        raise ValueError(
+            f"target is {target[:64]!r}; it must be host:port with a port of "
+            "1 .. 65535, unix:path, or a list of IPv4 addresses, or of IPv6 "
+            "addresses in brackets, with ports") from None
+    return full
 
 
 def _is_unix(target: str) -> bool:

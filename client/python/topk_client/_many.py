@@ -94,17 +94,18 @@ class PendingCalls(_Pending):
                 self._changed.notify_all()
         return call.read_result(data)
 
-    def _take(self) -> None:
-        if self._is_full():
+    def _take(self, number: int) -> None:
+        """Takes request `number`, unless another thread takes it."""
+        def may_take() -> bool:
+            return self._ended or number < self._taken or not self._is_full()
+        if not may_take():
             with self._changed:
                 self._waiting += 1
-                self._changed.wait_for(
-                    lambda: self._ended or not self._is_full())
+                self._changed.wait_for(may_take)
                 self._waiting -= 1
-        number = self._taken
         with self._taking:
             if number < self._taken or self._ended:
-                return  # another thread has taken a request meanwhile
+                return
             try:
                 self._add(Call(next(self._requests)))
             except StopIteration:
@@ -120,7 +121,7 @@ class PendingCalls(_Pending):
             # The iterator of another stream may wait for the response to a call
             # that this one sends again.
             if number >= self._taken:
-                self._take()
+                self._take(number)
             call = self._calls.get(number)
             if call is None:
                 return

@@ -10,7 +10,7 @@ import random
 import secrets
 import threading
 import time
-from typing import Any, Dict, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from topk_client.specs import OpenVINO
 
 _ROUNDS = 3  # how many times all servers are tried again
 _PREFIX = "/topk-shard-"  # starts with the server's default prefix, "/topk"
-_NEW_SECONDS = 60.0
+_NEW_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,17 +144,22 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     clients = [_client(target, question.client_options)
                for target in question.servers]
     attempts = Attempts(Retry(1 + _ROUNDS), clients[0]._timeout)
-    first = next(_turn)
-    for turn in itertools.count():
-        client = clients[(first + turn) % len(clients)]
-        try:
-            got = client.compute_topk(tensor, spec, index_offset=begin,
-                                      data_type=question.data_type,
-                                      timeout=attempts.seconds())
-            return question.partial(got.values, got.indices)
-        except TopKError as error:
-            if not is_retried(error):
-                raise
-            if (turn + 1) % len(clients) == 0:  # no server has answered
-                client._pause(attempts.pause_after(error, "ComputeTopK"))
-    raise AssertionError
+    first = next(_turn) % len(clients)
+    while True:
+        errors: List[TopKError] = []
+        for client in clients[first:] + clients[:first]:
+            left = attempts.seconds()
+            if errors and not left:
+                break
+            try:
+                got = client.compute_topk(tensor, spec, index_offset=begin,
+                                          data_type=question.data_type,
+                                          timeout=left)
+                return question.partial(got.values, got.indices)
+            except TopKError as error:
+                if not is_retried(error):
+                    raise
+                errors.append(error)
+        clients[first]._pause(attempts.pause_after(
+            min(errors, key=lambda error: error.retry_delay or 0.0),
+            "ComputeTopK"))

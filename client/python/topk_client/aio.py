@@ -165,6 +165,7 @@ class Client(Connection):
         asynchronous iterable."""
         attempts = self._attempts(**options)
         pending = AsyncPendingCalls(_each(requests))
+        before = _cancellations()
         try:
             while True:
                 results = self._route().compute_topk_many(
@@ -182,7 +183,8 @@ class Client(Connection):
                     pass
                 except asyncio.CancelledError:
                     # gRPC may cancel a call whose requests end.
-                    pending.check_requests()
+                    if _cancellations() == before:
+                        pending.check_requests()
                     raise
                 except grpc.RpcError as rpc:
                     pending.check_requests()

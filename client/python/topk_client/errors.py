@@ -78,8 +78,11 @@ def from_status(status: status_pb2.Status) -> TopKError:
 def from_rpc(rpc: Any, target: str, tls: bool) -> TopKError:
     """Converts a grpc.RpcError or grpc.aio.AioRpcError of a call to `target`.
     """
+    if not hasattr(rpc, "code"):  # an interceptor raised a bare RpcError
+        return TopKError(grpc.StatusCode.UNKNOWN, repr(rpc))
     code, details = rpc.code(), rpc.details() or ""
-    metadata: Dict[str, Any] = dict(tuple(rpc.trailing_metadata() or ()))
+    trailing = getattr(rpc, "trailing_metadata", tuple)
+    metadata: Dict[str, Any] = dict(tuple(trailing() or ()))
     encoded = metadata.get("grpc-status-details-bin")
     if code is grpc.StatusCode.UNKNOWN and encoded is None:
         # The server always sends details. An error without details is from a

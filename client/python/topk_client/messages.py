@@ -530,13 +530,16 @@ class Call:
                 out: Optional[Region]) -> Any:
         """Returns one output as an array, or as a tensor on a GPU. `dtype` is
         None if the type is wrong."""
-        if self._gpu is not None and name in self._gpu.outputs:
-            return self._gpu.outputs[name]
         shape, expected = tensor.shape[:], [*self._array.shape]
         expected[self._spec.axis] = self._spec.k
         if dtype is None or shape != expected:
             raise bad_response(f"type {tensor.data_type}, shape {shape}",
                                "response." + name)
+        if self._gpu is not None and name in self._gpu.outputs:
+            if math.prod(shape) and not tensor.HasField("cuda_memory"):
+                raise bad_response("not in the memory of the request",
+                                   "response." + name)
+            return self._gpu.outputs[name]
         array: Array
         if out is not None and tensor.HasField("shared_memory"):
             array = np.ndarray(shape, dtype, out.memory.buffer,

@@ -76,7 +76,7 @@ Algorithm AlgorithmFor(const Plan& plan) {
 // cache lines, so that the rows do not compete for a few sets of L1.
 int64_t BlockFor(int64_t tile, int64_t bytes) {
   constexpr int64_t kLine = 64;
-  const int64_t lines = std::max(kTileBytes / tile / kLine, int64_t{1});
+  const int64_t lines = kTileBytes / tile / kLine;
   return std::min(((lines - 1) | 1) * kLine / bytes,
                   kBlockElements - kLine / bytes);
 }
@@ -105,12 +105,6 @@ void SetCopiedTile(const Plan& plan, Schedule& schedule) {
                            : 1;
   schedule.block = std::min(
       n, adjacent ? BlockFor(schedule.tile, bytes) : kRowBytes / bytes);
-}
-
-// Returns kSerialNanoseconds, in proportion to `task`.
-Size SerialNanoseconds(double task) {
-  return Size::Of(static_cast<double>(kSerialNanoseconds) * task /
-                  kTaskNanoseconds);
 }
 
 // Returns FoldPlan::positions.
@@ -197,8 +191,7 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     schedule.tile = std::min(schedule.tile, group);
   };
   if (algorithm == Algorithm::kColumns) {
-    schedule.tile = std::clamp(kTileBytes / (2 * plan.k * type.bytes),
-                               int64_t{64}, std::max(plan.inner, int64_t{64}));
+    schedule.tile = kTileBytes / (2 * plan.k * type.bytes);
     divide(kMinTile);
     schedule.row_factor = RowFactor(plan);
   } else {
@@ -238,9 +231,8 @@ Schedule Cut(Algorithm algorithm, const Plan& plan, int threads, double task) {
     const int64_t most = algorithm == Algorithm::kSort
                              ? plan.n
                              : plan.n / schedule.row_factor / plan.k;
-    schedule.pieces =
-        std::clamp(std::min({CeilDivide(threads, tiles), useful, most}),
-                   int64_t{1}, plan.n);
+    schedule.pieces = std::max(
+        std::min({CeilDivide(threads, tiles), useful, most}), int64_t{1});
   }
   schedule.sort_pieces = schedule.algorithm == Algorithm::kSort
                              ? schedule.pieces
@@ -258,8 +250,9 @@ FoldPlan ChooseFold(const Plan& plan, int threads, double task) {
     block.values.bytes /= plan.outer;
     block.indices.bytes /= plan.outer;
     // If Feed() may run on a poller, do not wait for other threads.
-    const bool on_poller =
-        FeedNanoseconds(plan, plan.n, 0) <= SerialNanoseconds(task);
+    const Size most = Size::Of(static_cast<double>(kSerialNanoseconds) * task /
+                               kTaskNanoseconds);
+    const bool on_poller = FeedNanoseconds(plan, plan.n, 0) <= most;
     schedule = Choose(block, on_poller ? 1 : threads, task);
     return fold;
   }

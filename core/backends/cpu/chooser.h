@@ -94,7 +94,8 @@ struct FoldPlan {
   /// The plan, with elements of whole bytes: the fold unpacks elements.
   Plan plan;
   /// The number of axis positions to buffer at a time: all n if the slices are
-  /// small or take at most six times the memory of their selections.
+  /// small or, if inner > 1, take at most six times the memory of their
+  /// selections.
   int64_t positions;
   /// The schedule of a block of this many positions: kScan if the block has
   /// only a part of each slice.

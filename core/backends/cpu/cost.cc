@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/kernels.h"
 #include "core/backends/cpu/selection.h"
 

@@ -7,12 +7,10 @@
 // Tests: conformance/, unit/long_slices_test.cc.
 #include "core/backends/cpu/cpu_backend.h"
 
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/backends/cpu/blocks.h"
-#include "core/backends/cpu/chooser.h"
 #include "core/backends/cpu/cost.h"
 #include "core/backends/cpu/element_fold.h"
 #include "core/backends/cpu/execution_context.h"
@@ -63,19 +61,7 @@ class Concatenation final : public Fold {
   std::vector<std::byte, DeferredFreeAllocator<std::byte>> whole_;
 };
 
-// A fold over a tensor without slices, and its plan.
-class EmptyFold final : public Fold {
- public:
-  EmptyFold(const Plan& plan, const Execution& execution)
-      : Fold(plan), execution_(execution) {}
-  Execution Finish() override { return execution_; }
-
- private:
-  void Take(std::span<const std::byte>) override {}
-
-  const Execution execution_;
-};
-
+// The plan of a tensor without slices.
 class EmptyPlan final : public PreparedPlan {
  public:
   EmptyPlan(const Plan& plan, const InstructionSet& set)
@@ -86,10 +72,10 @@ class EmptyPlan final : public PreparedPlan {
   Execution Run(Chunks, const Outputs&, const Cancellation*) const override {
     return execution_;
   }
-  Result<std::unique_ptr<Fold>> StartFold(const Outputs&,
-                                          const Cancellation*) const override {
+  Result<std::unique_ptr<Fold>> StartFold(
+      const Outputs& outputs, const Cancellation* cancellation) const override {
     return std::unique_ptr<Fold>(
-        std::make_unique<EmptyFold>(plan_, execution_));
+        std::make_unique<Concatenation>(plan_, *this, outputs, cancellation));
   }
 
  private:
@@ -105,8 +91,8 @@ class CpuPlan final : public PreparedPlan {
         resources_(resources),
         schedule_(cpu::Choose(plan, resources.threads, resources.task)) {
     // Strided tensors must be concatenated. Contiguous tensors that arrive as
-    // streams are never concatenated, to save memory. Other contiguous tensors
-    // are concatenated only if that is faster.
+    // streams are never concatenated, because a fold buffers at most one outer
+    // index. Other contiguous tensors are concatenated only if that is faster.
     if (arrival != Arrival::kWhole && plan.input.contiguous &&
         (arrival == Arrival::kStream ||
          schedule_.algorithm == cpu::Algorithm::kScan)) {

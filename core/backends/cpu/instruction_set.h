@@ -1,5 +1,4 @@
-// Lists the instruction sets that the kernels were compiled for, and chooses
-// one.
+// Lists the instruction sets that the kernels were compiled for.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,6 @@
 #include <vector>
 
 #include "core/backends/cpu/kernels.h"
-#include "topk/status.h"
 
 namespace topk::cpu {
 
@@ -29,10 +27,5 @@ struct InstructionSet {
 /// Returns the instruction sets that this machine can run, best first. Never
 /// empty.
 std::vector<InstructionSet> SupportedInstructionSets();
-
-/// Returns the named instruction set, or the best one if `name` is empty.
-/// Returns INVALID_ARGUMENT if this machine cannot run the set or the name is
-/// unknown.
-Result<InstructionSet> ChooseInstructionSet(std::string_view name);
 
 }  // namespace topk::cpu

@@ -7,8 +7,6 @@
 #include <hwy/foreach_target.h>  // must come first
 #include <hwy/targets.h>
 
-#include <iterator>
-
 #include "core/backends/cpu/instruction_set.h"
 // clang-format off
 // These two files come first, because the other files use them.
@@ -26,9 +24,12 @@ namespace topk::cpu::HWY_NAMESPACE {
 
 template <class Key, bool kFloat>
 constexpr Kernels<Key, kFloat> KernelsFor() {
-  Kernels<Key, kFloat> kernels = {Scan<Key, kFloat>, RaiseMaxima<Key, kFloat>,
-                                  Kth<Key>,  ScanColumns<Key, kFloat>,
-                                  Rank<Key>, SelectShortRows<Key, kFloat>,
+  Kernels<Key, kFloat> kernels = {Scan<Key, kFloat>,
+                                  RaiseMaxima<Key, kFloat>,
+                                  Kth<Key>,
+                                  ScanColumns<Key, kFloat>,
+                                  Rank<Key>,
+                                  SelectShortRows<Key, kFloat>,
                                   nullptr};
   if constexpr (sizeof(Key) >= 4) {
     kernels.feed_columns = FeedColumns<Key, kFloat>;

@@ -64,11 +64,18 @@ class SliceRunner {
 
   /// Runs a tile of `width` slices.
   void Do(int64_t first, int64_t width) {
-    if (schedule_.block < plan_.n) {
-      SelectInBlocks(first, width);
+    if (schedule_.block < plan_.n) return SelectInBlocks(first, width);
+    const std::byte* rows = source_.Get(first, width, 0, plan_.n);
+    if (cancelled()) return;
+    const int64_t slice = writer_.NumberOf(first);
+    if (schedule_.algorithm == Algorithm::kShortRows) {
+      SelectShortRows(rows, slice, width);
     } else {
-      SelectWhole(first, width);
+      for (int64_t c = 0; c < width && !cancelled(); ++c) {
+        SelectRow(At<Key>(rows, c * plan_.n), slice + c);
+      }
     }
+    if (!cancelled()) writer_.FinishTile(first, width);
   }
 
   /// Adds the elements begin .. end - 1 of all slices with this outer index.
@@ -90,20 +97,6 @@ class SliceRunner {
 
  private:
   bool cancelled() const { return IsCancelled(context_.cancellation); }
-
-  void SelectWhole(int64_t first, int64_t width) {
-    const std::byte* rows = source_.Get(first, width, 0, plan_.n);
-    if (cancelled()) return;
-    const int64_t slice = writer_.NumberOf(first);
-    if (schedule_.algorithm == Algorithm::kShortRows) {
-      SelectShortRows(rows, slice, width);
-    } else {
-      for (int64_t c = 0; c < width && !cancelled(); ++c) {
-        SelectRow(At<Key>(rows, c * plan_.n), slice + c);
-      }
-    }
-    if (!cancelled()) writer_.FinishTile(first, width);
-  }
 
   void SelectShortRows(const std::byte* elements, int64_t slice,
                        int64_t count) {

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "core/base/checked.h"
+
 namespace topk::cuda {
-namespace {
-
-constexpr double kMax = 9e18;  // fits int64_t
-
-}  // namespace
 
 int64_t BatchesPerChunk(const Plan& plan, int64_t bytes) {
   return std::clamp<int64_t>(bytes / (plan.input.bytes / plan.outer), 1,
@@ -32,8 +29,8 @@ int64_t DeviceBytes(const Plan& plan, int64_t chunk_batches, bool in_place) {
       plan.k > MaxFilteredK(element)
           ? 3.3 * elements * (element <= 4 ? 8 : 16)
           : 1.2 * std::min(elements / 8, kBusyBlocks * k) * (2 * element + 8);
-  return static_cast<int64_t>(std::min(
-      copies * elements * element + outputs + scratch + kRounding, kMax));
+  return Size::Of(copies * elements * element + outputs + scratch + kRounding)
+      .value();
 }
 
 int64_t EstimateNanoseconds(const Plan& plan, const Speeds& speeds) {
@@ -44,8 +41,7 @@ int64_t EstimateNanoseconds(const Plan& plan, const Speeds& speeds) {
   const double copying = (elements * element + output) / speeds.copied_bytes;
   const double sorting =
       plan.k > MaxFilteredK(element) ? elements / speeds.sorted_elements : 0;
-  return static_cast<int64_t>(
-      std::min(speeds.request_nanoseconds + copying + sorting, kMax));
+  return Size::Of(speeds.request_nanoseconds + copying + sorting).value();
 }
 
 }  // namespace topk::cuda

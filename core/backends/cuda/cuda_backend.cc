@@ -94,20 +94,16 @@ class CudaResidentPlan final : public ResidentPlan {
   }
 
   // Writes outputs to memory of this process first, because the memory of the
-  // client may overlap the tensor.
+  // client may be unaligned.
   Execution Run(const ResidentMemory& memory, const Outputs& outputs,
                 const Cancellation* cancellation) const override {
     Result<LanePtr> lane = device_.OpenLane(
         cuda::DeviceBytes(plan_, batches_, /*in_place=*/true), cancellation);
     if (!lane.ok()) return {kName, "", "", lane.status()};
-    const auto address = [&](const DeviceMemory* region) {
-      return region == nullptr ? nullptr
-                               : static_cast<const Region*>(region)->In(**lane);
-    };
-    address(memory.tensor);
-    const cuda::Residence residence{true, address(memory.values),
-                                    address(memory.indices)};
-    cuda::CudaFold fold(plan_, outputs, *std::move(lane), batches_, residence);
+    for (const auto* region : {memory.tensor, memory.values, memory.indices}) {
+      if (region != nullptr) static_cast<const Region*>(region)->In(**lane);
+    }
+    cuda::CudaFold fold(plan_, outputs, *std::move(lane), batches_, memory);
     fold.Feed(memory.tensor->bytes());
     return fold.Finish();
   }
@@ -226,8 +222,11 @@ class CudaPlan final : public PreparedPlan {
     Result<LanePtr> lane =
         backend_.OpenLane(cuda::DeviceBytes(plan_, batches_), cancellation);
     if (!lane.ok()) return lane.status();
-    return std::unique_ptr<Fold>(std::make_unique<cuda::CudaFold>(
-        plan_, outputs, *std::move(lane), batches_));
+    Lane& opened = **lane;
+    std::unique_ptr<Fold> fold = std::make_unique<cuda::CudaFold>(
+        plan_, outputs, *std::move(lane), batches_);
+    if (!opened.status().ok()) return opened.status();
+    return fold;
   }
 
  private:
@@ -237,13 +236,18 @@ class CudaPlan final : public PreparedPlan {
   const int64_t nanoseconds_;
 };
 
-std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(const Plan& plan,
-                                                         Arrival) const {
+std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(
+    const Plan& plan, Arrival arrival) const {
+  // Enough for a chunk, its transposed copy, its outputs and a sort. A stream
+  // holds its memory while it is idle, so it gets no more.
+  constexpr int64_t kStreamChunks = 12;
   if (!CanRun(plan)) return nullptr;
   const int64_t batches = cuda::BatchesPerChunk(plan, chunk_bytes_);
   const int64_t bytes = cuda::DeviceBytes(plan, batches);
   const auto has_memory = [&](const std::unique_ptr<Device>& device) {
-    return !device->lost() && bytes <= device->memory_limit();
+    return !device->lost() && bytes <= device->memory_limit() &&
+           (arrival != Arrival::kStream ||
+            bytes <= kStreamChunks * chunk_bytes_);
   };
   if (std::ranges::none_of(devices_, has_memory)) return nullptr;
   return std::make_unique<CudaPlan>(plan, *this, batches,

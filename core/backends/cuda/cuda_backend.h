@@ -12,8 +12,9 @@
 namespace topk {
 
 /// Returns a backend that uses the devices round-robin. Copies tensors in
-/// chunks of about `chunk_bytes` bytes. Rejects strided tensors, and
-/// plans that no device has enough memory for. Estimates times from `speeds`.
+/// chunks of whole batches, of about `chunk_bytes` bytes if batches are small.
+/// Rejects strided tensors, plans that no device has enough memory for, and
+/// streams that need the memory of many chunks. Estimates times from `speeds`.
 /// REQUIRES: !devices.empty().
 std::unique_ptr<Backend> MakeCudaBackend(
     std::vector<std::unique_ptr<cuda::Device>> devices,

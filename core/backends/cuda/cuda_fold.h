@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "core/backends/backend.h"
@@ -11,36 +10,29 @@
 
 namespace topk::cuda {
 
-/// What is on the device already, rather than in host memory.
-struct Residence {
-  bool tensor = false;
-  /// The memory for the outputs on the device, or null.
-  std::byte* values = nullptr;
-  std::byte* indices = nullptr;
-};
-
 /// Copies the tensor to the device in chunks, and processes each chunk while
 /// the next one is staged. Reads a tensor on the device in place. Copies the
 /// results of a chunk to their places. Finish() returns the first device error.
 class CudaFold final : public Fold {
  public:
   /// `plan` must outlive this object. `chunk_batches` is from
-  /// BatchesPerChunk(), or all batches. A tensor on the device must be aligned
-  /// to its elements, and passed to Feed() as a whole.
+  /// BatchesPerChunk(), or all batches. `memory` is what is on the device. A
+  /// tensor on the device must be aligned to its elements, and passed to Feed()
+  /// as a whole.
   CudaFold(const Plan& plan, const Outputs& outputs, LanePtr lane,
-           int64_t chunk_batches, const Residence& residence = {})
+           int64_t chunk_batches, const ResidentMemory& memory = {})
       : Fold(plan),
         plan_(plan),
         outputs_(outputs),
         type_(InfoOf(plan.dtype)),
         index_bytes_(InfoOf(plan.index_type).bytes),
         chunk_batches_(chunk_batches),
-        residence_(residence),
+        memory_(memory),
         lane_(std::move(lane)) {
     const int64_t count = chunk_batches * plan.inner * plan.k;
     if (plan.wants_values) values_ = Allocate(count * type_.bytes);
     if (plan.wants_indices) indices_ = Allocate(count * index_bytes_);
-    if (!residence.tensor) {
+    if (memory.tensor == nullptr) {
       chunk_ = Allocate(chunk_batches * (plan.input.bytes / plan.outer));
     }
   }
@@ -59,10 +51,11 @@ class CudaFold final : public Fold {
       const auto size = static_cast<size_t>(BatchesOfChunk() *
                                             (plan_.input.bytes / plan_.outer));
       const auto part = bytes.first(std::min(bytes.size(), size - filled_));
-      if (!residence_.tensor) lane_->Upload(part, chunk_ + filled_);
+      const bool is_resident = memory_.tensor != nullptr;
+      if (!is_resident) lane_->Upload(part, chunk_ + filled_);
       filled_ += part.size();
       bytes = bytes.subspan(part.size());
-      if (filled_ == size) Compute(residence_.tensor ? part.data() : chunk_);
+      if (filled_ == size) Compute(is_resident ? part.data() : chunk_);
     }
   }
 
@@ -95,18 +88,18 @@ class CudaFold final : public Fold {
   void Collect() {
     if (finished_ == 0) return;
     const auto collect = [&](const std::byte* from, std::span<std::byte> host,
-                             std::byte* device, int bytes) {
+                             const DeviceMemory* device, int bytes) {
       const int64_t batch = plan_.k * plan_.inner * bytes;
       const auto begin = static_cast<size_t>((batch_ - finished_) * batch);
       const auto size = static_cast<size_t>(finished_ * batch);
       if (device != nullptr) {
-        lane_->Copy(from, device + begin, size);
+        lane_->Copy(from, device->bytes().data() + begin, size);
       } else if (!host.empty()) {
         lane_->Download(from, host.subspan(begin, size));
       }
     };
-    collect(values_, outputs_.values, residence_.values, type_.bytes);
-    collect(indices_, outputs_.indices, residence_.indices, index_bytes_);
+    collect(values_, outputs_.values, memory_.values, type_.bytes);
+    collect(indices_, outputs_.indices, memory_.indices, index_bytes_);
     finished_ = 0;
   }
 
@@ -120,7 +113,7 @@ class CudaFold final : public Fold {
   const DTypeInfo& type_;
   const int index_bytes_;
   const int64_t chunk_batches_;
-  const Residence residence_;
+  const ResidentMemory memory_;
   const LanePtr lane_;
   // On the device: a chunk, unless the tensor is read in place, and the outputs
   // of the last chunk.

@@ -65,8 +65,8 @@ void CloseLane::operator()(Lane* lane) const {
   Device& device = lane->device_;
   std::unique_ptr<Lane> closed(lane);
   lane->status_ = {};
-  // Until all work of this lane is done, its memory is not available to other
-  // lanes.
+  // Until all work of this lane is done, other lanes can neither reserve nor
+  // reuse its memory.
   const bool is_finished = device.Use() == cudaSuccess && !device.lost() &&
                            lane->Wait([&] { return lane->FinishWork(); });
   if (is_finished) lane->kept_.clear();
@@ -253,9 +253,19 @@ Device::~Device() {
 }
 
 Status Device::Start() {
-  cudaError_t error = Use();
+  // Make threads block, rather than spin, in calls that wait for the device.
+  cudaError_t error = cudaInitDevice(number_, cudaDeviceScheduleBlockingSync,
+                                     cudaInitDeviceFlagsAreValid);
+  if (error == cudaSuccess) error = Use();
   if (error == cudaSuccess) {
     error = cudaDeviceGetDefaultMemPool(&pool_, number_);
+  }
+  // Freed memory must not make a lane wait for the work of another lane, which
+  // may have been cancelled.
+  int waits = 0;
+  if (error == cudaSuccess) {
+    error = cudaMemPoolSetAttribute(
+        pool_, cudaMemPoolReuseAllowInternalDependencies, &waits);
   }
   // Keep freed memory in the pool for later requests.
   auto keep = static_cast<uint64_t>(memory_limit_);
@@ -415,7 +425,8 @@ Device::Lanes Device::TakeFinished() {
   std::erase_if(unfinished_, [&](std::unique_ptr<Lane>& lane) {
     if (lane->FinishWork() != cudaSuccess) return false;
     reserved_ -= lane->reserved_;
-    finished.push_back(std::move(lane));
+    const bool is_reused = lane->kept_.empty() && idle_.size() < kIdleLanes;
+    (is_reused ? idle_ : finished).push_back(std::move(lane));
     return true;
   });
   return finished;

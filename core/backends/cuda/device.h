@@ -195,9 +195,10 @@ class Device {
   Status StatusOf(cudaError_t error);
   // Copies host memory, with several threads if that is faster.
   void CopyOnHost(const std::byte* from, std::byte* to, size_t bytes);
-  // Removes the lanes whose work is done from `unfinished_`. The caller must
-  // destroy them without the lock, because freeing pinned memory is slow.
-  // REQUIRES: `mutex_` is locked, and Use() was called.
+  // Removes the lanes whose work is done from `unfinished_`. Keeps some for
+  // reuse, and returns the others. The caller must destroy these without the
+  // lock, because freeing pinned memory and closing memory are slow. REQUIRES:
+  // `mutex_` is locked, and Use() was called.
   Lanes TakeFinished();
 
   const int number_;

@@ -49,8 +49,9 @@ struct FilterLimits {
 };
 
 /// Selects the best k elements of each part of each slice, for k of up to
-/// MaxFilteredK(). Reads the elements once, in ascending order of their
-/// positions. Writes k outputs for each part, in the order of the parts.
+/// MaxFilteredK(). Reads the tensor once, in ascending order of positions, and
+/// candidates and outputs again. Writes k outputs for each part, in the order
+/// of the parts.
 ///
 /// A thread block collects candidates in shared memory. Whenever there are
 /// many, it drops all but about the best k, and from then on ignores elements
@@ -526,8 +527,8 @@ struct Filter {
   };
 };
 
-/// Transposes a tile from [batches, positions, inner] to [batches, inner,
-/// positions], in squares of kSide elements.
+/// Transposes a tensor from [batches, positions, inner] to [batches, inner,
+/// positions]. Each job is a square of kSide elements.
 template <class Element>
 struct Transpose {
   static constexpr int kThreads = 256;

@@ -78,7 +78,8 @@ class DeviceBlock {
   void* memory_;
 };
 
-// The blocks per multiprocessor that all devices can run.
+// The blocks per multiprocessor for which the compiler limits registers. Some
+// devices run fewer small blocks.
 template <class Kernel>
 constexpr int kResident = Kernel::kThreads == 32 ? 24 : 1024 / Kernel::kThreads;
 

@@ -332,6 +332,13 @@ class OfBoth(both_clients.ServerTest):
                 with self.assertRaisesRegex(KeyError, "mine"):
                     next(results)
 
+    @mock.patch("topk_client._many._AHEAD_BYTES", 0)
+    def test_a_retried_stream_continues_although_the_read_ahead_is_full(self):
+        target = both_clients.start_quitting(self.addCleanup)
+        with self.kind(target, timeout=30) as client:
+            results = list(client.compute_topk_many([Request(X, Onnx(1))] * 5))
+        self.assertEqual(len(results), 5)
+
     def test_a_deadline_ends_a_stream_of_requests(self):
         stop = threading.Event()
         self.addCleanup(stop.set)

@@ -203,6 +203,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
+  CALL(device);
+  return cudaSuccess;
+}
+
 cudaError_t cudaSetDevice(int device) {
   CALL(device);
   current_device = device;
@@ -350,9 +355,10 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr,
-                                    void* value) {
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
+                                    cudaMemPoolAttr attribute, void* value) {
   CALL(current_device);
+  if (attribute != cudaMemPoolAttrReleaseThreshold) return cudaSuccess;
   const std::lock_guard lock(TheRuntime().mutex);
   pool->limit = *static_cast<uint64_t*>(value);
   return cudaSuccess;

@@ -16,7 +16,6 @@
 // Other widths are unpacked by base/packing.cc.
 
 #include <algorithm>
-#include <utility>
 
 HWY_BEFORE_NAMESPACE();
 namespace topk::cpu::HWY_NAMESPACE {

@@ -49,6 +49,7 @@ enum cudaDriverEntryPointQueryResult {
 };
 
 enum cudaMemPoolAttr {
+  cudaMemPoolReuseAllowInternalDependencies = 3,
   cudaMemPoolAttrReleaseThreshold = 4,
   cudaMemPoolAttrReservedMemCurrent = 5,
 };
@@ -59,6 +60,8 @@ struct cudaIpcMemHandle_t {
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostAllocDefault = 0;
+inline constexpr unsigned cudaDeviceScheduleBlockingSync = 4;
+inline constexpr unsigned cudaInitDeviceFlagsAreValid = 1;
 inline constexpr unsigned cudaIpcMemLazyEnablePeerAccess = 1;
 inline constexpr unsigned long long cudaEnableDefault = 0;
 
@@ -66,6 +69,7 @@ extern "C" {
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags);
 cudaError_t cudaSetDevice(int device);
 
 const char* cudaGetErrorName(cudaError_t error);
