@@ -3,7 +3,7 @@
 // GOAWAY, so this header calls grpc_core::Server::SendGoaways(), which the
 // library exports but no header of gRPC 1.51 declares.
 // Versions: 1.51 to 1.83. Upstream: https://github.com/grpc/grpc/issues/24237
-// Test: Drain.LosesNoCallOfABalancedClient (drain_test.cc).
+// Test: Instances.ShareAPortAndLoseNoCallWhenOneDrains (process_test.cc).
 // Delete when a public function sends GOAWAY, or Shutdown() serves those calls.
 #pragma once
 

@@ -1,28 +1,31 @@
 """Measures two builds alternately. See compare.sh, which makes the builds.
 
-usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS] [--threads N]
+usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS]
 """
 
 import argparse
-import contextlib
 import json
 import pathlib
 import statistics
 import subprocess
 import sys
 
-import harness
-from service import KIB, MIB, load
+from service import KIB, MIB, load, topkd
 
 ALLOWED_LOSS = 0.05
 SECONDS = 0.5  # per round, for each row of SERVICE
-# For each row: the path of `topk bench --path`, the bytes of the tensor, and the
+# For each row: the path of `topk bench --path`, the tensor (see load()), and the
 # number of callers.
 SERVICE = {
     "unary 1 KiB, 1 caller": ("unary", KIB, 1),
     "unary 1 KiB, 8 callers": ("unary", KIB, 8),
     "unary 64 KiB": ("unary", 64 * KIB, 1),
     "unary 4 MiB": ("unary", 4 * MIB, 1),
+    "unary [100000, 10], short rows": ("unary", ("100000,10", 2), 1),
+    "unary [4096, 256], scans": ("unary", ("4096,256", 8), 1),
+    "unary [1024, 1024], columns": (
+        "unary", ("1024,1024", 8, "--axis", 0), 1),
+    "unary [64, 16384], sorts": ("unary", ("64,16384", 16384), 1),
     "stream 64 KiB, 8 callers": ("stream", 64 * KIB, 8),
     "stream 4 MiB": ("stream", 4 * MIB, 1),
     "stream 64 MiB": ("stream", 64 * MIB, 1),
@@ -31,20 +34,15 @@ SERVICE = {
 }
 
 
-def kernels(binaries, options, names):
+def kernels(binaries, names):
     """Returns the runs per second of each workload."""
     out = subprocess.run(
-        [binaries / "topk_bench", f"--threads={options.threads}",
+        [binaries / "topk_bench", "--threads=1",
          f"--benchmark_filter=^({'|'.join(names) or '.*'})/",
          "--benchmark_min_time=0.1", "--benchmark_format=json"],
         stdout=subprocess.PIPE, check=True).stdout
     return {row["name"].split("/")[0]: 1e6 / row["min_us"]
             for row in json.loads(out)["benchmarks"]}
-
-
-def topkd(binaries):
-    return harness.Server(binaries / "topkd", "--allow-shared-memory",
-                          "--max-message-bytes", "2147483647")
 
 
 def measure(options, names=()):
@@ -60,13 +58,13 @@ def measure(options, names=()):
         # Take turns at being first.
         order = (0, 1) if number % 2 == 0 else (1, 0)
         if run_kernels:
-            rates = {side: kernels(sides[side], options, names)
-                     for side in order}
+            rates = {side: kernels(sides[side], names) for side in order}
             for name in sorted(rates[0].keys() & rates[1].keys()):
                 rows.setdefault(name, []).append(
                     (rates[0][name], rates[1][name]))
         # New processes in each round: speed varies with a process's addresses.
-        with topkd(sides[0]) as base, topkd(sides[1]) as new:
+        with topkd(sides[0] / "topkd") as base, topkd(
+                sides[1] / "topkd") as new:
             for name, row in service.items():
                 rates = {side: load(options.new / "topk",
                                     (base, new)[side].target, *row, SECONDS,
@@ -100,7 +98,6 @@ def main():
     parser.add_argument("new", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", choices=("kernels", "service"))
-    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     lost = report(measure(options))
     if lost:

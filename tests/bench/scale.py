@@ -1,6 +1,6 @@
 """Measures how topkd scales with the number of CPUs. See scale.sh.
 
-usage: scale.py BIN [--cores N[,N]] [--seconds S] [--json FILE]
+usage: scale.py BIN [--json FILE]
 """
 
 import argparse
@@ -11,7 +11,7 @@ import pathlib
 
 import harness
 import recorded
-from service import KIB, MIB, load
+from service import KIB, MIB, load, topkd
 
 # (name, path of `topk bench --path`, bytes of the tensor, callers)
 LOADS = (("1 KiB", "unary", KIB, 1),
@@ -23,30 +23,27 @@ LOADS = (("1 KiB", "unary", KIB, 1),
          ("shared memory 4 MiB", "shm", 4 * MIB, 1),
          ("shared memory 4 MiB", "shm", 4 * MIB, 16),
          ("stream 64 MiB", "stream", 64 * MIB, 1))
-WARMUP = 0.3  # seconds
+SECONDS, WARMUP = 1.5, 0.3  # of each measurement
 # Load programs at a time, when several servers share a port.
 PROGRAMS = 5
 CALLERS = 8  # of each program
 
 
-def compare(topk, ours, plain, seconds):
+def compare(topk, ours, plain):
     """Yields a row for each load. The no-op server has neither ComputeTopKMany
     nor shared memory."""
     for name, path, size, callers in LOADS:
-        before = ours.wakeups()
-        rate, p50 = load(topk, ours.target, path, size, callers, seconds,
-                         WARMUP)
-        wakeups = (ours.wakeups() - before) / (rate * (seconds + WARMUP))
+        rate, p50 = load(topk, ours, path, size, callers, SECONDS, WARMUP)
         row = {"load": name, "callers": callers, "calls_per_second": rate,
-               "p50_us": p50, "wakeups_per_call": wakeups}
+               "p50_us": p50}
         if path in ("unary", "stream"):
-            rate, p50 = load(topk, plain, path, size, callers, seconds, WARMUP)
+            rate, p50 = load(topk, plain, path, size, callers, SECONDS, WARMUP)
             row |= {"no_op_calls_per_second": rate, "no_op_p50_us": p50,
                     "ratio": row["calls_per_second"] / rate}
         yield row
 
 
-def instances(programs, count, seconds):
+def instances(programs, count):
     """Returns the row of `count` servers on one port, and several loads."""
     with contextlib.ExitStack() as stack:
         flags = ("--instances", str(count)) if count > 1 else ()
@@ -57,23 +54,22 @@ def instances(programs, count, seconds):
                 programs / "topkd", *flags, listen=first.target))
         with concurrent.futures.ThreadPoolExecutor(PROGRAMS) as pool:
             loads = [pool.submit(load, programs / "topk", first.target, "unary",
-                                 KIB, CALLERS, seconds, WARMUP)
+                                 KIB, CALLERS, SECONDS, WARMUP)
                      for _ in range(PROGRAMS)]
             rates = [one.result()[0] for one in loads]
     return {"load": f"1 KiB, {PROGRAMS} load programs", "instances": count,
             "callers": PROGRAMS * CALLERS, "calls_per_second": sum(rates)}
 
 
-def measure(options, cores):
-    """Yields the rows for the first `cores` CPUs, shared by servers and loads."""
-    os.sched_setaffinity(0, sorted(options.available)[:cores])
-    with harness.Server(options.programs / "topkd", "--allow-shared-memory",
-                        "--max-message-bytes", "2147483647") as ours:
-        with harness.Server(options.programs / "service_bench") as plain:
-            yield from compare(options.programs / "topk", ours, plain.target,
-                               options.seconds)
-    for count in sorted({1, 2, 4, 6} & set(range(1, cores + 1))):
-        yield instances(options.programs, count, options.seconds)
+def measure(programs, cpus):
+    """Yields the rows for these CPUs, shared by servers and loads."""
+    os.sched_setaffinity(0, cpus)
+    with topkd(programs / "topkd") as ours:
+        with harness.Server(programs / "service_bench") as plain:
+            yield from compare(programs / "topk", ours.target, plain.target)
+    for count in (1, 2, 4, 6):
+        if count <= len(cpus):
+            yield instances(programs, count)
 
 
 def text(row):
@@ -83,32 +79,25 @@ def text(row):
     return "| " + " | ".join([
         str(row["cores"]), row["load"], str(row["callers"]),
         str(row.get("instances", 1)), number("calls_per_second"),
-        number("p50_us"), number("wakeups_per_call", 1),
-        number("no_op_calls_per_second"), number("ratio", 2)]) + " |"
+        number("p50_us"), number("no_op_calls_per_second"),
+        number("ratio", 2)]) + " |"
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
-    parser.add_argument("--cores")
-    parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    options.available = os.sched_getaffinity(0)
-    most = len(options.available)
-    cores = [int(n) for n in options.cores.split(",")] if options.cores else [
-        n for n in (1, 2, 4, 8, 16, 32, 64) if n <= most]
-    if not all(1 <= n <= most for n in cores):
-        parser.error(f"--cores: this process may use {most} CPUs")
+    available = sorted(os.sched_getaffinity(0))
     print("| CPUs | load | callers | servers | calls/s | p50 us | "
-          "wake-ups/call | no-op calls/s | ratio |\n|---:|---|" + "---:|" * 7,
-          flush=True)
+          "no-op calls/s | ratio |\n|---:|---|" + "---:|" * 6, flush=True)
     record = recorded.recorder(options.json, "tests/bench/scale.sh")
-    for count in cores:
-        for row in measure(options, count):
-            row = {"cores": count, **row}
-            print(text(row), flush=True)
-            record(row)
+    for count in (1, 2, 4, 8, 16, 32, 64):
+        if count <= len(available):
+            for row in measure(options.programs, available[:count]):
+                row = {"cores": count, **row}
+                print(text(row), flush=True)
+                record(row)
 
 
 if __name__ == "__main__":

@@ -25,15 +25,24 @@ CALLS = {"unary": ("ComputeTopK", SIZES),
 TURNS = 4
 
 
-def load(topk, target, path, size, callers, seconds, warmup, verify=0):
-    """Returns (requests per second, median microseconds)."""
+def load(topk, target, path, tensor, callers, seconds, warmup, verify=0):
+    """Returns (requests per second, median microseconds). `tensor` is the size
+    of a row in bytes, or the shape and k, and other flags of `topk bench`."""
+    if isinstance(tensor, int):
+        tensor = (tensor // 4, 10)
+    shape, k, *more = tensor
     batch = ("--batch", 256) if path == "many" else ()
     report = json.loads(harness.run(
         topk, "bench", "--json", "--target", target, "--path", path, "--shape",
-        size // 4, "--k", 10, "--concurrency", callers, "--connections",
+        shape, "--k", k, *more, "--concurrency", callers, "--connections",
         callers, "--duration", seconds, "--warmup", warmup, "--verify", verify,
         *batch))
     return report["requests_per_second"], report["p50_us"]
+
+
+def topkd(program):
+    return harness.Server(program, "--allow-shared-memory",
+                          "--max-message-bytes", "2147483647")
 
 
 def measure(topk, targets, path, size, callers, seconds):
@@ -95,11 +104,9 @@ def main():
         def server(name):
             return program(options.programs / name, options.servers, folder)
 
-        topkd = stack.enter_context(harness.Server(
-            server("topkd"), "--max-message-bytes", "2147483647",
-            "--allow-shared-memory"))
+        ours = stack.enter_context(topkd(server("topkd")))
         plain = stack.enter_context(harness.Server(server("service_bench")))
-        targets = {"topkd": topkd.target, "plain": plain.target}
+        targets = {"topkd": ours.target, "plain": plain.target}
         for path in paths:
             for size in CALLS[path][1]:
                 for callers in (1, 8):

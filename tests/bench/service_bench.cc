@@ -2,8 +2,6 @@
 //
 // Serves responses of the same size as topkd's without computing. Takes the
 // flags of topkd that harness.Server sets.
-#include <grpcpp/grpcpp.h>
-
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -12,21 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "topk/v1/topk.grpc.pb.h"
+#include "tests/clients/cpp/fake_server.h"
 
 namespace topk::bench {
 namespace {
 
-void FillAnswer(const v1::TopKRequest& request, v1::TopKResponse& answer) {
-  const int64_t count = request.onnx().k().value();
-  v1::Tensor& values = *answer.mutable_values();
-  values.set_data_type(request.tensor().data_type());
-  values.add_shape(count);
-  values.mutable_data()->resize(4 * static_cast<size_t>(count));
-  v1::Tensor& indices = *answer.mutable_indices();
-  indices.set_data_type(v1::DATA_TYPE_I64);
-  indices.add_shape(count);
-  indices.mutable_data()->resize(8 * static_cast<size_t>(count));
+void AddExecution(v1::TopKResponse& answer) {
   v1::ExecutionInfo& execution = *answer.mutable_execution();
   execution.set_backend("cpu");
   execution.set_kernel("rows");
@@ -34,36 +23,33 @@ void FillAnswer(const v1::TopKRequest& request, v1::TopKResponse& answer) {
   execution.set_compute_nanoseconds(1000);
 }
 
-class NullService final : public v1::TopKService::Service {
- public:
-  grpc::Status ComputeTopK(grpc::ServerContext*, const v1::TopKRequest* request,
-                           v1::TopKResponse* answer) override {
-    FillAnswer(*request, *answer);
-    return grpc::Status::OK;
-  }
-
-  grpc::Status StreamTopK(
-      grpc::ServerContext*,
-      grpc::ServerReaderWriter<v1::TopKResponseChunk, v1::TopKRequestChunk>*
-          stream) override {
-    v1::TopKRequestChunk chunk;
-    v1::TopKResponseChunk answer;
-    while (stream->Read(&chunk)) {
-      if (chunk.has_header()) {
-        FillAnswer(chunk.header(), *answer.mutable_header());
-      }
-    }
-    stream->Write(answer);
-    return grpc::Status::OK;
-  }
-};
+testing::Fake NoOp() {
+  return {.compute =
+              [](auto&, auto&, v1::TopKResponse& answer) {
+                AddExecution(answer);
+                return grpc::Status::OK;
+              },
+          .stream =
+              [](auto& stream) {
+                v1::TopKResponseChunk answer;
+                for (v1::TopKRequestChunk chunk; stream.Read(&chunk);) {
+                  if (chunk.has_header()) {
+                    *answer.mutable_header() =
+                        testing::AnswerTo(chunk.header());
+                  }
+                }
+                AddExecution(*answer.mutable_header());
+                stream.Write(answer);
+                return grpc::Status::OK;
+              }};
+}
 
 int Main(int argc, char** argv) {
   std::string listen;
   std::string ready_file;
   std::string log_level;
   CLI::App app("A no-op server, to compare topkd with", "service_bench");
-  app.add_option("--listen", listen, "the address")->required();
+  app.add_option("--listen", listen, "the address, on any port")->required();
   app.add_option("--ready-file", ready_file, "where to write the address")
       ->required();
   app.add_option("--log-level", log_level, "ignored: nothing is logged");
@@ -73,25 +59,17 @@ int Main(int argc, char** argv) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  NullService service;
-  grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(-1);
-  builder.RegisterService(&service);
-  int port = 0;
-  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
-  const auto server = builder.BuildAndStart();
-  if (server == nullptr) {
+  const testing::FakeServer server(NoOp(), listen.substr(0, listen.rfind(':')),
+                                   /*has_health=*/false);
+  if (server.target().empty()) {
     std::cerr << "service_bench: cannot listen on " << listen << "\n";
     return 1;
   }
-  const std::string address =
-      listen.substr(0, listen.rfind(':') + 1) + std::to_string(port);
   std::ofstream(ready_file + ".new")
-      << nlohmann::json{{"listen", {address}}}.dump();
+      << nlohmann::json{{"listen", {server.target()}}}.dump();
   std::rename((ready_file + ".new").c_str(), ready_file.c_str());
   int received = 0;
   sigwait(&signals, &received);
-  server->Shutdown();
   return 0;
 }
 

@@ -2,10 +2,8 @@
 # Compares topkd with Triton, which runs ONNX Runtime's TopK through PyTriton,
 # and prints a Markdown table. Triton's Python client calls both alternately.
 #
-# usage: tests/bench/triton.sh [--rounds N] [--seconds S] [--json FILE]
+# usage: tests/bench/triton.sh [--json FILE]
 #
-# --rounds N   measurements of each server, of which the median counts (3)
-# --seconds S  the time of each measurement (3)
 # --json FILE  writes the results to FILE, for figures.py
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,7 +1,7 @@
 """Compares topkd with Triton, which runs ONNX Runtime's TopK through PyTriton.
 Both receive the same requests from Triton's Python client. See triton.sh.
 
-usage: triton_peer.py BIN [--rounds N] [--seconds S] [--json FILE]
+usage: triton_peer.py BIN [--json FILE]
 """
 
 import argparse
@@ -20,6 +20,8 @@ K = 10
 SIZES = {"1 KiB": 1 << 10, "64 KiB": 1 << 16, "1 MiB": 1 << 20,
          "4 MiB": 4 << 20}
 CALLERS = (1, 4)
+ROUNDS = 3  # of which the median counts
+SECONDS = 3  # of each measurement
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -67,8 +69,8 @@ def serve(ports, ready, done):
         done.wait()
 
 
-def call_repeatedly(target, size, seconds, start, counts):
-    """Puts the number of calls in `seconds` after `start` into `counts`."""
+def call_repeatedly(target, size, start, counts):
+    """Puts the calls per second after `start` into `counts`."""
     x = np.random.default_rng(1).random(size // 4, np.float32)
     inputs = [triton.InferInput("X", x.shape, "FP32").set_data_from_numpy(x),
               triton.InferInput("K", (1,), "INT64").set_data_from_numpy(
@@ -82,18 +84,18 @@ def call_repeatedly(target, size, seconds, start, counts):
         raise SystemExit(f"wrong answer from {target}")
     start.wait(60)
     calls, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < seconds:
+    while time.perf_counter() - begin < SECONDS:
         client.infer("onnx_topk", inputs)
         calls += 1
     counts.put(calls / (time.perf_counter() - begin))
 
 
-def rate(target, size, callers, seconds):
+def rate(target, size, callers):
     """Returns the calls per second of all callers, each of which is a process.
     """
     start, counts = SPAWN.Barrier(callers), SPAWN.Queue()
     processes = [SPAWN.Process(target=call_repeatedly, args=(
-        target, size, seconds, start, counts)) for _ in range(callers)]
+        target, size, start, counts)) for _ in range(callers)]
     for process in processes:
         process.start()
     for process in processes:
@@ -106,8 +108,6 @@ def rate(target, size, callers, seconds):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--json")
     options = parser.parse_args()
     record = recorded.recorder(options.json, "tests/bench/triton.sh")
@@ -124,10 +124,9 @@ def main():
                   "|---|---:|---:|---:|")
             for name, size in SIZES.items():
                 for callers in CALLERS:
-                    turns = [{which: rate(target, size, callers,
-                                          options.seconds)
+                    turns = [{which: rate(target, size, callers)
                               for which, target in targets.items()}
-                             for _ in range(options.rounds)]
+                             for _ in range(ROUNDS)]
                     rates = {which: round(statistics.median(
                         turn[which] for turn in turns), 1)
                         for which in targets}

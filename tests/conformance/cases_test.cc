@@ -36,6 +36,9 @@ TEST_P(Cases, Hold) {
       EXPECT_EQ(status.field, c.field) << status.message;
       EXPECT_EQ(status.reason, c.reason) << status.message;
       EXPECT_FALSE(status.message.empty());
+      if (!c.message.empty()) {
+        EXPECT_EQ(status.message, c.message);
+      }
       continue;
     }
     ASSERT_TRUE(outcome.response.ok()) << outcome.response.status().message;

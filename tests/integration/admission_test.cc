@@ -109,9 +109,9 @@ TEST(Admission, RejectsCallsThatWouldWaitBeyondTheirDeadline) {
 // The memory of a tensor is charged only once some of its data has arrived.
 TEST(Admission, AStreamIsChargedInProportionToWhatItSent) {
   constexpr int64_t kElements = int64_t{1} << 20;
-  ServerConfig config = WithMetrics();
-  config.max_inflight_bytes = 256 << 20;  // fits a few of these tensors
-  TestServer server(config);
+  // The limit fits a few of these tensors.
+  TestServer server(
+      {.metrics_listen = "127.0.0.1:0", .max_inflight_bytes = 256 << 20});
   const auto header =
       HeaderOf(OnnxRequest(v1::DATA_TYPE_F32, {kElements}, kElements));
   v1::TopKRequestChunk byte;

@@ -46,9 +46,9 @@ v1::TopKRequest OnDevice(v1::TopKRequest request, int64_t offset,
 }
 
 // A server that allows CUDA memory and shared memory, and clients.
-class CudaMemory : public SharedMemoryTest {
+class CudaMemory : public Oip {
  protected:
-  CudaMemory() : SharedMemoryTest(CudaConfig()) {}
+  CudaMemory() : Oip(CudaConfig()) {}
   ~CudaMemory() override {
     // The server closes all memory, except memory that is still registered.
     EXPECT_EQ(CountShared(), 0u);
@@ -88,17 +88,6 @@ class CudaMemory : public SharedMemoryTest {
                ? response.regions_size()
                : -1;
   }
-
-  ModelInferResponse Infer(const ModelInferRequest& request) {
-    ModelInferResponse answer;
-    grpc::ClientContext context;
-    const grpc::Status status = oip_->ModelInfer(&context, request, &answer);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return answer;
-  }
-
-  const std::unique_ptr<GRPCInferenceService::Stub> oip_ =
-      GRPCInferenceService::NewStub(server_.Connect());
 };
 
 TEST_F(CudaMemory, HoldsTensorsAndOutputs) {
@@ -376,32 +365,8 @@ TEST_F(CudaMemory, IsOpenOnlyDuringCallsOrWhileRegistered) {
   EXPECT_EQ(Regions("all"), 1);
   EXPECT_EQ(Regions("none"), -1);
 
-  ModelInferRequest request = Translate(plain);
-  request.clear_raw_input_contents();
-  SetRegion("all", 96, 8000, *request.mutable_inputs(0)->mutable_parameters());
-  ExpectSame(Infer(request), expected);
-  request.add_outputs()->set_name("values");
-  request.add_outputs()->set_name("indices");
-  SetRegion("all", 9000, 1000,
-            *request.mutable_outputs(0)->mutable_parameters());
-  const ModelInferResponse answer = Infer(request);
-  ASSERT_EQ(answer.raw_output_contents_size(), 2);
-  EXPECT_EQ(answer.raw_output_contents(0), "");
-  EXPECT_EQ(answer.raw_output_contents(1), expected.indices().data());
-  EXPECT_EQ(answer.outputs(0)
-                .parameters()
-                .at("shared_memory_byte_size")
-                .int64_param(),
-            480);
+  ExpectInRegion(plain, expected, 96);
   EXPECT_EQ(Bytes(memory, 9000, 480), expected.values().data());
-  SetRegion("all", 0, 479, *request.mutable_outputs(0)->mutable_parameters());
-  ModelInferResponse none;
-  grpc::ClientContext context;
-  const grpc::Status refused = oip_->ModelInfer(&context, request, &none);
-  EXPECT_EQ(refused.error_code(), kInvalid);
-  EXPECT_THAT(
-      refused.error_message(),
-      ::testing::HasSubstr("byte_size 479 is less than the output's 480"));
 
   EXPECT_TRUE(Unregister("none").ok());
   EXPECT_TRUE(Unregister("all").ok());

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/integration/ask.h"

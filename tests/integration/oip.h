@@ -187,6 +187,9 @@ inline grpc::Status Register(GRPCInferenceService::Stub& stub,
 // A server, optionally with shared memory, and clients of both services.
 class Oip : public SharedMemoryTest {
  protected:
+  explicit Oip(const ServerConfig& config = SharedMemoryConfig())
+      : SharedMemoryTest(config) {}
+
   grpc::Status Infer(const ModelInferRequest& request,
                      ModelInferResponse& answer) {
     grpc::ClientContext context;
@@ -200,12 +203,45 @@ class Oip : public SharedMemoryTest {
     return answer;
   }
 
-  void ExpectRefusal(const ModelInferRequest& request, grpc::StatusCode code,
-                     const std::string& text) {
+  // Returns the message.
+  std::string ExpectRefusal(const ModelInferRequest& request,
+                            grpc::StatusCode code, const std::string& text,
+                            const std::string& field) {
     ModelInferResponse answer;
     const grpc::Status status = Infer(request, answer);
     EXPECT_EQ(status.error_code(), code) << status.error_message();
     EXPECT_THAT(status.error_message(), ::testing::HasSubstr(text));
+    EXPECT_EQ((*DetailsOf(status).info.mutable_metadata())["field"], field);
+    return status.error_message();
+  }
+
+  // Makes a call whose tensor is at `offset` of the region "all", and one that
+  // also writes its values to the region. Returns the second request.
+  ModelInferRequest ExpectInRegion(const v1::TopKRequest& plain,
+                                   const v1::TopKResponse& expected,
+                                   int64_t offset) {
+    ModelInferRequest request = Translate(plain);
+    request.clear_raw_input_contents();
+    SetRegion("all", offset, 8000,
+              *request.mutable_inputs(0)->mutable_parameters());
+    ExpectSame(Infer(request), expected);
+    request.add_outputs()->set_name("values");
+    request.add_outputs()->set_name("indices");
+    auto& output = *request.mutable_outputs(0)->mutable_parameters();
+    SetRegion("all", 0, 479, output);
+    ExpectRefusal(request, grpc::StatusCode::INVALID_ARGUMENT,
+                  "byte_size 479 is less than the output's 480 bytes",
+                  "outputs.parameters");
+    SetRegion("all", 9000, 1000, output);
+    const ModelInferResponse answer = Infer(request);
+    EXPECT_EQ(answer.raw_output_contents_size(), 2);
+    EXPECT_EQ(answer.raw_output_contents(0), "");
+    EXPECT_EQ(answer.raw_output_contents(1), expected.indices().data());
+    const auto& written = answer.outputs(0).parameters();
+    EXPECT_EQ(written.at("shared_memory_region").string_param(), "all");
+    EXPECT_EQ(written.at("shared_memory_offset").int64_param(), 9000);
+    EXPECT_EQ(written.at("shared_memory_byte_size").int64_param(), 480);
+    return request;
   }
 
   grpc::Status Register(const std::string& name, const SharedMemory& memory) {

@@ -155,20 +155,17 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
     SCOPED_TRACE(text);
     ModelInferRequest request;
     ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &request));
-    ModelInferResponse answer;
-    const grpc::Status status = Infer(request, answer);
-    EXPECT_EQ(status.error_code(), code);
-    EXPECT_THAT(status.error_message(), HasSubstr(message));
+    const std::string full = ExpectRefusal(request, code, message, field);
     for (const char* ours : {"onnx.", ".value", ".tensor"}) {
       if (text.find(ours) != std::string::npos) continue;
-      EXPECT_THAT(status.error_message(), Not(HasSubstr(ours)));
+      EXPECT_THAT(full, Not(HasSubstr(ours)));
     }
-    EXPECT_EQ((*DetailsOf(status).info.mutable_metadata())["field"], field);
   }
   ModelInferRequest request = SmallInferRequest();
   request.set_model_version("12");
   ExpectRefusal(request, grpc::StatusCode::NOT_FOUND,
-                "Request for unknown model: 'onnx_topk' version 12 is not");
+                "Request for unknown model: 'onnx_topk' version 12 is not",
+                "model_version");
 }
 
 TEST_F(Oip, IgnoresReservedParameters) {
@@ -280,55 +277,28 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   ASSERT_TRUE(Register("all", memory).ok());
   EXPECT_EQ(Register("all", memory).error_message(),
             "shared memory region 'all' already in manager");
-  ModelInferRequest request = Translate(plain);
-  request.clear_raw_input_contents();
-  SetRegion("all", 100, 8000, *request.mutable_inputs(0)->mutable_parameters());
-  ExpectSame(Infer(request), expected);
+  ModelInferRequest request = ExpectInRegion(plain, expected, 100);
+  EXPECT_EQ(Bytes(memory, memory.Region(9000, 480)), expected.values().data());
   // With the tensor in shared memory, K comes first in the raw contents.
   ModelInferRequest with_k = request;
+  with_k.clear_outputs();
   with_k.mutable_parameters()->erase("k");
   AddK(with_k, "INT64", std::string("\3\0\0\0\0\0\0\0", 8));
   ExpectSame(Infer(with_k), expected);
 
-  request.add_outputs()->set_name("values");
-  request.add_outputs()->set_name("indices");
-  auto& output = *request.mutable_outputs(0)->mutable_parameters();
-  SetRegion("all", 9000, 1000, output);
-  const ModelInferResponse answer = Infer(request);
-  ASSERT_EQ(answer.raw_output_contents_size(), 2);
-  EXPECT_EQ(answer.raw_output_contents(0), "");
-  EXPECT_EQ(answer.raw_output_contents(1), expected.indices().data());
-  const auto& parameters = answer.outputs(0).parameters();
-  EXPECT_EQ(parameters.at("shared_memory_region").string_param(), "all");
-  EXPECT_EQ(parameters.at("shared_memory_offset").int64_param(), 9000);
-  EXPECT_EQ(parameters.at("shared_memory_byte_size").int64_param(), 480);
-  EXPECT_EQ(Bytes(memory, memory.Region(9000, 480)), expected.values().data());
-
-  const auto expect_refusal =
-      [&](const ModelInferRequest& wrong, grpc::StatusCode code,
-          const std::string& text, const std::string& field) {
-        ModelInferResponse none;
-        const grpc::Status status = Infer(wrong, none);
-        EXPECT_EQ(status.error_code(), code);
-        EXPECT_THAT(status.error_message(), HasSubstr(text));
-        EXPECT_EQ(DetailsOf(status).info.metadata().at("field"), field);
-      };
   constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
   ModelInferRequest short_input = request;
   SetRegion("all", 100, 7999,
             *short_input.mutable_inputs(0)->mutable_parameters());
-  expect_refusal(short_input, kInvalid, "7999", "inputs[X].parameters");
-  SetRegion("all", 0, 479, output);
-  expect_refusal(request, kInvalid,
-                 "byte_size 479 is less than the output's 480 bytes",
-                 "outputs.parameters");
+  ExpectRefusal(short_input, kInvalid, "7999", "inputs[X].parameters");
+  auto& output = *request.mutable_outputs(0)->mutable_parameters();
   SetRegion("all", 19000, 1001, output);
-  expect_refusal(request, kInvalid,
-                 "Invalid offset + byte size for shared memory region: 'all'",
-                 "shared_memory_byte_size");
+  ExpectRefusal(request, kInvalid,
+                "Invalid offset + byte size for shared memory region: 'all'",
+                "shared_memory_byte_size");
   output.erase("shared_memory_byte_size");
-  expect_refusal(request, kInvalid, "shared_memory_byte_size is required",
-                 "shared_memory_byte_size");
+  ExpectRefusal(request, kInvalid, "shared_memory_byte_size is required",
+                "shared_memory_byte_size");
 
   grpc::ClientContext contexts[2];
   inference::SystemSharedMemoryStatusResponse status;
@@ -340,9 +310,9 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   EXPECT_TRUE(
       oip_->SystemSharedMemoryUnregister(&contexts[1], unregister, &response)
           .ok());
-  expect_refusal(short_input, grpc::StatusCode::NOT_FOUND,
-                 "Unable to find shared memory region: 'all'",
-                 "shared_memory_region");
+  ExpectRefusal(short_input, grpc::StatusCode::NOT_FOUND,
+                "Unable to find shared memory region: 'all'",
+                "shared_memory_region");
 }
 
 TEST(OipRegions, BelongToTheClientThatRegisteredThem) {

@@ -339,9 +339,7 @@ TEST(AccessLog, SamplesSuccessfulRequestsAndLogsTracedOnes) {
 }
 
 TEST(AccessLog, WarnsOfSlowRequestsForAnySample) {
-  ServerConfig config;
-  config.slow_request_seconds = 1e-6;
-  TestServer server(config);
+  TestServer server({.slow_request_seconds = 1e-6});
   Ask(server, OnnxRequest({1, 2}, 1), {{"traceparent", kParent}});
   Ask(server, OnnxRequest({1, 2}, 3));
   const std::vector<json> lines = Lines(server.Log());

@@ -146,17 +146,6 @@ std::string EncryptedKey() {
   return pem;
 }
 
-long SerialOf(const std::string& certificate) {
-  BIO* bio =
-      BIO_new_mem_buf(certificate.data(), static_cast<int>(certificate.size()));
-  X509* read = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  if (read == nullptr) return -1;
-  const long serial = ASN1_INTEGER_get(X509_get_serialNumber(read));
-  X509_free(read);
-  return serial;
-}
-
 void WriteText(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::trunc) << text;
 }

@@ -52,8 +52,6 @@ class Authority {
 
 std::string EncryptedKey();
 
-long SerialOf(const std::string& certificate);
-
 /// Writes a file in place, without renaming.
 void WriteText(const std::string& path, const std::string& text);
 

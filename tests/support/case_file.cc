@@ -122,12 +122,13 @@ Case ParseCase(const std::string& line) {
   }
   const std::string& expected = columns[5];
   if (expected == "oracle") return result;
-  const size_t semicolon = expected.find(';');
-  if (semicolon == std::string::npos) {
-    std::istringstream(expected) >> result.code >> result.field >>
-        result.reason;
+  if (!expected.empty() && expected[0] >= 'A' && expected[0] <= 'Z') {
+    std::istringstream in(expected);
+    in >> result.code >> result.field >> result.reason >> std::ws;
+    std::getline(in, result.message);
     return result;
   }
+  const size_t semicolon = expected.find(';');
   result.values =
       Elements(request.tensor().data_type(), expected.substr(0, semicolon));
   const v1::TopKResponse response = Oracle(request);

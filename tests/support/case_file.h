@@ -13,7 +13,7 @@
 //           regardless of the shape.
 // expected  `values ; indices`, elements as above; or `oracle`, the oracle's
 //           result; or `CODE field REASON`, e.g. `INVALID_ARGUMENT onnx.k
-//           K_EXCEEDS_DIMENSION`.
+//           K_EXCEEDS_DIMENSION`, and optionally the message after it.
 //
 // Blank lines and lines that begin with # are ignored.
 #pragma once
@@ -39,6 +39,8 @@ struct Case {
   std::string code;
   std::string field;
   std::string reason;
+  /// "" if the line has none.
+  std::string message;
 };
 
 /// Reads all cases in tests/conformance/cases, in order. Throws

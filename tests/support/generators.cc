@@ -33,6 +33,32 @@ std::vector<uint64_t> SpecialFloats(int exponent_bits, int mantissa_bits) {
           inf | 1};
 }
 
+// Returns the bits of special values of a type.
+std::vector<uint64_t> SpecialBits(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F16:
+      return SpecialFloats(5, 10);
+    case v1::DATA_TYPE_BF16:
+      return SpecialFloats(8, 7);
+    case v1::DATA_TYPE_F8E4M3:  // a type without infinity
+      return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF};
+    case v1::DATA_TYPE_F8E5M2:
+      return SpecialFloats(5, 2);
+    case v1::DATA_TYPE_F32:
+      return SpecialFloats(8, 23);
+    case v1::DATA_TYPE_F64:
+      return SpecialFloats(11, 52);
+    default: {  // extremes and neighbors of zero, for every width
+      std::vector<uint64_t> specials = {0, 1, ~uint64_t{0}, 0x8080808080808080};
+      for (const int width : {4, 8, 16, 32, 64}) {
+        specials.push_back(uint64_t{1} << (width - 1));
+        specials.push_back((uint64_t{1} << (width - 1)) - 1);
+      }
+      return specials;
+    }
+  }
+}
+
 std::vector<int64_t> RandomShape(Random& random, int64_t low, int64_t high) {
   const int64_t rank = Pick(random, low, high);
   if (rank == 1 && Chance(random, 5)) return {Pick(random, 1, 3000)};
@@ -238,31 +264,6 @@ uint64_t Seed(uint64_t default_seed) {
 
 int64_t Pick(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
-}
-
-std::vector<uint64_t> SpecialBits(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_F16:
-      return SpecialFloats(5, 10);
-    case v1::DATA_TYPE_BF16:
-      return SpecialFloats(8, 7);
-    case v1::DATA_TYPE_F8E4M3:  // a type without infinity
-      return {0xFE, 0xB8, 0x80, 0, 0x38, 0x7E, 0x7F, 0xFF};
-    case v1::DATA_TYPE_F8E5M2:
-      return SpecialFloats(5, 2);
-    case v1::DATA_TYPE_F32:
-      return SpecialFloats(8, 23);
-    case v1::DATA_TYPE_F64:
-      return SpecialFloats(11, 52);
-    default: {  // extremes and neighbors of zero, for every width
-      std::vector<uint64_t> specials = {0, 1, ~uint64_t{0}, 0x8080808080808080};
-      for (const int width : {4, 8, 16, 32, 64}) {
-        specials.push_back(uint64_t{1} << (width - 1));
-        specials.push_back((uint64_t{1} << (width - 1)) - 1);
-      }
-      return specials;
-    }
-  }
 }
 
 std::vector<v1::DataType> AllowedTypes(v1::Dialect dialect, int version,

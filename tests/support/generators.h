@@ -41,11 +41,6 @@ uint64_t Seed(uint64_t default_seed);
 /// Returns an integer between `low` and `high`, inclusive.
 int64_t Pick(Random& random, int64_t low, int64_t high);
 
-/// Returns the bits of special values of a type. For most floats, these are
-/// -inf, -1, -0, 0, 1, inf and three NaNs. For integers, they include the
-/// extremes and the neighbors of zero.
-std::vector<uint64_t> SpecialBits(v1::DataType type);
-
 /// Returns the element types that a version of an operator accepts. `level` is
 /// DirectML's feature level.
 std::vector<v1::DataType> AllowedTypes(v1::Dialect dialect, int version,

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "core/base/text.h"
 #include "tests/support/authority.h"

@@ -1,10 +1,15 @@
 // The cost of any plan is nonnegative, does not shrink when the request grows,
 // and is at least the actual cost but not much more.
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <tbb/scalable_allocator.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <ctime>
 #include <limits>
+#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -16,8 +21,59 @@
 #include "core/plan/cost.h"
 #include "server/admission/in_flight_limiter.h"
 #include "tests/support/backends.h"
-#include "tests/unit/counted_memory.h"
 #include "tests/unit/run_plan.h"
+
+namespace topk::testing {
+namespace {
+
+// The memory that this program has allocated with operator new, and in
+// core/backends/cpu/scratch.h, and its maximum since a Measure() began.
+std::atomic<int64_t> live_bytes = 0;
+std::atomic<int64_t> peak_bytes = 0;
+
+void* Counted(void* p) {
+  if (p == nullptr) throw std::bad_alloc();
+  const auto bytes = static_cast<int64_t>(malloc_usable_size(p));
+  const int64_t live = live_bytes += bytes;
+  int64_t peak = peak_bytes;
+  while (peak < live && !peak_bytes.compare_exchange_weak(peak, live)) {
+  }
+  return p;
+}
+
+void Free(void* p) noexcept {
+  if (p != nullptr) {
+    live_bytes -= static_cast<int64_t>(malloc_usable_size(p));
+  }
+  std::free(p);
+}
+
+}  // namespace
+}  // namespace topk::testing
+
+void* operator new(size_t size) {
+  return topk::testing::Counted(std::malloc(size));
+}
+void* operator new(size_t size, std::align_val_t align) {
+  const auto step = static_cast<size_t>(align);
+  return topk::testing::Counted(
+      std::aligned_alloc(step, (size + step - 1) / step * step));
+}
+// Replace the functions of oneTBB that Scratch uses.
+extern "C" {
+void* scalable_malloc(size_t size) {
+  return topk::testing::Counted(std::malloc(size));
+}
+void scalable_free(void* p) { topk::testing::Free(p); }
+}
+void operator delete(void* p) noexcept { topk::testing::Free(p); }
+void operator delete(void* p, size_t) noexcept { topk::testing::Free(p); }
+void operator delete(void* p, std::align_val_t) noexcept {
+  topk::testing::Free(p);
+}
+void operator delete(void* p, size_t, std::align_val_t) noexcept {
+  topk::testing::Free(p);
+}
 
 namespace topk::testing {
 namespace {
@@ -146,8 +202,7 @@ struct Taken {
 };
 template <class Run>
 Taken Measure(const Run& run) {
-  ResetPeak();
-  const int64_t bytes = peak_bytes;
+  const int64_t bytes = peak_bytes = live_bytes.load();
   const int64_t start = CpuNanoseconds();
   run();
   return {CpuNanoseconds() - start, peak_bytes - bytes};

@@ -45,12 +45,14 @@ std::unique_ptr<Backend> Cpu() {
 }
 
 Engine MakeEngine(Devices devices, const char* choice = "cuda",
-                  const cuda::Speeds& speeds = {}) {
+                  const cuda::Speeds& speeds = {},
+                  std::function<void(const std::string&)> log = {}) {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(MakeCudaBackend(std::move(devices), kFewBytes, speeds));
   backends.push_back(Cpu());
   EngineOptions options;
   options.backends.choice = choice;
+  options.backends.log = std::move(log);
   return Engine(options, std::move(backends));
 }
 
@@ -327,16 +329,10 @@ TEST(CudaEngine, AnotherDeviceReplacesALostOne) {
 // The reason why the CPU runs a request is logged.
 TEST(CudaEngine, LogsWhyTheCpuRunsARequest) {
   ScopedFakeCuda fake;
-  std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(MakeCudaBackend(Open(), kFewBytes));
-  backends.push_back(Cpu());
   std::vector<std::string> lines;
-  EngineOptions options;
-  options.backends.choice = "cuda";
-  options.backends.log = [&](const std::string& line) {
-    lines.push_back(line);
-  };
-  const Engine engine(options, std::move(backends));
+  const Engine engine =
+      MakeEngine(Open(), "cuda", {},
+                 [&](const std::string& line) { lines.push_back(line); });
   fake.Set({.calls_until_error = 0,
             .error = cudaErrorNoKernelImageForDevice,
             .sticky = false,

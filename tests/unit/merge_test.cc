@@ -243,10 +243,6 @@ TEST(Merge, RejectsInvalidPartials) {
       {[](P& p) { Values(p).mutable_shared_memory()->set_name("/topk"); },
        "OUTPUT_IN_SHARED_MEMORY", "[1].response.values"},
       {[](P& p) {
-         SetShape(p, {4, 1}), Values(p).set_shape(0, 1);
-       },
-       "DATA_LENGTH", "[1].response.values.data"},
-      {[](P& p) {
          Values(p).set_shape(0, 1);
          Values(p).set_data("12");
        },

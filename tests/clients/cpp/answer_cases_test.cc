@@ -107,6 +107,11 @@ TEST(Targets, AreCheckedAsByThePythonClient) {
                 ::testing::HasSubstr("is not host:port with a port of 1 .. "))
         << target;
   }
+  for (const std::string target : targets["no list"]) {
+    EXPECT_THAT(TargetError(target), ::testing::HasSubstr("is not a list of"))
+        << target;
+  }
+  EXPECT_NE(TargetError("a\u202e:1"), "");
   EXPECT_THAT(TargetError("a\x1b[2J:1x" + std::string(100'000, 'y')),
               ::testing::MatchesRegex(".a[?].2J:1xyy.{,150}"));
   for (const std::string target : targets["valid"]) {

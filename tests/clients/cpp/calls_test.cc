@@ -297,6 +297,12 @@ TEST(Options, AreChecked) {
   EXPECT_EQ(Client::Check({.metadata = {{"A", "1"}}}).message,
             "metadata: the key \"A\" must consist of lowercase letters, digits "
             "and _.-");
+  for (const Retry& wrong :
+       {Retry{.attempts = 0}, Retry{.initial = std::chrono::milliseconds(-1)},
+        Retry{.maximum = std::chrono::milliseconds(0)},
+        Retry{.multiplier = 0.5}}) {
+    EXPECT_EQ(Client::Check({.retry = wrong}).field, "retry");
+  }
   ClientOptions both = {.tls = true};
   both.credentials = grpc::InsecureChannelCredentials();
   EXPECT_EQ(Client::Check(both).field, "credentials");

@@ -7,8 +7,7 @@
 
 #include <cstdio>
 
-#include "tests/integration/subprocess.h"
-#include "tests/support/authority.h"
+#include "tests/integration/secured.h"
 #include "tests/support/client_calls.h"
 
 namespace topk {
@@ -20,23 +19,12 @@ using testing::ComputeUnary;
 
 using ::testing::HasSubstr;
 
-class ClientCheck : public ::testing::Test {
+class ClientCheck : public testing::Secured {
  protected:
   ClientCheck() {
-    const testing::Identity client = authority_.Issue();
-    Write("ca.pem", authority_.certificate());
-    Write("client.pem", client.certificate);
-    Write("client.key", client.key);
     Write("token", "0123456789abcdef\n");
     Write("short", "0123\n");
   }
-  void Write(const std::string& name, const std::string& text) {
-    testing::WriteText(folder_.File(name), text);
-  }
-  std::string File(const std::string& name) { return folder_.File(name); }
-
-  const testing::TemporaryFolder folder_;
-  const testing::Authority authority_;
 };
 
 TEST_F(ClientCheck, AcceptsValidOptions) {

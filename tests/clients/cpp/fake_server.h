@@ -62,9 +62,10 @@ struct Fake {
 /// Serves on a free loopback port until it is destroyed.
 class FakeServer final : public v1::TopKService::Service {
  public:
-  explicit FakeServer(Fake fake, const std::string& host = "127.0.0.1")
+  explicit FakeServer(Fake fake, const std::string& host = "127.0.0.1",
+                      bool has_health = true)
       : fake_(std::move(fake)) {
-    grpc::EnableDefaultHealthCheckService(true);
+    grpc::EnableDefaultHealthCheckService(has_health);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(host + ":0", grpc::InsecureServerCredentials(),
@@ -73,7 +74,7 @@ class FakeServer final : public v1::TopKService::Service {
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return;
-    SetServing(true);
+    if (has_health) SetServing(true);
     target_ = host + ":" + std::to_string(port);
   }
   ~FakeServer() override {

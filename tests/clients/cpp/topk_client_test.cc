@@ -2,7 +2,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <future>
@@ -96,8 +95,8 @@ TEST(Client, OnlyRequestsThatAreNotStreamedExceedTheMessageLimit) {
   const TestServer server({.max_message_bytes = int64_t{16} << 20});
   const Client client = ClientOf(server.target());
   const std::vector<std::byte> tensor((size_t{17} << 20) + 1);
-  v1::TopKRequest request = OnnxRequest(
-      v1::DATA_TYPE_U8, {static_cast<int64_t>(tensor.size())}, 1);
+  v1::TopKRequest request =
+      OnnxRequest(v1::DATA_TYPE_U8, {static_cast<int64_t>(tensor.size())}, 1);
   EXPECT_TRUE(client.ComputeTopK(Request(request, tensor)).ok());
   const auto unary =
       client.ComputeTopK(Request(request, tensor), {.stream = false});
@@ -114,9 +113,8 @@ TEST(Client, DoesNotSendMessagesOf2GiB) {
   const TestServer server;
   const Client client = ClientOf(server.target());
   const std::vector<std::byte> data(16);
-  const Request large(
-      OnnxRequest(v1::DATA_TYPE_U8, {int64_t{1} << 31}, 1),
-      std::span(data.data(), size_t{1} << 31));  // never read
+  const Request large(OnnxRequest(v1::DATA_TYPE_U8, {int64_t{1} << 31}, 1),
+                      std::span(data.data(), size_t{1} << 31));  // never read
   const Request requests[] = {Request(OnnxRequest({1}, 1)), large};
   std::vector<Status> ends;
   ends.push_back(client.ComputeTopK(large, {.stream = false}).status());
@@ -175,23 +173,6 @@ TEST(Retry, SendsLargeRequestsAgain) {
     EXPECT_EQ(server.calls, 3);
     EXPECT_EQ(server.bytes, tensor.size());
   }
-}
-
-TEST(Client, UsesItsServersInTurn) {
-  FailingServer a;
-  FailingServer b;
-  const Client client = ClientOf(a.target() + "," + b.target());
-  ASSERT_TRUE(testing::Eventually([&] {
-    EXPECT_TRUE(ComputeUnary(client, OnnxRequest({1}, 1)).ok());
-    return a.calls > 0 && b.calls > 0;
-  }));
-  const int before_a = a.calls;
-  const int before_b = b.calls;
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(ComputeUnary(client, OnnxRequest({1}, 1)).ok());
-  }
-  EXPECT_EQ(a.calls - before_a, 50);
-  EXPECT_EQ(b.calls - before_b, 50);
 }
 
 // A draining server still answers, and other servers may not be known yet.

@@ -14,7 +14,6 @@ import select
 import time
 
 import h2
-import harness
 
 ATTACKS = {}
 # The names of gRPC's status codes, in the order of their numbers. Not imported
@@ -26,7 +25,6 @@ CODES = (
     "UNAUTHENTICATED").split()
 TOPK = "/topk.v1.TopKService/"
 OIP = "/inference.GRPCInferenceService/"
-HEALTH = "/grpc.health.v1.Health/"
 # Client settings: a flow-control window of 2 GiB, and one of zero bytes.
 WIDE = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, (1 << 31) - 1))
 CLOSED = ((h2.HEADER_TABLE_SIZE, 0), (h2.INITIAL_WINDOW_SIZE, 0))

@@ -95,17 +95,6 @@ class Process:
     def threads(self):
         return self._status("Threads")
 
-    def wakeups(self):
-        """Returns how often its running threads have slept and woken up."""
-        found = 0
-        for status in pathlib.Path(f"/proc/{self.process.pid}/task").glob(
-                "*/status"):
-            with contextlib.suppress(OSError):  # The thread has just ended.
-                text = status.read_text("ascii")
-                found += int(text.partition("\nvoluntary_ctxt_switches:")[2]
-                             .split(None, 1)[0])
-        return found
-
     def forget_peak(self):
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 

@@ -2,11 +2,11 @@
 lose during upgrades and failures. Exits with 1 if a check fails, or if a client
 loses a call that it must not lose.
 
-usage: kubernetes.py [--only PART[,PART...]] [--write PAGE]
+usage: kubernetes.py [--only PART[,PART...]]
        PART: defaults, page, "shared memory", overload, or an event's name
 
 Needs the cluster of cluster.sh, and its images topkd:0.1.0, haproxy:2.6 and
-topk/clients. --write replaces the results of the events in PAGE.
+topk/clients.
 """
 
 import argparse
@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHART = ROOT / "deploy/kubernetes/helm/topkd"
@@ -79,15 +81,9 @@ def pods(release, name="topkd"):
                    f"app.kubernetes.io/name={name}")
 
 
-def poll(what, function, seconds=120):
+def poll(what, function):
     """Returns the first true result of `function`."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        result = function()
-        if result:
-            return result
-        time.sleep(0.2)
-    raise AssertionError(f"{what}: not after {seconds} s")
+    return harness.poll(what, function, seconds=120)
 
 
 def is_ready(pod):
@@ -447,18 +443,15 @@ class Results:
     """The lost calls of each event, client and entry of WAYS."""
 
     def __init__(self):
-        self.rows = {}
         self.calls = 0
         self.failures = []
 
     def add(self, event, found):
-        self.rows[event] = {
-            client: "/".join(str(one["lost"]) for one in ways.values())
-            for client, ways in found.items()}
         self.calls += sum(one["calls"] for ways in found.values()
                           for one in ways.values())
         say(f"{event}: lost " + ", ".join(
-            f"{client} {cell}" for client, cell in self.rows[event].items()))
+            f"{client} " + "/".join(str(one["lost"]) for one in ways.values())
+            for client, ways in found.items()))
         for client, ways in found.items():
             for way, one in ways.items():
                 if one["error"]:
@@ -467,24 +460,6 @@ class Results:
                 if not one["calls"] or (
                         one["lost"] and client not in MAY_LOSE.get(event, ())):
                     self.failures.append(f"{event}: {client} over {way}: {one}")
-
-    def write(self, page):
-        """Replaces the rows of these events in the page."""
-        text = page.read_text(encoding="utf-8")
-        clients = list(next(iter(self.rows.values())))
-        rows = {event: f"| {event} | " + " | ".join(row[c] for c in clients) +
-                " |" for event, row in self.rows.items()}
-        for event in EVENTS:
-            old = re.search(rf"^\| {event} \|.*$", text, re.MULTILINE)
-            if old:
-                rows.setdefault(event, old[0])
-        table = "\n".join(["| event | " + " | ".join(clients) + " |",
-                           "|---" * (len(clients) + 1) + "|",
-                           *(rows[event] for event in EVENTS if event in rows)])
-        page.write_text(re.sub(
-            r"(?s)(<!-- results -->\n).*(<!-- end -->)",
-            lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text),
-            encoding="utf-8")
 
 
 def check_defaults():
@@ -625,9 +600,7 @@ def check_overload(load):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
-    parser.add_argument("--write")
-    arguments = parser.parse_args()
-    only = set(filter(None, arguments.only.split(",")))
+    only = set(filter(None, parser.parse_args().only.split(",")))
 
     unknown = only - {"defaults", "page", "shared memory", "overload", *EVENTS}
     if unknown:
@@ -667,8 +640,6 @@ def main():
     for release in DEPLOYMENTS:
         helm("uninstall", release, "--wait")
     say(f"{results.calls} calls")
-    if arguments.write and results.rows:
-        results.write(pathlib.Path(arguments.write))
     if results.failures:
         sys.exit("\n".join(results.failures))
 

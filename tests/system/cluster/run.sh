@@ -63,4 +63,4 @@ rm -rf "$clients"
 $here/cluster.sh up
 $here/cluster.sh load topkd:0.1.0 haproxy:2.6 topk/clients
 PATH=$home/bin:$PATH KUBECONFIG=$home/run/admin.conf \
-  python3 $here/kubernetes.py "$@"
+  PYTHONPATH=tests/support/python python3 $here/kubernetes.py "$@"

@@ -71,11 +71,3 @@ def header(request):
 def chunk(data):
     """Returns a data message of a StreamTopK call."""
     return load_stubs()[0].TopKRequestChunk(data=data).SerializeToString()
-
-
-def paths():
-    """Returns the path of each method."""
-    return [f"/{service.full_name}/{method.name}"
-            for file in (load_stubs()[0], load_oip_stubs())
-            for service in file.DESCRIPTOR.services_by_name.values()
-            for method in service.methods]

@@ -4,9 +4,8 @@
 # file of 4 GiB too. Not part of tests/run.sh: needs PyPI, 10 GiB of disk, 8 GiB
 # of memory and ten minutes.
 #
-# usage: tests/system/scale/run.sh [--elements N] [--parts PART,...]
+# usage: tests/system/scale/run.sh [--parts PART,...]
 #
-# --elements N   the number of elements in the file (2^30)
 # --parts PART   some of small, peers, page (all)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."

@@ -1,6 +1,6 @@
 """Runs TopK of one tensor over many workers. See tests/system/scale/run.sh.
 
-usage: scale.py TOPKD [--elements N] [--parts PART,...]
+usage: scale.py TOPKD [--parts PART,...]
 
 PARTs: `small` compares Dask's and Ray's results with one server's, `peers`
 measures Dask's own topk and ours, and `page` runs the examples of the page.
@@ -31,18 +31,18 @@ import topk_client.ray
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "deploy" / "SCALING.md"
 CHUNK = 1 << 24  # elements, 64 MiB
+ELEMENTS = 1 << 30  # of the file
 WORKERS = 4
 PATIENCE = 600  # seconds
 
 
-def make_file(path, elements):
-    """Writes the file unless it exists. The content depends only on the size.
-    """
-    if path.exists() and path.stat().st_size >= 4 * elements:
+def make_file(path):
+    """Writes the file unless it exists."""
+    if path.exists() and path.stat().st_size >= 4 * ELEMENTS:
         return
-    array = np.memmap(path, np.float32, "w+", shape=(elements,))
-    for number, begin in enumerate(range(0, elements, CHUNK)):
-        np.random.default_rng([elements, number]).random(
+    array = np.memmap(path, np.float32, "w+", shape=(ELEMENTS,))
+    for number, begin in enumerate(range(0, ELEMENTS, CHUNK)):
+        np.random.default_rng(number).random(
             out=array[begin:begin + CHUNK], dtype=np.float32)
     array.flush()
 
@@ -76,7 +76,7 @@ def _small_array(dtype):
     return x
 
 
-def small_arrays(options, targets):
+def small_arrays(targets):
     """Compares small arrays of every chunking: on Dask's threads, and Ray's
     lists, grids and datasets."""
     ray.init(num_cpus=WORKERS, object_store_memory=256 << 20,
@@ -116,10 +116,10 @@ def small_arrays(options, targets):
     ray.shutdown()
 
 
-def peers(options, targets):
+def peers(targets):
     """Measures Dask's topk and ours on the same array and workers."""
     file = ROOT / "build/scale.f32"
-    make_file(file, options.elements)
+    make_file(file)
     dask.config.set({"distributed.comm.timeouts.connect": "10s"})
     ways = {
         "ours": lambda x, k: dask.compute(*topk_client.dask.topk(
@@ -136,7 +136,7 @@ def peers(options, targets):
         first = dask_array(file, WORKERS * CHUNK)
         for ask in ways.values():  # warm-up: import and connect
             ask(first, 1)
-        x = dask_array(file, options.elements)
+        x = dask_array(file, ELEMENTS)
         for k in (1, 100, 10000):
             took = {}
             for way, ask in ways.items():
@@ -149,7 +149,7 @@ def peers(options, targets):
                 "long" for way, seconds in took.items()), flush=True)
 
 
-def page(options, targets):
+def page(targets):
     """Runs the page's examples, each in a separate process."""
     for block in re.findall(r"^```python\n(.*?)^```$",
                             PAGE.read_text(encoding="utf-8"), re.M | re.S):
@@ -166,20 +166,17 @@ PARTS = {"small": small_arrays, "peers": peers, "page": page}
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("topkd", type=pathlib.Path)
-    parser.add_argument("--elements", type=int, default=1 << 30)
     parser.add_argument("--parts", default=",".join(PARTS))
     options = parser.parse_args()
     wanted = options.parts.split(",")
     if set(wanted) - set(PARTS):
         parser.error(f"parts are {', '.join(PARTS)}")
-    if options.elements % (WORKERS * CHUNK):
-        parser.error(f"elements are multiples of {WORKERS * CHUNK}")
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(harness.Server(
             options.topkd, "--allow-shared-memory")).target for _ in range(2)]
         for name in wanted:
             print(f"== {name}", flush=True)
-            PARTS[name](options, targets)
+            PARTS[name](targets)
 
 
 if __name__ == "__main__":
