@@ -12,13 +12,12 @@
 namespace topk {
 namespace {
 
-// Returns the inode number of a descriptor, or 0 if it is closed. Uses statx(),
-// because Clang 14's ThreadSanitizer ends the process if fstat() is called for a
-// descriptor that gRPC closes at the same time.
+// Returns the inode number of a descriptor, or 0 if it is closed. Does not use
+// fstat(), because Clang 14's ThreadSanitizer ends the process if fstat() is
+// called for a descriptor that gRPC closes at the same time.
 ino_t InodeOf(int fd) {
-  struct statx found {};
-  const int failed = statx(fd, "", AT_EMPTY_PATH, STATX_INO, &found);
-  return failed == 0 ? found.stx_ino : 0;
+  struct stat found {};
+  return fstatat(fd, "", &found, AT_EMPTY_PATH) == 0 ? found.st_ino : 0;
 }
 
 // Disconnects a socket, unless its descriptor has been reused for another file.
