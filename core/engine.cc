@@ -344,6 +344,7 @@ Result<std::unique_ptr<TensorStream>> TensorStream::Start(
   if (IsCancelled(cancellation)) return Cancelled();
   auto fold = own.prepared->StartFold(outputs, cancellation);
   if (!fold.ok()) {
+    if (IsCancelled(cancellation)) return Cancelled();
     engine.ReportFallback(fold.status());
     own.prepared =
         engine.backends_.back()->Prepare(*own.plan, Arrival::kStream);

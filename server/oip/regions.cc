@@ -168,7 +168,7 @@ Status Regions::List(const std::string& name,
 Result<MemoryRegion> Regions::Find(const std::string& name, int64_t offset,
                                    int64_t byte_size) const {
   if (objects_ == nullptr && devices_ == nullptr) {
-    return MemoryNotAllowed(false, "key");
+    return MemoryNotAllowed(false, "shared_memory_region");
   }
   const MutexLock lock(mutex_);
   const auto found = regions_.find(name);

@@ -58,8 +58,11 @@ inline std::optional<Result<v1::TopKResponse>> RunOn(
   const Result<Plan> plan = Lower(request, Limits());
   if (!plan.ok()) return plan.status();
   const bool folds = next != nullptr && plan->input.contiguous;
-  const auto prepared =
+  auto prepared =
       backend.Prepare(*plan, folds ? Arrival::kStream : Arrival::kWhole);
+  if (prepared == nullptr && folds) {  // a stream would need much memory
+    prepared = backend.Prepare(*plan, Arrival::kChunks);
+  }
   if (prepared == nullptr) return std::nullopt;
   const std::string& data = request.tensor().data();
   if (Status s = CheckPayload(*plan, static_cast<int64_t>(data.size()));

@@ -380,8 +380,10 @@ TEST(OipSharedMemory, IsRejectedUnlessAllowed) {
   request.clear_raw_input_contents();
   grpc::ClientContext context;
   ModelInferResponse none;
-  EXPECT_EQ(stub->ModelInfer(&context, request, &none).error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
+  const grpc::Status infer = stub->ModelInfer(&context, request, &none);
+  EXPECT_EQ(infer.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(DetailsOf(infer).info.metadata().at("field"),
+            "shared_memory_region");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct Retry {
   int attempts = 4;
   /// The first pause.
   std::chrono::milliseconds initial{100};
-  /// The longest pause. The server may ask for longer pauses.
+  /// The longest pause, at least `initial`. The server may ask for longer ones.
   std::chrono::milliseconds maximum{2000};
   /// The factor by which each pause is longer than the previous one, at least
   /// 1.
@@ -155,9 +155,9 @@ class Client {
   /// Sends a request without waiting for the response. Calls `done` exactly
   /// once, on a thread of this client, or before this function returns if
   /// nothing is sent. Copies the tensor, which may be freed after this function
-  /// returns, and sends one message. `done` must neither block nor destroy the
-  /// client. The client's destructor cancels asynchronous calls and waits for
-  /// them.
+  /// returns, and sends one message. `done` must neither block, nor lock what
+  /// the caller holds, nor destroy the client. The client's destructor cancels
+  /// asynchronous calls and waits for them.
   void ComputeTopK(const Request& request, const CallOptions& options,
                    std::function<void(Result<Response>)> done) const;
 

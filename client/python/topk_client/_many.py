@@ -36,8 +36,8 @@ class _Pending:
 
     def _add(self, call: Call) -> None:
         self._calls[self._taken] = call
+        self._taken += 1  # before _is_full() can become true
         self._taken_bytes += call.nbytes + _CALL_BYTES
-        self._taken += 1
 
     def _pop(self) -> Call:
         """Returns the call of the next result."""

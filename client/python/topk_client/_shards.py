@@ -26,7 +26,7 @@ from topk_client.specs import OpenVINO
 
 _ROUNDS = 3  # how many times all servers are tried again
 _PREFIX = "/topk-shard-"  # starts with the server's default prefix, "/topk"
-_NEW_SECONDS = 2.0
+_NEW_SECONDS = 20.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,12 +114,14 @@ def _in_shared_memory(shard: Array) -> Region:
     if memory is None or len(memory.buffer) < shard.nbytes:
         if memory is not None:
             memory.close()
+            _of_thread.memory = None
         remove_abandoned()
-        memory = _of_thread.memory = SharedMemory(
+        memory = SharedMemory(
             shard.nbytes, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
         # The lock is held until the process ends: then the object is abandoned.
         _of_thread.lock = open(FOLDER + memory.name, "rb")
         fcntl.flock(_of_thread.lock, fcntl.LOCK_EX)
+        _of_thread.memory = memory
     copy = memory.array(shard.shape, shard.dtype)
     copy[...] = shard
     return memory.region(copy)

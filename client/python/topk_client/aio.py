@@ -165,7 +165,6 @@ class Client(Connection):
         asynchronous iterable."""
         attempts = self._attempts(**options)
         pending = AsyncPendingCalls(_each(requests))
-        before = _cancellations()
         try:
             while True:
                 results = self._route().compute_topk_many(
@@ -176,6 +175,7 @@ class Client(Connection):
                 responses = results.__aiter__()
                 try:
                     while True:
+                        before = _cancellations()
                         result = await self._checked(responses.__anext__())
                         begun = True
                         yield pending.result(result)

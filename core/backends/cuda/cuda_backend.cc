@@ -238,16 +238,19 @@ class CudaPlan final : public PreparedPlan {
 
 std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(
     const Plan& plan, Arrival arrival) const {
-  // Enough for a chunk, its transposed copy, its outputs and a sort. A stream
-  // holds its memory while it is idle, so it gets no more.
+  // Enough for a chunk of 4-byte elements, its transposed copy, its outputs and
+  // a sort. A stream holds its memory while it is idle, so it gets no more.
   constexpr int64_t kStreamChunks = 12;
   if (!CanRun(plan)) return nullptr;
-  const int64_t batches = cuda::BatchesPerChunk(plan, chunk_bytes_);
+  int64_t batches = cuda::BatchesPerChunk(plan, chunk_bytes_);
+  if (arrival == Arrival::kStream) {
+    const int64_t most = kStreamChunks * chunk_bytes_;
+    while (batches > 1 && cuda::DeviceBytes(plan, batches) > most) batches /= 2;
+    if (cuda::DeviceBytes(plan, batches) > most) return nullptr;
+  }
   const int64_t bytes = cuda::DeviceBytes(plan, batches);
   const auto has_memory = [&](const std::unique_ptr<Device>& device) {
-    return !device->lost() && bytes <= device->memory_limit() &&
-           (arrival != Arrival::kStream ||
-            bytes <= kStreamChunks * chunk_bytes_);
+    return !device->lost() && bytes <= device->memory_limit();
   };
   if (std::ranges::none_of(devices_, has_memory)) return nullptr;
   return std::make_unique<CudaPlan>(plan, *this, batches,

@@ -143,7 +143,7 @@ ROWS = {
     "a pushback of 300 ms": Row("OK", [
         [End("UNAVAILABLE", pushback="300")]] * 2 + [RIGHT], calls=3,
         at_least=0.6),
-    "a pushback that forbids retries": Row("RESOURCE_EXHAUSTED", [
+    "a negative pushback is no delay": Row("RESOURCE_EXHAUSTED", [
         [End("RESOURCE_EXHAUSTED", pushback="-1")]], calls=1, delay=0),
     "a pushback of 30 s": Row("UNAVAILABLE", [
         [End("UNAVAILABLE", pushback="30000")]], calls=1, delay=30),
