@@ -173,12 +173,13 @@ class Client(Connection):
                 begun = False
                 error: TopKError | None = None
                 responses = results.__aiter__()
+                before = _cancellations()
                 try:
                     while True:
-                        before = _cancellations()
                         result = await self._checked(responses.__anext__())
                         begun = True
                         yield pending.result(result)
+                        before = _cancellations()
                 except StopAsyncIteration:
                     pass
                 except asyncio.CancelledError:
