@@ -40,7 +40,7 @@ grpc::ByteBuffer BufferOf(const std::vector<MessagePiece>& pieces,
 }
 
 ClientCall::ClientCall(Connection& connection, grpc::CompletionQueue& queue,
-                       const char* path, bool is_unary)
+                       std::string_view path, bool is_unary)
     : connection_(connection), queue_(queue), path_(path), is_unary_(is_unary) {
   for (int i = 0; i < kEvents; ++i) tags_[i] = {this, static_cast<Event>(i)};
 }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/channel.h"
@@ -36,7 +37,7 @@ class ClientCall {
   /// `connection` and `queue` must outlive the call. `path` is the method.
   /// REQUIRES: Only one thread polls the queue of a streaming call.
   ClientCall(Connection& connection, grpc::CompletionQueue& queue,
-             const char* path, bool is_unary);
+             std::string_view path, bool is_unary);
   virtual ~ClientCall() = default;
 
   /// Starts the call, with the client's retries if `retries` is set. Returns

@@ -33,7 +33,7 @@ class Caller : public ClientCall {
   Caller(Connection& connection, const BenchPath& path,
          const RequestTemplate& request, size_t number,
          grpc::CompletionQueue& queue)
-      : ClientCall(connection, queue, path.method.data(), path.unary()),
+      : ClientCall(connection, queue, path.method, path.unary()),
         path_(path),
         request_(request),
         number_(number) {}

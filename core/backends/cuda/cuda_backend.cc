@@ -243,12 +243,15 @@ std::unique_ptr<const PreparedPlan> CudaBackend::Prepare(
   constexpr int64_t kStreamChunks = 12;
   if (!CanRun(plan)) return nullptr;
   int64_t batches = cuda::BatchesPerChunk(plan, chunk_bytes_);
+  int64_t bytes = cuda::DeviceBytes(plan, batches);
   if (arrival == Arrival::kStream) {
     const int64_t most = kStreamChunks * chunk_bytes_;
-    while (batches > 1 && cuda::DeviceBytes(plan, batches) > most) batches /= 2;
-    if (cuda::DeviceBytes(plan, batches) > most) return nullptr;
+    while (batches > 1 && bytes > most) {
+      batches /= 2;
+      bytes = cuda::DeviceBytes(plan, batches);
+    }
+    if (bytes > most) return nullptr;
   }
-  const int64_t bytes = cuda::DeviceBytes(plan, batches);
   const auto has_memory = [&](const std::unique_ptr<Device>& device) {
     return !device->lost() && bytes <= device->memory_limit();
   };
