@@ -64,9 +64,9 @@ class Call final : public std::enable_shared_from_this<Call> {
   /// the status before sending it, so that the metrics include every call whose
   /// response the client has received. There is one exception: after a failed
   /// write or the end of the client's messages, the client may have
-  /// disconnected, which is known only when the call ends. `status` is then
-  /// recorded by the destructor, or if the call was cancelled, CANCELLED or
-  /// DEADLINE_EXCEEDED.
+  /// disconnected, which is known only when the call ends. The destructor then
+  /// records CANCELLED or DEADLINE_EXCEEDED if the call was cancelled, and
+  /// otherwise `status`.
   void Finish(const grpc::ByteBuffer& last);
   void Finish(const Status& status);
 

@@ -27,9 +27,9 @@ class Codec {
   virtual ~Codec() = default;
 
   /// Parses `message` into `to`. `message` must outlive `to`. Returns the
-  /// result of ParseMessage(), after whose errors `to` is empty, or a protocol
-  /// error, after which `to` holds the fields that Record() and WriteError()
-  /// report.
+  /// result of ParseMessage(), or a protocol error. After an error of
+  /// ParseMessage(), `to` is empty. After a protocol error, `to` holds the
+  /// fields that Record() and WriteError() report.
   virtual Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
                       ParsedMessage<v1::TopKRequest>& to) {
     return ParseMessage(message, charge, to);
