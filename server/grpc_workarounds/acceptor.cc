@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <utility>
 
@@ -135,6 +137,28 @@ int Bind(const SocketAddress& address, const ConnectionOptions& options) {
   return -1;
 }
 
+// Locks the folder of a socket while a server replaces the socket. Otherwise,
+// another server could remove the new socket before it listens.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& socket)
+      : fd_(open((std::filesystem::path(socket).parent_path() / ".").c_str(),
+                 O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    // Continue without the lock after 5 s, because every user who can read the
+    // folder can lock it.
+    for (int i = 0; i < 500 && flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
+      if (errno != EWOULDBLOCK) return;  // e.g. the folder is not readable
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  ~FolderLock() { close(fd_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  const int fd_;
+};
+
 // Removes the socket file of a server that was killed.
 void RemoveStaleSocket(const std::string& path, const SocketAddress& address) {
   struct stat found {};
@@ -198,6 +222,7 @@ Status Acceptor::Listen(const std::string& address, Handler handler,
   if (!address.starts_with(kUnix)) return ListenOnPort(address, handler);
   const std::string path = address.substr(kUnix.size());
   const SocketAddress bound = UnixAddress(path);
+  const FolderLock lock(path);
   RemoveStaleSocket(path, bound);
   const int fd = Bind(bound, options_);
   if (fd < 0) return CannotListen(address, std::strerror(errno));

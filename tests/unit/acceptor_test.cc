@@ -6,15 +6,19 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -147,6 +151,32 @@ TEST(Acceptor, AcceptsPendingConnectionsWhenItStops) {
     ASSERT_TRUE(Reaches(accepted.fd(), *client));
   }
   EXPECT_EQ(Connect(port), -1);
+}
+
+TEST(Acceptor, OneOfManyServersReplacesTheSocketOfAKilledServer) {
+  const std::string path = StrCat(::testing::TempDir(), "acceptor", getpid());
+  const auto listen = [&](Acceptor& acceptor) {
+    const auto close_it = [](int, int fd) { close(fd); };
+    return acceptor.Listen(StrCat("unix:", path), close_it).ok();
+  };
+  for (int round = 0; round < 100; ++round) {
+    const Socket killed(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{AF_UNIX, {}};
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    ASSERT_EQ(bind(killed.fd(), reinterpret_cast<const sockaddr*>(&address),
+                   sizeof(address)),
+              0);
+    std::deque<Acceptor> acceptors;
+    for (int i = 0; i < 4; ++i) acceptors.emplace_back(ConnectionOptions{});
+    std::atomic<int> listening = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (Acceptor& acceptor : acceptors) {
+        threads.emplace_back([&] { listening += listen(acceptor); });
+      }
+    }
+    ASSERT_EQ(listening, 1);
+  }
 }
 
 // Connects to `address` from the IPv4 address `client`, and disconnects.
