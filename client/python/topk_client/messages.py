@@ -531,7 +531,7 @@ class Call:
         """Returns one output as an array, or as a tensor on a GPU. `dtype` is
         None if the type is wrong."""
         shape, expected = tensor.shape[:], [*self._array.shape]
-        expected[self._spec.axis] = self._spec.k
+        expected[int(self._spec.axis)] = self._spec.k
         if dtype is None or shape != expected:
             raise bad_response(f"type {tensor.data_type}, shape {shape}",
                                "response." + name)
