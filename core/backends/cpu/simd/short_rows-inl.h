@@ -45,7 +45,6 @@ class ShortRowSelector {
     for (int64_t r = 0; r < count; ++r) {
       Slots& slots = slots_[r];
       slots.found = Find(elements + r * row_bytes, slots);
-      left |= uint64_t{slots.found < rows_.k} << r;
     }
     for (int64_t r = 0; r < count; ++r) {
       Slots& slots = slots_[r];
@@ -56,7 +55,11 @@ class ShortRowSelector {
       }
     }
     for (int64_t r = 0; r < count; ++r) {
-      if (slots_[r].found >= rows_.k) Sort(first + r, slots_[r]);
+      if (slots_[r].found < rows_.k) {
+        left |= uint64_t{1} << r;
+      } else {
+        Sort(first + r, slots_[r]);
+      }
     }
     return left;
   }
