@@ -4,11 +4,12 @@
 # usage: tests/run.sh [--all]
 #
 # --all   tests the image, Compose and the Helm chart on Docker and in a cluster
-#         (needs root and Go 1.24); builds the CUDA backend too, and runs the
-#         tests of a device; installs the Python client for the oldest and the
-#         newest Python; runs the unit, conformance and integration tests with
-#         AddressSanitizer and UndefinedBehaviorSanitizer, and the tests of
-#         threads with ThreadSanitizer
+#         (needs root and Go 1.24); tests the Python client with PyTorch, and
+#         with the newest packages for the oldest and the newest Python; builds
+#         the CUDA backend too, and runs the tests of a device; runs the unit,
+#         conformance and integration tests with AddressSanitizer and
+#         UndefinedBehaviorSanitizer, and the tests of threads with
+#         ThreadSanitizer
 set -euo pipefail
 
 all=false
@@ -16,7 +17,7 @@ case "${1:-}" in
   "") ;;
   --all) all=true ;;
   *)
-    sed -n '2,11s/^# \{0,1\}//p' "$0"
+    sed -n '2,12s/^# \{0,1\}//p' "$0"
     [ "$1" = --help ] && exit 0
     exit 2
     ;;
@@ -61,6 +62,10 @@ fetch_programs() {
 # Not in the background, where sudo could not ask for a password.
 install_packages chromium ||
   echo "== no Chromium: servers.browser is skipped" >&2
+if $all; then
+  install_packages python3-torch ||
+    echo "== no PyTorch: its tests of the Python client are skipped" >&2
+fi
 fetch_programs &
 fetching=$!
 PATH="$PWD/build/tools/usr/bin:$PATH"
@@ -88,8 +93,8 @@ if $all; then
     step "no compiler for CUDA: its kernels are not built"
   fi
   step "installing the Python client for the oldest and the newest Python"
-  tests/clients/python/pip_install.sh build/dev/bin/topkd --oldest-and-newest \
-    --only aio || [ $? = 77 ]
+  tests/clients/python/pip_install.sh build/dev/bin/topkd --oldest-and-newest ||
+    [ $? = 77 ]
   step "building with AddressSanitizer and UndefinedBehaviorSanitizer"
   cmake --preset asan
   cmake --build --preset asan

@@ -1,6 +1,6 @@
 """Measures two builds alternately. See compare.sh, which makes the builds.
 
-usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROWS]
+usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROW...]
 """
 
 import argparse
@@ -38,26 +38,29 @@ def kernels(binaries, names):
     """Returns the runs per second of each workload."""
     out = subprocess.run(
         [binaries / "topk_bench", "--threads=1",
-         f"--benchmark_filter=^({'|'.join(names) or '.*'})/",
+         f"--benchmark_filter=^({'|'.join(names)})/",
          "--benchmark_min_time=0.1", "--benchmark_format=json"],
         stdout=subprocess.PIPE, check=True).stdout
     return {row["name"].split("/")[0]: 1e6 / row["min_us"]
-            for row in json.loads(out)["benchmarks"]}
+            for row in json.loads(out or '{"benchmarks": []}')["benchmarks"]}
 
 
-def measure(options, names=()):
-    """Returns pairs of rates (base, new) of the named rows, or of all rows."""
+def measure(options, only):
+    """Returns pairs of rates (base, new) of the rows in `only`, which may
+    contain "kernels" and "service" for all rows of a kind, or of all rows if
+    `only` is empty."""
     sides = (options.base, options.new)
     service = {name: row for name, row in SERVICE.items()
-               if options.only != "kernels" and (not names or name in names)}
-    run_kernels = options.only != "service" and (
-        not names or set(names) - set(service))
+               if not only or "service" in only or name in only}
+    names = {*only} - {*service, "service", "kernels"}
+    if not only or "kernels" in only:
+        names = {".*"}
     rows = {}
     for number in range(options.rounds):
         print(f"round {number + 1}", file=sys.stderr)
         # Take turns at being first.
         order = (0, 1) if number % 2 == 0 else (1, 0)
-        if run_kernels:
+        if names:
             rates = {side: kernels(sides[side], names) for side in order}
             for name in sorted(rates[0].keys() & rates[1].keys()):
                 rows.setdefault(name, []).append(
@@ -97,9 +100,12 @@ def main():
     parser.add_argument("base", type=pathlib.Path)
     parser.add_argument("new", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=("kernels", "service"))
+    parser.add_argument("--only", nargs="+", default=[])
     options = parser.parse_args()
-    lost = report(measure(options))
+    rows = measure(options, options.only)
+    if absent := {*options.only} - {"kernels", "service", *rows}:
+        sys.exit(f"no row is named {', '.join(absent)}")
+    lost = report(rows)
     if lost:
         print("Measuring the lost rows again.")
         lost = report(measure(options, lost))

@@ -4,11 +4,11 @@
 # spread. Measures rows again that are slower by more than 5 % beyond their
 # spread. Exits with 1 if a row is slower both times.
 #
-# usage: tests/bench/compare.sh BASE [--rounds N] [--only ROWS]
+# usage: tests/bench/compare.sh BASE [--rounds N] [--only ROW...]
 #
 # BASE         a commit, for example HEAD~3 or v0.1.0
 # --rounds N   pairs of measurements for each row (7)
-# --only ROWS  kernels, or service
+# --only ROW   kernels, service or names of rows, such as T1_u8 and "many 1 KiB"
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh
