@@ -35,10 +35,6 @@ class Codec {
     return ParseMessage(message, charge, to);
   }
 
-  /// The largest message that a poller may parse, in bytes. Read() takes at
-  /// most 3 ms for a message of this size.
-  virtual int64_t MaxPollerBytes() const { return int64_t{1} << 20; }
-
   /// Returns the serialized response.
   virtual grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) {
     return WriteShared(response);

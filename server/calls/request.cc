@@ -82,9 +82,8 @@ Size TensorRequest::nanoseconds() {
 }
 
 bool TensorRequest::MayRunOnPoller() const {
-  constexpr int64_t kSmallBytes = int64_t{256} << 10;
   const Cost& cost = prepared_->cost;
-  return !memory_.is_used() && cost.output_bytes <= kSmallBytes &&
+  return !memory_.is_used() && cost.output_bytes <= kShortBytes &&
          cost.nanoseconds <= WorkQueue::kSmallNanoseconds;
 }
 

