@@ -42,7 +42,8 @@ void PrintCapabilities(const v1::Capabilities& capabilities,
     out << "\n";
   }
   std::string limits;
-  google::protobuf::TextFormat::PrintToString(capabilities.limits(), &limits);
+  static_cast<void>(google::protobuf::TextFormat::PrintToString(
+      capabilities.limits(), &limits));
   out << "\nlimits\n"
       << limits << "\norder\n  " << EscapeControls(capabilities.ordering_rule())
       << "\n";
