@@ -270,6 +270,12 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config,
         "topk_certificate_expiry_timestamp_seconds",
         "When the server's certificate expires, in seconds since 1970",
         [&tls = *parts->tls] { return tls.expiry(); });
+    if (!config.security.tls_client_crl.empty()) {
+      metrics.registry()->AddGauge(
+          "topk_revocation_list_expiry_timestamp_seconds",
+          "When the first revocation list expires, in seconds since 1970",
+          [&tls = *parts->tls] { return tls.clients()->lists_until(); });
+    }
     AddReloadMetrics(parts->tls->files(), *metrics.registry());
   }
   if (const WatchedFiles* tokens = parts->authenticator->tokens_file()) {

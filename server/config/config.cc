@@ -514,11 +514,13 @@ void ApplyVariables(CLI::App& app) {
   }
 }
 
-// Returns the effective settings as NAME=VALUE lines. Omits empty values.
-std::string SettingsText(const CLI::App& app) {
+// Returns the effective settings as NAME=VALUE lines, optionally without those
+// that have their default. Omits empty values.
+std::string SettingsText(const CLI::App& app, bool with_defaults) {
   std::string lines;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_envname().empty()) continue;
+    if (option->count() == 0 && !with_defaults) continue;
     std::string value = option->get_default_str();
     if (option->get_expected_min() == 0) {
       value = option->count() > 0 && option->as<bool>() ? "true" : "false";
@@ -602,8 +604,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   });
   bool check = false;
   app.add_flag("--check-config", check,
-               "Validate the settings, print them as environment variables and "
-               "exit without starting the server");
+               "Validate the settings, print those that are set as environment "
+               "variables, and exit without starting the server");
   try {
     CheckArguments(app, argc, argv);
     app.parse(argc, argv);
@@ -613,7 +615,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
     }
     CheckEnvironment(app);
     ApplyVariables(app);
-    result.settings = SettingsText(app);
+    result.settings = SettingsText(app, /*with_defaults=*/!check);
   } catch (const CLI::ParseError& error) {
     result.action = CommandLine::Action::kExit;
     const bool ok = app.exit(error, std::cout, std::cerr) == 0;

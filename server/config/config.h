@@ -63,8 +63,9 @@ struct CommandLine {
   /// For kExit: the exit status after --help, --version or an error.
   int exit_code = 0;
   ServerConfig server;
-  /// The effective settings as environment variables, one NAME=VALUE per line.
-  /// Contains no secrets, only the names of files that hold secrets.
+  /// The settings as environment variables, one NAME=VALUE per line. For
+  /// kCheckConfig, those that are set, otherwise all. Contains no secrets, only
+  /// the names of files that hold secrets.
   std::string settings;
   /// For kHashToken: the name of the token's owner.
   std::string token_name;

@@ -44,6 +44,13 @@ class ClientCertificates {
   /// contents. Load() must succeed once before Check() is called.
   Status Load(const std::string& authorities, const std::string& revoked);
 
+  /// When the first of the revocation lists expires, or the maximum if none
+  /// does.
+  std::time_t lists_until() const {
+    const MutexLock lock(mutex_);
+    return trust_->lists_until;
+  }
+
   /// Returns OK, or UNAUTHENTICATED with reason CERTIFICATE_NOT_VALID.
   /// `certificate` and `chain`, the certificates sent with it, are in PEM
   /// format. `chain` is empty for a resumed session.

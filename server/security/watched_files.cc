@@ -11,7 +11,11 @@ Result<std::unique_ptr<WatchedFiles>> WatchedFiles::Start(
   std::unique_ptr<WatchedFiles> watch(
       new WatchedFiles(std::move(files), std::move(load), log));
   if (Status s = watch->Read(watch->snapshot_); !s.ok()) return s;
-  if (Status s = watch->load_(watch->snapshot_.contents); !s.ok()) return s;
+  if (Status s = watch->load_(watch->snapshot_.contents); !s.ok()) {
+    // The settings are right, and the files may be mended later.
+    s.code = Code::kFailedPrecondition;
+    return s;
+  }
   watch->check_.emplace(std::chrono::seconds(1),
                         [self = watch.get()] { self->CheckForChanges(); });
   return watch;

@@ -502,6 +502,8 @@ TEST_F(Reload, ShowsTheInvalidFileAndWhenTheCertificateInUseExpires) {
            static_cast<double>(std::time(nullptr));
   };
   EXPECT_NEAR(expires_in(), 3600, 100);
+  EXPECT_GT(Value(server, "topk_revocation_list_expiry_timestamp_seconds{}"),
+            static_cast<double>(std::time(nullptr)));
   Write("lists", "no list");
   EXPECT_TRUE(Eventually([&] { return invalid() == "tls-client-crl "; }));
   std::filesystem::remove(File("ca.pem"));
