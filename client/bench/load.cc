@@ -11,6 +11,10 @@ double Seconds(Load::Time time) {
   return std::chrono::duration<double>(time).count();
 }
 
+Load::Time Rounded(double seconds) {
+  return Load::Time(std::llround(seconds * 1e9));
+}
+
 void Count(const Outcome& outcome, Load::Time latency, bool verified,
            LoadStats& stats) {
   for (const int64_t time : outcome.compute) stats.compute.Record(time);
@@ -45,24 +49,22 @@ std::optional<Load::Call> Load::Next(Time now) {
   const bool open = profile_.rate > 0;
   // Skip unsent warm-up calls once the warm-up is over. Otherwise, they would
   // delay the measured calls.
-  if (Seconds(now) >= profile_.warmup) next_ = std::max(next_, profile_.warmup);
-  const double at = open ? next_ : Seconds(now);
-  const bool over =
-      calls_ > 0 ? counted_ == calls_
-                 : counted_ > 0 && std::max(at, Seconds(now)) >=
-                                       profile_.warmup + profile_.seconds;
-  if (stopped_at_ != Time::max() || over) return std::nullopt;
-  const bool counted = at >= profile_.warmup;
-  counted_ += counted;
-  if (open) {
-    const double gap = static_cast<double>(profile_.batch) / profile_.rate;
-    next_ += profile_.poisson
-                 ? std::exponential_distribution<double>(1 / gap)(random_)
-                 : gap;
+  const Time begin = Rounded(profile_.warmup);
+  if (open && now >= begin) {
+    next_ = std::max(next_, CallsBefore(profile_.warmup));
   }
-  return Call{
-      std::chrono::duration_cast<Time>(std::chrono::duration<double>(at)),
-      std::bernoulli_distribution(profile_.verify)(random_), counted};
+  const Time at = open ? Rounded(Due()) : now;
+  const bool over = calls_ > 0
+                        ? counted_ == calls_
+                        : counted_ > 0 && std::max(at, now) >=
+                                              begin + Rounded(profile_.seconds);
+  if (stopped_at_ != Time::max() || over) return std::nullopt;
+  const bool counted = at >= begin;
+  counted_ += counted;
+  next_ +=
+      profile_.poisson ? std::exponential_distribution<double>(1)(random_) : 1;
+  return Call{at, std::bernoulli_distribution(profile_.verify)(random_),
+              counted};
 }
 
 void Load::Record(const Call& call, Time sent, Time answered,
@@ -113,13 +115,11 @@ LoadResult Load::Result() const {
       std::min(Seconds(stopped_at_), profile_.warmup + profile_.seconds);
   if (calls_ == 0) {
     result.seconds = std::max(result.seconds, end - profile_.warmup);
-    if (next_ < end) {
+    if (Due() < end) {
       // The next request is as late as the end of the load.
-      result.lag = std::max(result.lag, end - next_);
-      const auto batch = static_cast<double>(profile_.batch);
+      result.lag = std::max(result.lag, end - Due());
       result.missed = profile_.batch *
-                      static_cast<int64_t>(
-                          std::ceil((end - next_) * profile_.rate / batch));
+                      static_cast<int64_t>(std::ceil(CallsBefore(end) - next_));
     }
   }
   result.kept_up = result.lag <= result.seconds / 100;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -131,12 +132,25 @@ class Load {
   LoadResult Result() const;
 
  private:
+  // Open loop: the number of calls that are due before a time, apart from
+  // rounding errors.
+  double CallsBefore(double seconds) const {
+    const auto batch = static_cast<double>(profile_.batch);
+    return std::ceil(seconds * profile_.rate / batch - 1e-6);
+  }
+  // Open loop: returns when the next call is due, in seconds.
+  double Due() const {
+    return next_ * static_cast<double>(profile_.batch) / profile_.rate;
+  }
+
   const LoadProfile profile_;
   const bool keep_going_;
   const int64_t calls_;  // calls to count; 0 = limited only by time
   mutable std::mutex mutex_;
   std::mt19937_64 random_;
-  double next_ = 0;  // open loop: when the next call is due, in seconds
+  // Open loop: when the next call is due, in units of the mean time between
+  // calls. This is exact, unlike a sum of seconds.
+  double next_ = 0;
   int64_t counted_ = 0;
   LoadResult result_;
   LoadStats recent_;

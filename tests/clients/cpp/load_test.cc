@@ -141,6 +141,7 @@ TEST(Load, EndsAtTheFirstFailureOrCountsIt) {
   Check("keeps going", Counted(10), {0}, 10, 5, 0, 0, 0, 2, true);
   Check("open loop", Timed(10, 10, 0), {50}, 5, 4, 0.45, 0, 0, 5);
   Check("until the end of the time", Timed(1, 4, 0), {10}, 4, 4, 1);
+  Check("rounding errors", Timed(3, 10, 1), {1}, 40, 30, 3);
 }
 
 TEST(Load, ReportsRecentCallsOnce) {
