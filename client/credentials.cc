@@ -136,6 +136,12 @@ Status Client::Check(const ClientOptions& options) {
                            StrCat("tls: ", Quote(options.target),
                                   " is a Unix socket, which has no TLS"));
   }
+  if (UsesTls(options) && options.tls_server_name.empty() &&
+      options.target.find(',') != std::string::npos) {
+    return InvalidArgument("TLS_TARGET", "tls_server_name",
+                           "tls_server_name: required with TLS if the target "
+                           "is a list of addresses");
+  }
   if (!options.tls_ca.empty()) {
     const Result<PemFile> ca = ReadPem({"tls_ca", options.tls_ca});
     if (!ca.ok()) return ca.status();

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/checked.h"
 #include "core/base/elements.h"
 #include "core/base/packing.h"
 #include "core/base/text.h"
@@ -107,6 +108,14 @@ Status CheckPartial(const PartialResponse& partial, size_t number) {
                            StrCat("axis ", axis, " has ", own,
                                   " elements, more than k = ", partial.k));
   }
+  // The elements that are missing may be among the k best of the whole axis.
+  if (own < partial.k && own != partial.size) {
+    return InvalidArgument(
+        "FEWER_THAN_K", StrCat(response, "values.shape[", axis, "]"),
+        StrCat("axis ", axis, " has ", own,
+               " elements, fewer than k = ", partial.k,
+               ", which must be all of the shard, but size = ", partial.size));
+  }
   const DTypeInfo& type = TypeOf(indices);
   if (type.is_float || type.bits < 32) {
     return InvalidArgument("INDEX_TYPE", response + "indices.data_type",
@@ -146,7 +155,7 @@ Status CheckAgreement(std::span<const PartialResponse> partials) {
     if (a == first.end()) continue;
     return InvalidArgument("PARTIALS_DIFFER", Path(i, a->first),
                            StrCat(a->first, " = ", b->second, " differs from ",
-                                  a->second, " in partials[0]"));
+                                  a->second, " in the first partial"));
   }
   return {};
 }
@@ -335,6 +344,7 @@ Result<PartialResponse> Merge(std::span<const PartialResponse> partials) {
   for (int d = axis + 1; d < values.shape_size(); ++d) {
     work.inner *= values.shape(d);
   }
+  Size length;  // of all shards, along the axis
   std::vector<std::vector<std::byte>> unpacked;
   for (const PartialResponse& partial : partials) {
     const v1::TopKResponse& response = partial.response;
@@ -342,6 +352,7 @@ Result<PartialResponse> Merge(std::span<const PartialResponse> partials) {
                      std::as_bytes(std::span(response.indices().data())),
                      response.values().shape(axis)};
     work.k += std::min(source.count, first.k - work.k);
+    length = length + std::max(source.count, partial.size);
     if (type.packed()) {
       const int64_t count = work.outer * source.count * work.inner;
       unpacked.emplace_back(static_cast<size_t>(count));
@@ -353,6 +364,7 @@ Result<PartialResponse> Merge(std::span<const PartialResponse> partials) {
 
   PartialResponse merged = {.response = {},
                             .k = first.k,
+                            .size = length.value(),
                             .axis = axis,
                             .direction = first.direction,
                             .order = first.order};

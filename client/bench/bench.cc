@@ -44,8 +44,7 @@ struct BenchFlags {
   // The shape and the type of random tensors.
   std::vector<int64_t> shape = {1, 1000};
   std::string dtype = "f32";
-  // A file with the tensor to send; "" = random tensors.
-  std::string input;
+  InputFlags input;  // file = "": random tensors
   OperatorFlags operation;
   std::string path{kBenchPaths[0].name};
   LoadProfile profile;
@@ -88,14 +87,15 @@ void Interrupt(int signal) {
 // exit status.
 ExitCode MakeTemplate(const BenchFlags& flags, const BenchPath& path,
                       RequestTemplate& made) {
-  const bool random = flags.input.empty();
+  const InputFlags& input = flags.input;
+  const bool random = input.file.empty();
   Result<v1::Tensor> tensor =
       random ? RandomTensor(*FindDType(flags.dtype), flags.shape,
                             path.max_tensor_bytes(), flags.profile.seed)
-             : ReadTensor(flags.input);
+             : ReadTensor(input.file, input.member, input.has_header);
   if (!tensor.ok()) {
     return random ? ReportUsage(tensor.status())
-                  : ReportInput(flags.input, tensor.status());
+                  : ReportInput(input.file, tensor.status());
   }
   made.tensor = *std::move(tensor);
   if (std::ssize(made.tensor.data()) > path.max_tensor_bytes()) {
@@ -130,11 +130,14 @@ class Watch {
       : outs_(outs), load_(load) {}
 
   // Writes the part of the load since the previous row, if that was a second
-  // ago or if the load is over.
+  // ago or if the load is over. Omits a last part shorter than 0.1 s, whose
+  // rate would mean little.
   void Update(Load::Time now, bool over = false) {
     if (!over && now < next_) return;
     const LoadStats stats = load_.TakeRecent();
-    if (over && stats.answered() + stats.failed() == 0) return;
+    const bool is_short = written_ > Load::Time(0) &&
+                          now - written_ < std::chrono::milliseconds(100);
+    if (over && (is_short || stats.answered() + stats.failed() == 0)) return;
     using Seconds = std::chrono::duration<double>;
     const std::string row =
         CsvRow(Seconds(now).count(), Seconds(now - written_).count(), stats);
@@ -208,10 +211,13 @@ ExitCode Bench(const BenchFlags& flags) {
   if (!csv) return ReportOutput(flags.csv, ErrnoText(errno));
   Connections connections;
   for (int i = 0; i < flags.connections; ++i) {  // connect before the test
-    const Outcome first =
-        CallOnce(connections.emplace_back(client), path, request);
+    Outcome first = CallOnce(connections.emplace_back(client), path, request);
     if (!first.errors.empty() && !flags.keep_going) {
-      return Report(first.errors.front());
+      Status& error = first.errors.front();
+      if (error.code == Code::kResourceExhausted && error.reason.empty()) {
+        error.message += "; send large tensors with --path stream";
+      }
+      return Report(error);
     }
   }
   Load load(flags.profile, flags.keep_going);
@@ -322,14 +328,15 @@ void AddBench(CLI::App& app, ExitCode& status) {
           ->check(CLI::IsMember(types))
           ->capture_default_str();
   AddOperatorFlags(command, flags.operation);
-  command
-      .add_option("--input", flags.input,
-                  "A file with the tensor to send in each request, instead of "
-                  "random tensors: the formats of topk run, but one array, "
-                  "and text without a header")
-      ->type_name("FILE")
-      ->excludes(shape)
-      ->excludes(dtype);
+  auto* input =
+      command
+          .add_option("--input", flags.input.file,
+                      "A file with the tensor to send in each request, instead "
+                      "of random tensors, in a format of topk run")
+          ->type_name("FILE")
+          ->excludes(shape)
+          ->excludes(dtype);
+  AddInputFlags(command, input, flags.input);
   std::vector<std::string> paths;
   for (const BenchPath& path : kBenchPaths) paths.emplace_back(path.name);
   command

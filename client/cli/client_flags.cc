@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,21 @@ CLI::Validator NotEmpty() {
     return value.empty() ? "the value is empty" : "";
   };
   return CLI::Validator(check, "");
+}
+
+// Replaces the options of ClientOptions in a message by their flags, e.g.
+// "tls_ca" by "--tls-ca".
+std::string WithFlags(std::string message) {
+  static const std::regex option(
+      "(^| )(target|metadata|tls(_[a-z]+)*|token(_[a-z]+)+)(?=[:, ])");
+  std::string text;
+  for (std::smatch found; std::regex_search(message, found, option);) {
+    std::string flag = found[2];
+    std::ranges::replace(flag, '_', '-');
+    text += found.prefix().str() + found[1].str() + "--" + flag;
+    message = found.suffix();
+  }
+  return text + message;
 }
 
 }  // namespace
@@ -67,7 +84,7 @@ void AddClientFlags(CLI::App& command, ClientOptions& client) {
       ->type_name("FILE");
   add("--tls-server-name", client.tls_server_name, "TOPK_TLS_SERVER_NAME",
       "Name that the server's certificate must have; default: the host in "
-      "--target. Required if --target is a list of addresses");
+      "--target. With TLS, required if --target is a list of addresses");
   add("--token-file", client.token_file, "TOPK_TOKEN_FILE",
       "File with a token to send with each call, as "
       "\"authorization: Bearer TOKEN\"")
@@ -95,8 +112,10 @@ void AddClientFlags(CLI::App& command, ClientOptions& client) {
 }
 
 ExitCode CheckClientFlags(const ClientOptions& client) {
-  const Status status = Client::Check(client);
-  return status.ok() ? kOk : ReportUsage(status);
+  Status status = Client::Check(client);
+  if (status.ok()) return kOk;
+  status.message = WithFlags(status.message);
+  return ReportUsage(status);
 }
 
 }  // namespace topk::cli

@@ -23,6 +23,8 @@ ExitCode Report(const Status& status) {
     case Code::kInvalidArgument:
     case Code::kUnimplemented:
     case Code::kResourceExhausted:
+    case Code::kNotFound:
+    case Code::kFailedPrecondition:
     case Code::kPermissionDenied:
     case Code::kUnauthenticated:
       return kRejected;

@@ -31,7 +31,10 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
   CLI::App app("Calls a TopK server, or computes locally", "topk");
-  app.footer(kExitStatusText);
+  app.footer(
+      StrCat("For the flags of a command, see for example topk run "
+             "--help. ",
+             kExitStatusText));
   app.set_version_flag("--version", "topk " TOPK_VERSION);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {

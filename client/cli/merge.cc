@@ -1,5 +1,6 @@
 #include "topk/merge.h"
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,21 +34,35 @@ ExitCode MergeFolders(const MergeFlags& flags) {
     partial.axis = flags.axis;
     if (flags.smallest) partial.direction = Direction::kSmallest;
     if (flags.order == "index") partial.order = Order::kIndex;
+    v1::Tensor size;
     for (const auto& [name, tensor] :
          {std::pair(kValuesFile, partial.response.mutable_values()),
-          std::pair(kIndicesFile, partial.response.mutable_indices())}) {
+          std::pair(kIndicesFile, partial.response.mutable_indices()),
+          std::pair(kSizeFile, &size)}) {
       const std::string path = StrCat(folder, "/", name);
       Result<v1::Tensor> read = ReadTensor(path);
       if (!read.ok()) return ReportInput(path, read.status());
       *tensor = *std::move(read);
     }
+    if (size.data_type() == v1::DATA_TYPE_I64 && size.shape().empty()) {
+      std::memcpy(&partial.size, size.data().data(), sizeof(partial.size));
+    }
     partials.push_back(std::move(partial));
   }
   const Result<PartialResponse> merged = Merge(partials);
   if (!merged.ok()) {
-    return ReportInput(merged.status().field, merged.status());
+    const Status& error = merged.status();
+    if (error.reason == "AXIS_RANGE") return ReportUsage(error);
+    std::string folder = "folders";  // e.g. if shards overlap
+    for (size_t i = 0; i < flags.folders.size(); ++i) {
+      if (error.field.starts_with(StrCat("partials[", i, "]"))) {
+        folder = flags.folders[i];
+      }
+    }
+    return ReportInput(folder, error);
   }
-  return Show(merged->response, static_cast<int>(merged->axis), flags.show);
+  return Show(merged->response, static_cast<int>(merged->axis), merged->size,
+              flags.show);
 }
 
 }  // namespace
@@ -65,9 +80,11 @@ void AddMerge(CLI::App& app, ExitCode& status) {
       ->type_name("DIR");
   command
       .add_option("--k", flags.k,
-                  "Number of elements to select from the whole axis")
+                  "Number of elements to select from the whole axis. Each "
+                  "shard must have been computed with this k, or with its "
+                  "size if that is less")
       ->required()
-      ->transform(Whole());
+      ->transform(Whole(1));
   command
       .add_option("--axis", flags.axis,
                   "Dimension along which elements are selected")

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -98,8 +99,15 @@ void PrintTable(const v1::TopKResponse& response, int axis, int64_t max_slices,
   const int64_t slices = k == 0 ? 0 : CountOf(values) / k;
   const int64_t shown = std::min(slices, max_slices);
 
+  const auto name = [&](int64_t slice) {
+    return SliceName(values, axis, slice);
+  };
+  size_t width = 0;
   for (int64_t slice = 0; slice < shown; ++slice) {
-    out << SliceName(values, axis, slice);
+    width = std::max(width, name(slice).size());
+  }
+  for (int64_t slice = 0; slice < shown; ++slice) {
+    out << std::left << std::setw(static_cast<int>(width)) << name(slice);
     for (int64_t j = 0; j < k; ++j) {
       const int64_t at = (slice / inner * k + j) * inner + slice % inner;
       out << "  " << ElementText(values, at) << " @"
@@ -134,19 +142,24 @@ nlohmann::json ToJson(const v1::TopKResponse& response) {
   if (!response.request_id().empty()) {
     json["request_id"] = response.request_id();
   }
-  const v1::ExecutionInfo& execution = response.execution();
-  json["execution"] = {
-      {"backend", execution.backend()},
-      {"kernel", execution.kernel()},
-      {"instruction_set", execution.instruction_set()},
-      {"compute_nanoseconds", execution.compute_nanoseconds()}};
+  if (response.has_execution()) {  // not after a merge
+    const v1::ExecutionInfo& execution = response.execution();
+    json["execution"] = {
+        {"backend", execution.backend()},
+        {"kernel", execution.kernel()},
+        {"instruction_set", execution.instruction_set()},
+        {"compute_nanoseconds", execution.compute_nanoseconds()}};
+  }
   return json;
 }
 
-// Writes the outputs to files in the folder `out`. Returns an error message, or
-// "" on success.
-std::string WriteFiles(const std::string& out,
-                       const v1::TopKResponse& response) {
+// Writes the outputs and the size to files in the folder `out`. Returns an
+// error message, or "" on success.
+std::string WriteFiles(const std::string& out, const v1::TopKResponse& response,
+                       int64_t size) {
+  v1::Tensor length;
+  length.set_data_type(v1::DATA_TYPE_I64);
+  length.set_data(&size, sizeof(size));
   std::error_code error;
   std::filesystem::create_directories(out, error);
   if (error) {
@@ -154,7 +167,8 @@ std::string WriteFiles(const std::string& out,
   }
   for (const auto& [name, tensor] :
        {std::pair(kValuesFile, &response.values()),
-        std::pair(kIndicesFile, &response.indices())}) {
+        std::pair(kIndicesFile, &response.indices()),
+        std::pair(kSizeFile, &std::as_const(length))}) {
     const std::string path = StrCat(out, "/", name);
     std::ofstream file(path, std::ios::binary);
     file << NpyHeader(*tensor) << tensor->data();
@@ -180,8 +194,9 @@ void AddShowFlags(CLI::App& command, ShowFlags& flags) {
   auto* out =
       command
           .add_option("--out", flags.out,
-                      "Write values.npy and indices.npy to this folder, "
-                      "instead of printing a table")
+                      "Write values.npy, indices.npy and size.npy, the size of "
+                      "the input along the axis, to this folder, instead of "
+                      "printing a table")
           ->type_name("DIR")
           ->check(CLI::Validator(NoFile, ""));
   command.add_flag("--json", flags.json, "Print JSON instead of a table")
@@ -193,10 +208,10 @@ void AddShowFlags(CLI::App& command, ShowFlags& flags) {
       ->capture_default_str();
 }
 
-ExitCode Show(const v1::TopKResponse& response, int axis,
+ExitCode Show(const v1::TopKResponse& response, int axis, int64_t size,
               const ShowFlags& flags) {
   if (!flags.out.empty()) {
-    const std::string error = WriteFiles(flags.out, response);
+    const std::string error = WriteFiles(flags.out, response, size);
     if (error.empty()) return kOk;
     std::cerr << "topk: " << EscapeControls(error) << "\n";
     return kFailed;

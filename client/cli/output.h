@@ -21,13 +21,15 @@ struct ShowFlags {
 /// The files that --out writes.
 inline constexpr char kValuesFile[] = "values.npy";
 inline constexpr char kIndicesFile[] = "indices.npy";
+inline constexpr char kSizeFile[] = "size.npy";
 
 /// Adds the flags to a subcommand. `flags` must outlive `command`.
 void AddShowFlags(CLI::App& command, ShowFlags& flags);
 
 /// Shows the response. REQUIRES: CheckResponse() accepts the response, its
 /// types are among those of ParseNpy(), and `axis` is the request's axis, >= 0.
-ExitCode Show(const v1::TopKResponse& response, int axis,
+/// `size` is the length of the input along the axis.
+ExitCode Show(const v1::TopKResponse& response, int axis, int64_t size,
               const ShowFlags& flags);
 
 /// Returns the shortest text that represents element `i` of a contiguous tensor

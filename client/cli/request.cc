@@ -28,6 +28,16 @@ Status CheckFlags(const OperatorFlags& flags, const Dialect& dialect) {
 
 }  // namespace
 
+void AddInputFlags(CLI::App& command, CLI::Option* file, InputFlags& flags) {
+  command
+      .add_option("--member", flags.member,
+                  "Name of the array to read from a .npz archive, without "
+                  ".npy. Required if there are several arrays")
+      ->needs(file);
+  command.add_flag("--header", flags.has_header, "Skip the first line of text")
+      ->needs(file);
+}
+
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags) {
   std::vector<std::string> dialects;
   for (const Dialect* dialect : Dialects()) {

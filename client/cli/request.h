@@ -21,6 +21,18 @@ struct OperatorFlags {
   std::string request_id;
 };
 
+/// The file with the tensor, and which part of the file to read.
+struct InputFlags {
+  std::string file;
+  /// The name of the array in a .npz archive; see ReadTensor().
+  std::string member;
+  bool has_header = false;
+};
+
+/// Adds --member and --header to a subcommand. `file` is the option for the
+/// file. `flags` must outlive `command`.
+void AddInputFlags(CLI::App& command, CLI::Option* file, InputFlags& flags);
+
 /// Adds the flags to a subcommand. `flags` must outlive `command`.
 void AddOperatorFlags(CLI::App& command, OperatorFlags& flags);
 

@@ -18,10 +18,7 @@ namespace topk::cli {
 namespace {
 
 struct RunFlags {
-  std::string file;
-  // The name of the array in a .npz archive; see ReadTensor().
-  std::string member;
-  bool has_header = false;
+  InputFlags input;
   OperatorFlags operation;
   bool local = false;
   bool shared_memory = false;
@@ -69,8 +66,8 @@ ExitCode Run(const RunFlags& flags) {
     if (code != kOk) return code;
   }
   const Result<v1::Tensor> tensor =
-      ReadTensor(flags.file, flags.member, flags.has_header);
-  if (!tensor.ok()) return ReportInput(flags.file, tensor.status());
+      ReadTensor(flags.input.file, flags.input.member, flags.input.has_header);
+  if (!tensor.ok()) return ReportInput(flags.input.file, tensor.status());
   Result<v1::TopKRequest> request = MakeRequest(flags.operation, *tensor);
   if (!request.ok()) return ReportUsage(request.status());
   request->set_index_offset(flags.index_offset);
@@ -79,7 +76,7 @@ ExitCode Run(const RunFlags& flags) {
   if (!response.ok()) return Report(response.status());
   const int64_t rank = tensor->shape_size();
   const auto dimension = static_cast<int>((flags.operation.axis + rank) % rank);
-  return Show(*response, dimension, flags.show);
+  return Show(*response, dimension, tensor->shape(dimension), flags.show);
 }
 
 }  // namespace
@@ -90,16 +87,15 @@ void AddRun(CLI::App& app, ExitCode& status) {
       "Selects from a .npy, .npz or text file and prints a line per slice");
   const auto owner = std::make_shared<RunFlags>();
   RunFlags& flags = *owner;
-  command
-      .add_option("file", flags.file,
-                  "A .npy file, a .npz archive, or text with a row of numbers "
-                  "per line, separated by commas or spaces; - is stdin")
-      ->required()
-      ->type_name("FILE");
-  command.add_option("--member", flags.member,
-                     "Name of the array to read from a .npz archive, without "
-                     ".npy. Required if there are several arrays");
-  command.add_flag("--header", flags.has_header, "Skip the first line of text");
+  auto* file =
+      command
+          .add_option("file", flags.input.file,
+                      "A .npy file, a .npz archive, or text with a row of "
+                      "numbers per line, separated by commas or spaces; - is "
+                      "stdin")
+          ->required()
+          ->type_name("FILE");
+  AddInputFlags(command, file, flags.input);
   AddOperatorFlags(command, flags.operation);
   command
       .add_option("--index-offset", flags.index_offset,

@@ -42,8 +42,9 @@ void PrintCapabilities(const v1::Capabilities& capabilities,
     out << "\n";
   }
   std::string limits;
-  static_cast<void>(google::protobuf::TextFormat::PrintToString(
-      capabilities.limits(), &limits));
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetInitialIndentLevel(1);
+  static_cast<void>(printer.PrintToString(capabilities.limits(), &limits));
   out << "\nlimits\n"
       << limits << "\norder\n  " << EscapeControls(capabilities.ordering_rule())
       << "\n";
@@ -92,6 +93,7 @@ void AddHealth(CLI::App& app, ExitCode& status) {
   command.add_option("--service", *service,
                      "Service to check; default: the whole server");
   AddClientFlags(command, *client);
+  command.remove_option(command.get_option("--max-attempts"));  // no retries
   command.callback(
       [client, service, &status] { status = Health(*client, *service); });
 }

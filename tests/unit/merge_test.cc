@@ -63,6 +63,7 @@ PartialResponse Compute(const PlanRequest& asked, int64_t k,
   Answer answer = SlowAnswer(plan, shard);
   PartialResponse part = {.response = {},
                           .k = k,
+                          .size = end - begin,
                           .axis = plan.axis,
                           .direction = plan.direction,
                           .order = plan.order};
@@ -194,7 +195,11 @@ TEST(Merge, NamesWhatDiffers) {
   };
   using P = PartialResponse;
   const Difference differences[] = {
-      {[](P& p) { p.k = 3; }, "k", "3 differs from 2 in partials[0]"},
+      {[](P& p) {
+         p.k = 3;
+         p.size = 2;
+       },
+       "k", "3 differs from 2 in the first partial"},
       {[](P& p) { Values(p).set_data_type(v1::DATA_TYPE_U8); },
        "response.values.data_type", "u8 differs from i8"},
       {[](P& p) { p.axis = 0; }, "axis", "0 differs from 1"},
@@ -259,6 +264,13 @@ TEST(Merge, RejectsInvalidPartials) {
        },
        "MORE_THAN_K", "[1].response.values.shape[1]",
        "axis 1 has 3 elements, more than k = 2"},
+      {[](P& p) {
+         p.k = 3;
+         p.size = 4;
+       },
+       "FEWER_THAN_K", "[1].response.values.shape[1]",
+       "axis 1 has 2 elements, fewer than k = 3, which must be all of the "
+       "shard, but size = 4"},
       {[](P& p) { Values(p).set_shape(1, -1); }, "NEGATIVE_DIMENSION",
        "[1].response.values.shape[1]", "size -1"},
       {[](P& p) { Values(p).mutable_data()->pop_back(); }, "DATA_LENGTH",

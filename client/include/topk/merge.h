@@ -19,6 +19,9 @@ struct PartialResponse {
   v1::TopKResponse response;
   /// The k of the whole axis.
   int64_t k = 0;
+  /// The length of the shard along the axis. Required if it is less than k. The
+  /// size of a merged response is the total size of its partials.
+  int64_t size = 0;
   /// A negative axis counts from the last dimension.
   int64_t axis = -1;
   Direction direction = Direction::kLargest;
@@ -36,6 +39,8 @@ struct PartialResponse {
 /// - the partials differ in their attributes or in a dimension other than the
 ///   axis;
 /// - a partial has more than k elements along the axis;
+/// - a partial has fewer than k elements along the axis, but not `size`, i.e.
+///   not all elements of its shard;
 /// - an index is negative;
 /// - values are not in order;
 /// - two partials contain the same index, because their shards overlap or an

@@ -59,6 +59,9 @@ TEST_F(ClientCheck, NamesTheOptionTheFileAndTheRule) {
             "tls_cert and tls_key must be set together; tls_cert is missing");
   EXPECT_EQ(check({.target = "unix:/a", .tls = true}),
             "tls: \"unix:/a\" is a Unix socket, which has no TLS");
+  EXPECT_EQ(check({.target = "10.0.0.1:1,10.0.0.2:1", .tls = true}),
+            "tls_server_name: required with TLS if the target is a list of "
+            "addresses");
   EXPECT_THAT(check({.target = "example.org:1", .token_file = File("token")}),
               HasSubstr("the token would go to \"example.org:1\" without TLS; "
                         "use tls, or token_over_plaintext"));

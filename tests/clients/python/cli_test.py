@@ -206,7 +206,7 @@ class Command(unittest.TestCase):
             result = self.bench("--path", "shm", "--requests", 64,
                                 "--concurrency", 2, target=server.target)
             self.assertEqual(result["verified"], 64)
-            self.assertIn("\nshared_memory: true\n",
+            self.assertIn("\n  shared_memory: true\n",
                           self.topk("info", target=server.target))
 
     def test_signals_leave_no_shared_memory(self):

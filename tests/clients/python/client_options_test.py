@@ -85,6 +85,12 @@ class Options(both_clients.ServerTest):
             self.assertEqual(server.headers[-1]["authorization"], "mine")
         with self.assertRaisesRegex(ValueError, "^metadata key 'A' must"):
             self.kind(server.target, metadata=[("A", "1")])
+        with self.assertRaisesRegex(TypeError, "^metadata must .* of pairs"):
+            self.client.topk(X, 1, metadata={"id": "42"})
+        with self.assertRaisesRegex(TypeError, "^unknown options: dim; "):
+            self.client.topk(X, 1, dim=0)
+        with self.assertRaisesRegex(TypeError, "^timeout is '5', not a number"):
+            self.client.topk(X, 1, timeout="5")
 
     def test_a_function_returns_the_token(self):
         server = Recorder(self.addCleanup)
@@ -291,7 +297,10 @@ class Blocking(both_clients.ServerTest):
             with self.assertRaisesRegex(ValueError, "^target is .{70,260}$"):
                 topk_client.Client(target)
         for target in targets["valid"]:
-            topk_client.Client(target).close()
+            with topk_client.Client(target) as client:
+                self.assertEqual(repr(client), f"Client({target!r})")
+        with self.assertRaisesRegex(ValueError, "^tls_server_name is required"):
+            topk_client.Client("10.0.0.1:1,10.0.0.2:1", tls=True)
         for kind in ("local", "remote"):
             for target in targets[kind]:
                 self.assertEqual(_is_local(target), kind == "local", target)

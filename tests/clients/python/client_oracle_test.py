@@ -74,7 +74,8 @@ class Merge(ServerTest):
             small = dataclasses.replace(spec, k=min(spec.k, end - begin))
             answer = self.client.compute_topk(
                 shard, small, data_type=data_type, index_offset=begin)
-            yield Partial.of(answer, spec, data_type=data_type)
+            yield Partial.of(answer, spec, data_type=data_type,
+                             size=end - begin)
 
     def test_any_grouping_of_shards_equals_one_server_s_result(self):
         print(f"seed {SEED}", flush=True)
@@ -102,12 +103,12 @@ class Merge(ServerTest):
 
     def test_errors_name_both_requests(self):
         x = np.zeros((2, 3), np.float32)
-        first = Partial(x, np.zeros((2, 3), np.int64), 5)
+        first = Partial(x, np.zeros((2, 3), np.int64), 5, size=3)
         for change, words in (
                 ({"k": 4}, "k is 4 in partial 1, but 5 in partial 0"),
                 ({"values": x.astype(np.float16), "data_type": None},
                  "data_type is 'f16' in partial 1, but 'f32' in partial 0"),
-                ({"axis": 0}, "axis is 0 in partial 1, but 1 in partial 0"),
+                ({"axis": 0, "size": 2}, "axis is 0 in partial 1, but 1 in partial 0"),
                 ({"values": x[:1], "indices": first.indices[:1]},
                  r"shape without the axis is \(1,\) in partial 1, but \(2,\) "),
                 ({"largest": False},
@@ -125,6 +126,9 @@ class Merge(ServerTest):
                       (x, i, 3, 0, True, "none")):
             with self.assertRaises(ValueError):
                 Partial(*wrong)
+        with self.assertRaisesRegex(
+                ValueError, "^there are 3 elements .* k = 4.* size = 9$"):
+            Partial(x, i, 4, size=9)
         masked = np.ma.array([2.0], mask=[True])
         for wrong in ((masked, np.array([0])), (masked.data, masked)):
             with self.assertRaisesRegex(TypeError, "masked"):
@@ -216,6 +220,12 @@ class Fake(ServerTest):
                     self.assertEqual(len({str(e) for e in errors}), 1, errors)
                 self.assertEqual(len({(error.code, error.reason, error.field)
                                       for error in errors}), 1, errors)
+
+        for client in (self.client, *self.fakes):
+            with self.assertRaises(topk_client.TopKError) as caught:
+                client.compute_topk(x, OpenVINO(1, 1, "max", "value"),
+                                    index_offset=2**31 - 2)
+            self.assertEqual(caught.exception.reason, "INDEX_TYPE_TOO_SMALL")
 
     def test_other_methods(self):
         errors = []

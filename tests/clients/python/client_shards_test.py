@@ -156,6 +156,9 @@ class Shards(both_clients.ServerTest):
         for wrong in ({"k": 0}, {"axis": 1}, {"servers": []}):
             with self.assertRaises(ValueError):
                 question(**{"servers": NOBODY, **wrong})
+        for wrong in ({"k": 2.7}, {"metadata": {"id": "42"}}):
+            with self.assertRaises(TypeError):
+                question(NOBODY, **wrong)
 
     def test_only_chunks_of_killed_workers_are_removed(self):
         # A forked child has its own buffer, and must also drop its share of the

@@ -67,6 +67,8 @@ class TopK(both_clients.ServerTest):
         self.assertEqual(got.tolist(), values)
         self.assertEqual(places.tolist(), indices)
         self.assertEqual(places.dtype, np.int64)
+        if isinstance(places, np.ndarray):
+            memoryview(places.reshape(-1))[0]  # the byte order is native
         return got
 
     def test_all_kinds_of_tensors(self):
@@ -116,6 +118,8 @@ class TopK(both_clients.ServerTest):
         for tensor in ([object()], [1.0, None], [[1.0], [None]]):
             with self.assertRaisesRegex(TypeError, "^the tensor is a list, "):
                 self.client.topk(tensor, 1)
+        with self.assertRaisesRegex(TypeError, r"is a set, .* list\(tensor\)"):
+            self.client.topk({1, 2}, 1)
 
     def test_masks_and_nulls_are_refused(self):
         masked = np.ma.array([1.0, 2.0], mask=[False, True])
@@ -159,6 +163,11 @@ class TopK(both_clients.ServerTest):
         self.assertEqual(got.dtype, np.uint64)
         with self.assertRaisesRegex(TypeError, "does not convert to numbers"):
             self.client.topk(table.assign(c="text"), 1)
+        for encoded in (
+                pyarrow.RunEndEncodedArray.from_arrays([2, 3], [1.0, None]),
+                pyarrow.DictionaryArray.from_arrays([0, 1], [1.0, None])):
+            with self.assertRaisesRegex(TypeError, "nulls"):
+                self.client.topk(encoded, 1)
         for make in (pyarrow.table, polars.DataFrame):
             got = self.assert_selected(make({"a": [3, 9], "b": [4, 1]}),
                                        [[4, 3], [9, 1]], [[1, 0], [0, 1]])
