@@ -11,6 +11,7 @@ import glob
 import ipaddress
 import logging
 import math
+import numbers
 import os
 import re
 import ssl
@@ -95,6 +96,8 @@ def _finite(timeout: Optional[float]) -> float:
     """Returns a timeout that gRPC accepts; None means no deadline."""
     if timeout is None:
         return _MAX_TIMEOUT_SECONDS
+    if not isinstance(timeout, numbers.Real):
+        raise TypeError(f"timeout is {timeout!r}, not a number of seconds")
     if not timeout >= 0:
         raise ValueError(
             f"timeout is {timeout}; it must be at least 0 seconds")
@@ -102,10 +105,14 @@ def _finite(timeout: Optional[float]) -> float:
     return min(float(timeout), _MAX_TIMEOUT_SECONDS)
 
 
-def _checked_metadata(metadata: Metadata) -> Metadata:
+def checked_metadata(metadata: Metadata) -> Metadata:
     """Returns the metadata as a tuple. Raises TypeError or ValueError if gRPC
     would reject it. The errors do not contain values, which may be secret."""
-    pairs = tuple((key, value) for key, value in metadata)
+    pairs = tuple(metadata)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2
+               for pair in pairs):
+        raise TypeError("metadata must consist of pairs of a name and a value, "
+                        "such as [('tenant', 'a')]; pass dict.items()")
     for key, value in pairs:
         if not re.fullmatch("[0-9a-z_.-]+", key):
             raise ValueError(f"metadata key {key!r} must consist of lowercase "
@@ -217,7 +224,8 @@ def _check_token(token: str, argument: str = "token") -> str:
     error never contains a part of the token."""
     if not re.fullmatch(r"[A-Za-z0-9._~+/=-]{16,}", token):
         raise ValueError(f"{argument}: a token must consist of at least 16 "
-                         "letters, digits and -._~+/=")
+                         "letters, digits and -._~+/=, without spaces or "
+                         "newlines")
     return token
 
 
@@ -393,6 +401,9 @@ class Connection:
             tls_ca, tls_cert, tls_key, tls_server_name))
         if tls and _is_unix(target):
             raise ValueError(f"{target} is a Unix socket, which has no TLS")
+        if tls and tls_server_name is None and "," in target:
+            raise ValueError("tls_server_name is required with TLS if the "
+                             "target is a list of addresses")
         for name, value, kind in (
                 ("user_agent", user_agent, str),
                 ("tls_server_name", tls_server_name, str),
@@ -414,7 +425,7 @@ class Connection:
         self._last_message = b""
         self._retry = retry or Retry(attempts=1)
         self._wait_for_ready = wait_for_ready
-        self._metadata = _checked_metadata(metadata)
+        self._metadata = checked_metadata(metadata)
         self._arguments["metadata"] = self._metadata
         self._interceptors = interceptors
         self._token = (token if token is None or callable(token)
@@ -438,6 +449,9 @@ class Connection:
         self._lock = threading.Condition()  # notified when the client closes
         self._closed = False
         self._opened: Optional[Route] = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._arguments['target']!r})"
 
     @classmethod
     def from_env(cls: Type[C], **options: Any) -> C:
@@ -509,14 +523,19 @@ class Connection:
 
     def _attempts(self, *, timeout: Optional[float] = None,
                   metadata: Metadata = (),
-                  wait_for_ready: Optional[bool] = None) -> Attempts:
+                  wait_for_ready: Optional[bool] = None,
+                  **unknown: Any) -> Attempts:
         """Returns the attempts of a call that begins now. Raises ValueError if
-        the client is closed."""
+        the client is closed, and TypeError for unknown options."""
+        if unknown:
+            raise TypeError(f"unknown options: {', '.join(unknown)}; the "
+                            "options of all calls are timeout, metadata and "
+                            "wait_for_ready")
         if self._closed:
             raise ValueError("the client is closed")
         merged = self._metadata
         if metadata:
-            mine = _checked_metadata(metadata)
+            mine = checked_metadata(metadata)
             names = {name for name, _ in mine}
             merged = (*(pair for pair in merged if pair[0] not in names), *mine)
         return Attempts(

@@ -97,22 +97,21 @@ def kind_of(dtype: DType, own: Optional[str] = None,
             f"data_type is {data_type!r}, but the elements are {own or dtype}: "
             "numbers are not converted. Use data_type only for the bits of a "
             "type that NumPy lacks, in unsigned integers of the same size")
-    wire = _little_endian(dtype)
+    wire = little_endian_type(dtype)
     if name in WIDTHS:
         return number, WIDTHS[name], name, wire
     return number, 8 * dtype.itemsize, None, wire
 
 
-def _little_endian(dtype: DType) -> DType:
-    if dtype.isnative and sys.byteorder == "little":
-        return dtype
-    return dtype.newbyteorder("<")
+def little_endian_type(dtype: DType) -> DType:
+    # memoryview() supports only native types, not an explicit "<".
+    return dtype.newbyteorder("=" if sys.byteorder == "little" else "<")
 
 
 def little_endian(array: Array) -> Array:
     """Returns the array with little-endian elements, as on the wire. Copies
     only if the byte order differs."""
-    return array.astype(_little_endian(array.dtype), copy=False)
+    return array.astype(little_endian_type(array.dtype), copy=False)
 
 
 def check_unmasked(name: str, array: Any) -> None:

@@ -15,14 +15,15 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from topk_client import _dtypes
-from topk_client._connection import Attempts, Retry, check_no_token, is_retried
+from topk_client._connection import (Attempts, Retry, check_no_token,
+                                     checked_metadata, is_retried)
 from topk_client._dtypes import Array
 from topk_client.client import Client
 from topk_client.errors import TopKError
 from topk_client.merge import Partial
 from topk_client.messages import array_of, widened
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
-from topk_client.specs import OpenVINO
+from topk_client.specs import OpenVINO, integer
 
 _ROUNDS = 3  # how many times all servers are tried again
 _PREFIX = "/topk-shard-"  # starts with the server's default prefix, "/topk"
@@ -54,25 +55,27 @@ class Question:
         `rank` is None, the workers check the axis."""
         if rank is not None and not -rank <= axis < rank:
             raise ValueError(f"axis = {axis} is out of range for rank {rank}")
-        if k < 1:
+        if integer("k", k) < 1:
             raise ValueError(f"k = {k} is less than 1")
         if order not in ("value", "index"):
             raise ValueError(f"order = {order!r} is not value or index")
         servers = (servers,) if isinstance(servers, str) else tuple(servers)
         if not servers:
             raise ValueError("there are no servers")
-        for name in ("metadata", "interceptors", "channel_options"):
+        for name, convert in (("metadata", checked_metadata),
+                              ("interceptors", tuple),
+                              ("channel_options", tuple)):
             if name in client_options:  # _client() hashes the options
-                client_options[name] = tuple(client_options[name])
+                client_options[name] = convert(client_options[name])
         check_no_token(client_options)
         return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
                             order, "i64", stable=True),
                    data_type, servers, shared_memory,
                    tuple(sorted(client_options.items())))
 
-    def partial(self, values: Array, indices: Array) -> Partial:
+    def partial(self, values: Array, indices: Array, size: int) -> Partial:
         return Partial(values, indices, self.spec.k, self.spec.axis,
-                       *self.spec._selection, self.data_type)
+                       *self.spec._selection, self.data_type, size)
 
 
 # Each process starts with a random server, so that the load is spread evenly.
@@ -137,7 +140,7 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
     size = shard.shape[question.spec.axis]
     if not size:
         return question.partial(np.array(shard),
-                                np.zeros(shard.shape, np.int64))
+                                np.zeros(shard.shape, np.int64), size)
     spec = dataclasses.replace(question.spec, k=min(question.spec.k, size))
     tensor: Union[Array, Region] = shard
     name = question.data_type or _dtypes.short_name_of(shard.dtype)
@@ -157,7 +160,7 @@ def answer(shard: Array, begin: int, question: Question) -> Partial:
                 got = client.compute_topk(tensor, spec, index_offset=begin,
                                           data_type=question.data_type,
                                           timeout=left)
-                return question.partial(got.values, got.indices)
+                return question.partial(got.values, got.indices, size)
             except TopKError as error:
                 if not is_retried(error):
                     raise

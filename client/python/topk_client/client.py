@@ -70,7 +70,7 @@ class Client(Connection):
         client's certificate and its key. They are read once: after a change,
         create a new client.
       tls_server_name: the name expected in the server's certificate, instead of
-        the target's name.
+        the target's name. With TLS, required for a list of addresses.
       credentials: a grpc.ChannelCredentials, instead of the options for TLS. A
         token may be sent with any credentials. The client cannot be pickled.
       token: the bearer token to send with each call, or a function that returns

@@ -64,7 +64,8 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     axis %= array.ndim
     if any(np.isnan(size) for size in array.chunks[axis]):
         raise ValueError(f"the chunks' sizes along axis {axis} are unknown; "
-                         "call array.compute_chunk_sizes() first")
+                         "call array.compute_chunk_sizes() first, or pass "
+                         "series.to_dask_array(lengths=True)")
     if k > array.shape[axis]:
         raise ValueError(f"k = {k} exceeds dimension {array.shape[axis]} along "
                          f"axis {axis}")

@@ -3,7 +3,8 @@
     merge([Partial.of(client.compute_topk(shard, spec, index_offset=begin),
                       spec) for begin, shard in shards])
 
-is byte-identical to the result of one server over the whole axis.
+is byte-identical to the result of one server over the whole axis. For a shard
+of fewer than k elements, select all of them, and pass `size` to Partial.of().
 """
 
 import dataclasses
@@ -23,8 +24,8 @@ class Partial:
     request.
 
     Raises ValueError if the arrays' shapes differ, the axis is out of range,
-    there are more than k elements along the axis, or the values are not of the
-    data type. Raises TypeError if the service does not support the element
+    there are more than k elements along the axis, or fewer although the shard
+    has more, or the values are not of the data type. Raises TypeError if the service does not support the element
     type, and for masked arrays.
 
     Attributes:
@@ -36,6 +37,8 @@ class Partial:
       order: whether the elements are sorted by "value" or by "index".
       data_type: the element type, named as in Request.data_type. By default,
         the type of the values' dtype.
+      size: the shard's size along the axis. Required if it is less than k. The
+        result of merge() has the total size of the partials.
     """
 
     values: Array
@@ -45,6 +48,7 @@ class Partial:
     largest: bool = True
     order: str = "value"
     data_type: Optional[str] = None
+    size: int = 0
 
     def __post_init__(self) -> None:
         _dtypes.check_unmasked("values", self.values)
@@ -59,6 +63,11 @@ class Partial:
         if self.k < 1 or shape[self.axis] > self.k:
             raise ValueError(f"k = {self.k} must be at least 1 and not less "
                              f"than the axis size, {shape[self.axis]}")
+        if shape[self.axis] < self.k and shape[self.axis] != self.size:
+            raise ValueError(
+                f"there are {shape[self.axis]} elements along the axis, fewer "
+                f"than k = {self.k}, which must be all of the shard, but size "
+                f"= {self.size}")
         if self.order not in ("value", "index"):
             raise ValueError(f"order = {self.order!r} is not value or index")
         for name, value in (
@@ -79,19 +88,19 @@ class Partial:
 
     @classmethod
     def of(cls, response: Response, spec: Spec, *, k: Optional[int] = None,
-           data_type: Optional[str] = None) -> "Partial":
+           data_type: Optional[str] = None, size: int = 0) -> "Partial":
         """Returns a server's response for a shard as a Partial, with NumPy
         arrays. Without `data_type`, the PyTorch types that NumPy lacks become
         float32. `k` is the number of elements to select from the whole axis.
-        Pass it if the shard is shorter. Raises ValueError if the response lacks
-        the values or the indices."""
+        Pass it and the shard's `size` along the axis if the shard is shorter.
+        Raises ValueError if the response lacks the values or the indices."""
         if response.values is None or response.indices is None:
             raise ValueError("a partial needs both values and indices")
         values = (array_of(response.values)[0] if data_type
                   else widened(response.values))
         return cls(values, np.asarray(response.indices),
                    spec.k if k is None else k, spec.axis, *spec._selection,
-                   data_type)
+                   data_type, size)
 
 
 def merge(partials: Iterable[Partial]) -> Partial:
@@ -151,7 +160,9 @@ def merge(partials: Iterable[Partial]) -> Partial:
             np.take_along_axis(array, chosen, -1), -1, first.axis))
 
     return dataclasses.replace(first, values=selected(values),
-                               indices=selected(indices))
+                               indices=selected(indices),
+                               size=sum(max(part.size, part.values.shape[
+                                   part.axis]) for part in parts))
 
 
 def _check_order(parts: Sequence[Partial], keys: Array,

@@ -45,7 +45,7 @@ _DATA_FIELD = tensor_pb2.Tensor.DATA_FIELD_NUMBER
 _CPU_DEVICES = (1, 3, 11)
 # The NumPy types of indices, by DataType.
 _INDEX_TYPES = {
-    _dtypes.number_of(name): np.dtype(numpy_name).newbyteorder("<")
+    _dtypes.number_of(name): _dtypes.little_endian_type(np.dtype(numpy_name))
     for name, numpy_name in _dtypes.NUMPY_NAMES.items()
     if name in ("i32", "i64", "u32", "u64")}
 
@@ -189,6 +189,8 @@ def check_no_nulls(tensor: Any) -> None:
             if hasattr(tensor, "reshape"):  # a Series of arrays
                 tensor = tensor.reshape((-1,))
             nulls = tensor.null_count()
+        elif str(getattr(tensor, "type", "")).endswith(">"):
+            nulls = tensor.is_null()  # counts nulls of encoded arrays, too
     elif not isinstance(getattr(getattr(tensor, "dtype", None), "na_value",
                                 0.0), float):  # a nullable type of pandas
         nulls = tensor.isna()
@@ -253,7 +255,9 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
     if array.dtype == object:
         raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
                         "does not convert to numbers: replace None and nulls, "
-                        "and pass tensor.to_numpy(dtype) in pandas")
+                        "pass tensor.to_numpy(dtype) in pandas, np.stack(tensor) "
+                        "for a column of lists, and list(tensor) for an "
+                        "iterator or a set")
     return array, None, None
 
 

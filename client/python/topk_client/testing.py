@@ -211,6 +211,9 @@ def _response(request: topk_pb2.TopKRequest) -> topk_pb2.TopKResponse:
            f"k = {k} exceeds dimension {shape[axis]} along axis {axis}")
     _check(not strict or k < shape[axis], "K_EQUALS_DIMENSION", f"{dialect}.k")
     _check(request.index_offset >= 0, "INDEX_OFFSET_NEGATIVE", "index_offset")
+    maximum = min(np.iinfo(_dtypes.NUMPY_NAMES[index_type]).max, 2**63 - 1)
+    _check(shape[axis] - 1 + request.index_offset <= maximum,
+           "INDEX_TYPE_TOO_SMALL", "index_offset")
     # Three dimensions, because NumPy cannot index tensors of a high rank.
     array = _array(tensor, name, shape).reshape(
         math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:]))
