@@ -1,8 +1,10 @@
 // topkd: reads its settings, serves, and drains on SIGTERM or SIGINT.
 #include <absl/synchronization/mutex.h>
+#include <fcntl.h>
 #include <grpc/grpc.h>
 #include <pthread.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +21,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/base/text.h"
 #include "server/config/config.h"
 #include "server/grpc_workarounds/acceptor.h"
 #include "server/grpc_workarounds/read_in_pollers.h"
@@ -93,21 +96,32 @@ int WaitFor(const sigset_t& set, std::chrono::milliseconds timeout) {
   return std::max(received, 0);
 }
 
+// Reports why the server does not start, even if nothing is logged. Returns
+// `status`.
+int Fail(spdlog::logger& log, const std::string& why, int status) {
+  if (log.should_log(spdlog::level::critical)) {
+    log.critical("{}", why);
+  } else {
+    std::cerr << "topkd: " << why << "\n";
+  }
+  return status;
+}
+
 int Serve(const CommandLine& line, const sigset_t& signals,
           const std::shared_ptr<spdlog::logger>& log) {
   const ServerConfig& config = line.server;
   const int descriptors = RaiseDescriptorLimit();
   if (descriptors < kMinDescriptors) {
-    log->critical(
-        "the limit on open files, {} (ulimit -n), must be at least {}",
-        descriptors, kMinDescriptors);
-    return kFailure;
+    return Fail(*log,
+                StrCat("the limit on open files, ", descriptors,
+                       " (ulimit -n), must be at least ", kMinDescriptors),
+                kFailure);
   }
   auto server = Server::Start(config, *log);
   if (!server.ok()) {
-    log->critical("{}", server.status().message);
-    return server.status().code == Code::kInvalidArgument ? kWrongSettings
-                                                          : kFailure;
+    const bool is_wrong = server.status().code == Code::kInvalidArgument;
+    return Fail(*log, server.status().message,
+                is_wrong ? kWrongSettings : kFailure);
   }
   std::string settings = line.settings;
   std::ranges::replace(settings, '\n', ' ');
@@ -161,7 +175,7 @@ int Serve(const CommandLine& line, const sigset_t& signals,
 int Check(const CommandLine& line) {
   const auto log = MakeLogger(line.server.log_level, line.server.log_format);
   const Status status = Server::Check(line.server, *log);
-  if (!status.ok()) log->critical("{}", status.message);
+  if (!status.ok()) Fail(*log, status.message, kWrongSettings);
   FlushLog(kLastLines);
   if (!status.ok()) return kWrongSettings;
   std::cout << line.settings;
@@ -214,6 +228,10 @@ int Run(const CommandLine& line) {
 
 // Our code throws no exceptions. An exception from a library ends the process.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
+  // If stderr is closed, log lines must not go to another file or socket.
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);
+  }
   const int status = topk::Run(topk::ReadCommandLine(argc, argv));
   if (std::cout.flush() || status != 0) return status;
   std::cerr << "topkd: cannot write to stdout\n";

@@ -93,6 +93,24 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
   }
 }
 
+// Sends a GOAWAY on all connections. Before, ends calls with many requests. If
+// they ended after the GOAWAY, gRPC would close their connections at once, and
+// clients that are still sending would lose responses.
+void SendFirstGoaways(SharedState& state, grpc::Server& grpc) {
+  // Less than the retry delay, so that clients retry after the GOAWAY.
+  constexpr std::chrono::milliseconds kMost{80};
+  constexpr std::chrono::milliseconds kStep{5};
+  const Clock::time_point end = Clock::now() + kMost;
+  state.admission.PauseMany(true);
+  Observers& streams = state.open_calls.streams();
+  streams.Notify();
+  while (!streams.empty() && Clock::now() < end) {
+    std::this_thread::sleep_for(kStep);
+  }
+  SendGoaways(grpc);
+  state.admission.PauseMany(false);
+}
+
 }  // namespace
 
 // In order of dependency: each member may use the members before it.
@@ -127,7 +145,8 @@ Status Server::Parts::Prepare(const ServerConfig& config, spdlog::logger& log) {
   if (Status s = CheckEnvironment(
           {config.backend, config.device_memory_bytes, {}, {}});
       !s.ok()) {
-    s.message = StrCat(s.field, ": ", s.message);
+    s.message =
+        StrCat(s.field == "backend" ? "--" : "", s.field, ": ", s.message);
     return s;
   }
   for (const std::string& warning : config.traces.warnings) {
@@ -338,12 +357,13 @@ void Server::Drain(std::chrono::milliseconds delay,
   state.metrics.SetReady(false);
   parts_->health_state.Stop();
   std::this_thread::sleep_for(delay / 2);
-  if (delay.count() > 0) SendGoaways(grpc);
+  if (delay.count() > 0) SendFirstGoaways(state, grpc);
   std::this_thread::sleep_for(delay / 2);
 
   // Step 2.
   const Clock::time_point deadline = Clock::now() + timeout;
   acceptor.Stop();
+  SendFirstGoaways(state, grpc);
   const Clock::time_point latest = std::min(deadline, Clock::now() + kMaxLate);
   // Repeat the GOAWAY for connections whose TLS handshake was not complete.
   while (SendGoaways(grpc) && calls.ArrivesWithin(kRoundTrip, latest)) continue;

@@ -40,9 +40,10 @@ class Server {
   ///
   /// 1. Announces the drain: the health status is NOT_SERVING, but calls are
   ///    still served. Ends after `delay`, so that load balancers notice. After
-  ///    half of `delay`, sends a GOAWAY on all connections, so that clients
+  ///    half of `delay`, ends open ComputeTopKMany and ModelStreamInfer calls
+  ///    as in step 3, and sends a GOAWAY on all connections, so that clients
   ///    look for other servers while this server still accepts connections.
-  /// 2. Sends a GOAWAY on all connections and accepts no more connections.
+  /// 2. Does the same again, but accepts no more connections.
   ///    Calls sent before the client receives it are served. Ends when no call
   ///    has arrived for half a second, or after 2 s. From now on, also sends a
   ///    GOAWAY on connections that complete their TLS handshake.

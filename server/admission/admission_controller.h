@@ -36,6 +36,9 @@ class AdmissionController {
   /// Returns the argument of Close().
   std::chrono::milliseconds max_pause() const { return max_pause_; }
 
+  /// While `paused`, CheckOpen() rejects calls with many requests.
+  void PauseMany(bool paused) { many_paused_ = paused; }
+
   /// Admits a call, and sets its caller and its slot. Returns UNAVAILABLE after
   /// Close(). For other errors, see Authenticator::Authenticate() and
   /// InFlightLimiter::Admit().
@@ -50,8 +53,9 @@ class AdmissionController {
   Status AdmitRequest(const CallInfo& call, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// Returns UNAVAILABLE after Close().
-  Status CheckOpen() const;
+  /// Returns UNAVAILABLE after Close(), and for a call with `many` requests
+  /// also while such calls are paused.
+  Status CheckOpen(bool many = false) const;
 
   /// Checks again whether the caller of an admitted call is authorized, because
   /// its credentials may have expired. Returns the errors of
@@ -77,6 +81,7 @@ class AdmissionController {
   std::atomic<std::chrono::milliseconds> max_pause_ =
       std::chrono::milliseconds();
   std::atomic<bool> closed_ = false;
+  std::atomic<bool> many_paused_ = false;
   InFlightLimiter in_flight_;
   RateLimiter limiter_;
 };

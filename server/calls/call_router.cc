@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "core/base/text.h"
+
 namespace topk {
 
 void CallRouter::Add(const std::string& path, MakeHandler make_handler) {
@@ -16,12 +18,15 @@ const CallRouter::Method& CallRouter::Find(std::string_view path) const {
   return found == methods_.end() ? unknown_ : found->second;
 }
 
-Status CallRouter::UnknownMethod(const grpc::ServerContextBase& context) const {
+Status CallRouter::UnknownMethod(
+    const grpc::GenericServerContext& context) const {
   if (authenticator_ != nullptr) {
     const auto caller = authenticator_->Authenticate(context);
     if (!caller.ok()) return caller.status();
   }
-  return Unimplemented("METHOD_UNKNOWN", "", "the server has no such method");
+  return Unimplemented(
+      "METHOD_UNKNOWN", "",
+      StrCat("the server has no method ", Quote(context.method())));
 }
 
 void CallRouter::Register(grpc::ServerBuilder& builder) {

@@ -47,7 +47,7 @@ class CallRouter {
   /// Returns the error for a call to an unknown method: UNIMPLEMENTED, or the
   /// error of the authenticator if it rejects the caller, so that callers
   /// without a token cannot probe for methods.
-  Status UnknownMethod(const grpc::ServerContextBase& context) const;
+  Status UnknownMethod(const grpc::GenericServerContext& context) const;
 
   /// Registers the generic service with `builder`.
   void Register(grpc::ServerBuilder& builder);

@@ -36,6 +36,11 @@ class Observers {
     observers_.erase(entry);
   }
 
+  bool empty() {
+    const MutexLock lock(mutex_);
+    return observers_.empty();
+  }
+
   /// Calls OnChange() of each observer.
   void Notify() {
     std::vector<std::shared_ptr<Observer>> live;

@@ -63,7 +63,12 @@ Status TensorRequest::PrepareRead() {
     }
     return status;
   }
-  stats_.k = prepared->plan->k;
+  const Plan& plan = *prepared->plan;
+  stats_.k = plan.k;
+  if (Status s = memory_.SetSizes(plan.values.bytes, plan.indices.bytes);
+      !s.ok()) {
+    return s;
+  }
   memory_.AddCost(*prepared);
   // Admit() has already charged the input as part of the message.
   const Cost& cost = prepared->cost;

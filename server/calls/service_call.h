@@ -63,6 +63,7 @@ class ServiceCall : public CallHandler {
   Call& call_;
   /// Set when the call arrives, before other threads use it.
   CallInfo info_;
+  const bool many_;
 
  private:
   void OnRead(bool ok, grpc::ByteBuffer& message) final;
@@ -70,7 +71,6 @@ class ServiceCall : public CallHandler {
   void RefuseMessage(const Status& status, grpc::ByteBuffer& message);
   void Record(const Status& status) final;
 
-  const bool many_;
   // Charges a message while it is being decompressed.
   InFlightLimiter::Charge decompressing_{info_.slot};
 };

@@ -24,7 +24,8 @@ AdmissionLimits AdmissionLimitsOf(const ServerConfig& config) {
   const int64_t memory = MemoryLimit(config.instances);
   AdmissionLimits limits;
   limits.bytes = Or(config.max_inflight_bytes, DefaultInflightBytes(memory));
-  limits.client_bytes = Or(config.max_client_inflight_bytes, limits.bytes / 2);
+  limits.client_bytes =
+      Or(config.max_client_inflight_bytes, limits.bytes - limits.bytes / 2);
   limits.calls = Or(config.max_inflight_calls, DefaultMaxCalls(memory));
   limits.client_calls =
       Or(config.max_client_inflight_calls, limits.calls - limits.calls / 2);

@@ -100,8 +100,8 @@ class StreamRequest {
   Status Start(int64_t received) {
     if (received < start_bytes()) {  // the stream has ended
       return InvalidArgument("DATA_LENGTH", "tensor.data",
-                             StrCat("the stream ended after ", received,
-                                    " bytes of data, but the tensor has ",
+                             StrCat("the stream ended after messages of ",
+                                    received, " bytes, but the tensor has ",
                                     cost_.input_bytes.value(), " bytes"));
     }
     if (Status s = charge_.Add(TensorBytes()); !s.ok()) return s;
@@ -124,6 +124,10 @@ class StreamRequest {
     *header_.mutable_output() = output_;
     const bool is_local = call_.caller.is_local;
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
+    const auto values = static_cast<int64_t>(response->values().data().size());
+    const auto indices =
+        static_cast<int64_t>(response->indices().data().size());
+    if (Status s = memory.SetSizes(values, indices); !s.ok()) return s;
     if (Status s = memory.Deliver(*response, &cancellation_); !s.ok()) return s;
     to = WriteChunks(*std::move(response));
     stats_.RecordStage(Stage::kEncode);
@@ -163,7 +167,12 @@ class StreamRequest {
     if (Status s = memory.OpenOutputs(header_, is_local); !s.ok()) return s;
     Result<PreparedRequest> prepared = state_.engine.PrepareStream(header_);
     if (!prepared.ok()) return prepared.status();
-    stats_.k = prepared->plan->k;
+    const Plan& plan = *prepared->plan;
+    stats_.k = plan.k;
+    if (Status s = memory.SetSizes(plan.values.bytes, plan.indices.bytes);
+        !s.ok()) {
+      return s;
+    }
     cost_ = prepared->cost;
     cost_.working_bytes += memory.buffer_bytes();
     // For now, only check that there is enough memory. Start() reserves it.

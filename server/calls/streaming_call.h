@@ -39,7 +39,7 @@ class StreamingCall : public ServiceCall, private Observer {
   void OnChange() final {
     const Status caller = state_.admission.CheckCaller(info_);
     const bool drains = caller.ok();
-    const Status status = drains ? state_.admission.CheckOpen() : caller;
+    const Status status = drains ? state_.admission.CheckOpen(many_) : caller;
     if (status.ok()) return;
     Interrupt(status, drains);
     // If CheckCaller() fails again later, cancel the call, because Interrupt()

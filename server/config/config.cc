@@ -136,7 +136,7 @@ CLI::Validator Seconds(double least, double most) {
       return StrCat(Quote(text),
                     " is not a duration such as 25, 1.5s, 500ms or ",
                     "1m, from ", NumberText(least), " s to ", NumberText(most),
-                    " s; if it is not 0, it must be at least 0.001ms");
+                    " s", least > 0 ? "" : ", and 0 or at least 0.001ms");
     }
     text = NumberText(seconds);
     return "";
@@ -145,9 +145,9 @@ CLI::Validator Seconds(double least, double most) {
 }
 
 // Accepts a number of bytes, with or without a unit: 65536, 64KiB, 1.5GiB.
-// Converts the value to an integer, rounded up.
-CLI::Validator Bytes(int64_t least, int64_t most) {
-  const auto check = [least, most](std::string& text) -> std::string {
+// Converts the value to an integer, rounded up. `or_zero` accepts 0 too.
+CLI::Validator Bytes(int64_t least, int64_t most, bool or_zero = false) {
+  const auto check = [=](std::string& text) -> std::string {
     // Use a long double, because it represents every int64_t exactly.
     long double bytes = 0;
     const char* end = text.data() + text.size();
@@ -158,12 +158,14 @@ CLI::Validator Bytes(int64_t least, int64_t most) {
     const int64_t factor = UnitBytes(unit);
     bytes *= static_cast<long double>(factor);
     // The condition is negated so that NaN is rejected.
+    const bool is_in_range = bytes >= static_cast<long double>(least) &&
+                             bytes <= static_cast<long double>(most);
     if (error != std::errc() || factor == 0 ||
-        !(bytes >= static_cast<long double>(least) &&
-          bytes <= static_cast<long double>(most))) {
+        !(is_in_range || (or_zero && bytes == 0))) {
       return StrCat(Quote(text),
                     " is not a number of bytes such as 65536, 64KiB ",
-                    "or 1.5GiB in the range of ", least, " to ", most);
+                    "or 1.5GiB in the range of ", least, " to ", most,
+                    or_zero ? ", or 0" : "");
     }
     // Round up, so that a positive number never becomes 0.
     text = StrCat(static_cast<int64_t>(std::ceil(bytes)));
@@ -388,7 +390,8 @@ void AddLimits(ConfigTable& table, ServerConfig& config) {
             Whole(0, kMax),
             "Max number of one client's calls in flight; 0 uses half of "
             "--max-inflight-calls");
-  table.Row("max-receive-memory", config.max_receive_memory, Bytes(0, kMax),
+  table.Row("max-receive-memory", config.max_receive_memory,
+            Bytes(1 << 20, kMax, /*or_zero=*/true),
             "Max memory that gRPC uses for messages that are arriving or "
             "queued; 0 uses 60% of the memory of the machine or, if less, of "
             "the cgroup, after 96 MiB are subtracted. Beyond the limit, gRPC "
@@ -482,11 +485,12 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Throws for "--flag=". Otherwise, CLI11 would turn on a switch, or take the
-// next argument as the value.
+// Throws for "--flag=", and for "--flag=,". Otherwise, CLI11 would turn on a
+// switch, or take the next argument as the value.
 void CheckArguments(const CLI::App& app, int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
+    argument.resize(argument.find_last_not_of(',') + 1);
     if (!argument.starts_with("--") || !argument.ends_with('=')) continue;
     argument.pop_back();
     if (app.get_option_no_throw(argument) != nullptr) FailEmpty(argument);
@@ -508,6 +512,11 @@ void ApplyVariables(CLI::App& app) {
     const char* value =
         variable.empty() ? nullptr : std::getenv(variable.c_str());
     if (value == nullptr) continue;
+    // CLI11 reads any number as true or false.
+    if (option->get_expected_min() == 0 && ParseNumber(value)) {
+      throw CLI::ValidationError(variable,
+                                 Quote(value) + " is not true or false");
+    }
     if (*value != '\0') option->add_result(value);
     if (option->count() == 0) FailEmpty(variable);  // "", or "," for a list
     option->run_callback();
@@ -541,12 +550,13 @@ std::string SettingsText(const CLI::App& app, bool with_defaults) {
 // Throws if a TOPKD_... variable belongs to no setting, to catch typos. Ignores
 // the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
-  static const std::regex of_kubernetes("_SERVICE_(HOST|PORT)|_PORT(_|$)");
+  static const std::regex of_kubernetes(
+      "^[^=]*(_SERVICE_(HOST|PORT)|_PORT=[a-z]+://|_PORT_[0-9]+_[A-Z]+)");
   const std::vector<const CLI::Option*> options = app.get_options();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
-    if (name.starts_with("TOPKD_") && !std::regex_search(name, of_kubernetes) &&
+    if (name.starts_with("TOPKD_") && !std::regex_search(text, of_kubernetes) &&
         std::ranges::find(options, name, &CLI::Option::get_envname) ==
             options.end()) {
       throw CLI::ValidationError(Quote(name), "no setting has this variable");

@@ -106,8 +106,9 @@ class HealthCall final : public CallHandler, public Observer {
       return SendChange();
     }
     if (!has_name_) {
-      return call_.Finish({Code::kNotFound, "SERVICE_UNKNOWN", "service",
-                           "the server has no service of this name"});
+      return call_.Finish(
+          {Code::kNotFound, "SERVICE_UNKNOWN", "service",
+           StrCat("the server has no service ", Quote(request.service()))});
     }
     call_.Finish(ResponseOf(State()));
   }

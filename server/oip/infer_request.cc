@@ -113,8 +113,8 @@ Status ReadTypedContents(const Input& input, const ModelInferRequest& request,
       "CONTENTS_TYPE", "inputs.contents",
       StrCat("unexpected explicit tensor data for input tensor ",
              NameWithModel(input.name(), request), ": datatype ", Quote(type),
-             " must be sent in its own field of InferTensorContents, or in "
-             "raw_input_contents"));
+             " must be sent in raw_input_contents or, if there is one, in its "
+             "own field of InferTensorContents"));
 }
 
 // Takes the data of an input. If the request has raw contents, sets `raw` to
@@ -171,8 +171,14 @@ Status TakeK(const Input& input, const ParsedInfer& from, size_t& next,
     return {};
   }
   int64_t number = 0;
-  if (tensor.data_type() != v1::DATA_TYPE_I64 || bytes != sizeof(number)) {
-    return InvalidArgument("K_TYPE", "inputs", "K must be one INT64 element");
+  const auto is_one = [](int64_t size) { return size == 1; };
+  if (tensor.data_type() != v1::DATA_TYPE_I64 || bytes != sizeof(number) ||
+      !std::ranges::all_of(tensor.shape(), is_one)) {
+    return InvalidArgument(
+        "K_TYPE", "inputs",
+        StrCat("K must be one INT64 element, with sizes of 1; it has the "
+               "datatype ",
+               Quote(input.datatype()), " and ", bytes, " bytes of data"));
   }
   std::memcpy(&number, data.data(), sizeof(number));
   reflection->SetInt64(&attributes, field, number);
@@ -244,7 +250,12 @@ Status TakeOutputs(const ModelInferRequest& from, const Regions& regions,
     if (!is_values && output.name() != kOutputIndices) {
       return UnknownTensor("output", output.name(), from);
     }
-    (is_values ? values : indices) = true;
+    if (std::exchange(is_values ? values : indices, true)) {
+      return InvalidArgument(
+          "UNKNOWN_TENSOR", "outputs",
+          StrCat("inference output ", NameWithModel(output.name(), from),
+                 " is requested twice"));
+    }
     if (output.parameters().contains("classification")) {
       return Unimplemented("CLASSIFICATION", "outputs.parameters",
                            "classification of outputs is not supported");
@@ -307,7 +318,13 @@ std::string OipField(const std::string& field, const Model& model,
   }
   if (field == "request_id") return "id";
   if (field == "index_offset") return "parameters[\"index_offset\"]";
-  if (field == "tensor.data") return "raw_input_contents";
+  if (field == "tensor.data") {
+    const bool is_typed =
+        std::ranges::any_of(request.inputs(), [](const Input& input) {
+          return input.name() == kInputX && input.has_contents();
+        });
+    return is_typed ? "inputs[X].contents" : "raw_input_contents";
+  }
   if (field == "tensor.data_type") return "inputs[X].datatype";
   if (field.starts_with("tensor.shared_memory") ||
       field.starts_with("tensor.cuda_memory")) {

@@ -74,6 +74,7 @@ Status CheckLocal(bool is_local, const std::string& field) {
 }
 
 Status RequestMemory::OpenTensor(v1::TopKRequest& request, bool is_local) {
+  if (!request.has_tensor()) return {};
   v1::Tensor& tensor = *request.mutable_tensor();
   if (devices_ != nullptr && tensor.has_cuda_memory()) {
     if (Status s = CheckLocal(is_local, kCudaTensor); !s.ok()) return s;
@@ -211,10 +212,6 @@ Result<std::span<const std::byte>> RequestMemory::ReadTensor(
 Result<v1::TopKResponse> RequestMemory::RunResident(
     const PreparedRequest& request, const Cancellation* cancellation) {
   const Plan& plan = *request.plan;
-  for (Output& output : outputs_) {
-    const Layout& layout = output.is_values ? plan.values : plan.indices;
-    if (Status s = SetSize(output, layout.bytes); !s.ok()) return s;
-  }
   const auto regions = OpenOutputRegions();
   if (!regions.ok()) return regions.status();
   const auto tensor = devices_->OpenMemory(*device_tensor_, kCudaTensor);
@@ -250,20 +247,35 @@ Status RequestMemory::Deliver(v1::TopKResponse& response,
   return status;
 }
 
-Status RequestMemory::SetSize(Output& output, int64_t bytes) {
-  if (bytes > output.room()) {
-    return InvalidArgument(
-        output.shared ? "SHARED_MEMORY_TOO_SMALL" : "CUDA_MEMORY_TOO_SMALL",
-        StrCat(output.field, ".byte_size"),
-        StrCat("byte_size ", output.room(), " is less than the output's ",
-               bytes, " bytes"));
+Status RequestMemory::SetSizes(int64_t values, int64_t indices) {
+  for (Output& output : outputs_) {
+    const int64_t bytes = output.is_values ? values : indices;
+    if (bytes > output.room()) {
+      return InvalidArgument(
+          output.shared ? "SHARED_MEMORY_TOO_SMALL" : "CUDA_MEMORY_TOO_SMALL",
+          StrCat(output.field, ".byte_size"),
+          StrCat("byte_size ", output.room(), " is less than the output's ",
+                 bytes, " bytes"));
+    }
+    if (output.shared) {
+      output.written.mutable_shared_memory()->set_byte_size(bytes);
+    } else {
+      output.written.mutable_cuda_memory()->set_byte_size(bytes);
+    }
   }
-  if (output.shared) {
-    output.written.mutable_shared_memory()->set_byte_size(bytes);
-  } else {
-    output.written.mutable_cuda_memory()->set_byte_size(bytes);
+  if (outputs_.size() != 2) return {};
+  const Output& a = outputs_[0];
+  const Output& b = outputs_[1];
+  if (!a.shared || !b.shared || !a.shared->SharesObjectWith(*b.shared) ||
+      !Overlap(a.written.shared_memory(), b.written.shared_memory())) {
+    return {};
   }
-  return {};
+  return InvalidArgument(
+      "SHARED_MEMORY_OVERLAP", b.field,
+      StrCat("the values, ", values, " bytes at offset ",
+             a.written.shared_memory().offset(), ", and the indices, ", indices,
+             " bytes at offset ", b.written.shared_memory().offset(),
+             ", overlap"));
 }
 
 Result<RequestMemory::OpenRegions> RequestMemory::OpenOutputRegions() const {
@@ -275,36 +287,22 @@ Result<RequestMemory::OpenRegions> RequestMemory::OpenOutputRegions() const {
     if (!region.ok()) return region.status();
     regions[i] = *std::move(region);
   }
-  if (outputs_.size() != 2) return regions;
-  const Output& a = outputs_[0];
-  const Output& b = outputs_[1];
-  const bool is_shared = a.shared && b.shared;
-  bool overlaps = false;
-  if (is_shared) {
-    overlaps = a.shared->SharesObjectWith(*b.shared) &&
-               Overlap(a.written.shared_memory(), b.written.shared_memory());
-  } else if (regions[0] != nullptr && regions[1] != nullptr) {
-    // Different handles may name the same memory. CUDA opens an allocation only
-    // once in a process, so the addresses tell.
-    const auto written = [&](size_t i) {
-      return regions[i]->bytes().first(
-          static_cast<size_t>(outputs_[i].written.cuda_memory().byte_size()));
-    };
-    overlaps = AddressesOverlap(written(0), written(1));
+  if (outputs_.size() != 2 || regions[0] == nullptr || regions[1] == nullptr) {
+    return regions;
   }
-  if (!overlaps) return regions;
-  return InvalidArgument(
-      is_shared ? "SHARED_MEMORY_OVERLAP" : "CUDA_MEMORY_OVERLAP", b.field,
-      "the regions of values and indices overlap");
+  // Different handles may name the same memory. CUDA opens an allocation only
+  // once in a process, so the addresses tell.
+  const auto written = [&](size_t i) {
+    return regions[i]->bytes().first(
+        static_cast<size_t>(outputs_[i].written.cuda_memory().byte_size()));
+  };
+  if (!AddressesOverlap(written(0), written(1))) return regions;
+  return InvalidArgument("CUDA_MEMORY_OVERLAP", outputs_[1].field,
+                         "the regions of values and indices overlap");
 }
 
 Status RequestMemory::CopyOutputs(v1::TopKResponse& response,
                                   const Cancellation* cancellation) {
-  for (Output& output : outputs_) {
-    if (output.is_written) continue;
-    const auto bytes = static_cast<int64_t>(output.In(response).data().size());
-    if (Status s = SetSize(output, bytes); !s.ok()) return s;
-  }
   const auto regions = OpenOutputRegions();
   if (!regions.ok()) return regions.status();
   // Outputs are computed in private memory and copied here, because other

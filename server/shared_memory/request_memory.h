@@ -47,6 +47,11 @@ class RequestMemory {
   /// region for an output that the request does not select.
   Status OpenOutputs(v1::TopKRequest& request, bool is_local);
 
+  /// Checks that the regions have room for outputs of these sizes in bytes, and
+  /// that those in shared memory do not overlap. Call before Run() or
+  /// Deliver().
+  Status SetSizes(int64_t values, int64_t indices);
+
   /// Returns whether there is any region. If so, the request must not run on a
   /// poller, because other processes can delay accesses to the memory.
   bool is_used() const { return tensor_bytes() || !outputs_.empty(); }
@@ -76,10 +81,10 @@ class RequestMemory {
 
   /// Copies the outputs that Run() did not write to their regions, and replaces
   /// their data in the response with references to the regions. Returns
-  /// INVALID_ARGUMENT if a region is too small or the outputs overlap,
-  /// FAILED_PRECONDITION if a shared memory object (including the tensor's) was
-  /// truncated, CANCELLED if cancelled, and the errors of Engine::OpenMemory().
-  /// After an error, the response has no data. Call once.
+  /// INVALID_ARGUMENT if outputs on a device overlap, FAILED_PRECONDITION if a
+  /// shared memory object (including the tensor's) was truncated, CANCELLED if
+  /// cancelled, and the errors of Engine::OpenMemory(). After an error, the
+  /// response has no data. Call once.
   Status Deliver(v1::TopKResponse& response, const Cancellation* cancellation);
 
  private:
@@ -107,12 +112,10 @@ class RequestMemory {
     }
   };
 
-  // Records the size of an output. Fails if the region is too small.
-  static Status SetSize(Output& output, int64_t bytes);
   // The open regions of `outputs_` on devices. Null for other outputs.
   using OpenRegions = std::vector<std::unique_ptr<DeviceMemory>>;
   // Opens the regions of outputs that have not been written. Fails if the
-  // parts that will be written overlap. REQUIRES: SetSize().
+  // parts that will be written overlap.
   Result<OpenRegions> OpenOutputRegions() const;
   Status CopyOutputs(v1::TopKResponse& response,
                      const Cancellation* cancellation);

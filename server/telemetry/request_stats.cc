@@ -23,7 +23,9 @@ void RequestStats::AddResponse(const v1::TopKResponse& answer) {
 std::optional<int64_t> ElementsOf(const v1::TopKRequest& request) {
   int64_t elements = 1;
   for (const int64_t size : request.tensor().shape()) {
-    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
+    if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) {
+      return std::nullopt;
+    }
   }
   return elements;
 }

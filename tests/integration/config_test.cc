@@ -156,6 +156,7 @@ TEST(Config, RejectsEmptyValues) {
                                                ": the value is empty\n")));
     };
     expect_empty(ReadWords({(flag + "=").c_str()}), flag);
+    expect_empty(ReadWords({(flag + "=,").c_str(), "--threads"}), flag);
     EXPECT_EQ(ReadWords({flag.c_str(), ""}).line.exit_code, 2);
     const Variable empty(StrCat("TOPKD_", name), "");
     expect_empty(ReadWords({}), StrCat("TOPKD_", name));
@@ -245,7 +246,8 @@ TEST(Config, RejectsInvalidAndUnknownVariables) {
     EXPECT_EQ(read.error, "") << "the flag overrides the variable";
     EXPECT_EQ(read.line.server.threads, 3);
   }
-  for (const char* name : {"TOPKD_THREAD", "TOPKD_PORTS", "TOPKD_SERVICE"}) {
+  for (const char* name :
+       {"TOPKD_THREAD", "TOPKD_PORT", "TOPKD_METRICS_PORT", "TOPKD_SERVICE"}) {
     const Variable variable(name, "1");
     const Read read = ReadWords({});
     EXPECT_EQ(read.line.exit_code, 2);

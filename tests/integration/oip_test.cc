@@ -88,7 +88,7 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
        "contents field must not be specified when using raw_input_contents or "
        "shared memory for 'X' for model 'onnx_topk'"},
       {f32 + "contents{fp32_contents:1}}" + parameter("k", "int64_param:1"),
-       "raw_input_contents", "has 4 bytes of data"},
+       "inputs[X].contents", "has 4 bytes of data"},
       {f32 + "contents{fp32_contents:1 int_contents:1}}", "inputs.contents",
        "unexpected explicit tensor data"},
       {x + "datatype:'FP16' contents{fp32_contents:1}}", "inputs.contents",
@@ -109,6 +109,8 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
        "failed to get model version from specified"},
       {"model_name:'onnx_topk' inputs{name:'x' datatype:'FP32'" + data,
        "inputs", "unexpected inference input 'x' for model 'onnx_topk'"},
+      {good + "outputs{name:'values'} outputs{name:'values'}", "outputs",
+       "'values' for model 'onnx_topk' is requested twice"},
       {good + "outputs{name:'both'}", "outputs",
        "unexpected inference output 'both'"},
       {"model_name:'onnx_topk'", "inputs",
@@ -136,6 +138,8 @@ TEST_F(Oip, NamesTheFieldOfAnInvalidRequest) {
       {dml + k_input + "'FP32'} raw_input_contents:'1234'", "inputs",
        "K must be one INT64"},
       {dml + k_input + "'INT64'} raw_input_contents:'1234567812345678'",
+       "inputs", "K must be one INT64"},
+      {dml + k_input + "'INT64' shape:-7} raw_input_contents:'12345678'",
        "inputs", "K must be one INT64"},
       {good + parameter("k", "int64_param:1") + k_input +
            "'INT64'} raw_input_contents:'12345678'",

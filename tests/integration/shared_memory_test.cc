@@ -243,6 +243,14 @@ TEST_F(SharedMemoryTest, ReportsInvalidRegions) {
   *output.mutable_values() = memory.Region(0, 7);
   ExpectRefused(request, kInvalid, "SHARED_MEMORY_TOO_SMALL",
                 "output.values.byte_size");
+  {  // A stream is refused before it sends the tensor.
+    v1::TopKRequest streamed = Request(v1::DATA_TYPE_F32, {4}, 0, 2);
+    *streamed.mutable_output() = output;
+    StreamCall call(server_.target());
+    ASSERT_TRUE(call->Write(HeaderOf(streamed)));
+    EXPECT_EQ(DetailsOf(call->Finish()).info.reason(),
+              "SHARED_MEMORY_TOO_SMALL");
+  }
   output.mutable_values()->set_byte_size(17);
   ExpectRefused(request, kInvalid, "SHARED_MEMORY_RANGE",
                 "output.values.byte_size");

@@ -110,7 +110,8 @@ def _health(request: wrappers_pb2.StringValue) -> wrappers_pb2.Int32Value:
     if request.value not in ("", "topk.v1.TopKService",
                              "grpc.health.v1.Health"):
         raise TopKError(
-            grpc.StatusCode.NOT_FOUND, "the server has no service of this name",
+            grpc.StatusCode.NOT_FOUND,
+            f'the server has no service "{request.value}"',
             reason="SERVICE_UNKNOWN", field="service")
     return wrappers_pb2.Int32Value(value=1)  # SERVING
 
