@@ -292,10 +292,15 @@ up() {
   step "starting the cluster"
   # Remove what is left of a cluster that was not stopped.
   stop_cluster
+  if ip link show cni0 >/dev/null 2>&1 || iptables-save | grep CNI- >/dev/null; then
+    echo "another program uses cni0 or CNI's firewall rules, which down would remove" >&2
+    exit 1
+  fi
   mkdir -p "$pids" "$run"/{log,pki,cni,etcd}
   cd "$run"
   make_certificates
-  ip link show cni0 >/dev/null 2>&1 || ip link add cni0 type bridge
+  touch "$pids/network"
+  ip link add cni0 type bridge
   ip addr replace 10.88.0.1/16 dev cni0
   ip link set cni0 up
   sysctl -q net.ipv4.ip_forward=1
@@ -420,10 +425,13 @@ stop_cluster() {
       2>/dev/null || true
   done
   rm -rf "$run"/{etcd,pki} /var/lib/cni/networks/pods
+  # Another program's network must not be removed.
+  [ -e "$pids/network" ] || return 0
   kube-proxy --cleanup 2>/dev/null || true
   iptables-save | grep -v CNI- | iptables-restore || true
   forward_pods -D 2>/dev/null || true
   ip link delete cni0 2>/dev/null || true
+  rm "$pids/network"
 }
 
 # Stops a service and waits until it has exited.
