@@ -194,30 +194,28 @@ class Credentials:
 class Load:
     """The clients of client/load.py, in a pod."""
 
-    def __init__(self, ways, token=None, tls=False):
+    def __init__(self, token):
         kubectl("delete", "pod", "clients", "--ignore-not-found", "--wait")
-        volumes = {"volumes": [{"name": "tls", "secret": {
-            "secretName": "topkd-tls",
-            "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]} if tls else {}
-        mounts = {"volumeMounts": [{"name": "tls", "mountPath": "/tls"}]
-                  } if tls else {}
         kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "clients"},
             "spec": {"nodeName": "node1", "terminationGracePeriodSeconds": 0,
                      "containers": [{"name": "clients",
                                      "image": "topk/clients:latest",
-                                     "imagePullPolicy": "Never", **mounts}],
-                     **volumes}}))
+                                     "imagePullPolicy": "Never",
+                                     "volumeMounts": [{"name": "tls",
+                                                       "mountPath": "/tls"}]}],
+                     "volumes": [{"name": "tls", "secret": {
+                         "secretName": "topkd-tls",
+                         "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]}}))
         kubectl("wait", "--for=condition=Ready", "pod/clients",
                 "--timeout=60s")
         self.exec("sh", "-c", "cat > /tmp/load.py", text=(
             pathlib.Path(__file__).parent / "client/load.py").read_text())
-        if token:
-            self.use_token(token)
+        self.use_token(token)
         self._process = subprocess.Popen(
             ["kubectl", "--namespace", NAMESPACE, "exec", "-i", "clients", "--",
              "python3", "/tmp/load.py",
-             *(f"{way}={target}" for way, target in ways.items())],
+             *(f"{way}={target}" for way, target in WAYS.items())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     @staticmethod
@@ -625,7 +623,7 @@ def main():
             helm("upgrade", "--install", release, CHART, "--wait", "--set",
                  values)
             helm_test(release)
-        load = Load(WAYS, credentials.token, tls=True)
+        load = Load(credentials.token)
         for name, function in EVENTS.items():
             if wanted(name):
                 load.begin()
