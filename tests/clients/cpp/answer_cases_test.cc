@@ -1,6 +1,6 @@
 // Tests the checks of responses and targets, and the pauses before retries,
-// with the same cases as the Python client. faulty_servers.py has the errors
-// that are retried.
+// with the same cases as the Python client. faulty_servers_test.py has the
+// errors that are retried.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>

@@ -156,7 +156,8 @@ TEST(Client, ManyLargeOnesDoNotBlockEachOther) {
   }
 }
 
-// faulty_servers.py tests small requests. gRPC's own retries stop at 256 KiB.
+// faulty_servers_test.py tests small requests. gRPC's own retries stop at 256
+// KiB.
 TEST(Retry, SendsLargeRequestsAgain) {
   const std::vector<std::byte> tensor(size_t{8} << 20);
   const v1::TopKRequest header =
