@@ -1,7 +1,5 @@
-"""Compares our kernels with ONNX Runtime, OpenVINO, NumPy and PyTorch.
-
-usage: peers.py TOPK_BENCH [--threads N] [--only CASE] [--torch]
-                [--seconds S] [--json FILE]
+"""Compares our kernels with ONNX Runtime, OpenVINO, NumPy and PyTorch. See
+peers.sh.
 
 All libraries use the same tensor and the same number of threads. They run
 alternately, under the same conditions. Each library runs 30 times, or until S
@@ -261,7 +259,7 @@ def measure(workload, topk, names, threads, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
@@ -278,11 +276,6 @@ def main():
                  and workload.type in DTYPES]
     if not workloads:
         sys.exit(f"no case begins with {flags.only}")
-    print(f"{recorded.processor()}, {flags.threads} thread(s); microseconds, the least "
-          "of the runs", flush=True)
-    header = ["case", "topk", *names, "ratio", "of read", "kernel"]
-    print(f"{header[0]:14}" + "".join(f"{h:>11}" for h in header[1:]),
-          flush=True)
     results = []
     record = recorded.recorder(flags.json, "tests/bench/peers.sh")
     with tempfile.TemporaryDirectory() as folder:
@@ -292,14 +285,6 @@ def main():
                              flags.seconds)
             results.append(result)
             record(result)
-            cells = [f"{result['topk_us']:11.1f}"]
-            cells += [f"{result[f'{name}_us']:11.1f}"
-                      if f"{name}_us" in result else f"{'-':>11}"
-                      for name in names]
-            print(f"{workload.name:14}" + "".join(cells)
-                  + f"{result['ratio']:11.2f}"
-                  f"{result['roofline_fraction']:11.2f}"
-                  f"   {result['kernel']}", flush=True)
     table = [r for r in results if r["case"][0].isdigit()]
     if table:
         mean = statistics.geometric_mean(r["ratio"] for r in table)
