@@ -2,7 +2,7 @@
 peers.sh.
 
 All libraries use the same tensor and the same number of threads. They run
-alternately, under the same conditions. Each library runs 30 times, or until S
+alternately, under the same conditions. Each library runs 30 times, or until two
 seconds have passed, and its minimum time counts. Our result is compared, byte
 for byte, with a stable sort by NumPy. Other results are not verified.
 """
@@ -26,6 +26,8 @@ import recorded
 from stable_topk import stable_topk
 
 HERE = pathlib.Path(__file__).parent
+MOST_SECONDS = 2  # per workload and library, unless 30 runs take less
+TURN = 0.05  # seconds
 # The element types of ONNX TopK-24.
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
           "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
@@ -205,8 +207,8 @@ class Peer:
         self.spent = 0.0
         self.call()  # warm up threads, memory and code
 
-    def turn(self, seconds):
-        """Runs for some seconds, at least once."""
+    def turn(self):
+        """Runs for some milliseconds, at least once."""
         begin = time.perf_counter_ns()
         while True:
             start = time.perf_counter_ns()
@@ -214,15 +216,15 @@ class Peer:
             end = time.perf_counter_ns()
             self.best = min(self.best, (end - start) / 1e3)
             self.runs += 1
-            if end - begin >= seconds * 1e9:
+            if end - begin >= TURN * 1e9:
                 break
         self.spent += (end - begin) / 1e9
 
-    def done(self, seconds):
-        return self.runs >= 30 or self.spent >= seconds
+    def done(self):
+        return self.runs >= 30 or self.spent >= MOST_SECONDS
 
 
-def measure(workload, topk, names, threads, seconds):
+def measure(workload, topk, names, threads):
     ran, x = topk.load(workload)
     peers = {}
     for name in names:
@@ -231,21 +233,20 @@ def measure(workload, topk, names, threads, seconds):
         except (ImportError, TypeError, KeyError, RuntimeError) as error:
             print(f"   {name} does not run {workload.name}: "
                   f"{str(error).splitlines()[0][:60]}", file=sys.stderr)
-    turn = min(0.05, seconds / 10)
     ours = read = math.inf
     runs, turns = 0, 0
     while (runs < 30 or turns < 5
-           or not all(peer.done(seconds) for peer in peers.values())):
+           or not all(peer.done() for peer in peers.values())):
         for what in ("read", "time"):
-            least, count = topk.times(what, turn, 3)
+            least, count = topk.times(what, TURN, 3)
             if what == "read":
                 read = min(read, least)
             else:
                 ours = min(ours, least)
                 runs += count
         for peer in peers.values():
-            if not peer.done(seconds) or turns < 5:
-                peer.turn(turn)
+            if not peer.done() or turns < 5:
+                peer.turn()
         turns += 1
     topk.verify(workload, x)
     times = {name: round(peer.best, 2) for name, peer in peers.items()}
@@ -264,7 +265,6 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--torch", action="store_true")
-    parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--json")
     flags = parser.parse_args()
     names = [name for name in PEERS if name != "torch" or flags.torch]
@@ -281,8 +281,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         topk = Topk(flags.program, flags.threads, folder)
         for workload in workloads:
-            result = measure(workload, topk, names, flags.threads,
-                             flags.seconds)
+            result = measure(workload, topk, names, flags.threads)
             results.append(result)
             record(result)
     table = [r for r in results if r["case"][0].isdigit()]

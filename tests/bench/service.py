@@ -76,13 +76,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--only", default=",".join(CALLS))
+    parser.add_argument("--only", nargs="+", choices=CALLS, default=CALLS)
     parser.add_argument("--servers", type=pathlib.Path)
     parser.add_argument("--json")
     options = parser.parse_args()
-    paths = options.only.split(",")
-    if set(paths) - set(CALLS):
-        parser.error(f"--only takes {', '.join(CALLS)}")
     record = recorded.recorder(options.json, "tests/bench/service.sh")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -93,7 +90,7 @@ def main():
         ours = stack.enter_context(topkd(server("topkd")))
         plain = stack.enter_context(harness.Server(server("service_bench")))
         targets = {"topkd": ours.target, "plain": plain.target}
-        for path in paths:
+        for path in options.only:
             for size in CALLS[path][1]:
                 for callers in (1, 8):
                     if callers == 1 or size <= 4 * MIB:
