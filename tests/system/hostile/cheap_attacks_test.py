@@ -84,17 +84,6 @@ class WatchedServer(harness.AttackedServer):
         return None
 
 
-def arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", required=True)
-    parser.add_argument("--only", nargs="+", choices=ATTACKS, default=ATTACKS)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sanitized", action="store_true")
-    return parser.parse_args()
-
-
 def typical_wait(latencies):
     """Returns the latency up to which calls took half of the total time. The
     slowest call does not count, because the machine may stop for a moment, but
@@ -165,7 +154,14 @@ def run(name, options):
 
 
 def main():
-    options = arguments()
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--only", nargs="+", choices=ATTACKS, default=ATTACKS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sanitized", action="store_true")
+    options = parser.parse_args()
     topk_stubs.load_oip_stubs()  # before the attackers fork
     failed = sum([run(name, options) for name in options.only])
     print(f"{len(options.only) - failed} passed, {failed} failed, seed "

@@ -19,7 +19,6 @@ import tempfile
 import threading
 
 import harness
-import page_commands
 
 PAGE = harness.ROOT / "deploy/envoy/README.md"
 SERVICE = "/topk.v1.TopKService"
@@ -101,10 +100,10 @@ def check_origins(target):
 def check_page(target):
     """Runs the page's commands that call Envoy."""
     ran = 0
-    for block in page_commands.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+    for block in harness.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if "curl" not in block["commands"]:
             continue
-        wrong = page_commands.run_block(
+        wrong = harness.run_block(
             block["commands"].replace("localhost:50050", target),
             block["text"], harness.ROOT, os.environ)
         assert wrong is None, wrong
