@@ -145,29 +145,10 @@ start_docker() {
 
 # Builds the image of the container that holds a pod's namespaces.
 make_pause() {
-  if docker image inspect topk/pause >/dev/null 2>&1; then return; fi
-  local work
-  work=$(mktemp -d)
-  cat >"$work/pause.c" <<'C'
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static void End(int signal) { _exit(0); }
-static void Reap(int signal) {
-  while (waitpid(-1, 0, WNOHANG) > 0) continue;
-}
-int main() {
-  signal(SIGTERM, End);
-  signal(SIGINT, End);
-  signal(SIGCHLD, Reap);
-  for (;;) pause();
-}
-C
-  gcc -static -Os -o "$work/pause" "$work/pause.c"
-  printf 'FROM scratch\nCOPY pause /pause\nENTRYPOINT ["/pause"]\n' \
-    >"$work/Dockerfile"
-  docker build -q -t topk/pause "$work" >/dev/null
-  rm -r "$work"
+  docker build -q -t topk/pause - >/dev/null <<'DOCKERFILE'
+FROM debian:bookworm-slim
+ENTRYPOINT ["/bin/sleep", "infinity"]
+DOCKERFILE
 }
 
 # Copies images from Docker to all nodes.
@@ -281,7 +262,7 @@ END_YAML
 
 up() {
   install_packages containerd runc etcd-server containernetworking-plugins \
-    conntrack ipset socat openssl gcc libc6-dev
+    conntrack ipset socat openssl
   mkdir -p "$bin" "$pids" "$run/log"
   build_kubernetes
   build_module coredns github.com/coredns/coredns@v$coredns
