@@ -2,8 +2,8 @@
 peers.sh.
 
 All libraries use the same tensor and the same number of threads. They run
-alternately, under the same conditions. Each library runs 30 times, or until two
-seconds have passed, and its minimum time counts. Our result is compared, byte
+alternately, under the same conditions. Each library runs 30 times, or until
+--seconds have passed, and its minimum time counts. Our result is compared, byte
 for byte, with a stable sort by NumPy. Other results are not verified.
 """
 
@@ -26,7 +26,6 @@ import recorded
 from stable_topk import stable_topk
 
 HERE = pathlib.Path(__file__).parent
-MOST_SECONDS = 2  # per workload and library, unless 30 runs take less
 TURN = 0.05  # seconds
 # The element types of ONNX TopK-24.
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
@@ -220,11 +219,11 @@ class Peer:
                 break
         self.spent += (end - begin) / 1e9
 
-    def done(self):
-        return self.runs >= 30 or self.spent >= MOST_SECONDS
+    def done(self, seconds):
+        return self.runs >= 30 or self.spent >= seconds
 
 
-def measure(workload, topk, names, threads):
+def measure(workload, topk, names, threads, seconds):
     ran, x = topk.load(workload)
     peers = {}
     for name in names:
@@ -236,7 +235,7 @@ def measure(workload, topk, names, threads):
     ours = read = math.inf
     runs, turns = 0, 0
     while (runs < 30 or turns < 5
-           or not all(peer.done() for peer in peers.values())):
+           or not all(peer.done(seconds) for peer in peers.values())):
         for what in ("read", "time"):
             least, count = topk.times(what, TURN, 3)
             if what == "read":
@@ -245,7 +244,7 @@ def measure(workload, topk, names, threads):
                 ours = min(ours, least)
                 runs += count
         for peer in peers.values():
-            if not peer.done() or turns < 5:
+            if not peer.done(seconds) or turns < 5:
                 peer.turn()
         turns += 1
     topk.verify(workload, x)
@@ -265,6 +264,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--json")
     flags = parser.parse_args()
     names = [name for name in PEERS if name != "torch" or flags.torch]
@@ -281,7 +281,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         topk = Topk(flags.program, flags.threads, folder)
         for workload in workloads:
-            result = measure(workload, topk, names, flags.threads)
+            result = measure(workload, topk, names, flags.threads,
+                             flags.seconds)
             results.append(result)
             record(result)
     table = [r for r in results if r["case"][0].isdigit()]
