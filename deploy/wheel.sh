@@ -15,9 +15,10 @@ case "${1:-}" in
     exit 2
     ;;
 esac
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
-bin=$(realpath "${1:-build/release/bin}")
-folder=$(realpath "${2:-build/release}")
+root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
+bin=$(realpath "${1:-$root/build/release/bin}")
+folder=$(realpath "${2:-$root/build/release}")
+cd "$root"
 version=$("$bin/topk" --version | sed 's/.* //')
 
 work=$(mktemp -d)

@@ -2,10 +2,11 @@
 # Packages the Helm chart with a release's image as the default.
 #
 # usage: package_chart.sh REGISTRY/REPOSITORY@DIGEST FOLDER
-#        Needs helm. Prints the path of the package in FOLDER.
+#        Needs helm. Prints the path of the package in FOLDER. The chart's links
+#        name $GITHUB_REPOSITORY, if set.
 set -euo pipefail
 [[ ${1:-} =~ ^([^/]+)/([^@]+)@(sha256:[0-9a-f]{64})$ && -n ${2:-} ]] || {
-  sed -n '2,5s/^# \{0,1\}//p' "$0"
+  sed -n '2,6s/^# \{0,1\}//p' "$0"
   exit 2
 }
 work=$(mktemp -d)
@@ -16,4 +17,5 @@ sed -i -e "0,/^  registry: .*/s//  registry: ${BASH_REMATCH[1]}/" \
   -e "0,/^  repository: .*/s||  repository: ${BASH_REMATCH[2]}|" \
   -e "0,/^  digest: .*/s//  digest: ${BASH_REMATCH[3]}/" \
   "$work/topkd/values.yaml"
+sed -i "s|OWNER/REPOSITORY|${GITHUB_REPOSITORY:-OWNER/REPOSITORY}|g" "$work"/topkd/{Chart.yaml,README.md}
 helm package --destination "$2" "$work/topkd" | sed 's/.*: //'

@@ -9,7 +9,7 @@
 // Checking the size first is not enough, because the object may be truncated at
 // any moment. Copying the tensor would take longer than most computations.
 //
-// Tests: unit/bus_error_test.cc, integration/shared_memory_test.cc.
+// Tests: unit/shared_objects_test.cc, integration/shared_memory_test.cc.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,4 @@
-"""Measures two builds alternately. See compare.sh, which makes the builds.
-
-usage: compare.py BASE_BIN NEW_BIN [--rounds N] [--only ROW...]
-"""
+"""Measures two builds alternately. See compare.sh, which makes the builds."""
 
 import argparse
 import json
@@ -96,7 +93,7 @@ def report(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", type=pathlib.Path)
     parser.add_argument("new", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)

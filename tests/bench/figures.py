@@ -4,12 +4,12 @@ A page marks where its figures are by the name of a function below:
 <!-- figures: NAME --> and <!-- end -->.
 """
 
+import html
 import math
 import pathlib
 import re
 import statistics
 
-import chart
 import recorded
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -154,6 +154,45 @@ def dask():
                for name in columns[0]])])
 
 
+class Chart:
+    """A chart as SVG."""
+
+    def __init__(self, width, height, title):
+        self.size = width, height
+        self.items = []
+        self.text(8, 18, title, weight="bold")
+
+    def text(self, x, y, text, anchor="start", weight="normal"):
+        self.items.append(
+            f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
+            f'font-weight="{weight}">{html.escape(text)}</text>')
+
+    def line(self, x1, y1, x2, y2):
+        self.items.append(f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" '
+                          'stroke="#ddd"/>')
+
+    def dot(self, x, y, color):
+        self.items.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>')
+
+    def legend(self, y, entries):
+        """Draws (name, color) in a row."""
+        x = 14
+        for name, color in entries:
+            self.dot(x, y - 4, color)
+            self.text(x + 8, y, name)
+            x += 34 + 7 * len(name)
+
+    def svg(self):
+        width, height = self.size
+        return "\n".join([
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" '
+            f'height="{height}" viewBox="0 0 {width} {height}" '
+            'font-family="sans-serif" font-size="12">',
+            f'<rect width="{width}" height="{height}" fill="#fff"/>',
+            *self.items, "</svg>", ""])
+
+
 def peers_svg():
     """Draws the time of each library as a multiple of topk's."""
     names = workloads()
@@ -165,7 +204,7 @@ def peers_svg():
     left, right, top, step = 325, 740, 62, 18
     decade = (right - left) / powers
     bottom = top + step * len(rows)
-    drawing = chart.Chart(
+    drawing = Chart(
         770, bottom + 40, "Time of each library, as a multiple of topk's time")
     drawing.legend(40, [("topk", "#111"), *LIBRARIES.values()])
     for power in range(powers + 1):
@@ -183,51 +222,6 @@ def peers_svg():
     return drawing.svg()
 
 
-def scale_svg():
-    """Draws calls per second over the number of CPUs."""
-    rows = read("scale")[1]
-    lines = {}  # (name, color) -> {CPUs: calls per second}
-    for row in rows:
-        if row["load"] == "1 KiB" and row["callers"] == 8:
-            lines.setdefault(("topkd, 8 callers", "#4477aa"), {})[
-                row["cores"]] = row["calls_per_second"]
-            lines.setdefault(("no-op server, 8 callers", "#ccbb44"), {})[
-                row["cores"]] = row["no_op_calls_per_second"]
-        elif "instances" in row:
-            best = lines.setdefault(
-                ("topkd, best number of servers, 40 callers", "#ee6677"), {})
-            best[row["cores"]] = max(best.get(row["cores"], 0),
-                                     row["calls_per_second"])
-    cores = sorted({row["cores"] for row in rows})
-    most = max(max(line.values()) for line in lines.values())
-    left, right, top, bottom = 70, 620, 62, 262
-    unit = 10 ** math.floor(math.log10(most))
-    drawing = chart.Chart(700, bottom + 40, "Calls per second, 1 KiB tensors")
-    drawing.legend(40, lines)
-
-    def x(count):
-        return left + 30 + (right - left) * math.log2(count) / max(
-            1, math.log2(cores[-1]))
-
-    def y(rate):
-        return bottom - (bottom - top) * rate / most
-
-    for tick in range(math.floor(most / unit) + 1):
-        drawing.line(left, y(tick * unit), right + 50, y(tick * unit))
-        drawing.text(left - 8, y(tick * unit) + 4, f"{tick * unit}", "end")
-    for count in cores:
-        drawing.text(x(count), bottom + 18, f"{count} CPU{'s' * (count > 1)}", "middle")
-    for (_, color), line in lines.items():
-        points = [(x(count), y(rate)) for count, rate in sorted(line.items())]
-        for start, end in zip(points, points[1:]):
-            drawing.line(*start, *end, color)
-        for point in points:
-            drawing.dot(*point, color)
-    drawing.text(left, bottom + 36,
-                 "Servers and load programs share the CPUs.")
-    return drawing.svg()
-
-
 def files():
     """Yields each file that has figures, and the text that it should have."""
     for page in PAGES:
@@ -236,7 +230,6 @@ def files():
             lambda block: block[1] + globals()[block[2]]() + "\n" + block[3],
             text)
     yield RESULTS / "peers.svg", peers_svg()
-    yield RESULTS / "scale.svg", scale_svg()
 
 
 if __name__ == "__main__":

@@ -2,17 +2,11 @@
 # Measures the CUDA backend on the device of this machine, and prints lines of
 # JSON to stderr. Then compares it with torch.topk, and prints a table.
 #
-# usage: tests/bench/gpu.sh [--no-torch]     (PyTorch is 5 GB)
+# usage: tests/bench/gpu.sh     (PyTorch is 5 GB)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tests/bench/build.sh
 source tests/bench/build.sh
-torch=true
-case "${1:-}" in
-  "") ;;
-  --no-torch) torch=false ;;
-  *) echo "gpu.sh: unknown argument: $1" >&2 && exit 2 ;;
-esac
 install_packages "${TOPK_BUILD_PACKAGES[@]}" "${TOPK_TEST_PACKAGES[@]}" >&2
 echo "== building gpu_bench" >&2
 nvcc=$(deploy/cuda_toolkit.sh)
@@ -24,7 +18,5 @@ lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 workloads=tests/bench/gpu/workloads.cases
 build/bench-cuda/bin/gpu_bench $workloads | tee "$lines" >&2
-if $torch; then
-  install_python torch
-  "$peers_venv/bin/python" tests/bench/gpu/torch_topk.py $workloads "$lines"
-fi
+install_python torch
+"$peers_venv/bin/python" tests/bench/gpu/torch_topk.py $workloads "$lines"

@@ -1,11 +1,9 @@
-"""Compares our kernels with ONNX Runtime, OpenVINO, NumPy and PyTorch.
-
-usage: peers.py TOPK_BENCH [--threads N] [--only CASE] [--torch]
-                [--seconds S] [--json FILE]
+"""Compares our kernels with ONNX Runtime, OpenVINO, NumPy and PyTorch. See
+peers.sh.
 
 All libraries use the same tensor and the same number of threads. They run
-alternately, under the same conditions. Each library runs 30 times, or until S
-seconds have passed, and its minimum time counts. Our result is compared, byte
+alternately, under the same conditions. Each library runs 30 times, or until
+--seconds have passed, and its minimum time counts. Our result is compared, byte
 for byte, with a stable sort by NumPy. Other results are not verified.
 """
 
@@ -28,6 +26,7 @@ import recorded
 from stable_topk import stable_topk
 
 HERE = pathlib.Path(__file__).parent
+TURN = 0.05  # seconds
 # The element types of ONNX TopK-24.
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
           "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
@@ -207,8 +206,8 @@ class Peer:
         self.spent = 0.0
         self.call()  # warm up threads, memory and code
 
-    def turn(self, seconds):
-        """Runs for some seconds, at least once."""
+    def turn(self):
+        """Runs for some milliseconds, at least once."""
         begin = time.perf_counter_ns()
         while True:
             start = time.perf_counter_ns()
@@ -216,7 +215,7 @@ class Peer:
             end = time.perf_counter_ns()
             self.best = min(self.best, (end - start) / 1e3)
             self.runs += 1
-            if end - begin >= seconds * 1e9:
+            if end - begin >= TURN * 1e9:
                 break
         self.spent += (end - begin) / 1e9
 
@@ -233,13 +232,12 @@ def measure(workload, topk, names, threads, seconds):
         except (ImportError, TypeError, KeyError, RuntimeError) as error:
             print(f"   {name} does not run {workload.name}: "
                   f"{str(error).splitlines()[0][:60]}", file=sys.stderr)
-    turn = min(0.05, seconds / 10)
     ours = read = math.inf
     runs, turns = 0, 0
     while (runs < 30 or turns < 5
            or not all(peer.done(seconds) for peer in peers.values())):
         for what in ("read", "time"):
-            least, count = topk.times(what, turn, 3)
+            least, count = topk.times(what, TURN, 3)
             if what == "read":
                 read = min(read, least)
             else:
@@ -247,7 +245,7 @@ def measure(workload, topk, names, threads, seconds):
                 runs += count
         for peer in peers.values():
             if not peer.done(seconds) or turns < 5:
-                peer.turn(turn)
+                peer.turn()
         turns += 1
     topk.verify(workload, x)
     times = {name: round(peer.best, 2) for name, peer in peers.items()}
@@ -261,7 +259,7 @@ def measure(workload, topk, names, threads, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
@@ -278,11 +276,6 @@ def main():
                  and workload.type in DTYPES]
     if not workloads:
         sys.exit(f"no case begins with {flags.only}")
-    print(f"{recorded.processor()}, {flags.threads} thread(s); microseconds, the least "
-          "of the runs", flush=True)
-    header = ["case", "topk", *names, "ratio", "of read", "kernel"]
-    print(f"{header[0]:14}" + "".join(f"{h:>11}" for h in header[1:]),
-          flush=True)
     results = []
     record = recorded.recorder(flags.json, "tests/bench/peers.sh")
     with tempfile.TemporaryDirectory() as folder:
@@ -292,14 +285,6 @@ def main():
                              flags.seconds)
             results.append(result)
             record(result)
-            cells = [f"{result['topk_us']:11.1f}"]
-            cells += [f"{result[f'{name}_us']:11.1f}"
-                      if f"{name}_us" in result else f"{'-':>11}"
-                      for name in names]
-            print(f"{workload.name:14}" + "".join(cells)
-                  + f"{result['ratio']:11.2f}"
-                  f"{result['roofline_fraction']:11.2f}"
-                  f"   {result['kernel']}", flush=True)
     table = [r for r in results if r["case"][0].isdigit()]
     if table:
         mean = statistics.geometric_mean(r["ratio"] for r in table)

@@ -3,12 +3,11 @@
 # workloads.cases. Prints a table.
 #
 # usage: tests/bench/peers.sh [--threads N] [--only CASE] [--torch]
-#                             [--seconds S] [--json FILE]
+#                             [--json FILE]
 #
 # --threads N   threads of each library (1)
 # --only CASE   only workloads whose name begins with CASE
 # --torch       also PyTorch (a large download)
-# --seconds S   max time per workload and library, unless 30 runs take less (2)
 # --json FILE   writes the results to FILE, for figures.py
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -37,7 +37,6 @@ from topk_client._stubs import tensor_pb2, topk_pb2  # noqa: E402
 from topk_client.messages import Call, Response  # noqa: E402
 
 K = 10
-WAYS = ("topk_client", "generated stub", "tritonclient", "grpcio")
 MANY = 4000  # requests per stream
 SIZES = {"1 KiB": 1 << 10, "64 KiB": 1 << 16, "1 MiB": 1 << 20,
          "4 MiB": 4 << 20, "64 MiB": 64 << 20}
@@ -64,9 +63,6 @@ def measure(name, ways, count=1):
         for way, call in ways.items():
             rates[way].append(rate(call, count))
     rates = {way: statistics.median(turns) for way, turns in rates.items()}
-    print(f"| {name} | " + " | ".join(
-        f"{rates[way]:.{0 if count > 1 else 1}f}" if way in rates else ""
-        for way in WAYS) + " |", flush=True)
     record({"tensor": name, **rates})
 
 
@@ -123,7 +119,6 @@ def main():
         service + "ComputeTopKMany", serialize, topk_pb2.TopKResult.FromString)
     tritons = triton.InferenceServerClient(server.target)
     random = np.random.default_rng(1)
-    print("| calls/s | " + " | ".join(WAYS) + " |\n|---|---:|---:|---:|---:|")
     for name, size in SIZES.items():
         x = random.random(size // 4, np.float32)
         message = Call(Request(x, Onnx(K))).message()

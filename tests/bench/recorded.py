@@ -28,15 +28,27 @@ def run_of(script):
 
 
 def recorder(path, script):
-    """Creates a file for this run. Returns a function that adds a row, which
-    does nothing if there is no path."""
-    if path is None:
-        return lambda row: None
-    file = open(path, "w", encoding="utf-8")
+    """Returns a function that prints a row of a Markdown table with the keys of
+    the first row. If there is a path, adds the row to a new file for this run.
+    """
+    file = path and open(path, "w", encoding="utf-8")
+    if file:
+        print(json.dumps(run_of(script)), file=file, flush=True)
+    heads = []
+
+    def print_cells(cells):
+        print("| " + " | ".join(
+            f"{cell:.2f}" if isinstance(cell, float) else str(cell)
+            for cell in cells) + " |", flush=True)
 
     def add(row):
-        print(json.dumps(row), file=file, flush=True)
-    add(run_of(script))
+        if not heads:
+            heads.extend(row)
+            print_cells(heads)
+            print_cells("---" for _ in heads)
+        print_cells(row.get(head, "") for head in heads)
+        if file:
+            print(json.dumps(row), file=file, flush=True)
     return add
 
 

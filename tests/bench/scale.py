@@ -1,7 +1,4 @@
-"""Measures how topkd scales with the number of CPUs. See scale.sh.
-
-usage: scale.py BIN [--json FILE]
-"""
+"""Measures how topkd scales with the number of CPUs. See scale.sh."""
 
 import argparse
 import concurrent.futures
@@ -34,8 +31,8 @@ def compare(topk, ours, plain):
     nor shared memory."""
     for name, path, size, callers in LOADS:
         rate, p50 = load(topk, ours, path, size, callers, SECONDS, WARMUP)
-        row = {"load": name, "callers": callers, "calls_per_second": rate,
-               "p50_us": p50}
+        row = {"load": name, "instances": 1, "callers": callers,
+               "calls_per_second": rate, "p50_us": p50}
         if path in ("unary", "stream"):
             rate, p50 = load(topk, plain, path, size, callers, SECONDS, WARMUP)
             row |= {"no_op_calls_per_second": rate, "no_op_p50_us": p50,
@@ -72,32 +69,17 @@ def measure(programs, cpus):
             yield instances(programs, count)
 
 
-def text(row):
-    def number(key, digits=0):
-        return f"{row[key]:.{digits}f}" if key in row else ""
-
-    return "| " + " | ".join([
-        str(row["cores"]), row["load"], str(row["callers"]),
-        str(row.get("instances", 1)), number("calls_per_second"),
-        number("p50_us"), number("no_op_calls_per_second"),
-        number("ratio", 2)]) + " |"
-
-
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     available = sorted(os.sched_getaffinity(0))
-    print("| CPUs | load | callers | servers | calls/s | p50 us | "
-          "no-op calls/s | ratio |\n|---:|---|" + "---:|" * 6, flush=True)
     record = recorded.recorder(options.json, "tests/bench/scale.sh")
     for count in (1, 2, 4, 8, 16, 32, 64):
         if count <= len(available):
             for row in measure(options.programs, available[:count]):
-                row = {"cores": count, **row}
-                print(text(row), flush=True)
-                record(row)
+                record({"cores": count, **row})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""Compares topkd with a no-op gRPC server. See service.sh.
-
-usage: service.py BIN [--seconds S] [--only CALL[,CALL]]
-                  [--servers FOLDER] [--json FILE]
-"""
+"""Compares topkd with a no-op gRPC server. See service.sh."""
 
 import argparse
 import contextlib
@@ -63,13 +59,6 @@ def measure(topk, targets, path, size, callers, seconds):
             "other_p50_us": other_p50, "ratio": rate / other_rate}
 
 
-def text(row):
-    call, tensor, callers, speed, *times, ratio = row.values()
-    cells = [call, tensor, str(callers), f"{speed:.2f}",
-             *(f"{time:.0f}" for time in times), f"{ratio:.2f}"]
-    return "| " + " | ".join(cells) + " |"
-
-
 def program(name, chroot, folder):
     """Returns the program of a server. For a chroot, this is a script that runs
     the server with the chroot's loader and libraries."""
@@ -84,19 +73,13 @@ def program(name, chroot, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--only", default=",".join(CALLS))
+    parser.add_argument("--only", nargs="+", choices=CALLS, default=CALLS)
     parser.add_argument("--servers", type=pathlib.Path)
     parser.add_argument("--json")
     options = parser.parse_args()
-    paths = options.only.split(",")
-    if set(paths) - set(CALLS):
-        parser.error(f"--only takes {', '.join(CALLS)}")
-    print("| call | tensor | callers | topkd GB/s | topkd calls/s | "
-          "topkd p50 us | other calls/s | other p50 us | ratio |\n"
-          "|---|" + "---:|" * 8)
     record = recorded.recorder(options.json, "tests/bench/service.sh")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -107,14 +90,12 @@ def main():
         ours = stack.enter_context(topkd(server("topkd")))
         plain = stack.enter_context(harness.Server(server("service_bench")))
         targets = {"topkd": ours.target, "plain": plain.target}
-        for path in paths:
+        for path in options.only:
             for size in CALLS[path][1]:
                 for callers in (1, 8):
                     if callers == 1 or size <= 4 * MIB:
-                        row = measure(options.programs / "topk", targets, path,
-                                      size, callers, options.seconds)
-                        print(text(row), flush=True)
-                        record(row)
+                        record(measure(options.programs / "topk", targets, path,
+                                       size, callers, options.seconds))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # Compares topkd over the wire with a no-op gRPC server, and prints a Markdown
 # table. Both are measured alternately in each row.
 #
-# usage: tests/bench/service.sh [--seconds S] [--only CALL[,CALL]]
+# usage: tests/bench/service.sh [--seconds S] [--only CALL...]
 #                               [--servers FOLDER] [--json FILE]
 #
 # --seconds S       the time for each row and server (3)

@@ -152,13 +152,9 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   const auto backends = MakeBackends(threads);
   const auto prepared = backends.back()->Prepare(plan, Arrival::kWhole);
   Answer answer(plan);
-  tbb::task_arena arena(threads);
   Execution execution;
-  // Alternate reading and running, so that both see the same machine load.
-  int64_t best_read = INT64_MAX;
   int64_t best_run = INT64_MAX;
   for (auto _ : state) {
-    best_read = std::min(best_read, TimeToRead(data, arena));
     const auto start = Clock::now();
     execution = testing::RunWhole(*prepared, data, answer.outputs());
     const int64_t run = NanosecondsSince(start);
@@ -169,9 +165,6 @@ void RunWorkload(benchmark::State& state, const Workload& workload,
   state.SetLabel(std::string(execution.kernel) + " " +
                  std::string(execution.instruction_set));
   state.counters["min_us"] = static_cast<double>(best_run) / 1e3;
-  state.counters["read_us"] = static_cast<double>(best_read) / 1e3;
-  state.counters["roofline_fraction"] =
-      static_cast<double>(best_read) / static_cast<double>(best_run);
 }
 
 int Main(int argc, char** argv) {

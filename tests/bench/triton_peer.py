@@ -1,7 +1,5 @@
 """Compares topkd with Triton, which runs ONNX Runtime's TopK through PyTriton.
 Both receive the same requests from Triton's Python client. See triton.sh.
-
-usage: triton_peer.py BIN [--json FILE]
 """
 
 import argparse
@@ -106,7 +104,7 @@ def rate(target, size, callers):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--json")
     options = parser.parse_args()
@@ -120,8 +118,6 @@ def main():
         with harness.Server(options.programs / "topkd") as topkd:
             targets = {"topkd": topkd.target,
                        "triton": f"127.0.0.1:{ports[1]}"}
-            print("| tensor | callers | topkd calls/s | Triton calls/s |\n"
-                  "|---|---:|---:|---:|")
             for name, size in SIZES.items():
                 for callers in CALLERS:
                     turns = [{which: rate(target, size, callers)
@@ -130,8 +126,6 @@ def main():
                     rates = {which: round(statistics.median(
                         turn[which] for turn in turns), 1)
                         for which in targets}
-                    print(f"| {name} | {callers} | {rates['topkd']} | "
-                          f"{rates['triton']} |", flush=True)
                     record({"tensor": name, "callers": callers, **rates})
     finally:
         done.set()

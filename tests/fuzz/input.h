@@ -1,6 +1,14 @@
 // Helpers for fuzz targets: decisions derived from bytes, and assertions.
 #pragma once
 
+#include <google/protobuf/stubs/common.h>
+
+#if GOOGLE_PROTOBUF_VERSION >= 4022000
+#include <absl/log/globals.h>
+#else
+#include <google/protobuf/stubs/logging.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +24,18 @@ inline void Require(bool holds, std::string_view property) {
                static_cast<int>(property.size()), property.data());
   std::abort();
 }
+
+/// Stops protobuf from logging every malformed message.
+#if GOOGLE_PROTOBUF_VERSION >= 4022000
+class QuietProtobuf {
+ public:
+  QuietProtobuf() {
+    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kFatal);
+  }
+};
+#else
+using QuietProtobuf = google::protobuf::LogSilencer;
+#endif
 
 /// Makes decisions from the bytes of an input. Once all bytes are consumed,
 /// returns zeros. (GCC lacks <fuzzer/FuzzedDataProvider.h>.)

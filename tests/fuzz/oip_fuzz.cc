@@ -10,7 +10,6 @@
 #include "tests/fuzz/input.h"
 #include "tests/support/compute.h"
 #include "tests/support/oracle.h"
-#include "tests/support/quiet_protobuf.h"
 
 namespace topk::testing {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "server/calls/parsed_message.h"
 #include "tests/fuzz/input.h"
-#include "tests/support/quiet_protobuf.h"
 
 namespace topk {
 namespace {

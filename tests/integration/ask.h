@@ -1,9 +1,11 @@
 // Makes calls and returns their results. Scrapes metrics.
 #pragma once
 
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -97,6 +99,29 @@ inline CallResult Ask(const std::string& target,
   return Ask(*v1::TopKService::NewStub(ConnectTo(target)), request);
 }
 
+template <class Response>
+struct Answered {
+  grpc::Status status;
+  Response response;
+};
+
+/// The method of the reflection service.
+inline constexpr char kReflection[] =
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+/// Calls any unary method.
+template <class Stub, class Request, class Response>
+Answered<Response> CallUnary(
+    Stub& stub,
+    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                 Response*),
+    const std::type_identity_t<Request>& request = {}) {
+  Answered<Response> answered;
+  grpc::ClientContext context;
+  answered.status = (stub.*method)(&context, request, &answered.response);
+  return answered;
+}
+
 /// Returns the header of a stream: the request without its data.
 inline v1::TopKRequestChunk HeaderOf(const v1::TopKRequest& request) {
   v1::TopKRequestChunk chunk;
@@ -151,6 +176,68 @@ using ManyCall = BidiCall<v1::TopKRequest, v1::TopKResult,
                           &v1::TopKService::Stub::ComputeTopKMany>;
 using StreamCall = BidiCall<v1::TopKRequestChunk, v1::TopKResponseChunk,
                             &v1::TopKService::Stub::StreamTopK>;
+
+struct RawAnswer {
+  grpc::Status status;
+  /// The unparsed response messages.
+  std::vector<std::string> messages;
+};
+
+/// Waits for the only operation in flight. Returns whether it succeeded.
+inline bool AwaitOperation(grpc::CompletionQueue& queue) {
+  void* tag = nullptr;
+  bool ok = false;
+  return queue.Next(&tag, &ok) && ok;
+}
+
+inline std::string Text(const grpc::ByteBuffer& bytes) {
+  std::vector<grpc::Slice> slices;
+  std::string text;
+  if (!bytes.Dump(&slices).ok()) return text;
+  for (const grpc::Slice& slice : slices) {
+    text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return text;
+}
+
+/// Calls a method of any kind, e.g. "/topk.v1.TopKService/ComputeTopK". Sends
+/// the metadata, calls `meanwhile` unless empty, sends the messages, which must
+/// be small, and then reads all responses, within 20 s.
+inline RawAnswer RawCall(const std::shared_ptr<grpc::Channel>& channel,
+                         const std::string& method,
+                         const std::vector<std::string>& messages,
+                         const Metadata& metadata = {},
+                         const std::function<void()>& meanwhile = {}) {
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(20));
+  for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
+  const auto call =
+      grpc::GenericStub(channel).PrepareCall(&context, method, &queue);
+  call->StartCall(nullptr);
+  bool open = AwaitOperation(queue);
+  if (meanwhile) meanwhile();
+  for (size_t i = 0; open && i < messages.size(); ++i) {
+    const grpc::Slice slice(messages[i]);
+    call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    open = AwaitOperation(queue);
+  }
+  if (open) {
+    call->WritesDone(nullptr);
+    AwaitOperation(queue);
+  }
+  RawAnswer answer;
+  grpc::ByteBuffer bytes;
+  for (call->Read(&bytes, nullptr); AwaitOperation(queue);
+       call->Read(&bytes, nullptr)) {
+    answer.messages.push_back(Text(bytes));
+  }
+  call->Finish(&answer.status, nullptr);
+  AwaitOperation(queue);
+  queue.Shutdown();
+  return answer;
+}
 
 inline ServerConfig WithMetrics() {
   ServerConfig config;

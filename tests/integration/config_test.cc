@@ -55,7 +55,7 @@ class Variable {
   const std::string name_;
 };
 
-// otel_variables_test.cc tests the precedence of the other variables.
+// trace_settings_test.cc tests the precedence of the other variables.
 TEST(Config, ReadsTheCollectorFromTheFlagOrAVariable) {
   const auto endpoint_of = [](const std::vector<const char*>& words) {
     return ReadWords(words).line.server.traces.endpoint;

@@ -65,28 +65,23 @@ class CudaMemory : public Oip {
   }
   grpc::Status Register(
       const inference::CudaSharedMemoryRegisterRequest& request) {
-    inference::CudaSharedMemoryRegisterResponse response;
-    grpc::ClientContext context;
-    return oip_->CudaSharedMemoryRegister(&context, request, &response);
+    return CallUnary(*oip_, &OipStub::CudaSharedMemoryRegister, request).status;
   }
 
   grpc::Status Unregister(const std::string& name) {
     inference::CudaSharedMemoryUnregisterRequest request;
     request.set_name(name);
-    inference::CudaSharedMemoryUnregisterResponse response;
-    grpc::ClientContext context;
-    return oip_->CudaSharedMemoryUnregister(&context, request, &response);
+    return CallUnary(*oip_, &OipStub::CudaSharedMemoryUnregister, request)
+        .status;
   }
 
   // Returns the number of regions, or -1 if the name is not known.
   int Regions(const std::string& name) {
     inference::CudaSharedMemoryStatusRequest request;
     request.set_name(name);
-    inference::CudaSharedMemoryStatusResponse response;
-    grpc::ClientContext context;
-    return oip_->CudaSharedMemoryStatus(&context, request, &response).ok()
-               ? response.regions_size()
-               : -1;
+    const auto answered =
+        CallUnary(*oip_, &OipStub::CudaSharedMemoryStatus, request);
+    return answered.status.ok() ? answered.response.regions_size() : -1;
   }
 };
 
@@ -416,17 +411,13 @@ TEST_F(CudaMemory, SharesNamesAndLimitsWithSharedMemory) {
 TEST(CudaMemoryServer, AnnouncesWhetherItIsSupported) {
   const auto extensions = [](const TestServer& server) {
     const auto stub = GRPCInferenceService::NewStub(server.Connect());
-    inference::ServerMetadataResponse metadata;
-    grpc::ClientContext context;
-    EXPECT_TRUE(stub->ServerMetadata(&context, {}, &metadata).ok());
+    const auto metadata = CallUnary(*stub, &OipStub::ServerMetadata).response;
     return std::ranges::count(metadata.extensions(), "cuda_shared_memory");
   };
   const auto capability = [](const TestServer& server) {
-    grpc::ClientContext context;
-    v1::Capabilities capabilities;
-    EXPECT_TRUE(
-        server.Stub()->GetCapabilities(&context, {}, &capabilities).ok());
-    return capabilities.limits().cuda_memory();
+    return CallUnary(*server.Stub(), &v1::TopKService::Stub::GetCapabilities)
+        .response.limits()
+        .cuda_memory();
   };
   SharedAllocation memory(64);
   ServerConfig without_device = CudaConfig();
@@ -458,16 +449,13 @@ TEST(CudaMemoryServer, AnnouncesWhetherItIsSupported) {
     inference::CudaSharedMemoryRegisterRequest registered;
     registered.set_name("a");
     registered.set_raw_handle(memory.handle());
-    inference::CudaSharedMemoryRegisterResponse response;
-    grpc::ClientContext context;
-    EXPECT_EQ(DetailsOf(oip->CudaSharedMemoryRegister(&context, registered,
-                                                      &response))
+    EXPECT_EQ(DetailsOf(CallUnary(*oip, &OipStub::CudaSharedMemoryRegister,
+                                  registered)
+                            .status)
                   .info.reason(),
               reason);
-    inference::CudaSharedMemoryUnregisterResponse unregistered;
-    grpc::ClientContext again;
     EXPECT_TRUE(
-        oip->CudaSharedMemoryUnregister(&again, {}, &unregistered).ok());
+        CallUnary(*oip, &OipStub::CudaSharedMemoryUnregister).status.ok());
   }
 }
 

@@ -81,14 +81,6 @@ void Check(const char* kind, const Case& asked,
                 << asked.request.ShortDebugString().substr(0, 2000);
 }
 
-Result<v1::TopKResponse> Streamed(const Client& client,
-                                  const v1::TopKRequest& request) {
-  v1::TopKRequest header = request;
-  header.mutable_tensor()->clear_source();
-  return ComputeStream(client, header,
-                       std::as_bytes(std::span(request.tensor().data())));
-}
-
 // Puts the tensor and both outputs into shared memory at odd offsets.
 Result<v1::TopKResponse> Shared(const Client& client,
                                 const v1::TopKRequest& plain,
@@ -115,7 +107,7 @@ Result<v1::TopKResponse> Shared(const Client& client,
   return result;
 }
 
-void ExpectInferred(GRPCInferenceService::Stub& stub, const Case& asked) {
+void ExpectInferred(OipStub& stub, const Case& asked) {
   if (!IsExpressible(asked.request)) return;
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
@@ -166,7 +158,10 @@ void ExpectAnswers(const std::string& set, int threads,
       Check("ComputeTopK", each, ComputeUnary(unary, each.request));
     });
     start([&](const Case& each) {
-      Check("StreamTopK", each, Streamed(streaming, each.request));
+      const std::string& data = each.request.tensor().data();
+      Check("StreamTopK", each,
+            ComputeStream(streaming, HeaderOf(each.request).header(),
+                          std::as_bytes(std::span(data))));
     });
   }
   start([&](const Case& each) {

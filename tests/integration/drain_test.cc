@@ -10,7 +10,7 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/integration/ask.h"
 #include "tests/integration/secured.h"
-#include "tests/integration/topkd.h"
+#include "tests/integration/subprocess.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {

@@ -191,9 +191,8 @@ TEST(OipStatistics, CountEachRequestOnce) {
   const TestServer server({.max_inflight_bytes = 1 << 20});
   const auto stub = GRPCInferenceService::NewStub(server.Connect());
   const auto code_of = [&](const v1::TopKRequest& request) {
-    ModelInferResponse answer;
-    grpc::ClientContext context;
-    return stub->ModelInfer(&context, Translate(request), &answer).error_code();
+    return CallUnary(*stub, &OipStub::ModelInfer, Translate(request))
+        .status.error_code();
   };
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(code_of(OnnxRequest({1, 5, 3}, 2)), grpc::StatusCode::OK);
@@ -206,10 +205,9 @@ TEST(OipStatistics, CountEachRequestOnce) {
     inference::ModelStatisticsRequest request;
     request.set_name(model);
     request.set_version(version);
-    inference::ModelStatisticsResponse response;
-    grpc::ClientContext context;
-    EXPECT_TRUE(stub->ModelStatistics(&context, request, &response).ok());
-    return response.model_stats(0);
+    const auto answered = CallUnary(*stub, &OipStub::ModelStatistics, request);
+    EXPECT_TRUE(answered.status.ok());
+    return answered.response.model_stats(0);
   };
   const inference::ModelStatistics all = statistics("onnx_topk", "11");
   const inference::InferStatistics& stats = all.inference_stats();
@@ -233,10 +231,9 @@ TEST(OipStatistics, CountEachRequestOnce) {
 TEST_F(Oip, DescribesTheDatatypesOfModels) {
   inference::ModelConfigRequest request;
   request.set_name("onnx_topk");
-  inference::ModelConfigResponse config;
-  grpc::ClientContext context;
-  ASSERT_TRUE(oip_->ModelConfig(&context, request, &config).ok());
-  EXPECT_EQ(config.config().output(1).data_type(), inference::TYPE_INT64);
+  const auto config =
+      CallUnary(*oip_, &OipStub::ModelConfig, request).response.config();
+  EXPECT_EQ(config.output(1).data_type(), inference::TYPE_INT64);
   for (const auto& [model, datatypes] :
        {std::pair("directml_topk",
                   "FP32 FP16 INT32 INT16 INT8 UINT32 UINT16 UINT8 INT64 "
@@ -247,10 +244,8 @@ TEST_F(Oip, DescribesTheDatatypesOfModels) {
                   "UINT32 UINT64")}) {
     inference::ModelMetadataRequest of_model;
     of_model.set_name(model);
-    inference::ModelMetadataResponse metadata;
-    grpc::ClientContext one;
-    ASSERT_TRUE(oip_->ModelMetadata(&one, of_model, &metadata).ok());
-    EXPECT_EQ(metadata.properties().at("datatypes"), datatypes);
+    const auto metadata = CallUnary(*oip_, &OipStub::ModelMetadata, of_model);
+    EXPECT_EQ(metadata.response.properties().at("datatypes"), datatypes);
   }
 }
 
@@ -259,10 +254,9 @@ TEST(OipReadiness, FollowsTheHealthChecks) {
   TestServer server;
   const auto stub = GRPCInferenceService::NewStub(server.Connect());
   const auto ready = [&] {
-    grpc::ClientContext context;
-    inference::ServerReadyResponse response;
-    const bool ok = stub->ServerReady(&context, {}, &response).ok();
-    return ok ? std::optional(response.ready()) : std::nullopt;
+    const auto answered = CallUnary(*stub, &OipStub::ServerReady);
+    return answered.status.ok() ? std::optional(answered.response.ready())
+                                : std::nullopt;
   };
   EXPECT_EQ(ready(), true);
   // A call in flight keeps the connection and the server alive.
@@ -304,16 +298,13 @@ TEST_F(Oip, ReadsInputsAndWritesOutputsInSharedMemory) {
   ExpectRefusal(request, kInvalid, "shared_memory_byte_size is required",
                 "shared_memory_byte_size");
 
-  grpc::ClientContext contexts[2];
-  inference::SystemSharedMemoryStatusResponse status;
-  EXPECT_TRUE(oip_->SystemSharedMemoryStatus(&contexts[0], {}, &status).ok());
-  EXPECT_EQ(status.regions().at("all").key(), memory.name());
+  const auto status = CallUnary(*oip_, &OipStub::SystemSharedMemoryStatus);
+  EXPECT_EQ(status.response.regions().at("all").key(), memory.name());
   inference::SystemSharedMemoryUnregisterRequest unregister;
   unregister.set_name("all");
-  inference::SystemSharedMemoryUnregisterResponse response;
   EXPECT_TRUE(
-      oip_->SystemSharedMemoryUnregister(&contexts[1], unregister, &response)
-          .ok());
+      CallUnary(*oip_, &OipStub::SystemSharedMemoryUnregister, unregister)
+          .status.ok());
   ExpectRefusal(short_input, grpc::StatusCode::NOT_FOUND,
                 "Unable to find shared memory region: 'all'",
                 "shared_memory_region");
@@ -382,9 +373,8 @@ TEST(OipSharedMemory, IsRejectedUnlessAllowed) {
   ModelInferRequest request = Translate(OnnxRequest({1, 2}, 1));
   SetRegion("a", 0, 8, *request.mutable_inputs(0)->mutable_parameters());
   request.clear_raw_input_contents();
-  grpc::ClientContext context;
-  ModelInferResponse none;
-  const grpc::Status infer = stub->ModelInfer(&context, request, &none);
+  const grpc::Status infer =
+      CallUnary(*stub, &OipStub::ModelInfer, request).status;
   EXPECT_EQ(infer.error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(DetailsOf(infer).info.metadata().at("field"),
             "shared_memory_region");

@@ -21,8 +21,7 @@
 
 #include "core/base/text.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/raw_call.h"
-#include "tests/integration/topkd.h"
+#include "tests/integration/subprocess.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/test_server.h"
 #include "topk/client.h"
@@ -297,8 +296,6 @@ TEST(Successor, ReplacesTheFilesOnlyOfADeadServer) {
 }
 
 constexpr char kGetServers[] = "/grpc.channelz.v1.Channelz/GetServers";
-constexpr char kReflect[] =
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
 // Returns the number of servers that channelz shows, which are field 1 of its
 // response. Debian does not package channelz's messages.
@@ -324,13 +321,14 @@ TEST(Admin, OnlyAdminServesChannelzAndReflection) {
   // The two servers and the server behind the admin address.
   EXPECT_EQ(ServersOf(admin), 3);
   // ServerReflectionRequest{list_services: "*"}, {file_containing_symbol: ...}
-  const RawAnswer reflected = RawCall(
-      ConnectTo(admin), kReflect, {"\x3a\x01*", "\x22\x13topk.v1.TopKService"});
+  const RawAnswer reflected =
+      RawCall(ConnectTo(admin), kReflection,
+              {"\x3a\x01*", "\x22\x13topk.v1.TopKService"});
   ASSERT_EQ(reflected.messages.size(), 2u) << reflected.status.error_message();
   EXPECT_THAT(reflected.messages[0], HasSubstr("grpc.channelz.v1.Channelz"));
   EXPECT_THAT(reflected.messages[1], HasSubstr("ComputeTopKMany"));
   for (const std::string& target : {server.target(), second.target()}) {
-    for (const char* method : {kGetServers, kReflect}) {
+    for (const char* method : {kGetServers, kReflection}) {
       EXPECT_EQ(RawCall(ConnectTo(target), method, {""}).status.error_code(),
                 grpc::StatusCode::UNIMPLEMENTED);
     }

@@ -15,9 +15,8 @@
 #include "client/rpc_error.h"
 #include "proto/library_versions.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/raw_call.h"
 #include "tests/integration/secured.h"
-#include "tests/integration/topkd.h"
+#include "tests/integration/subprocess.h"
 #include "tests/support/requests.h"
 
 namespace topk::testing {
@@ -29,9 +28,6 @@ using ::testing::Not;
 using HealthListen = Secured;
 using MutualTls = Secured;
 using Tls = Secured;
-
-constexpr char kReflection[] =
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
 class Tokens : public Secured {
  protected:

@@ -1,6 +1,4 @@
 // Tensors and results in POSIX shared memory.
-#include "tests/integration/shared_memory.h"
-
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/stat.h>
@@ -72,8 +70,7 @@ TEST_F(SharedMemoryTest, ServesStreams) {
   EXPECT_EQ(Bytes(memory, results[2]->values().shared_memory()),
             expected.values().data());
 
-  v1::TopKRequest header = plain;
-  header.mutable_tensor()->clear_source();
+  v1::TopKRequest header = HeaderOf(plain).header();
   *header.mutable_output()->mutable_values() = memory.Region(1900000, 36);
   *header.mutable_output()->mutable_indices() = memory.Region(1900036, 72);
   const auto streamed = ComputeStream(

@@ -18,7 +18,6 @@
 #include "server/telemetry/logging.h"
 #include "server/telemetry/metrics.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/raw_call.h"
 #include "tests/support/test_server.h"
 
 namespace topk::testing {
@@ -50,9 +49,8 @@ TEST(Metrics, CountCallsRequestsAndStages) {
   for (int i = 0; i < 2; ++i) Ask(server, request);
   Ask(server, OnnxRequest({1, 2, 3}, 4));
   const auto health = grpc::health::v1::Health::NewStub(server.Connect());
-  grpc::ClientContext context;
-  grpc::health::v1::HealthCheckResponse response;
-  ASSERT_TRUE(health->Check(&context, {}, &response).ok());
+  ASSERT_TRUE(
+      CallUnary(*health, &grpc::health::v1::Health::Stub::Check).status.ok());
   v1::TopKRequestChunk data;
   data.set_data(request.tensor().data());
   RawCall(server.Connect(), "/topk.v1.TopKService/StreamTopK",

@@ -18,7 +18,7 @@
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/telemetry/span_exporter.h"
 #include "tests/integration/ask.h"
-#include "tests/integration/topkd.h"
+#include "tests/integration/subprocess.h"
 #include "tests/support/authority.h"
 #include "tests/support/test_server.h"
 

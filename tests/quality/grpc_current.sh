@@ -118,7 +118,7 @@ if wants bench; then
       servers=()
       if [ "$version" = current ]; then servers=(--servers "$folder"); fi
       echo "gRPC: $version, round $round"
-      tests/bench/service.sh --only unary,stream --seconds 1 "${servers[@]}"
+      tests/bench/service.sh --only unary stream --seconds 1 "${servers[@]}"
     done
   done
 fi

@@ -13,7 +13,7 @@
 // not depend on the order, and detects a constant row. Sampling costs a few
 // percent of a read of the row. A bound that fails costs another read.
 //
-// Tests: unit/row_feed_test.cc.
+// Tests: unit/cpu_backend_test.cc.
 #pragma once
 
 #include <absl/container/inlined_vector.h>

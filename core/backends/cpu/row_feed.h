@@ -27,7 +27,7 @@
 //
 // Costs: the read, about 10 ns for each of the 1.1 k to 3 k candidates, and
 // sorting the candidates. Memory: 2 k candidates for each piece, or k + 128 for
-// a small k. Tests: unit/row_feed_test.cc, unit/long_slices_test.cc.
+// a small k. Tests: unit/cpu_backend_test.cc, unit/long_slices_test.cc.
 #pragma once
 
 #include <algorithm>

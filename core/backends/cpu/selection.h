@@ -13,7 +13,7 @@
 // equals the bound has a higher index than every candidate and ranks behind
 // them, so a strict comparison of keys keeps the lowest indices.
 //
-// Tests: unit/row_feed_test.cc, conformance/.
+// Tests: unit/cpu_backend_test.cc, conformance/.
 #pragma once
 
 #include <algorithm>

@@ -137,18 +137,18 @@ dpkg --configure topkd
 grep -x 'restart topkd.service' invoked || fail "an upgrade does not restart"
 
 step "purge"
+ln -s "${unit%.service}@.service" \
+  /etc/systemd/system/multi-user.target.wants/topkd@9101.service
 purge() {
   dpkg --purge topkd topkd-dbgsym topkd-dev
-  if getent passwd topkd || getent group topkd; then
-    fail "the user is left"
-  fi
   list_files | diff before - || fail "files are left"
 }
 purge
+grep -Fx 'stop topkd@*.service' invoked || fail "instances keep running"
 
 step "override of permissions"
-dpkg-statoverride --add root daemon 0755 /etc/topkd
+dpkg-statoverride --add root topkd 0755 /etc/topkd
 dpkg --install ./*.deb
-[ "$(stat -c '%U:%G %a' /etc/topkd)" = "root:daemon 755" ] ||
+[ "$(stat -c '%U:%G %a' /etc/topkd)" = "root:topkd 755" ] ||
   fail "the override is ignored"
 purge

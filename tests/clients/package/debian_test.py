@@ -1,5 +1,5 @@
 """Checks the contents of the Debian packages, and that they install, start the
-server and leave nothing behind.
+server and leave no files behind.
 
 usage: debian_test.py BUILD CPACK [TEST...]      all tests, or those named
 """

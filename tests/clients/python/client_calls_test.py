@@ -3,6 +3,7 @@
 usage: client_calls_test.py TOPKD
 """
 
+import asyncio
 import concurrent.futures
 import fractions
 import os
@@ -24,7 +25,7 @@ import topk_client
 import topk_stubs
 from both_clients import CLIENTS
 from oracle import oracle, random_case
-from topk_client import DirectML, Onnx, OpenVINO, Request
+from topk_client import DirectML, Onnx, OpenVINO, Request, messages
 from topk_client._stubs import topk_pb2
 
 X = np.array([3, 9, 1, 7, 5], np.float32)
@@ -41,6 +42,13 @@ class OfBoth(both_clients.ServerTest):
             call(*arguments, **options)
         self.assertEqual(caught.exception.code, code)
         return caught.exception
+
+    def one_request(self):
+        """Yields a request, and ends when the test does."""
+        stop = threading.Event()
+        self.addCleanup(stop.set)
+        yield Request(X, Onnx(1))
+        stop.wait(60)
 
     def assert_right(self, answer, x, spec, axis=-1):
         values, indices = oracle(x, "", axis % x.ndim, spec.k,
@@ -300,15 +308,9 @@ class OfBoth(both_clients.ServerTest):
 
         target = both_clients.start_fake(self.addCleanup,
                                          ComputeTopKMany=answer)
-        stop = threading.Event()
-        self.addCleanup(stop.set)
-
-        def tensors():
-            yield X
-            stop.wait(60)
-
         with self.kind(target) as client:
-            results = client.topk_many(tensors(), 1)
+            results = client.topk_many(
+                (request.tensor for request in self.one_request()), 1)
             next(results)
             results.close()
             self.assertTrue(cancelled.wait(30))
@@ -340,25 +342,15 @@ class OfBoth(both_clients.ServerTest):
         self.assertEqual(len(results), 5)
 
     def test_a_deadline_ends_a_stream_of_requests(self):
-        stop = threading.Event()
-        self.addCleanup(stop.set)
-
-        def requests():
-            yield Request(X, Onnx(1))
-            stop.wait(30)
-
         with self.assertRaisesRegex(topk_client.TopKError, "^DEADLINE_"):
-            list(self.client.compute_topk_many(requests(), timeout=0.1))
+            list(self.client.compute_topk_many(self.one_request(),
+                                               timeout=0.1))
 
     def test_close_ends_streams_of_requests(self):
-        stop = threading.Event()
-        self.addCleanup(stop.set)
-
         def requests(closes):
             if closes:
                 client.close()
-            yield Request(X, Onnx(1))
-            stop.wait(30)
+            yield from self.one_request()
 
         for closes_first in (False, True):
             client = self.kind(self.server.target)
@@ -401,8 +393,7 @@ class OfAsyncio(OfBoth):
 
 
 class Calls(both_clients.ServerTest):
-    """Tests of the blocking client only. client_aio_test.py has the asyncio
-    equivalents."""
+    """Tests of the blocking client only."""
 
     def test_threads_share_a_client(self):
         rng = np.random.default_rng(1)
@@ -481,6 +472,91 @@ class Calls(both_clients.ServerTest):
                 next(results)
             self.assertIs(caught.exception, exception)
             self.assertLess(time.monotonic() - begin, 30)
+
+
+class Loops(unittest.TestCase):
+    """Tests of the asyncio client only."""
+
+    def test_a_client_belongs_to_one_event_loop(self):
+        server = client_package.start(self.addCleanup)
+        client = topk_client.aio.Client(server.target)
+
+        async def call():
+            return await client.topk([3, 9], 1)
+
+        async def many():
+            return [result async for result in client.topk_many([[3, 9]], 1)]
+
+        self.assertEqual(asyncio.run(call()).indices.tolist(), [1])
+        for coroutine in (call(), many()):
+            with self.assertRaisesRegex(
+                    RuntimeError, r"another event loop: create a client for "
+                    r"each asyncio\.run\(\)$"):
+                asyncio.run(coroutine)
+        asyncio.run(client.close())
+
+
+class Aio(unittest.IsolatedAsyncioTestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = client_package.start(cls.addClassCleanup)
+
+    async def asyncSetUp(self):
+        self.client = topk_client.aio.Client(self.server.target)
+        self.addAsyncCleanup(self.client.close)
+
+    async def test_a_rejected_stream_reports_its_reason(self):
+        async def flood():
+            while True:
+                yield Request(np.zeros(17 << 20, np.uint8), Onnx(1))
+                await asyncio.sleep(0)
+
+        server = client_package.start(self.addCleanup,
+                                      "--max-message-bytes", "16MiB")
+        async with topk_client.aio.Client(
+                server.target, retry=None) as client:
+            for _ in range(20):
+                with self.assertRaisesRegex(topk_client.TopKError,
+                                            "^RESOURCE_EXHAUSTED:"):
+                    async for _ in client.compute_topk_many(flood()):
+                        pass
+
+    async def test_a_cancelled_task_cancels_its_call(self):
+        async def endless():
+            yield Request(np.arange(5), Onnx(1))
+            await asyncio.Event().wait()
+
+        async def ask(answered):
+            async for _ in self.client.compute_topk_many(endless()):
+                answered.set()
+
+        answered = asyncio.Event()
+        task = asyncio.ensure_future(ask(answered))
+        await asyncio.wait_for(answered.wait(), 30)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 30)
+
+    async def test_large_messages_are_made_in_other_threads(self):
+        x = np.arange(1 << 20, dtype=np.float32)
+        threads = []
+
+        message = messages.Call.message
+
+        def noted(*arguments):
+            threads.append(threading.get_ident())
+            return message(*arguments)
+
+        async def many(request):
+            async for answer in self.client.compute_topk_many([request]):
+                return answer
+
+        with mock.patch.object(messages.Call, "message", noted):
+            for call in (self.client.compute_topk(x, Onnx(1), stream=False),
+                         many(Request(x, Onnx(1)))):
+                self.assertEqual((await call).indices[0], x.size - 1)
+        self.assertEqual(len(threads), 2)
+        self.assertNotIn(threading.get_ident(), threads)
 
 
 class Limits(unittest.TestCase):

@@ -1,7 +1,7 @@
 """Runs the commands of pages as a reader would, and compares their output with
 the pages.
 
-Each block that page_commands.py describes runs in the root of a copy of this
+Each block that harness.py describes runs in the root of a copy of this
 repository. `localhost:50051` in a command is replaced by the address of a
 server that this program starts. A comment before a block may say
 
@@ -22,10 +22,8 @@ import sys
 import tempfile
 
 import harness
-import page_commands
 
 HERE = "localhost:50051"
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def main():
@@ -43,12 +41,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder, harness.Server(
             programs / "topkd") as server:
         tree = pathlib.Path(folder) / "tree"
-        shutil.copytree(ROOT, tree, symlinks=True,
+        shutil.copytree(harness.ROOT, tree, symlinks=True,
                         ignore=shutil.ignore_patterns("build", ".git"))
         target = environment["TOPK_TARGET"] = server.target
         for page in options.pages:
             text = page.read_text(encoding="utf-8")
-            for block in page_commands.BLOCK.finditer(text):
+            for block in harness.BLOCK.finditer(text):
                 first = block["commands"].splitlines()[0]
                 note = block["note"] or ""
                 absent = [name for name in note.split()[1:]
@@ -61,8 +59,8 @@ def main():
                           f"{first}: {why}", flush=True)
                     continue
                 commands = block["commands"].replace(HERE, target)
-                wrong = page_commands.run_block(commands, block["text"], tree,
-                                                environment)
+                wrong = harness.run_block(commands, block["text"], tree,
+                                          environment)
                 ran += 1
                 failed += wrong is not None
                 print(f"{'ok' if wrong is None else 'WRONG':9} {page}: {first}",

@@ -37,17 +37,17 @@ def window_update(stream, increment):
     return frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", increment))
 
 
-def integer(value):
-    """Returns an HPACK integer with a prefix of 7 bits."""
-    if value < 127:
-        return bytes([value])
-    out = bytearray([127])
-    value -= 127
+def varint(value):
+    out = bytearray()
     while value >= 128:
         out.append(value & 127 | 128)
         value >>= 7
-    out.append(value)
-    return bytes(out)
+    return bytes(out) + bytes([value])
+
+
+def integer(value):
+    """Returns an HPACK integer with a prefix of 7 bits."""
+    return bytes([value]) if value < 127 else b"\x7f" + varint(value - 127)
 
 
 def string(text):

@@ -1,4 +1,4 @@
-"""Processes that tests start: servers, HAProxy and a client."""
+"""Processes that tests start, such as servers, and the commands of pages."""
 
 import contextlib
 import json
@@ -18,23 +18,23 @@ import urllib.request
 import h2
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-HAPROXY_FILES = pathlib.Path(__file__).parents[3] / (
-    "deploy/kubernetes/helm/topkd/files")
-
-
-def varint(value):
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out) + bytes([value])
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+HAPROXY_FILES = ROOT / "deploy/kubernetes/helm/topkd/files"
+ENVOY_CONFIG = ROOT / "deploy/envoy/envoy.yaml"
+# A block of commands of a page. If a ```text block follows, it must match the
+# end of the standard output, where "..." stands for any text within a line.
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```sh\n(?P<commands>.*?)^```\n"
+    r"(?:\n?```text\n(?P<text>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK_SECONDS = 600  # the time limit of a block
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def field(number, value):
     """Returns a protobuf field with bytes or an integer."""
     if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
+        return h2.varint(number << 3) + h2.varint(value)
+    return h2.varint(number << 3 | 2) + h2.varint(len(value)) + value
 
 
 def request(values=(1, 9, 3, 7), k=2):
@@ -285,6 +285,81 @@ def haproxy(path, *targets, **variables):
                  env={**os.environ, **environment}) as process:
         poll("HAProxy to be ready", is_ready)
         yield f"127.0.0.1:{port}", Process(process)
+
+
+def _envoy_config(protoset, addresses, listen, admin):
+    """Returns the configuration for these descriptors, servers and ports."""
+    text = ENVOY_CONFIG.read_text(encoding="utf-8")
+
+    def replace(old, new):
+        nonlocal text
+        assert text.count(old) == 1, (
+            f"{ENVOY_CONFIG} does not have exactly one {old}")
+        text = text.replace(old, new)
+    replace("port_value: 50050", f"port_value: {listen}")
+    replace("port_value: 9901", f"port_value: {admin}")
+    replace("/usr/share/topkd/topk.protoset", str(protoset))
+    server, = (line for line in text.splitlines(True) if "50051" in line)
+    replace(server, "".join(
+        server.replace("topkd, port_value: 50051",
+                       "127.0.0.1, port_value: " + address.partition(":")[2])
+        for address in addresses))
+    return text
+
+
+@contextlib.contextmanager
+def envoy(program, protoset, *addresses):
+    """Runs Envoy in front of servers. Yields Envoy's address."""
+    listen, admin = free_ports(2)
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "envoy.yaml"
+        path.write_text(_envoy_config(protoset, addresses, listen, admin),
+                        encoding="utf-8")
+        subprocess.run([program, "--mode", "validate", "-l", "warn", "-c",
+                        path], check=True, stdout=subprocess.DEVNULL)
+        with running([program, "-c", path, "-l", "error",
+                      "--concurrency", "1", "--use-dynamic-base-id"]):
+            yield f"127.0.0.1:{listen}"
+
+
+def await_health(topk, target):
+    poll("the proxy to serve", lambda: subprocess.run(
+        [topk, "health", "--target", target], capture_output=True,
+        check=False).returncode == 0)
+
+
+def as_expected(output, text):
+    """Returns whether the output ends with the expected text."""
+    wanted = text.rstrip().splitlines()
+    got = output.rstrip().splitlines()[-len(wanted):]
+    return len(got) == len(wanted) and all(
+        re.fullmatch(".*".join(map(re.escape, want.split("..."))), line)
+        for want, line in zip(wanted, got))
+
+
+def run_block(commands, text, folder, environment):
+    """Runs a block in bash. Returns an error message, or None on success."""
+    with tempfile.TemporaryFile("w+") as output, (
+            tempfile.TemporaryFile("w+")) as errors, subprocess.Popen(
+                ["bash", "-euc", commands], cwd=folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                start_new_session=True) as shell:
+        try:
+            shell.wait(timeout=BLOCK_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"not done after {BLOCK_SECONDS} s"
+        finally:  # a failed block may leave servers running
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+        output.seek(0)
+        errors.seek(0)
+        out, err = output.read(), errors.read()
+    if shell.returncode != 0:
+        return f"exit {shell.returncode}\n{out}{err}"
+    printed = COLOURS.sub("", out)
+    if text is not None and not as_expected(printed, text):
+        return f"expected:\n{text}printed:\n{printed}"
+    return None
 
 
 def _waits(pids):

@@ -145,29 +145,10 @@ start_docker() {
 
 # Builds the image of the container that holds a pod's namespaces.
 make_pause() {
-  if docker image inspect topk/pause >/dev/null 2>&1; then return; fi
-  local work
-  work=$(mktemp -d)
-  cat >"$work/pause.c" <<'C'
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static void End(int signal) { _exit(0); }
-static void Reap(int signal) {
-  while (waitpid(-1, 0, WNOHANG) > 0) continue;
-}
-int main() {
-  signal(SIGTERM, End);
-  signal(SIGINT, End);
-  signal(SIGCHLD, Reap);
-  for (;;) pause();
-}
-C
-  gcc -static -Os -o "$work/pause" "$work/pause.c"
-  printf 'FROM scratch\nCOPY pause /pause\nENTRYPOINT ["/pause"]\n' \
-    >"$work/Dockerfile"
-  docker build -q -t topk/pause "$work" >/dev/null
-  rm -r "$work"
+  docker build -q -t topk/pause - >/dev/null <<'DOCKERFILE'
+FROM debian:bookworm-slim
+ENTRYPOINT ["/bin/sleep", "infinity"]
+DOCKERFILE
 }
 
 # Copies images from Docker to all nodes.
@@ -281,7 +262,7 @@ END_YAML
 
 up() {
   install_packages containerd runc etcd-server containernetworking-plugins \
-    conntrack ipset socat openssl gcc libc6-dev
+    conntrack ipset socat openssl
   mkdir -p "$bin" "$pids" "$run/log"
   build_kubernetes
   build_module coredns github.com/coredns/coredns@v$coredns
@@ -292,10 +273,15 @@ up() {
   step "starting the cluster"
   # Remove what is left of a cluster that was not stopped.
   stop_cluster
+  if ip link show cni0 >/dev/null 2>&1 || iptables-save | grep CNI- >/dev/null; then
+    echo "another program uses cni0 or CNI's firewall rules, which down would remove" >&2
+    exit 1
+  fi
   mkdir -p "$pids" "$run"/{log,pki,cni,etcd}
   cd "$run"
   make_certificates
-  ip link show cni0 >/dev/null 2>&1 || ip link add cni0 type bridge
+  touch "$pids/network"
+  ip link add cni0 type bridge
   ip addr replace 10.88.0.1/16 dev cni0
   ip link set cni0 up
   sysctl -q net.ipv4.ip_forward=1
@@ -420,10 +406,13 @@ stop_cluster() {
       2>/dev/null || true
   done
   rm -rf "$run"/{etcd,pki} /var/lib/cni/networks/pods
+  # Another program's network must not be removed.
+  [ -e "$pids/network" ] || return 0
   kube-proxy --cleanup 2>/dev/null || true
   iptables-save | grep -v CNI- | iptables-restore || true
   forward_pods -D 2>/dev/null || true
   ip link delete cni0 2>/dev/null || true
+  rm "$pids/network"
 }
 
 # Stops a service and waits until it has exited.

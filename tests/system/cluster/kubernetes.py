@@ -2,7 +2,7 @@
 lose during upgrades and failures. Exits with 1 if a check fails, or if a client
 loses a call that it must not lose.
 
-usage: kubernetes.py [--only PART[,PART...]]
+usage: kubernetes.py [--only PART...]
        PART: defaults, page, "shared memory", overload, or an event's name
 
 Needs the cluster of cluster.sh, and its images topkd:0.1.0, haproxy:2.6 and
@@ -194,30 +194,28 @@ class Credentials:
 class Load:
     """The clients of client/load.py, in a pod."""
 
-    def __init__(self, ways, token=None, tls=False):
+    def __init__(self, token):
         kubectl("delete", "pod", "clients", "--ignore-not-found", "--wait")
-        volumes = {"volumes": [{"name": "tls", "secret": {
-            "secretName": "topkd-tls",
-            "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]} if tls else {}
-        mounts = {"volumeMounts": [{"name": "tls", "mountPath": "/tls"}]
-                  } if tls else {}
         kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "clients"},
             "spec": {"nodeName": "node1", "terminationGracePeriodSeconds": 0,
                      "containers": [{"name": "clients",
                                      "image": "topk/clients:latest",
-                                     "imagePullPolicy": "Never", **mounts}],
-                     **volumes}}))
+                                     "imagePullPolicy": "Never",
+                                     "volumeMounts": [{"name": "tls",
+                                                       "mountPath": "/tls"}]}],
+                     "volumes": [{"name": "tls", "secret": {
+                         "secretName": "topkd-tls",
+                         "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]}}))
         kubectl("wait", "--for=condition=Ready", "pod/clients",
                 "--timeout=60s")
         self.exec("sh", "-c", "cat > /tmp/load.py", text=(
             pathlib.Path(__file__).parent / "client/load.py").read_text())
-        if token:
-            self.use_token(token)
+        self.use_token(token)
         self._process = subprocess.Popen(
             ["kubectl", "--namespace", NAMESPACE, "exec", "-i", "clients", "--",
              "python3", "/tmp/load.py",
-             *(f"{way}={target}" for way, target in ways.items())],
+             *(f"{way}={target}" for way, target in WAYS.items())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     @staticmethod
@@ -598,43 +596,37 @@ def check_overload(load):
 
 
 def main():
+    parts = ["defaults", "page", "shared memory", "overload", *EVENTS]
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="")
-    only = set(filter(None, parser.parse_args().only.split(",")))
-
-    unknown = only - {"defaults", "page", "shared memory", "overload", *EVENTS}
-    if unknown:
-        parser.error(f"there is no {unknown}; the events are {list(EVENTS)}")
-
-    def wanted(part):
-        return not only or part in only
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    wanted = parser.parse_args().only
     kubectl("create", "namespace", NAMESPACE, check=False)
     for release in DEPLOYMENTS:  # of an earlier run that failed
         helm("uninstall", release, "--wait", check=False)
-    if wanted("defaults"):
+    if "defaults" in wanted:
         check_defaults()
     results = Results()
     with tempfile.TemporaryDirectory() as folder:
         credentials = Credentials(folder)
-        if wanted("page"):
+        if "page" in wanted:
             check_page(credentials)
-        if wanted("shared memory"):
+        if "shared memory" in wanted:
             check_shared_memory()
         credentials.apply()
         for release, values in VALUES.items():
             helm("upgrade", "--install", release, CHART, "--wait", "--set",
                  values)
             helm_test(release)
-        load = Load(WAYS, credentials.token, tls=True)
+        load = Load(credentials.token)
         for name, function in EVENTS.items():
-            if wanted(name):
+            if name in wanted:
                 load.begin()
                 if name == "new certificate and token":
                     rotate(load, credentials)
                 else:
                     function()
                 results.add(name, load.end())
-        if wanted("overload"):
+        if "overload" in wanted:
             check_overload(load)
         load.close()
     for release in DEPLOYMENTS:

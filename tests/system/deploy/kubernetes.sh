@@ -94,10 +94,12 @@ for values in "$chart"/ci/*-values.yaml; do
 done
 [ ! -s "$work/warnings" ] || fail "$(cat "$work/warnings")"
 # Service names must be DNS labels, even if the release has Helm's longest name.
-helm template "$(printf 'a%.0s' {1..53})" $chart \
+helm template "9.$(printf 'a%.0s' {1..51})" $chart \
   --values $chart/ci/haproxy-values.yaml >"$work/long.yaml"
 ! grep -E '^  name: "?[^"]{64}' "$work/long.yaml" ||
   fail "the name is longer than 63 characters"
+! grep -E '^  name: "?([0-9]|[^"]*\.)' "$work/long.yaml" ||
+  fail "the name is not a DNS label"
 
 # A released chart has the release's image, and nothing from outside the chart.
 image=ghcr.io/owner/topk/topkd@sha256:$(printf '%064d' 7)
@@ -117,6 +119,10 @@ alerts='--set monitoring.prometheusRule=true'
 has "$alerts" \
   'absent(up{job="topkd",namespace="default",service="topkd-headless"})'
 has "$alerts,monitoring.slowSeconds=2.5" '> 2.5'
+has "$alerts,monitoring.certificateDays=2" '< 2 *'
+lacks "$alerts" TopkdHaproxyDown
+has "$alerts,haproxy.enabled=true" \
+  'up{job="topkd-haproxy",namespace="default",service="topkd-haproxy-metrics"}'
 has "$alerts,monitoring.runbookUrl=https://example.org/x" \
   '    runbook_url: "https://example.org/x"'
 # The Gateways of a route may call the pods.
@@ -137,7 +143,14 @@ has "$edge,haproxy.proxyProtocolFrom={192.0.2.0/24}" \
   '{name: TOPK_PROXY_FROM, value: "192.0.2.0/24"}'
 has "$edge,tls.enabled=true,tls.clientCertificates=true" TOPK_TLS_CLIENT_CA
 
-# Values that the schema must reject.
+# Partial values keep the other defaults.
+has '--set strategy.rollingUpdate.maxSurge=2' 'maxUnavailable: 0'
+has '--set podDisruptionBudget.unhealthyPodEvictionPolicy=AlwaysAllow' \
+  'maxUnavailable: 1'
+has '--set readinessProbe=null,settings=null,commonAnnotations=null' \
+  livenessProbe
+
+# Values that the schema, or the templates, must reject.
 for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   settings.max-elemens=1 settings.allow-shared-memory=1 \
   settings.unix-socket-mode=0660 tls.clientCertificates=true \
@@ -146,9 +159,13 @@ for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
   grpcRoute.enabled=true autoscaling.inflightBytesRatio=2 \
   haproxy.limits.calls=1 'haproxy.proxyProtocolFrom={all}' \
   haproxy.image.tag=latest service.type=ExternalName \
-  monitoring.slowSeconds=0 monitoring.runbookUrl=x; do
+  monitoring.slowSeconds=0 monitoring.slowSeconds=10 monitoring.runbookUrl=x \
+  drain=null haproxy.resources.limits.cpu=null haproxy.resources.limits.cpu=65 \
+  autoscaling.enabled=true,autoscaling.cpuPercent=null fullnameOverride=a.b \
+  autoscaling.enabled=true,autoscaling.minReplicas=11 service.nodePort=30000 \
+  tls.enabled=true,tls.secretName=; do
   ! helm template topkd $chart --set $wrong >/dev/null 2>&1 ||
-    fail "values.schema.json lets $wrong pass"
+    fail "the chart lets $wrong pass"
 done
 
 # Values that conflict with haproxy.enabled, or with a released chart's digest.

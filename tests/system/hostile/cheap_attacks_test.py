@@ -1,6 +1,6 @@
 """Attacks a server while an honest client calls it.
 
-usage: cheap_attacks_test.py --server TOPKD [--only NAME[,NAME]] [--seed N]
+usage: cheap_attacks_test.py --server TOPKD [--only NAME...] [--seed N]
                              [--sanitized]
 
 Each attack gets its own server. An honest client with another address calls
@@ -33,11 +33,9 @@ import sys
 import time
 
 import harness
+import service_attacks  # noqa: F401, registers its attacks
 import topk_stubs
 from attacks import ATTACKS, Attackers
-# Importing these modules registers their attacks.
-import extreme_plans  # noqa: F401
-import held_memory  # noqa: F401
 
 MIB = 1 << 20
 # One poller, shared by all connections, and limits that let two clients hold
@@ -84,22 +82,6 @@ class WatchedServer(harness.AttackedServer):
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(timeout=60)
         return None
-
-
-def arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sanitized", action="store_true")
-    options = parser.parse_args()
-    options.names = [name for name in options.only.split(",") if name] or [
-        *ATTACKS]
-    if unknown := set(options.names) - set(ATTACKS):
-        parser.error(f"no such attack: {', '.join(sorted(unknown))}")
-    return options
 
 
 def typical_wait(latencies):
@@ -172,10 +154,17 @@ def run(name, options):
 
 
 def main():
-    options = arguments()
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--only", nargs="+", choices=ATTACKS, default=ATTACKS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sanitized", action="store_true")
+    options = parser.parse_args()
     topk_stubs.load_oip_stubs()  # before the attackers fork
-    failed = sum([run(name, options) for name in options.names])
-    print(f"{len(options.names) - failed} passed, {failed} failed, seed "
+    failed = sum([run(name, options) for name in options.only])
+    print(f"{len(options.only) - failed} passed, {failed} failed, seed "
           f"{options.seed}")
     sys.exit(1 if failed else 0)
 

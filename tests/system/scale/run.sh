@@ -4,7 +4,7 @@
 # file of 4 GiB too. Not part of tests/run.sh: needs PyPI, 10 GiB of disk, 8 GiB
 # of memory and ten minutes.
 #
-# usage: tests/system/scale/run.sh [--parts PART,...]
+# usage: tests/system/scale/run.sh [--parts PART...]
 #
 # --parts PART   some of small, peers, page (all)
 set -euo pipefail

@@ -1,6 +1,6 @@
 """Runs TopK of one tensor over many workers. See tests/system/scale/run.sh.
 
-usage: scale.py TOPKD [--parts PART,...]
+usage: scale.py TOPKD [--parts PART...]
 
 PARTs: `small` compares Dask's and Ray's results with one server's, `peers`
 measures Dask's own topk and ours, and `page` runs the examples of the page.
@@ -166,15 +166,12 @@ PARTS = {"small": small_arrays, "peers": peers, "page": page}
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("topkd", type=pathlib.Path)
-    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
-    wanted = options.parts.split(",")
-    if set(wanted) - set(PARTS):
-        parser.error(f"parts are {', '.join(PARTS)}")
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(harness.Server(
             options.topkd, "--allow-shared-memory")).target for _ in range(2)]
-        for name in wanted:
+        for name in options.parts:
             print(f"== {name}", flush=True)
             PARTS[name](targets)
 

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 
-import envoys
 import harness
 
 # Longer than a balancer needs to notice the drain.
@@ -124,11 +123,11 @@ def by_clients(topkd, topk):
 
 def by_envoy(topkd, topk, program, protoset):
     harness.skip_without(program)
-    with three_servers(topkd, *DELAY) as replicas, envoys.envoy(
+    with three_servers(topkd, *DELAY) as replicas, harness.envoy(
             program, protoset,
             *(replica.target for replica in replicas)) as target:
-        envoys.await_health(topk, target)
-        envoys.await_health(topk, f"[::1]:{target.rpartition(':')[2]}")
+        harness.await_health(topk, target)
+        harness.await_health(topk, f"[::1]:{target.rpartition(':')[2]}")
         # Envoy balances each call, even though all calls of a load share a
         # connection, and retries the calls of a server that has died.
         kill_and_drain("Envoy", replicas, [

@@ -58,6 +58,21 @@ def limits_calls(topk, program, server):
     print("ok    calls above the limit fail, and can be retried")
 
 
+def limits_open_calls(program, server):
+    with haproxy(program, server.target, OPEN_CALLS=2) as (target, _), \
+            topk_client.Client(target, retry=None) as once:
+        with h2.Connection(target) as client:
+            for stream in (1, 3):
+                client.send(h2.call(stream, h2.fields("StreamTopK")))
+            harness.poll("the limit", lambda: "TOPK_OPEN_CALLS" in str(
+                error_of(once, 4)))
+            assert harness.serves(target, source=OTHER)
+            client.send(h2.call(5, h2.fields("StreamTopK")))
+            assert client.wait_closed()
+        harness.poll("calls to end", lambda: error_of(once, 4) is None)
+    print("ok    idle streams of one client leave calls to others")
+
+
 def limits_errors(program, server):
     def get(client):
         """Makes an HTTP request. Returns whether it gets a response."""
@@ -162,6 +177,7 @@ def main():
     harness.skip_without(program)
     with harness.Server(topkd) as server:
         limits_calls(topk, program, server)
+        limits_open_calls(program, server)
         limits_errors(program, server)
         limits_connections(program, server)
         ends_tls(topk, program, server)

@@ -18,11 +18,9 @@ import sys
 import tempfile
 import threading
 
-import envoys
 import harness
-import page_commands
 
-PAGE = envoys.ROOT / "deploy/envoy/README.md"
+PAGE = harness.ROOT / "deploy/envoy/README.md"
 SERVICE = "/topk.v1.TopKService"
 SHAPE = {"data_type": "DATA_TYPE_U8", "shape": [4]}
 REQUEST = {
@@ -102,12 +100,12 @@ def check_origins(target):
 def check_page(target):
     """Runs the page's commands that call Envoy."""
     ran = 0
-    for block in page_commands.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+    for block in harness.BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if "curl" not in block["commands"]:
             continue
-        wrong = page_commands.run_block(
+        wrong = harness.run_block(
             block["commands"].replace("localhost:50050", target),
-            block["text"], envoys.ROOT, os.environ)
+            block["text"], harness.ROOT, os.environ)
         assert wrong is None, wrong
         ran += 1
     assert ran, f"{PAGE} has no command with curl"
@@ -135,9 +133,9 @@ def check_browser(target, chromium, bundle):
 def main():
     topkd, topk, program, protoset, what, *more = sys.argv[1:]
     harness.skip_without(program, *more)
-    with harness.Server(topkd) as server, envoys.envoy(
+    with harness.Server(topkd) as server, harness.envoy(
             program, protoset, server.target) as target:
-        envoys.await_health(topk, target)
+        harness.await_health(topk, target)
         if what == "browser":
             check_browser(target, *more)
         else:

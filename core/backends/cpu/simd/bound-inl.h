@@ -12,7 +12,7 @@
 // separated after about log2(n) passes. No input needs more passes than a key
 // has bits, so there is no bad order and no bad pivot.
 //
-// Tests: conformance/random_test.cc.
+// Tests: conformance/conformance_test.cc.
 
 #include <algorithm>
 

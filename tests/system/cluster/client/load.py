@@ -6,14 +6,12 @@ Reads commands from standard input. `begin` starts every client for every
 target, and prints {} when each has had a response. `end` stops the clients and
 prints {CLIENT: {NAME: {"calls": N, "lost": N, "error": TEXT}}}, as one line. A
 call with a wrong answer counts as lost. The clients use the CA in /tls/ca.crt
-and the token in /tmp/token if these files exist. They read the token for each
-call.
+and the token in /tmp/token, which they read for each call.
 """
 
 import asyncio
 import json
 import multiprocessing
-import os
 import pathlib
 import signal
 import subprocess
@@ -28,8 +26,8 @@ import topk_client.aio
 import tritonclient.grpc as triton
 from topk_client._stubs import tensor_pb2, topk_pb2
 
-CA = pathlib.Path("/tls/ca.crt")
-TOKEN = pathlib.Path("/tmp/token")
+CA = "/tls/ca.crt"
+TOKEN = "/tmp/token"
 PAUSE_SECONDS = 0.06
 SCORES = np.random.default_rng(1).random((4, 250), np.float32)
 BEST = np.argsort(-SCORES, axis=1, kind="stable")[:, :10]
@@ -39,14 +37,9 @@ STREAM_PARTS, STREAM_PAUSE_SECONDS = 5, 1.0
 fork = multiprocessing.get_context("fork")
 
 
-def has_tls():
-    return CA.exists()
-
-
 def metadata():
-    if not TOKEN.exists():
-        return []
-    return [("authorization", f"Bearer {TOKEN.read_text().strip()}")]
+    token = pathlib.Path(TOKEN).read_text().strip()
+    return [("authorization", f"Bearer {token}")]
 
 
 def request(**data):
@@ -68,10 +61,8 @@ def check_response(response):
 
 def channel(target):
     """Returns a channel with gRPC's own defaults."""
-    if not has_tls():
-        return grpc.insecure_channel(target)
-    return grpc.secure_channel(
-        target, grpc.ssl_channel_credentials(CA.read_bytes()))
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(
+        pathlib.Path(CA).read_bytes()))
 
 
 def stub(target):
@@ -106,17 +97,8 @@ def stream(target):
     return run
 
 
-def own_client_arguments():
-    arguments = {}
-    if has_tls():
-        arguments["tls_ca"] = CA
-    if TOKEN.exists():
-        arguments["token_file"] = TOKEN
-    return arguments
-
-
 def own_client(target):
-    client = topk_client.Client(target, **own_client_arguments())
+    client = topk_client.Client(target, tls_ca=CA, token_file=TOKEN)
     return lambda: check(
         client.compute_topk(SCORES, topk_client.Onnx(k=10)).indices)
 
@@ -125,7 +107,7 @@ def asyncio_client(target):
     loop = asyncio.new_event_loop()
 
     async def connect():
-        return topk_client.aio.Client(target, **own_client_arguments())
+        return topk_client.aio.Client(target, tls_ca=CA, token_file=TOKEN)
     client = loop.run_until_complete(connect())
     return lambda: check(loop.run_until_complete(
         client.compute_topk(SCORES, topk_client.Onnx(k=10))).indices)
@@ -133,7 +115,7 @@ def asyncio_client(target):
 
 def triton_client(target):
     client = triton.InferenceServerClient(
-        target, ssl=has_tls(), root_certificates=str(CA) if has_tls() else None)
+        target, ssl=True, root_certificates=CA)
     values = triton.InferInput("X", SCORES.shape, "FP32")
     values.set_data_from_numpy(SCORES)
     return lambda: check(client.infer(
@@ -205,16 +187,11 @@ class Bench:
     """Calls with `topk bench`, which checks the responses."""
 
     def __init__(self, target):
-        environment = dict(os.environ, TOPK_TARGET=target)
-        if has_tls():
-            environment["TOPK_TLS_CA"] = str(CA)
-        if TOKEN.exists():
-            environment["TOPK_TOKEN_FILE"] = str(TOKEN)
         self._process = subprocess.Popen(
-            ["topk", "bench", "--k", "10", "--shape", "4,1000", "--json",
-             "--max-attempts", "4",
-             "--rate", "15", "--keep-going", "--warmup", "0", "--duration",
-             "3600"], env=environment, stdout=subprocess.PIPE,
+            ["topk", "bench", "--target", target, "--tls-ca", CA,
+             "--token-file", TOKEN, "--k", "10", "--shape", "4,1000", "--json",
+             "--max-attempts", "4", "--rate", "15", "--keep-going", "--warmup",
+             "0", "--duration", "3600"], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True)
 
     def await_response(self):

@@ -1,11 +1,11 @@
 {{/* The name of every object. Truncated so that even with the suffix
 -haproxy-metrics it has at most 63 characters, the limit for Services. The names
-of Services must not begin with a digit. */}}
+of Services must not contain dots or begin with a digit. */}}
 {{- define "topkd.name" -}}
-{{- $name := printf "%s-%s" .Release.Name .Chart.Name -}}
-{{- if regexMatch "^[0-9]" $name -}}{{- $name = printf "%s-%s" .Chart.Name .Release.Name -}}{{- end -}}
-{{- if contains .Chart.Name .Release.Name -}}{{- $name = .Release.Name -}}{{- end -}}
-{{- .Values.fullnameOverride | default $name | trunc 47 | trimSuffix "-" -}}
+{{- $name := .Release.Name -}}
+{{- if regexMatch "^[0-9]" $name -}}{{- $name = printf "%s-%s" .Chart.Name $name -}}{{- end -}}
+{{- if not (contains .Chart.Name $name) -}}{{- $name = printf "%s-%s" $name .Chart.Name -}}{{- end -}}
+{{- .Values.fullnameOverride | default $name | replace "." "-" | trunc 47 | trimAll "-" -}}
 {{- end -}}
 
 {{- define "topkd.serviceAccount" -}}
@@ -30,7 +30,7 @@ annotations. */}}
 {{- define "topkd.metadata" -}}
 name: {{ printf "%s%s" (include "topkd.name" .root) (.suffix | default "") | quote }}
 labels: {{- merge (include (.labels | default "topkd.labels") .root | fromYaml) (.more | default dict) | toYaml | nindent 2 }}
-{{- with merge (deepCopy (.annotations | default dict)) .root.Values.commonAnnotations }}
+{{- with merge (deepCopy (.annotations | default dict)) (.root.Values.commonAnnotations | default dict) }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
@@ -122,7 +122,7 @@ priorityClassName: {{ . }}
 {{- end -}}
 
 {{- define "topkd.pullSecrets" -}}
-{{- with concat .Values.imagePullSecrets (dig "imagePullSecrets" list (.Values.global | default dict)) }}
+{{- with concat (.Values.imagePullSecrets | default list) (dig "imagePullSecrets" list (.Values.global | default dict)) }}
 imagePullSecrets:
   {{- range . }}
   - name: {{ kindIs "string" . | ternary . (get (kindIs "map" . | ternary . dict) "name") }}

@@ -1,18 +1,27 @@
-#include "server/admission/in_flight_limiter.h"
-
+// The limits on requests in flight and on their rates, and those of the
+// machine: the number of processors according to cgroup files and the affinity
+// mask.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "core/base/text.h"
+#include "core/common/process_limits.h"
 #include "server/admission/admission_controller.h"
+#include "server/admission/in_flight_limiter.h"
 #include "server/admission/memory_limit.h"
+#include "server/admission/rate_limiter.h"
+#include "server/telemetry/line_limiter.h"
 
 namespace topk {
 namespace {
@@ -179,6 +188,127 @@ TEST(AdmissionController, RejectsCallsOnceClosed) {
   EXPECT_EQ(status.code, Code::kUnavailable);
   EXPECT_EQ(status.reason, "SHUTTING_DOWN");
   EXPECT_EQ(admission.in_flight().calls(), 0);
+}
+
+// A limiter whose clock advances only when the test says so.
+class Limited : public ::testing::Test {
+ protected:
+  RateLimiter Make(RateLimiter::Rates rates, size_t max_callers = 100) {
+    return RateLimiter(rates, max_callers, [this] { return now_; });
+  }
+  void Pass(milliseconds time) { now_ += time; }
+
+  RateLimiter::Time now_;
+};
+
+using RateLimiterTest = Limited;
+
+TEST_F(RateLimiterTest, AllowsBurstsOfOneSecond) {
+  RateLimiter limiter = Make({.requests = 10});
+  EXPECT_FALSE(limiter.off());
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(limiter.Take("a", 1, 5)) << i;
+  EXPECT_EQ(limiter.Take("a", 1, 5), milliseconds(100));
+  Pass(milliseconds(40));
+  EXPECT_EQ(limiter.Take("a", 1, 5), milliseconds(60));
+  Pass(milliseconds(60));
+  EXPECT_FALSE(limiter.Take("a", 1, 5));
+  EXPECT_TRUE(limiter.Take("a", 1, 5));
+  Pass(std::chrono::hours(1));  // the burst does not grow
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(limiter.Take("a", 1, 5)) << i;
+  EXPECT_TRUE(limiter.Take("a", 1, 5));
+}
+
+TEST_F(RateLimiterTest, RetryDelaysAreBounded) {
+  for (const double rate : {1e-300, 4.9e-324, 1e-9}) {
+    RateLimiter limiter = Make({.requests = rate});
+    EXPECT_FALSE(limiter.Take("a", 1, 1));
+    EXPECT_EQ(limiter.Take("a", 1, 1), std::chrono::hours(24 * 365)) << rate;
+  }
+  RateLimiter limiter = Make({.bytes = 1});
+  limiter.DebitUnchecked("a", std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(limiter.Take("a", 1, 1), std::chrono::hours(24 * 365));
+}
+
+TEST_F(RateLimiterTest, RejectedRequestsCostNothing) {
+  RateLimiter limiter = Make({.requests = 2, .bytes = 100});
+  EXPECT_FALSE(limiter.Take("a", 1, 100));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(limiter.Take("a", 1, 50), milliseconds(500));
+  }
+  Pass(milliseconds(500));
+  EXPECT_FALSE(limiter.Take("a", 1, 50));
+}
+
+TEST_F(RateLimiterTest, LargeRequestsDelayTheNextOnes) {
+  RateLimiter limiter = Make({.bytes = 1000});
+  EXPECT_FALSE(limiter.Take("a", 1, 10'000));
+  // The debt of 9000 bytes takes 9 s. The same request would wait 1 s longer.
+  EXPECT_EQ(limiter.Take("a", 1, 0), milliseconds(9000));
+  EXPECT_EQ(limiter.Take("a", 1, 10'000), milliseconds(10'000));
+  Pass(milliseconds(9000));
+  EXPECT_FALSE(limiter.Take("a", 1, 0));
+  EXPECT_EQ(limiter.Take("a", 1, 1), milliseconds(1));
+}
+
+TEST_F(RateLimiterTest, EvictsTheLeastRecentlyUsedCaller) {
+  RateLimiter limiter = Make({.requests = 0.001}, 10);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string other = StrCat("other", i);
+    EXPECT_FALSE(limiter.Take(other, 1, 0)) << i;
+    // This caller is always recently used, so it is never evicted.
+    EXPECT_EQ(limiter.Take("a", 1, 0).has_value(), i > 0) << i;
+  }
+  EXPECT_TRUE(limiter.Take("other991", 1, 0)) << "remembered";
+  EXPECT_FALSE(limiter.Take("other990", 1, 0)) << "forgotten";
+}
+
+TEST(LineLimiter, ReportsEachSuppressedLineOnce) {
+  LineLimiter limiter(2);
+  EXPECT_EQ(limiter.Pass(5), 0);
+  EXPECT_EQ(limiter.Pass(5), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(limiter.Pass(5), std::nullopt);
+  EXPECT_EQ(limiter.suppressed(), 3);
+  EXPECT_EQ(limiter.Pass(6), 3);
+  EXPECT_EQ(limiter.Pass(6), 0);
+  EXPECT_EQ(limiter.Pass(6), std::nullopt);
+  EXPECT_EQ(limiter.suppressed(), 4);
+}
+
+// File contents of cgroup v2 and v1. 0 = no limit.
+TEST(ProcessorsOfQuota, RoundsUpAndIgnoresInvalidText) {
+  for (const auto& [text, processors] :
+       {std::pair("200000 100000\n", 2), std::pair("400000 100000", 4),
+        std::pair("100000 50000", 2), std::pair("150000 100000", 2),
+        std::pair("100001 100000", 2), std::pair("99999 100000", 1),
+        std::pair("1 100000", 1), std::pair("250000\n 100000\n", 3),
+        std::pair("max 100000\n", 0), std::pair("-1\n 100000\n", 0),
+        std::pair("", 0), std::pair(" ", 0), std::pair("100000", 0),
+        std::pair("a b", 0), std::pair("0 100000", 0), std::pair("100000 0", 0),
+        std::pair("100000 -5", 0)}) {
+    EXPECT_EQ(ProcessorsOfQuota(text), processors) << text;
+  }
+}
+
+TEST(ProcessorsOfQuota, BoundsAHugeQuota) {
+  const int huge = ProcessorsOfQuota("9223372036854775807 1");
+  EXPECT_GE(huge, 1024);
+  EXPECT_LE(huge, 1 << 20);
+}
+
+TEST(AvailableProcessors, FollowsTheAffinityMask) {
+  int count = 0;
+  // On another thread, so that the mask of this one does not change.
+  std::thread([&] {
+    cpu_set_t mask;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+    int one = 0;
+    while (!CPU_ISSET(one, &mask)) ++one;
+    CPU_ZERO(&mask);
+    CPU_SET(one, &mask);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(mask), &mask), 0);
+    count = AvailableProcessors();
+  }).join();
+  EXPECT_EQ(count, 1);
 }
 
 }  // namespace

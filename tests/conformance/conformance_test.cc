@@ -1,4 +1,5 @@
-// Runs each case in tests/conformance/cases along every path through the core.
+// Runs each case in tests/conformance/cases, and random requests, along every
+// path through the core. fuzz/request_fuzz.cc has invalid random requests.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -52,6 +53,37 @@ TEST_P(Cases, Hold) {
 
 INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(AllCases()),
                          [](const auto& param) { return param.param.name; });
+
+// Each request takes about 50 paths. Sanitizers are ten times slower.
+#ifdef TOPK_SANITIZED
+constexpr int kRequests = 2500;
+#else
+constexpr int kRequests = 8000;
+#endif
+
+TEST(Random, RequestsHaveTheOraclesResults) {
+  Random random(Seed(20261121));
+  const Everywhere ways;
+  for (int i = 0; i < kRequests; ++i) {
+    const v1::TopKRequest request = RandomRequest(random);
+    const v1::TopKResponse oracle = Oracle(request);
+    const std::string expected = Comparable(oracle);
+    std::vector<Outcome> outcomes = ways.Run(request, random);
+    std::ranges::move(
+        RunAlgorithms(request, static_cast<int>(Pick(random, 1, 4)),
+                      random() % 2 == 0 ? 1 : cpu::kTaskNanoseconds),
+        std::back_inserter(outcomes));
+    for (const Outcome& outcome : outcomes) {
+      ASSERT_TRUE(outcome.response.ok())
+          << outcome.path << ": " << outcome.response.status().message << "\n"
+          << request.DebugString();
+      ASSERT_EQ(Comparable(*outcome.response), expected)
+          << outcome.path << "\n"
+          << request.DebugString() << outcome.response->DebugString()
+          << oracle.DebugString();
+    }
+  }
+}
 
 }  // namespace
 }  // namespace topk::testing
