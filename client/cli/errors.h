@@ -23,6 +23,7 @@ enum ExitCode : int {
 
 /// Describes the exit statuses, for --help and the manual page.
 inline constexpr char kExitStatusText[] =
+    "For the flags of a command, see for example topk run --help. "
     "Data is written to stdout, messages to stderr. Exit status: 0 success, 1 "
     "failure, 2 invalid command line, 3 unusable input file, 4 rejected by the "
     "server, 5 server unavailable or deadline exceeded, 6 incorrect response, "

@@ -31,10 +31,7 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
   CLI::App app("Calls a TopK server, or computes locally", "topk");
-  app.footer(
-      StrCat("For the flags of a command, see for example topk run "
-             "--help. ",
-             kExitStatusText));
+  app.footer(kExitStatusText);
   app.set_version_flag("--version", "topk " TOPK_VERSION);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -42,16 +41,6 @@ bool IsInteger(const Cell& cell) {
   return Parse(cell.text, number) != std::errc::invalid_argument;
 }
 
-// Returns whether `number`, the value of a cell, is a rounded 64-bit integer.
-bool IsRounded(const Cell& cell, double number) {
-  int64_t i = 0;
-  uint64_t u = 0;
-  return (Parse(cell.text, i) == std::errc() &&
-          static_cast<long double>(i) != number) ||
-         (Parse(cell.text, u) == std::errc() &&
-          static_cast<long double>(u) != number);
-}
-
 // Converts all cells to `T`. Returns the error of the first cell that is not a
 // number of this type.
 template <class T>
@@ -75,12 +64,12 @@ Result<v1::Tensor> Convert(const std::vector<Cell>& cells, v1::DataType type) {
                                  ? "is not a number; --header skips line 1"
                                  : "is not a number");
     }
-    if constexpr (std::is_floating_point_v<T>) {
-      if (std::abs(number) >= 0x1p53 && IsRounded(cell, number)) {
-        return CellError(cell,
-                         "does not fit in f64, the type of all numbers in the "
-                         "file because one has a fraction or an exponent");
-      }
+    long double exact = 0;
+    if (!std::is_integral_v<T> && IsInteger(cell) &&
+        Parse(cell.text, exact) == std::errc() && exact != number) {
+      return CellError(cell,
+                       "does not fit in f64, the type of all numbers in the "
+                       "file because one has a fraction or an exponent");
     }
     tensor.mutable_data()->append(reinterpret_cast<const char*>(&number),
                                   sizeof(T));
