@@ -35,9 +35,9 @@ Cost CostOfBoth(const Cost& a, const Cost& b) {
           a.nanoseconds + b.nanoseconds};
 }
 
-// A stream allocates memory for all columns when the first data arrives. Limit
-// the columns, so that a small request cannot make the server allocate more
-// memory than the largest response takes.
+// A stream allocates memory for all columns, up to 2 KiB for each, long before
+// all data has arrived. Limit the columns, so that a small request cannot make
+// the server allocate very much.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace topk {
 namespace {
@@ -44,7 +44,7 @@ class FreeingThread {
             return block.bytes > 0 && block.bytes <= largest;
           });
       if (found == waiting_.end()) return;
-      std::swap(*found, waiting_.back());
+      std::swap(*found, waiting_.front());
       freed += FreeOne(lock);
     }
   }
@@ -55,11 +55,11 @@ class FreeingThread {
     std::function<void()> free;
   };
 
-  // Removes the last block and frees it while the mutex is unlocked. Returns
+  // Removes the first block and frees it while the mutex is unlocked. Returns
   // the size of the block. REQUIRES: a block is enqueued.
   size_t FreeOne(std::unique_lock<std::mutex>& lock) {
-    Block block = std::move(waiting_.back());
-    waiting_.pop_back();
+    Block block = std::move(waiting_.front());
+    waiting_.pop_front();
     bytes_ -= block.bytes;
     lock.unlock();
     block.free();
@@ -82,7 +82,7 @@ class FreeingThread {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Block> waiting_;
+  std::deque<Block> waiting_;
   size_t bytes_ = 0;  // of waiting_
 };
 

@@ -19,10 +19,11 @@ struct Cost {
   Size working_bytes;
   /// Total CPU time of all threads. Includes zeroing memory, unpacking,
   /// repeated elements (stride 0), and the fixed cost per slice. Old processors
-  /// may take up to four times as long, and kernels without SIMD up to 16
-  /// times. On an idle machine, the estimate is at most 50 us + 64 * the actual
-  /// time. The estimate may be higher for types of up to 8 bits, because their
-  /// selection may end early. Checked by unit/cost_property_test.cc.
+  /// may take up to four times as long, kernels without SIMD up to 16 times,
+  /// and ascending slices that arrive in many parts ten times. On an idle
+  /// machine, the estimate is at most 50 us + 64 * the actual time. The
+  /// estimate may be higher for types of up to 8 bits, because their selection
+  /// may end early. Checked by unit/cost_property_test.cc.
   Size nanoseconds;
 };
 

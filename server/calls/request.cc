@@ -70,6 +70,10 @@ Status TensorRequest::PrepareRead() {
     return s;
   }
   memory_.AddCost(*prepared);
+  // Each piece of the tensor is fed on its own.
+  constexpr int64_t kPieceNanoseconds = 50;
+  prepared->cost.nanoseconds +=
+      Size(static_cast<int64_t>(read_.data.size())) * kPieceNanoseconds;
   // Admit() has already charged the input as part of the message.
   const Cost& cost = prepared->cost;
   if (Status s = charge_.Add(cost.output_bytes + cost.working_bytes); !s.ok()) {

@@ -53,7 +53,7 @@ class TensorRequest {
   Status Prepare();
 
   /// Returns whether a poller may call Prepare(), i.e. whether the message is
-  /// short. Parsing a short message takes at most 3 ms.
+  /// short. Parsing a short message takes at most 15 ms.
   bool MayPrepareOnPoller() const {
     return static_cast<int64_t>(message_.Length()) <= kShortBytes;
   }
@@ -87,7 +87,7 @@ class TensorRequest {
 
  private:
   // The maximum size of messages and outputs that pollers handle, in bytes.
-  static constexpr int64_t kShortBytes = int64_t{256} << 10;
+  static constexpr int64_t kShortBytes = int64_t{128} << 10;
 
   void KeepIdOnly();
   Status PrepareRead();

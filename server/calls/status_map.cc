@@ -13,7 +13,7 @@ using google::protobuf::util::TimeUtil;
 
 constexpr char kDomain[] = "topk.v1";
 // Longer messages and field paths are cut, because trailers are limited to 8
-// KiB by default. All text is ASCII and can be cut anywhere.
+// KiB by default. Nearly all text is ASCII.
 constexpr size_t kMaxStatusText = 1024;
 
 }  // namespace

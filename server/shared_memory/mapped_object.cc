@@ -18,7 +18,7 @@ namespace {
 
 // Sparse objects need no memory, but could fill the address space of 128 TiB.
 constexpr int64_t kMaxMappedBytes = int64_t{64} << 40;  // of all objects
-constexpr int64_t kMaxObjectBytes = int64_t{1} << 40;
+constexpr int64_t kMaxObjectBytes = int64_t{256} << 30;
 std::atomic<int64_t> mapped_bytes = 0;  // of all mapped objects
 
 // Returns an error that is not retryable.

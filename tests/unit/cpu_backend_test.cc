@@ -196,23 +196,25 @@ TEST_P(RowFeedTest, ReselectsRarelyForAnyOrder) {
   constexpr int64_t kLong = 1000000;
   constexpr int64_t kMany = 100;
   std::vector<uint32_t> row = Ascending(kLong);
-  const auto expect_few = [&](int64_t reselections) {
+  const auto expect_few = [&](int64_t part, int64_t reselections) {
     OwnedSelection owned(kernels_, kMany);
     Selection<uint32_t>& selection = *owned;
     Feeder feed(kernels_, encoder_, kMany);
-    constexpr int64_t kFirst = 1000;
     const Segment whole = {Bytes(row), kLong, 0};
-    for (const Segment& part : {whole.Part<uint32_t>(0, kFirst),
-                                whole.Part<uint32_t>(kFirst, kLong)}) {
-      feed.Feed(part, selection);
+    feed.Feed(whole.Part<uint32_t>(0, 1000), selection);
+    for (int64_t begin = 1000; begin < kLong; begin += part) {
+      feed.Feed(whole.Part<uint32_t>(begin, std::min(begin + part, kLong)),
+                selection);
     }
     EXPECT_LT(selection.reselections(), reselections);
   };
-  expect_few(100);  // 7812 without samples
+  // Without samples, all elements would enter: 7812 reselections.
+  expect_few(kLong, 100);
+  expect_few(2000, 1500);
   std::ranges::reverse(row);
-  expect_few(10);
+  expect_few(kLong, 10);
   std::ranges::shuffle(row, std::mt19937(1));
-  expect_few(30);
+  expect_few(kLong, 30);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RowFeedTest,

@@ -24,6 +24,7 @@
 #include <optional>
 
 #include "core/backends/cpu/kernels.h"
+#include "core/base/cancellation.h"
 #include "core/base/elements.h"
 
 namespace topk::cpu {
@@ -33,12 +34,13 @@ enum class Confidence { kLikely, kCertain };
 
 /// Returns a bound that at least k of the elements exceed, with this
 /// confidence. Returns nullopt if there are too few elements for a useful bound
-/// or if no bound was found. REQUIRES: k >= 1.
+/// or if no bound was found, e.g. after a cancellation. REQUIRES: k >= 1.
 template <class Key, bool kFloat>
 std::optional<Key> FindBound(const Kernels<Key, kFloat>& kernels,
                              const SortKeyEncoder<Key, kFloat>& encoder,
                              const std::byte* elements, int64_t count,
-                             int64_t k, Confidence confidence) {
+                             int64_t k, Confidence confidence,
+                             const Cancellation* cancellation) {
   constexpr int64_t kChunks = 64;
   // Rows of up to this length are read completely. Longer rows are sampled in
   // chunks, and each chunk fills at least one vector.
@@ -85,6 +87,7 @@ std::optional<Key> FindBound(const Kernels<Key, kFloat>& kernels,
   // distances could all read the same part of a repeating pattern.
   uint64_t random = 0x853C49E6748FEA9B;
   for (int64_t c = 0; c < chunks; ++c) {
+    if (IsCancelled(cancellation)) return {};
     const int64_t begin = c * (count / chunks);
     const int64_t spare = count / chunks - chunk;
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -93,7 +96,7 @@ std::optional<Key> FindBound(const Kernels<Key, kFloat>& kernels,
     kernels.raise_maxima(encoder, At<Key>(elements, begin + jitter), chunk,
                          maxima.data() + c * window, window);
   }
-  const Key reached = kernels.kth(maxima.data(), groups, rank, nullptr);
+  const Key reached = kernels.kth(maxima.data(), groups, rank, cancellation);
   if (reached == 0) return {};
   return static_cast<Key>(reached - 1);
 }

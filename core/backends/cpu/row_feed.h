@@ -78,7 +78,9 @@ class RowFeed {
   /// common bound, all selections together get little more than k candidates.
   void FeedRow(const Segment& row, std::span<Selection<Key>> selections) {
     std::optional<Key> bound = std::exchange(previous_bound_, std::nullopt);
-    if (!bound) bound = FindBound(row, Confidence::kLikely);
+    if (!bound) {
+      bound = FindBound(row, Confidence::kLikely, selections[0].cancellation());
+    }
     if (bound) {
       for (Selection<Key>& selection : selections) {
         selection.RaiseBound(*bound);
@@ -104,14 +106,15 @@ class RowFeed {
   }
 
   /// Feeds a row, or the next part of a row, to its selection. Finds a certain
-  /// bound if there is none, and each time that too many elements exceeded the
-  /// bound.
+  /// bound if there is none, if most elements exceed the bound of the earlier
+  /// parts, and each time that too many elements exceeded the bound.
   void Feed(Segment part, Selection<Key>& selection) const {
     int64_t taken = 0;
     do {
       part = part.template Part<Key>(taken, part.count);
-      if (taken > 0 || !selection.bound()) {
-        const auto bound = FindBound(part, Confidence::kCertain);
+      if (taken > 0 || !selection.bound() || MostEnter(part, selection)) {
+        const auto bound =
+            FindBound(part, Confidence::kCertain, selection.cancellation());
         if (bound) selection.RaiseBound(*bound);
       }
       taken = Scan(part, selection);
@@ -125,10 +128,23 @@ class RowFeed {
   }
 
  private:
-  std::optional<Key> FindBound(const Segment& part,
-                               Confidence confidence) const {
+  std::optional<Key> FindBound(const Segment& part, Confidence confidence,
+                               const Cancellation* cancellation) const {
     return cpu::FindBound(kernels_, encoder_, part.elements, part.count, k_,
-                          confidence);
+                          confidence, cancellation);
+  }
+
+  // Returns whether most elements of the next part of a row seem to exceed the
+  // bound of the earlier parts, e.g. because the row ascends.
+  bool MostEnter(const Segment& part, const Selection<Key>& selection) const {
+    constexpr int64_t kSample = 16;
+    if (selection.size() == 0 || part.count < 8 * kSample) return false;
+    int64_t entering = 0;
+    for (int64_t i = 0; i < kSample; ++i) {
+      const Key bits = Load<Key>(part.elements, i * (part.count / kSample));
+      entering += encoder_(bits) > *selection.bound();
+    }
+    return entering > kSample / 2;
   }
 
   void FeedPieces(const Segment& row,

@@ -205,8 +205,11 @@ class CudaPlan final : public PreparedPlan {
   Cost cost() const override { return CostOf(plan_, nanoseconds_); }
 
   // Exceeds the limit for pollers, because Feed() may wait for the device.
-  Size FeedNanoseconds(Size) const override {
-    return std::max(nanoseconds_, kSerialNanoseconds + 1);
+  Size FeedNanoseconds(Size bytes) const override {
+    const double share = static_cast<double>(bytes.value()) /
+                         static_cast<double>(plan_.input.bytes);
+    return std::max(Size::Of(share * static_cast<double>(nanoseconds_)),
+                    Size(kSerialNanoseconds + 1));
   }
 
   Execution Run(Chunks chunks, const Outputs& outputs,

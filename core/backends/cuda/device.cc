@@ -71,6 +71,7 @@ void CloseLane::operator()(Lane* lane) const {
                            lane->Wait([&] { return lane->FinishWork(); });
   if (is_finished) lane->kept_.clear();
   const std::lock_guard lock(device.mutex_);
+  --device.open_;
   if (!is_finished) {
     device.unfinished_.push_back(std::move(closed));
     return;
@@ -291,13 +292,15 @@ Result<LanePtr> Device::OpenLane(int64_t bytes,
                                       name_, ", and this one needs ", bytes),
                                std::chrono::seconds(1));
     }
+    // Allocate before anything changes. CloseLane must not need memory.
+    if (idle_.empty()) idle_.push_back(std::make_unique<Lane>(*this));
+    idle_.reserve(kIdleLanes);
+    unfinished_.reserve(unfinished_.size() + open_ + 1);
+    ++open_;
     reserved_ += bytes;
-    if (!idle_.empty()) {
-      lane = std::move(idle_.back());
-      idle_.pop_back();
-    }
+    lane = std::move(idle_.back());
+    idle_.pop_back();
   }
-  if (lane == nullptr) lane = std::make_unique<Lane>(*this);
   lane->reserved_ = bytes;
   lane->cancellation_ = cancellation;
   lane->status_ = {};
@@ -422,6 +425,8 @@ void Device::CopyOnHost(const std::byte* from, std::byte* to, size_t bytes) {
 
 Device::Lanes Device::TakeFinished() {
   Lanes finished;
+  finished.reserve(unfinished_.size());
+  idle_.reserve(kIdleLanes);
   std::erase_if(unfinished_, [&](std::unique_ptr<Lane>& lane) {
     if (lane->FinishWork() != cudaSuccess) return false;
     reserved_ -= lane->reserved_;

@@ -23,7 +23,7 @@ from attacks import ATTACKS, Attackers, attack
 WARM_UP, CALM = 0.1, 0.3
 PAUSE = (0.2, 2)  # seconds between faults
 # The max growth of the first server in MiB from the warm-up to the end.
-MOST_GROWTH = 128
+MOST_GROWTH = 192
 # File descriptors that may still be open, e.g. for HAProxy's health check.
 SPARE = 4
 FLAGS = ["--threads", "2", "--allow-shared-memory", "--drain-delay", "3s",

@@ -13,8 +13,7 @@
 //
 // When: k <= kShortK, n <= kShortN, and contiguous rows. Costs: two reads of
 // the row, and about 100 ns, or 60 ns with the network. If the second pass
-// finds more than kMax elements, or fewer than k because NaNs are ignored, the
-// row is left to row_feed.h.
+// finds more than kMax elements, the row is left to row_feed.h.
 //
 // Tests: conformance/.
 
