@@ -229,8 +229,9 @@ int Run(const CommandLine& line) {
 // Our code throws no exceptions. An exception from a library ends the process.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   // If stderr is closed, log lines must not go to another file or socket.
+  // Writing to these descriptors still fails.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDONLY);
   }
   const int status = topk::Run(topk::ReadCommandLine(argc, argv));
   if (std::cout.flush() || status != 0) return status;

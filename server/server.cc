@@ -93,20 +93,26 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
   }
 }
 
-// Sends a GOAWAY on all connections. Before, ends calls with many requests. If
-// they ended after the GOAWAY, gRPC would close their connections at once, and
-// clients that are still sending would lose responses.
-void SendFirstGoaways(SharedState& state, grpc::Server& grpc) {
-  // Less than the retry delay, so that clients retry after the GOAWAY.
-  constexpr std::chrono::milliseconds kMost{80};
+// Sends a GOAWAY on all connections. Before, ends calls with many requests, but
+// waits for short ones to end by themselves. If they ended after the GOAWAY,
+// gRPC would close their connections at once, and clients that are still
+// sending would lose responses.
+void SendFirstGoaways(SharedState& state, grpc::Server& grpc,
+                      Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kShort{300};
+  constexpr std::chrono::milliseconds kToAnswer{500};
   constexpr std::chrono::milliseconds kStep{5};
-  const Clock::time_point end = Clock::now() + kMost;
+  Observers& calls = state.open_calls.streams(/*many=*/true);
+  const auto wait = [&](std::chrono::milliseconds most) {
+    const Clock::time_point end = std::min(deadline, Clock::now() + most);
+    while (!calls.empty() && Clock::now() < end) {
+      std::this_thread::sleep_for(kStep);
+    }
+  };
+  wait(kShort);
   state.admission.PauseMany(true);
-  Observers& streams = state.open_calls.streams();
-  streams.Notify();
-  while (!streams.empty() && Clock::now() < end) {
-    std::this_thread::sleep_for(kStep);
-  }
+  calls.Notify();
+  wait(kToAnswer);
   SendGoaways(grpc);
   state.admission.PauseMany(false);
 }
@@ -190,9 +196,8 @@ void Server::Parts::AddServices(const ServerConfig& config,
   AddHealthMethods(health_state, DefaultMaxCalls(MemoryLimit(config.instances)),
                    *router);
   if (authenticator->needs_credentials()) {
-    rechecker.emplace(
-        kRecheckInterval,
-        [&streams = state->open_calls.streams()] { streams.Notify(); });
+    rechecker.emplace(kRecheckInterval,
+                      [&calls = state->open_calls] { calls.NotifyStreams(); });
   }
 }
 
@@ -357,13 +362,15 @@ void Server::Drain(std::chrono::milliseconds delay,
   state.metrics.SetReady(false);
   parts_->health_state.Stop();
   std::this_thread::sleep_for(delay / 2);
-  if (delay.count() > 0) SendFirstGoaways(state, grpc);
+  if (delay.count() > 0) {
+    SendFirstGoaways(state, grpc, Clock::now() + delay / 2);
+  }
   std::this_thread::sleep_for(delay / 2);
 
   // Step 2.
   const Clock::time_point deadline = Clock::now() + timeout;
   acceptor.Stop();
-  SendFirstGoaways(state, grpc);
+  SendFirstGoaways(state, grpc, deadline);
   const Clock::time_point latest = std::min(deadline, Clock::now() + kMaxLate);
   // Repeat the GOAWAY for connections whose TLS handshake was not complete.
   while (SendGoaways(grpc) && calls.ArrivesWithin(kRoundTrip, latest)) continue;
@@ -376,7 +383,7 @@ void Server::Drain(std::chrono::milliseconds delay,
     SendGoaways(grpc);
     state.admission.Close(
         Clock::now() < last_messages ? kMaxPause : std::chrono::seconds(0));
-    calls.streams().Notify();
+    calls.NotifyStreams();
     calls.WaitUntilNone(std::min(deadline, Clock::now() + kInterruptInterval));
   } while (calls.count() > 0 && Clock::now() < deadline);
 

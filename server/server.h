@@ -44,7 +44,7 @@ class Server {
   ///    as in step 3, and sends a GOAWAY on all connections, so that clients
   ///    look for other servers while this server still accepts connections.
   /// 2. Does the same again, but accepts no more connections.
-  ///    Calls sent before the client receives it are served. Ends when no call
+  ///    Other calls sent before the client receives it are served. Ends when no call
   ///    has arrived for half a second, or after 2 s. From now on, also sends a
   ///    GOAWAY on connections that complete their TLS handshake.
   /// 3. Rejects new calls as UNAVAILABLE, and ends open streams with

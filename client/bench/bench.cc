@@ -130,12 +130,12 @@ class Watch {
       : outs_(outs), load_(load) {}
 
   // Writes the part of the load since the previous row, if that was a second
-  // ago or if the load is over. Omits a last part shorter than 0.1 s, whose
-  // rate would mean little.
+  // ago or if the load is over. Omits a last part shorter than 0.1 s without
+  // errors, whose rate would mean little.
   void Update(Load::Time now, bool over = false) {
     if (!over && now < next_) return;
     const LoadStats stats = load_.TakeRecent();
-    const bool is_short = written_ > Load::Time(0) &&
+    const bool is_short = written_ > Load::Time(0) && stats.failed() == 0 &&
                           now - written_ < std::chrono::milliseconds(100);
     if (over && (is_short || stats.answered() + stats.failed() == 0)) return;
     using Seconds = std::chrono::duration<double>;
@@ -214,7 +214,7 @@ ExitCode Bench(const BenchFlags& flags) {
     Outcome first = CallOnce(connections.emplace_back(client), path, request);
     if (!first.errors.empty() && !flags.keep_going) {
       Status& error = first.errors.front();
-      if (error.code == Code::kResourceExhausted && error.reason.empty()) {
+      if (error.message.find("larger than max") != std::string::npos) {
         error.message += "; send large tensors with --path stream";
       }
       return Report(error);

@@ -44,9 +44,11 @@ ExitCode MergeFolders(const MergeFlags& flags) {
       if (!read.ok()) return ReportInput(path, read.status());
       *tensor = *std::move(read);
     }
-    if (size.data_type() == v1::DATA_TYPE_I64 && size.shape().empty()) {
-      std::memcpy(&partial.size, size.data().data(), sizeof(partial.size));
+    if (size.data_type() != v1::DATA_TYPE_I64 || !size.shape().empty()) {
+      return ReportInput(StrCat(folder, "/", kSizeFile),
+                         InvalidArgument("SIZE", "", "must be one i64"));
     }
+    std::memcpy(&partial.size, size.data().data(), sizeof(partial.size));
     partials.push_back(std::move(partial));
   }
   const Result<PartialResponse> merged = Merge(partials);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -41,6 +42,20 @@ bool IsInteger(const Cell& cell) {
   return Parse(cell.text, number) != std::errc::invalid_argument;
 }
 
+// Returns an integer without its sign and leading zeros.
+std::string_view DigitsOf(std::string_view integer) {
+  return integer.substr(
+      std::min(integer.find_first_not_of("+-0"), integer.size()));
+}
+
+// Returns whether an integer equals `number`.
+bool IsExact(std::string_view integer, double number) {
+  char text[512];  // longer than any f64
+  const auto end = std::to_chars(std::begin(text), std::end(text), number,
+                                 std::chars_format::fixed, 0);
+  return DigitsOf(integer) == DigitsOf({text, end.ptr});
+}
+
 // Converts all cells to `T`. Returns the error of the first cell that is not a
 // number of this type.
 template <class T>
@@ -64,9 +79,8 @@ Result<v1::Tensor> Convert(const std::vector<Cell>& cells, v1::DataType type) {
                                  ? "is not a number; --header skips line 1"
                                  : "is not a number");
     }
-    long double exact = 0;
     if (!std::is_integral_v<T> && IsInteger(cell) &&
-        Parse(cell.text, exact) == std::errc() && exact != number) {
+        !IsExact(cell.text, static_cast<double>(number))) {
       return CellError(cell,
                        "does not fit in f64, the type of all numbers in the "
                        "file because one has a fraction or an exponent");

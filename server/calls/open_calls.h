@@ -31,9 +31,13 @@ class OpenCalls {
     none_.notify_all();
   }
 
-  /// The open streams. OnChange() ends a stream that would no longer be
-  /// admitted.
-  Observers& streams() { return streams_; }
+  /// The open streams of calls with many requests, or of other calls.
+  /// OnChange() ends a stream that would no longer be admitted.
+  Observers& streams(bool many) { return many ? many_ : streams_; }
+  void NotifyStreams() {
+    many_.Notify();
+    streams_.Notify();
+  }
 
   int64_t count() const { return count_; }
 
@@ -59,6 +63,7 @@ class OpenCalls {
   std::atomic<int64_t> arrived_ = 0;
   std::condition_variable_any none_;
   Mutex mutex_;
+  Observers many_;
   Observers streams_;
 };
 

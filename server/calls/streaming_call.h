@@ -19,7 +19,7 @@ class StreamingCall : public ServiceCall, private Observer {
  public:
   using ServiceCall::ServiceCall;
   ~StreamingCall() override {
-    if (entry_.has_value()) state_.open_calls.streams().Remove(*entry_);
+    if (entry_.has_value()) state_.open_calls.streams(many_).Remove(*entry_);
   }
 
  protected:
@@ -31,7 +31,7 @@ class StreamingCall : public ServiceCall, private Observer {
   void OnArrival() final {
     ServiceCall::OnArrival();
     if (!info_.slot.is_taken()) return;
-    entry_ = state_.open_calls.streams().Add(
+    entry_ = state_.open_calls.streams(many_).Add(
         std::shared_ptr<Observer>(call_.shared_from_this(), this));
     OnChange();  // in case of a change since AdmitCall()
   }

@@ -503,6 +503,13 @@ void CheckArguments(const CLI::App& app, int argc, const char* const* argv) {
 void ApplyVariables(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->count() > 0) {
+      // CLI11 reads other numbers as true or false too.
+      const std::string& text = option->results().front();
+      if (option->get_expected_min() == 0 && !text.empty() &&
+          std::isalpha(text.front()) == 0 && text != "0" && text != "1") {
+        throw CLI::ValidationError(option->get_name(),
+                                   Quote(text) + " is not true or false");
+      }
       if (option->results() == CLI::results_t{""}) {
         FailEmpty(option->get_name());
       }
@@ -512,11 +519,6 @@ void ApplyVariables(CLI::App& app) {
     const char* value =
         variable.empty() ? nullptr : std::getenv(variable.c_str());
     if (value == nullptr) continue;
-    // CLI11 reads any number as true or false.
-    if (option->get_expected_min() == 0 && ParseNumber(value)) {
-      throw CLI::ValidationError(variable,
-                                 Quote(value) + " is not true or false");
-    }
     if (*value != '\0') option->add_result(value);
     if (option->count() == 0) FailEmpty(variable);  // "", or "," for a list
     option->run_callback();
@@ -551,12 +553,15 @@ std::string SettingsText(const CLI::App& app, bool with_defaults) {
 // the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
   static const std::regex of_kubernetes(
-      "^[^=]*(_SERVICE_(HOST|PORT)|_PORT=[a-z]+://|_PORT_[0-9]+_[A-Z]+)");
+      "_SERVICE_(HOST|PORT)|_PORT_[0-9]+_[A-Z]+");
   const std::vector<const CLI::Option*> options = app.get_options();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
-    if (name.starts_with("TOPKD_") && !std::regex_search(text, of_kubernetes) &&
+    const bool is_url =
+        name.ends_with("_PORT") && text.find("://") != std::string::npos;
+    if (name.starts_with("TOPKD_") && !is_url &&
+        !std::regex_search(name, of_kubernetes) &&
         std::ranges::find(options, name, &CLI::Option::get_envname) ==
             options.end()) {
       throw CLI::ValidationError(Quote(name), "no setting has this variable");

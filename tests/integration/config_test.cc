@@ -239,6 +239,10 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
 
 TEST(Config, RejectsInvalidAndUnknownVariables) {
   {
+    const Variable number("TOPKD_ALLOW_SHARED_MEMORY", "2");
+    EXPECT_THAT(ReadWords({}).error, HasSubstr("\"2\" is not true or false"));
+  }
+  {
     const Variable threads("TOPKD_THREADS", "many");
     EXPECT_THAT(ReadWords({}).error,
                 HasSubstr("topkd: TOPKD_THREADS: \"many\" is not a "));

@@ -411,8 +411,10 @@ TEST_F(CudaMemory, SharesNamesAndLimitsWithSharedMemory) {
 TEST(CudaMemoryServer, AnnouncesWhetherItIsSupported) {
   const auto extensions = [](const TestServer& server) {
     const auto stub = GRPCInferenceService::NewStub(server.Connect());
-    const auto metadata = CallUnary(*stub, &OipStub::ServerMetadata).response;
-    return std::ranges::count(metadata.extensions(), "cuda_shared_memory");
+    const auto answer = CallUnary(*stub, &OipStub::ServerMetadata);
+    EXPECT_TRUE(answer.status.ok());
+    return std::ranges::count(answer.response.extensions(),
+                              "cuda_shared_memory");
   };
   const auto capability = [](const TestServer& server) {
     return CallUnary(*server.Stub(), &v1::TopKService::Stub::GetCapabilities)

@@ -167,6 +167,8 @@ TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
   }));
   const grpc::Status status = Ask(*stub, SmallRequest()).status;
   EXPECT_TRUE(status.ok()) << status.error_message();
+  ManyCall many(channel);
+  many.Ask(SmallRequest());
 }
 
 // Completes a TLS handshake on a connection. Returns whether the server then

@@ -142,6 +142,7 @@ TEST_F(SharedObjectsTest, CopiesAnOutputUntilCancelledOrTruncated) {
   *request.mutable_output()->mutable_values() = memory_[0].Region(0, 4096);
   RequestMemory opened(&objects_, nullptr);
   ASSERT_TRUE(opened.OpenOutputs(request, true).ok());
+  ASSERT_TRUE(opened.SetSizes(5, 0).ok());
   v1::TopKResponse response;
   Cancellation cancellation;
   cancellation.Cancel();

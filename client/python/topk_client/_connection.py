@@ -11,7 +11,6 @@ import glob
 import ipaddress
 import logging
 import math
-import numbers
 import os
 import re
 import ssl
@@ -96,7 +95,7 @@ def _finite(timeout: Optional[float]) -> float:
     """Returns a timeout that gRPC accepts; None means no deadline."""
     if timeout is None:
         return _MAX_TIMEOUT_SECONDS
-    if not isinstance(timeout, numbers.Real):
+    if isinstance(timeout, str) or not hasattr(timeout, "__float__"):
         raise TypeError(f"timeout is {timeout!r}, not a number of seconds")
     if not timeout >= 0:
         raise ValueError(
@@ -113,6 +112,7 @@ def checked_metadata(metadata: Metadata) -> Metadata:
                for pair in pairs):
         raise TypeError("metadata must consist of pairs of a name and a value, "
                         "such as [('tenant', 'a')]; pass dict.items()")
+    pairs = tuple((key, value) for key, value in pairs)
     for key, value in pairs:
         if not re.fullmatch("[0-9a-z_.-]+", key):
             raise ValueError(f"metadata key {key!r} must consist of lowercase "

@@ -25,8 +25,8 @@ class Partial:
 
     Raises ValueError if the arrays' shapes differ, the axis is out of range,
     there are more than k elements along the axis, or fewer although the shard
-    has more, or the values are not of the data type. Raises TypeError if the service does not support the element
-    type, and for masked arrays.
+    has more, or the values are not of the data type. Raises TypeError if the
+    service does not support the element type, and for masked arrays.
 
     Attributes:
       values: the selected elements, min(k, the shard's size) along the axis.

@@ -255,9 +255,9 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
     if array.dtype == object:
         raise TypeError(f"the tensor is a {type(tensor).__name__}, which NumPy "
                         "does not convert to numbers: replace None and nulls, "
-                        "pass tensor.to_numpy(dtype) in pandas, np.stack(tensor) "
-                        "for a column of lists, and list(tensor) for an "
-                        "iterator or a set")
+                        "pass tensor.to_numpy(dtype) in pandas, "
+                        "np.stack(tensor) for a column of lists, and "
+                        "list(tensor) for an iterator or a set")
     return array, None, None
 
 

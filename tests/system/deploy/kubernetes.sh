@@ -147,8 +147,11 @@ has "$edge,tls.enabled=true,tls.clientCertificates=true" TOPK_TLS_CLIENT_CA
 has '--set strategy.rollingUpdate.maxSurge=2' 'maxUnavailable: 0'
 has '--set podDisruptionBudget.unhealthyPodEvictionPolicy=AlwaysAllow' \
   'maxUnavailable: 1'
+has '--set podDisruptionBudget.minAvailable=null' 'maxUnavailable: 1'
+has '--set strategy=null' 'maxUnavailable: 0'
 has '--set readinessProbe=null,settings=null,commonAnnotations=null' \
   livenessProbe
+lacks '--set readinessProbe=null' readinessProbe:
 
 # Values that the schema, or the templates, must reject.
 for wrong in replicaCount=two no.such=1 image.tag=latest settings.listen=x \
