@@ -36,8 +36,8 @@ Cost CostOfBoth(const Cost& a, const Cost& b) {
 }
 
 // A stream allocates memory for all columns, up to 2 KiB for each, long before
-// all data has arrived. Limit the columns, so that a small request cannot make
-// the server allocate very much.
+// all data has arrived. Limit the columns, because a small header could name
+// billions of them.
 Status CheckColumns(const Plan& plan, const Limits& limits) {
   constexpr int64_t kColumnBytes = 192;
   const int64_t most = limits.max_output_bytes / kColumnBytes;

@@ -93,10 +93,10 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
   }
 }
 
-// Sends a GOAWAY on all connections. Before, ends calls with many requests, but
-// waits for short ones to end by themselves. If they ended after the GOAWAY,
-// gRPC would close their connections at once, and clients that are still
-// sending would lose responses.
+// Sends a GOAWAY on all connections, but first ends the calls with many
+// requests. Otherwise, gRPC would close the connection as soon as such a call
+// ends, and a client that is still sending would lose responses. Calls that end
+// by themselves within kShort are not interrupted.
 void SendFirstGoaways(SharedState& state, grpc::Server& grpc,
                       Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kShort{300};

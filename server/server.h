@@ -43,10 +43,10 @@ class Server {
   ///    half of `delay`, ends open ComputeTopKMany and ModelStreamInfer calls
   ///    as in step 3, and sends a GOAWAY on all connections, so that clients
   ///    look for other servers while this server still accepts connections.
-  /// 2. Does the same again, but accepts no more connections.
-  ///    Other calls sent before the client receives it are served. Ends when no call
-  ///    has arrived for half a second, or after 2 s. From now on, also sends a
-  ///    GOAWAY on connections that complete their TLS handshake.
+  /// 2. Accepts no more connections, ends these calls again, and sends a GOAWAY
+  ///    again. Other calls sent before the client receives it are served. Ends
+  ///    when no call has arrived for half a second, or after 2 s. From now on,
+  ///    also sends a GOAWAY on connections that complete their TLS handshake.
   /// 3. Rejects new calls as UNAVAILABLE, and ends open streams with
   ///    UNAVAILABLE and a retry delay: ComputeTopKMany and ModelStreamInfer
   ///    once the requests that they have received are answered, StreamTopK if

@@ -31,8 +31,9 @@ class OpenCalls {
     none_.notify_all();
   }
 
-  /// The open streams of calls with many requests, or of other calls.
-  /// OnChange() ends a stream that would no longer be admitted.
+  /// The open streams: if `many` is true, calls with many requests, otherwise
+  /// StreamTopK calls. OnChange() ends a stream that would no longer be
+  /// admitted.
   Observers& streams(bool many) { return many ? many_ : streams_; }
   void NotifyStreams() {
     many_.Notify();

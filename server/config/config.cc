@@ -553,7 +553,7 @@ std::string SettingsText(const CLI::App& app, bool with_defaults) {
 // the variables that Kubernetes sets for a service named topkd.
 void CheckEnvironment(const CLI::App& app) {
   static const std::regex of_kubernetes(
-      "_SERVICE_(HOST|PORT)|_PORT_[0-9]+_[A-Z]+");
+      "_SERVICE_(HOST|PORT)|_PORT_[0-9]{1,5}_[A-Z]");
   const std::vector<const CLI::Option*> options = app.get_options();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;

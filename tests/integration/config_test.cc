@@ -261,6 +261,12 @@ TEST(Config, RejectsInvalidAndUnknownVariables) {
   }
 }
 
+// A regular expression must not recurse for each character of the name.
+TEST(Config, RejectsALongVariable) {
+  const Variable variable("TOPKD_PORT_" + std::string(100'000, '1'), "1");
+  EXPECT_EQ(ReadWords({}).line.exit_code, 2);
+}
+
 // Kubernetes sets these in every container if there is a service named topkd.
 TEST(Config, IgnoresVariablesOfKubernetes) {
   const Variable host("TOPKD_SERVICE_HOST", "10.0.0.1");

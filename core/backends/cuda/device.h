@@ -212,7 +212,7 @@ class Device {
   // Guards the members below.
   std::mutex mutex_;
   int64_t reserved_ = 0;  // bytes of open lanes, and of `unfinished_`
-  size_t open_ = 0;       // lanes
+  size_t open_ = 0;       // the number of open lanes
   Lanes idle_;            // for reuse
   Lanes unfinished_;      // closed, but their work is not done
 };
