@@ -166,8 +166,9 @@ class TopK(both_clients.ServerTest):
         for encoded in (
                 pyarrow.RunEndEncodedArray.from_arrays([2, 3], [1.0, None]),
                 pyarrow.DictionaryArray.from_arrays([0, 1], [1.0, None])):
-            with self.assertRaisesRegex(TypeError, "nulls"):
-                self.client.topk(encoded, 1)
+            for tensor in (encoded, pyarrow.chunked_array([encoded])):
+                with self.assertRaisesRegex(TypeError, "nulls"):
+                    self.client.topk(tensor, 1)
         for make in (pyarrow.table, polars.DataFrame):
             got = self.assert_selected(make({"a": [3, 9], "b": [4, 1]}),
                                        [[4, 3], [9, 1]], [[1, 0], [0, 1]])
