@@ -422,7 +422,8 @@ void AddBench(CLI::App& app, ExitCode& status) {
       ->transform(Whole(0));
   command.add_flag("--progress", flags.progress,
                    "Print the requests, latencies and errors of each second, "
-                   "including the warm-up, on stderr, as CSV");
+                   "including the warm-up, on stderr, as CSV. A last part "
+                   "shorter than 0.1 s is left out");
   command
       .add_option("--csv", flags.csv,
                   "Write the rows of --progress to this file")

@@ -24,7 +24,8 @@ CLI::Validator NotEmpty() {
 // "tls_ca" by "--tls-ca".
 std::string WithFlags(std::string message) {
   static const std::regex option(
-      "(^| )(target|metadata|tls(_[a-z]+)*|token(_[a-z]+)+)(?=[:, ])");
+      "(^|; |and |or |use )"
+      "(target|metadata|tls(_[a-z]+)*|token(_[a-z]+)+)(?=[:, ])");
   std::string text;
   for (std::smatch found; std::regex_search(message, found, option);) {
     std::string flag = found[2];

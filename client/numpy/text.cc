@@ -63,6 +63,7 @@ Result<v1::Tensor> Convert(const std::vector<Cell>& cells, v1::DataType type) {
   v1::Tensor tensor;
   tensor.set_data_type(type);
   tensor.mutable_data()->reserve(cells.size() * sizeof(T));
+  const Cell* rounded = nullptr;  // the first integer that T does not represent
   for (const Cell& cell : cells) {
     T number{};
     const std::errc error = Parse(cell.text, number);
@@ -80,13 +81,17 @@ Result<v1::Tensor> Convert(const std::vector<Cell>& cells, v1::DataType type) {
                                  : "is not a number");
     }
     if (!std::is_integral_v<T> && IsInteger(cell) &&
-        !IsExact(cell.text, static_cast<double>(number))) {
-      return CellError(cell,
-                       "does not fit in f64, the type of all numbers in the "
-                       "file because one has a fraction or an exponent");
+        !IsExact(cell.text, static_cast<double>(number)) &&
+        rounded == nullptr) {
+      rounded = &cell;
     }
     tensor.mutable_data()->append(reinterpret_cast<const char*>(&number),
                                   sizeof(T));
+  }
+  if (rounded != nullptr) {
+    return CellError(*rounded,
+                     "does not fit in f64, the type of all numbers in the file "
+                     "because not all are integers");
   }
   return tensor;
 }

@@ -36,7 +36,8 @@ class AdmissionController {
   /// Returns the argument of Close().
   std::chrono::milliseconds max_pause() const { return max_pause_; }
 
-  /// While `paused`, CheckOpen() rejects calls with many requests.
+  /// While `paused`, open calls with many requests must end. New ones are
+  /// admitted.
   void PauseMany(bool paused) { many_paused_ = paused; }
 
   /// Admits a call, and sets its caller and its slot. Returns UNAVAILABLE after
@@ -53,8 +54,8 @@ class AdmissionController {
   Status AdmitRequest(const CallInfo& call, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// Returns UNAVAILABLE after Close(), and for a call with `many` requests
-  /// also while such calls are paused.
+  /// Returns UNAVAILABLE after Close(), and for an open call with `many`
+  /// requests also while such calls are paused.
   Status CheckOpen(bool many = false) const;
 
   /// Checks again whether the caller of an admitted call is authorized, because

@@ -504,11 +504,12 @@ void ApplyVariables(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->count() > 0) {
       // CLI11 reads other numbers as true or false too.
-      const std::string& text = option->results().front();
-      if (option->get_expected_min() == 0 && !text.empty() &&
-          std::isalpha(text.front()) == 0 && text != "0" && text != "1") {
-        throw CLI::ValidationError(option->get_name(),
-                                   Quote(text) + " is not true or false");
+      for (const std::string& text : option->results()) {
+        if (option->get_expected_min() == 0 && !text.empty() &&
+            std::isalpha(text.front()) == 0 && text != "0" && text != "1") {
+          throw CLI::ValidationError(option->get_name(),
+                                     Quote(text) + " is not true or false");
+        }
       }
       if (option->results() == CLI::results_t{""}) {
         FailEmpty(option->get_name());

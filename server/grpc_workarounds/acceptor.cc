@@ -144,9 +144,9 @@ class FolderLock {
   explicit FolderLock(const std::string& socket)
       : fd_(open((std::filesystem::path(socket).parent_path() / ".").c_str(),
                  O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    // Continue without the lock after 5 s, because every user who can read the
+    // Continue without the lock after 1 s, because every user who can read the
     // folder can lock it.
-    for (int i = 0; i < 500 && flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
+    for (int i = 0; i < 100 && flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
       if (errno != EWOULDBLOCK) return;  // e.g. the folder is not readable
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -305,8 +305,10 @@ void Acceptor::Stop() {
     eventfd_write(stop_, 1);
     thread_.join();
   }
-  sockets_.clear();
+  // Remove the files while their sockets still listen: a server that starts now
+  // replaces only sockets on which nobody listens.
   files_.clear();
+  sockets_.clear();
 }
 
 bool Acceptor::Admit(int fd, const std::string& client, bool is_ip) {

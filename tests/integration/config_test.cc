@@ -235,6 +235,9 @@ TEST(Config, WrongSettingsAreUsageErrorsThatNameThem) {
       EXPECT_EQ(read.out, "");
     }
   }
+  EXPECT_THAT(
+      ReadWords({"--allow-shared-memory", "--allow-shared-memory=3"}).error,
+      HasSubstr("\"3\" is not true or false"));
 }
 
 TEST(Config, RejectsInvalidAndUnknownVariables) {

@@ -171,6 +171,28 @@ TEST(Drain, AsksClientsToReconnectWhileItAccepts) {
   many.Ask(SmallRequest());
 }
 
+// While a drain waits for a client that does not read, others are served.
+TEST(Drain, ServesNewCallsWhileItEndsOpenOnes) {
+  using std::chrono::milliseconds;
+  TestServer server;
+  ManyCall unread(server);
+  std::thread writer([&] {
+    const auto request = OnnxRequest(std::vector<float>(16000), 16000);
+    while (unread->Write(request)) continue;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  // The calls end between 1.8 and 2.3 s. The server listens for 3.8 s.
+  const std::jthread drain = StartDrain(server, milliseconds(3000));
+  while (std::chrono::steady_clock::now() - start < milliseconds(2400)) {
+    ManyCall call(server);
+    call.Ask(SmallRequest());
+    const grpc::Status status = call.Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+  unread.context().TryCancel();
+  writer.join();
+}
+
 // Completes a TLS handshake on a connection. Returns whether the server then
 // sends GOAWAY.
 bool IsToldToGoAway(int fd) {

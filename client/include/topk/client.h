@@ -74,7 +74,8 @@ struct ClientOptions {
   /// Whether to use TLS 1.2 or later. Each of the next four options also
   /// enables TLS. The server's certificate must be signed by a certificate
   /// authority in `tls_ca` (default: the system's authorities), and be valid
-  /// for `tls_server_name` (default: the name in the target).
+  /// for `tls_server_name` (default: the name in the target;
+  /// required if the target is a list of addresses).
   bool tls = false;
   /// PEM files with the certificate authorities, the client's certificate and
   /// its key. The client reloads files that change. Replace a certificate and

@@ -11,6 +11,7 @@ Call rate, relative to a stub that sends prepared messages:
 
 import dataclasses
 import functools
+import importlib
 import itertools
 import math
 import sys
@@ -189,10 +190,13 @@ def check_no_nulls(tensor: Any) -> None:
             if hasattr(tensor, "reshape"):  # a Series of arrays
                 tensor = tensor.reshape((-1,))
             nulls = tensor.null_count()
-        elif str(getattr(tensor, "type", "")).endswith(">"):
-            # Encoded arrays do not count their nulls, and before pyarrow 22
-            # is_null() misses them, too.
-            nulls = None in tensor.to_pylist()
+        # pyarrow does not count the nulls of encoded arrays.
+        encoding = str(getattr(tensor, "type", ""))
+        if encoding.startswith("dictionary<"):
+            nulls = tensor.cast(tensor.type.value_type).null_count
+        elif encoding.startswith("run_end_encoded<"):
+            compute = importlib.import_module("pyarrow.compute")
+            nulls = compute.run_end_decode(tensor).null_count
     elif not isinstance(getattr(getattr(tensor, "dtype", None), "na_value",
                                 0.0), float):  # a nullable type of pandas
         nulls = tensor.isna()

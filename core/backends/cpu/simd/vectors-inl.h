@@ -66,6 +66,17 @@ HWY_INLINE uint64_t WordBits(D d, const MaskAt& mask) {
     };
     return _cvtmask64_u64(_mm512_kunpackd(pair(2 * kLanes), pair(0)));
   }
+#elif HWY_TARGET == HWY_AVX2
+  // Highway's masks of 16-bit lanes need PEXT, which is slow before Zen 3.
+  if constexpr (sizeof(hn::TFromD<D>) == 2) {
+    const auto pair = [&](int64_t i) HWY_ATTR -> uint64_t {
+      const __m256i bytes =
+          _mm256_packs_epi16(mask(i).raw, mask(i + kLanes).raw);
+      return static_cast<uint32_t>(_mm256_movemask_epi8(
+          _mm256_permute4x64_epi64(bytes, _MM_SHUFFLE(3, 1, 2, 0))));
+    };
+    return pair(0) | pair(2 * kLanes) << 32;
+  }
 #endif
   uint64_t bits = 0;
   for (int64_t i = 0; i < kWord; i += kLanes) bits |= MaskBits(d, mask(i)) << i;
