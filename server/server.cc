@@ -96,25 +96,23 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
 // Sends a GOAWAY on all connections, but first ends the calls with many
 // requests. Otherwise, gRPC would close the connection as soon as such a call
 // ends, and a client that is still sending would lose responses. Calls that end
-// by themselves within kShort are not interrupted.
+// by themselves within kShort are not interrupted, and new calls are served.
 void SendFirstGoaways(SharedState& state, grpc::Server& grpc,
                       Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kShort{300};
   constexpr std::chrono::milliseconds kToAnswer{500};
-  constexpr std::chrono::milliseconds kStep{5};
+  constexpr std::chrono::milliseconds kStep{20};
   Observers& calls = state.open_calls.streams(/*many=*/true);
-  const auto wait = [&](std::chrono::milliseconds most) {
-    const Clock::time_point end = std::min(deadline, Clock::now() + most);
-    while (!calls.empty() && Clock::now() < end) {
-      std::this_thread::sleep_for(kStep);
+  const Clock::time_point interrupt = Clock::now() + kShort;
+  const Clock::time_point end = std::min(deadline, interrupt + kToAnswer);
+  while (!calls.empty() && Clock::now() < end) {
+    if (Clock::now() >= interrupt) {
+      state.admission.EndManyBefore(Clock::now() - kShort);
+      calls.Notify();
     }
-  };
-  wait(kShort);
-  state.admission.PauseMany(true);
-  calls.Notify();
-  wait(kToAnswer);
+    std::this_thread::sleep_for(kStep);
+  }
   SendGoaways(grpc);
-  state.admission.PauseMany(false);
 }
 
 }  // namespace

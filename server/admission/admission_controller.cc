@@ -22,8 +22,8 @@ Status AdmissionController::AdmitCall(CallInfo& call) {
   return in_flight_.Admit(call.caller.key, call.slot);
 }
 
-Status AdmissionController::CheckOpen(bool many) const {
-  if (!closed_ && !(many && many_paused_)) return {};
+Status AdmissionController::CheckOpen(Time many_arrived) const {
+  if (!closed_ && many_arrived >= many_since_.load()) return {};
   // Another server can accept the call at once, so the retry delay is short.
   return {Code::kUnavailable, "SHUTTING_DOWN", "",
           "the server is shutting down", std::chrono::milliseconds(100)};

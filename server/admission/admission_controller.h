@@ -20,6 +20,8 @@ namespace topk {
 /// bytes are in flight. Thread-safe.
 class AdmissionController {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   /// `authenticator` must outlive this object.
   AdmissionController(const Authenticator& authenticator,
                       const AdmissionLimits& limits,
@@ -36,9 +38,8 @@ class AdmissionController {
   /// Returns the argument of Close().
   std::chrono::milliseconds max_pause() const { return max_pause_; }
 
-  /// While `paused`, open calls with many requests must end. New ones are
-  /// admitted.
-  void PauseMany(bool paused) { many_paused_ = paused; }
+  /// Ends open calls with many requests that arrived before `time`.
+  void EndManyBefore(Time time) { many_since_ = time; }
 
   /// Admits a call, and sets its caller and its slot. Returns UNAVAILABLE after
   /// Close(). For other errors, see Authenticator::Authenticate() and
@@ -54,9 +55,9 @@ class AdmissionController {
   Status AdmitRequest(const CallInfo& call, int64_t bytes, int64_t own_bytes,
                       InFlightLimiter::Charge& charge);
 
-  /// Returns UNAVAILABLE after Close(), and for an open call with `many`
-  /// requests also while such calls are paused.
-  Status CheckOpen(bool many = false) const;
+  /// Returns UNAVAILABLE after Close(), and for a call with many requests that
+  /// arrived before the time passed to EndManyBefore().
+  Status CheckOpen(Time many_arrived = Time::max()) const;
 
   /// Checks again whether the caller of an admitted call is authorized, because
   /// its credentials may have expired. Returns the errors of
@@ -82,7 +83,7 @@ class AdmissionController {
   std::atomic<std::chrono::milliseconds> max_pause_ =
       std::chrono::milliseconds();
   std::atomic<bool> closed_ = false;
-  std::atomic<bool> many_paused_ = false;
+  std::atomic<Time> many_since_ = Time::min();
   InFlightLimiter in_flight_;
   RateLimiter limiter_;
 };

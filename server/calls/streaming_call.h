@@ -33,15 +33,16 @@ class StreamingCall : public ServiceCall, private Observer {
     if (!info_.slot.is_taken()) return;
     entry_ = state_.open_calls.streams(many_).Add(
         std::shared_ptr<Observer>(call_.shared_from_this(), this));
-    Recheck(/*many=*/false);  // in case of a change since AdmitCall()
+    OnChange();  // in case of a change since AdmitCall()
   }
-  void OnChange() final { Recheck(many_); }
 
-  // Interrupts the call if it may no longer be open.
-  void Recheck(bool many) {
+  void OnChange() final {
     const Status caller = state_.admission.CheckCaller(info_);
     const bool drains = caller.ok();
-    const Status status = drains ? state_.admission.CheckOpen(many) : caller;
+    const Status status =
+        drains ? state_.admission.CheckOpen(
+                     many_ ? info_.arrived : AdmissionController::Time::max())
+               : caller;
     if (status.ok()) return;
     Interrupt(status, drains);
     // If CheckCaller() fails again later, cancel the call, because Interrupt()
@@ -51,7 +52,7 @@ class StreamingCall : public ServiceCall, private Observer {
   }
 
   std::optional<Observers::Entry> entry_;
-  std::atomic<bool> revoked_ = false;  // set by Recheck()
+  std::atomic<bool> revoked_ = false;  // set by OnChange()
 };
 
 }  // namespace topk
